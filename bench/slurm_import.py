@@ -40,7 +40,7 @@ def _imported(place: Path, jobs: int, nodes: int) -> tuple[dict[str, Any], Path,
     """What the import took, the text that it read, and how many rows that has."""
     text, listed, rows = slurm_past.write(place, jobs, nodes)
     options = ("--zone", "UTC", "--usd-per-hour", "2.5", "--force", "-j", place / JOURNAL)
-    return _command(place, "import", "slurm", text, listed, *options), text, rows
+    return command(place, "import", "slurm", text, listed, *options), text, rows
 
 
 def _commands(place: Path, jobs: int, nodes: int) -> dict[str, Any]:
@@ -62,17 +62,17 @@ def _commands(place: Path, jobs: int, nodes: int) -> dict[str, Any]:
         "events": events,
         "journal_bytes": journal.stat().st_size,
         "journal_bytes_per_event": round(journal.stat().st_size / events, 1),
-        "ledger": _command(place, "ledger", journal),
-        "ledger --by team": _command(place, "ledger", journal, "--by", "team"),
-        "why --at": _command(place, "why", middle, "--at", f"{at}s", "-j", journal),
-        "pending": _command(place, "pending", "-j", journal),
-        "efficiency": _command(place, "efficiency", journal),
-        "report": _command(place, "report", journal, page),
+        "ledger": command(place, "ledger", journal),
+        "ledger --by team": command(place, "ledger", journal, "--by", "team"),
+        "why --at": command(place, "why", middle, "--at", f"{at}s", "-j", journal),
+        "pending": command(place, "pending", "-j", journal),
+        "efficiency": command(place, "efficiency", journal),
+        "report": command(place, "report", journal, page),
         "page_bytes": page.stat().st_size,
     }
 
 
-def _command(place: Path, *words: object) -> dict[str, Any]:
+def command(place: Path, *words: object) -> dict[str, Any]:
     """What a command took; it must succeed."""
     begin = time.monotonic()
     asked = [sys.executable, "-m", "tidemill", *map(str, words)]

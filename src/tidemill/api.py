@@ -7,9 +7,9 @@
 Everything here opens, runs and closes; the rooms below do the work and know nothing of files.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +22,11 @@ from tidemill.journal import (
     MEMORY,
     Journal,
     completeness,
+    deciders,
     node_reasons,
     open_journal,
     policies,
+    scheduled,
     submissions,
 )
 from tidemill.journal import exists as journal_exists
@@ -45,6 +47,7 @@ from tidemill.model.world import World
 if TYPE_CHECKING:
     import polars as pl
 
+    from tidemill.advise.shadow.comparing import ShadowReport
     from tidemill.advise.trials import Advice
     from tidemill.engine.loop import Backend
     from tidemill.explain.decision.answers import Decision
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from tidemill.ledger.rolling import RollUp
     from tidemill.ledger.statement import Statement
     from tidemill.live.history.events import History
+    from tidemill.model.rows import Queue
+    from tidemill.model.topology import Topology
     from tidemill.twin.spec.tables import Spec
 
 Progress = Callable[[int, int], None]
@@ -71,6 +76,15 @@ class Run:
     world: World
     policy: Policy
     statement: "Statement"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A recorded history, what another policy would have made of it, and both beside each other."""
+
+    seen: "Statement"
+    shadow: Run
+    report: "ShadowReport"
 
 
 def load_spec(path: str | Path) -> "Spec":
@@ -194,6 +208,45 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     return Run(address.visible(journal), world, policy, Statement(ledger, calendar, source))
 
 
+def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
+    journal: str,
+    policy: Policy,
+    into: str,
+    *,
+    queues: "Sequence[Queue]" = (),
+    topology: "Topology | None" = None,
+    shadow_of: str = "",
+    on_progress: Progress | None = None,
+) -> "Replay":
+    """Play the recorded history of a real fleet again with another policy, and compare.
+
+    Arrivals, nodes and run times are as seen. ``into``: the journal of what would have been.
+    ``queues`` and ``topology`` take the place of those that were recorded. ``shadow_of``: the
+    scheduler whose jobs are placed anew, where the cluster has several (default: its own).
+    """
+    from tidemill.advise.shadow import comparing, played, story, truths
+    from tidemill.advise.shadow.replaying import RecordedTwin
+    from tidemill.live.kubernetes.scheduling.running import live_policy
+
+    with open_journal(journal) as opened:
+        facts, where = opened.facts(), opened.where
+        played.refuse_simulated(Source.of(facts), where)
+        seen, calendar = story.read(opened), Calendar.of(facts)
+    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of))
+    twin = RecordedTwin(played.under(seen.supply, queues, topology), cast, seen.end_ms)
+    done = run(
+        twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",
+        end_ms=seen.end_ms, calendar=calendar, on_progress=on_progress, source=Source.SHADOW,
+    )  # fmt: skip
+    with open_journal(into) as opened:
+        opened.claim()
+        for key in {submissions.BEFORE, SUBMISSIONS} & facts.keys():
+            opened.set_meta(key, facts[key])  # of jobs that are older than the journal
+        shadow = story.read(opened)
+    report = comparing.compare(seen, cast, shadow, done.world, twin.over_milli)
+    return Replay(read_statement(journal), replace(done, statement=read_statement(into)), report)
+
+
 def keep_history(
     history: "History",
     journal: str = MEMORY,
@@ -218,6 +271,7 @@ def keep_history(
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
+    facts |= deciders.facts({}, history.deciders.items())
     if not history.tells_submissions:
         facts[SUBMISSIONS] = UNTOLD
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
@@ -307,6 +361,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     facts = journal.facts()
     world = submissions.put_back(world, facts, journal.where)
     world = node_reasons.put_back(world, facts, journal.where)
+    world = scheduled.put_back(world, facts, journal.where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 

@@ -67,6 +67,8 @@ UNTRIED = {
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --policy"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),
+    ("docs/guides/schedule-kubernetes.md", "tidemill schedule crd"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "apiVersion: tidemill.dev/v1alpha1"): "as above",
     ("docs/guides/schedule-kubernetes.md", "apiVersion: batch/v1"): "as above",
     ("docs/guides/schedule-kubernetes.md", "metadata:"): "as above",
     ("docs/guides/observe-your-fleet.md", "tidemill observe slurm"): (

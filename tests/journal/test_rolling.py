@@ -76,8 +76,8 @@ def told(found: Statement, cut_ms: int) -> list[object]:
     assert free is not None
     loads: Counter[tuple[int, ...]] = Counter()
     asked = found.measured
-    columns = (asked.bin, asked.team, asked.what, asked.bound, asked.amount)
-    for *key, amount in zip(*(column.tolist() for column in columns), strict=True):
+    of_loads = (asked.bin, asked.team, asked.what, asked.bound, asked.amount)
+    for *key, amount in zip(*(column.tolist() for column in of_loads), strict=True):
         if key[2] < FIGURES:
             loads[tuple(key)] += amount
     is_paid = found.paid.any(axis=1)

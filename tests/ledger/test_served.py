@@ -147,7 +147,7 @@ def _read(journal: object) -> Statement:
 
 def test_requests_alone_do_not_say_how_busy_devices_were():
     """A service that was idle for a while is known to be; its occupancy is not."""
-    idle = [
+    idle: list[ev.Event] = [
         ev.ActivitySeen(HOUR_MS, 0, 1, 0), ev.ActivitySeen(2 * HOUR_MS, 0, 1, 1_000_000),
         ev.LoadSeen(0, 0, 1, LoadFigure.SEEN_MS, 300_000), ev.Woke(4 * HOUR_MS),
     ]  # fmt: skip

@@ -16,7 +16,14 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.fitting import sweeps
-from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, REQUEST_COLUMNS, SPOT
+from tidemill.scheduling.fitting.columns import (
+    BITS,
+    OUT,
+    PART,
+    REQUEST,
+    REQUEST_COLUMNS,
+    SPOT,
+)
 from tidemill.scheduling.snapshot import ALL_BITS, Snapshot, signed
 
 
@@ -39,9 +46,10 @@ class Columns:
         spots[:, SPOT.FREE] = [yard.node_free(n) for n in range(rows)]
         self.w = World().matrices._replace(nodes=nodes, devices=devices)
         self.ground = Snapshot(World()).ground._replace(
-            regs=np.array([0, rows, 0, 0, 0, 0], np.int64), spots=spots, parts=parts,
+            regs=np.array([0, rows, 0, 0, 0, 0, 0, 0], np.int64), spots=spots, parts=parts,
             requests=np.zeros((2, REQUEST_COLUMNS), np.int64), out=_blank(16, OUT),
             oks=np.array([[1, 0], [1, 0]], np.int64), hosts=np.zeros((2, rows), np.int64),
+            hosting=np.zeros((2, rows // BITS + 1), np.int64), able=np.zeros(rows, np.int64),
         )  # fmt: skip
         self.spots, self.parts = spots, parts
 
@@ -66,7 +74,10 @@ class Columns:
     def kept_count(self) -> tuple[int, list[int]]:
         """How many of those would fit, in all and by node, as it is kept."""
         total = int(sweeps.count_hosts(self.w, self.ground, 1))
-        return total, self.ground.hosts[1].tolist()
+        found: list[int] = self.ground.hosts[1].tolist()
+        bits = [self.ground.hosting.item(1, n // BITS) >> n % BITS & 1 for n in range(self.rows)]
+        assert bits == [int(hosted > 0) for hosted in found]
+        return total, found
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""

@@ -22,14 +22,17 @@ from tests.builders import (
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
+from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
+from tidemill.scheduling.desk.columns import NOTE
 from tidemill.scheduling.fitting.columns import CALL
 from tidemill.scheduling.snapshot import Snapshot
 
+EASY = Policy(backfill="easy")
 PLAIN = Policy(backfill="none")
 """Reservations try placements of their own."""
 
@@ -73,6 +76,39 @@ def test_what_did_not_fit_is_not_tried_again_while_nothing_is_freed(memo: Memo):
     assert tries(world, memo) == 0
     submit(world, job("small", gpus=1, kinds=["A100"]))
     assert tries(world, memo) == 1
+
+
+def reserved(memo: Memo) -> World:
+    """A gang waits for a job of an hour, and beside it one that would run for too long."""
+    world = fleet(nodes=2)
+    submit(world, job("runs", gpus=8, estimate_ms=HOUR_MS))
+    beat(world, EASY, memo)
+    submit(world, job("gang", gpus=16), job("long", gpus=4, estimate_ms=9 * HOUR_MS))
+    beat(world, EASY, memo)
+    assert cause_of(world, "long") is Cause.RESERVED
+    return world
+
+
+def cycles(memo: Memo) -> int:
+    return memo.scheduling.notes.item(NOTE.CYCLE)
+
+
+def test_who_was_kept_from_passing_is_not_asked_again_while_the_same_is_reserved(memo: Memo):
+    """Time alone is no reason to look again: whoever would have run for too long still would."""
+    world, before = reserved(memo), cycles(memo)
+    pass_ms(world, 1)
+    beat(world, EASY, memo)
+    assert cycles(memo) == before
+    submit(world, job("short", gpus=4, estimate_ms=1))
+    assert placed(world, decide(world, EASY, memo)) == {"short": {1: 4}}
+
+
+def test_who_was_kept_from_passing_is_asked_again_when_somebody_does_not_end(memo: Memo):
+    """Whoever was to end by now runs on: what is reserved begins later, and the other may pass."""
+    world, before = reserved(memo), cycles(memo)
+    pass_ms(world, 8 * HOUR_MS)
+    beat(world, EASY, memo)
+    assert cycles(memo) > before
 
 
 def test_what_did_not_fit_is_tried_again_when_its_kind_is_freed(memo: Memo):

@@ -141,5 +141,7 @@ def test_parts_of_a_service_add_up_to_the_whole():
             tracking.measured([launch], since_us=cut_us).loads,
         ]
         for figure in whole_load["figure"].unique().to_list():
-            sums = [frame.filter(figure=figure)["amount"].sum() for frame in (*parts, whole_load)]
+            sums = [
+                int(frame.filter(figure=figure)["amount"].sum()) for frame in (*parts, whole_load)
+            ]
             assert sums[0] + sums[1] == sums[2], (cut_s, figure)

@@ -317,6 +317,7 @@ def kubernetes(
     asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
     measured = measured_of(track, asked, Whose(past.attempts, past.pods), *window[:2])
     history = build(past.attempts, past.nodes, said, window, measured, **more)
+    history = history._replace(deciders=past.deciders)
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 

@@ -4,6 +4,7 @@ On a machine where nothing was compiled yet a single question is answered by int
 ``why`` on the demo takes 2.4 s then, and 22 s with compiling (processor time, measured).
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING
 from tidemill import api, compiled
 from tidemill.cli import screen
 from tidemill.explain import supply
-from tidemill.journal import completeness
+from tidemill.journal import Journal, completeness, scheduled
 from tidemill.journal.moments import Calendar
 from tidemill.journal.source import OTHER_SCHEDULER, Source
+from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -37,20 +39,46 @@ def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tupl
             screen.note(f"`{journal}`: {found}")
         facts = opened.facts()
         calendar = Calendar.of(facts)
-        at_ms = None if at is None else calendar.ms(at, "--at")
+        at_ms = _now_ms(opened, calendar) if at is None else calendar.ms(at, "--at")
         with _interpreting_if(len(opened) <= EVENTS_INTERPRETED):
             world, policy = api.world_of(opened, at_ms)
         source = Source.of(facts)
-        if words := OTHER_SCHEDULER if source is Source.LIVE else source.words:
+        if words := _who_decides(world, source):
             screen.note(words)
         if words := supply.unlisted_words(world):
             screen.note(words)
-        if at_ms is not None and world.seq == len(opened):
+        if at is not None and at_ms is not None and world.seq == len(opened):
             last_ms = api.last_ms(opened)
             if at_ms > last_ms:
                 end = calendar.text(last_ms)
                 screen.note(f"the journal ends at {end}; shown as if nothing has happened since")
     return world, policy
+
+
+def _now_ms(opened: Journal, calendar: Calendar) -> int | None:
+    """Now, in a journal that somebody writes as things happen; None: it ends with its last event.
+
+    A fleet in which nothing happens still waits.
+    """
+    is_live = Source.of(opened.facts()) is Source.LIVE and opened.is_being_written()
+    if not is_live or calendar.begins is None or calendar.begins.tzinfo is None:
+        return None
+    return round(1000 * (time.time() - calendar.begins.timestamp()))
+
+
+def _who_decides(world: World, source: Source) -> str:
+    """What to say beside answers about waiting jobs: whether they are our own scheduler's."""
+    if source is not Source.LIVE:
+        return source.words
+    return "" if world.scheduler else OTHER_SCHEDULER
+
+
+def held_jobs(journal: str, at: str | None) -> tuple[UnplacedJob, ...]:
+    """Jobs that the scheduler of a journal holds now; of an earlier moment nobody knows them."""
+    if at is not None:
+        return ()
+    with api.open_journal(journal) as opened:
+        return scheduled.held_jobs(opened.facts(), opened.where)
 
 
 def _interpreting_if(is_small: bool) -> AbstractContextManager[None]:

@@ -105,13 +105,20 @@ def watch(
     measuring: "list[Measuring]",
     begins_ms: int | None,
     pace: AskingPace,
+    also: "Callable[[AnswerTaken], None]" = lambda _: None,
 ) -> None:
-    """One observer, until a signal comes, or once."""
+    """One observer, until a signal comes, or once; ``also``: what else is done of each answer."""
     from tidemill.live.observing.observer import Observer
 
     pause_s = every_s(pace.every)
     with Observer.open(journal, source, terms, begins_ms, measuring) as observer:
-        _watch(observer, pause_s, once=pace.once, tell=_teller(observer, as_json=pace.as_json))
+        tell = _teller(observer, as_json=pace.as_json)
+
+        def both(taken: "AnswerTaken") -> None:
+            tell(taken)
+            also(taken)
+
+        _watch(observer, pause_s, once=pace.once, tell=both)
         observer.finish()
 
 

@@ -16,6 +16,7 @@ from tidemill.model.names import visible
 if TYPE_CHECKING:
     from tidemill.explain.answers import Band, Board, PendingJob
 
+HELD = "not_eligible"
 SHOWN = 20  # jobs on a screen; --limit 0 shows all
 
 EXAMPLES = options.example(
@@ -52,11 +53,13 @@ def pending(
     from msgspec.structs import replace
 
     from tidemill import api, explain
-    from tidemill.cli.moment import one_question, world_at
+    from tidemill.cli.moment import held_jobs, one_question, world_at
     from tidemill.explain import phrasing
+    from tidemill.explain.held_jobs import with_held
 
     world, policy = world_at(journal, at)
-    _refuse_unknown("team", team, world.queue_number)
+    held = held_jobs(journal, at)
+    _refuse_unknown("team", team, {*world.queue_number, *(one.team for one in held)})
     _refuse_unknown("user", user, world.job_users)
 
     def is_mine(row: "PendingJob") -> bool:
@@ -65,10 +68,11 @@ def pending(
     with one_question(world) as memo:
         board = explain.board(world, policy, memo)
     most = SHOWN if limit is None and not (as_json or as_csv) else limit or len(board.waiting)
-    eta = eta and not world.is_observed  # when jobs start there is for another scheduler to say
+    eta = eta and not world.is_looked_on  # when jobs start there is for another scheduler to say
     if eta:
         shown = [row for row in board.waiting if is_mine(row)][:most]
         board = explain.with_eta(world, policy, board, None if as_json else shown)
+    board = with_held(board, held)
     mine = [row for row in board.waiting if is_mine(row)]
     if as_json:
         kept = tuple(mine[:most])
@@ -162,7 +166,9 @@ def _print_reasons(shown: "Sequence[PendingJob]") -> None:
     """What the cluster's own scheduler says of each, where it said something."""
     told = [job for job in shown if job.reason]
     if told:
-        screen.out().print("their own scheduler says:", style="dim")
+        is_ours = all(job.cause == HELD for job in told)
+        title = "held, whatever is free:" if is_ours else "their own scheduler says:"
+        screen.out().print(title, style="dim")
     for job in told:
         text = f"  {job.job}: {job.reason}"
         screen.out().print(text, markup=False, style="dim", soft_wrap=True)

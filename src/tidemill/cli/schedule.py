@@ -7,14 +7,30 @@ import socket
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from tidemill.cli import given, imports, observers, options
-from tidemill.model.errors import BackendError, EventRefused, SpecError
+from tidemill.cli import (
+    given,
+    imports,
+    observe,
+    observers,
+    options,
+    policy_file,
+    replay,
+    shadowing,
+)
+from tidemill.cli.policy_file import PolicyFile
+from tidemill.cli.policy_object import PolicySource
+from tidemill.model.errors import (
+    BackendError,
+    JournalError,
+    SpecError,
+    TidemillError,
+)
+from tidemill.model.measures import FOREVER_MS
 
 if TYPE_CHECKING:
     from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
@@ -22,7 +38,7 @@ if TYPE_CHECKING:
     from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
     from tidemill.live.kubernetes.scheduling.running import (
         ClusterScheduler,
-        SchedulerRules,
+        RulesSource,
         SchedulerTerms,
     )
 
@@ -34,6 +50,7 @@ app = typer.Typer(
 KUBERNETES_EXAMPLES = options.example(
     "tidemill schedule kubernetes -j fleet.sqlite",
     "tidemill schedule kubernetes --policy policy.toml --list-prices --once",
+    "tidemill schedule kubernetes --shadow --policy policy.toml --usd-per-hour 2.50 -j seen.sqlite",
     "tidemill schedule kubernetes --lease tidemill/scheduler -j postgresql://host/db?journal=prod",
 )
 
@@ -46,13 +63,14 @@ def schedule() -> None:
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
 def kubernetes(
     journal: options.Target = options.DEFAULT_JOURNAL,
-    policy: Annotated[
-        Path | None,
+    policy: policy_file.Option = None,
+    policy_object: Annotated[
+        str | None,
         typer.Option(
-            "--policy",
-            help="How work is placed, and who may use how much: the tables policy, team and"
-            " tier of a fleet file. Read again when it changes.",
-            metavar="FILE",
+            "--policy-object",
+            help="A SchedulingPolicy of the cluster, which holds while it is there; then --policy"
+            " does not (see `tidemill schedule crd`).",
+            metavar="NAME",
         ),
     ] = None,
     scheduler: Annotated[
@@ -91,79 +109,83 @@ def kubernetes(
     once: Annotated[
         bool, typer.Option("--once", help="Place what can be placed now, and stop.")
     ] = False,
+    may_drain: Annotated[
+        bool,
+        typer.Option(
+            "--may-drain",
+            help="Cordon nodes that are going to be taken, and evict whole gangs of ours from them"
+            " before the deadline (needs deploy/kubernetes/drain.yaml).",
+        ),
+    ] = False,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow",
+            help="Place nothing: watch, and say what would have been done beside what was done, in"
+            " dollars. Needs no more rights than to read.",
+        ),
+    ] = False,
+    shadow_of: replay.ShadowOf = "",
+    into: replay.Into = None,
+    every: observe.Every = "30s",
+    lateness: observe.Lateness = "1m",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report of a shadow as JSON.")
+    ] = False,
 ) -> None:
     """Place the pods that name us in schedulerName, until stopped. Binds, evicts, and says why.
 
     Gangs start whole or not at all. Pods of other schedulers are counted and never moved. Started
     again with the same journal it goes on, whatever stopped it. Other commands read the journal
     meanwhile.
+
+    With --shadow it binds nothing: the journal is then what the cluster did, --into what this
+    policy would have done with the same pods. --shadow-of, --into, --every, --lateness and --json
+    are for that alone.
     """
     from tidemill.live.kubernetes.api import kubeconfig as kubeconfigs
     from tidemill.live.kubernetes.scheduling.running import SchedulerTerms
+    from tidemill.live.observing.observer import ObserverTerms
 
     shown, now_ms = imports.checked_zone(zone), round(datetime.now(UTC).timestamp() * 1000)
     rule = given.Given(usd_per_hour, prices, list_prices).price_rule(shown, (now_ms, now_ms))
-    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown)
+    if shadow:
+        if lease is not None or metrics is not None or policy_object is not None or may_drain:
+            raise SpecError(
+                "a shadow only reads: it holds no Lease, serves no metrics, drains nothing, and its"
+                " policy is a file",
+                hint="leave --lease, --metrics, --may-drain and --policy-object out, or --shadow",
+            )
+        until = given.Given(usd_per_hour, prices, list_prices).price_rule(
+            shown, (now_ms, FOREVER_MS)
+        )
+        shadowing.run(
+            kubeconfigs.find(kubeconfig, context),
+            PolicyFile(policy),
+            shadowing.ShadowTerms(
+                journal, into or replay.beside(journal), shadow_of, team_by,
+                ObserverTerms(until, observers.span_ms(lateness, "--lateness"), zone=shown),
+                observers.AskingPace(every, once, as_json),
+            ),
+        )  # fmt: skip
+        return
+    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown, may_drain)
     if lease is not None and (lease.count("/") != 1 or not all(lease.split("/"))):
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None
     rules = PolicyFile(policy)
     rules.read()  # what cannot be used is refused before anybody is asked
     access = kubeconfigs.find(kubeconfig, context)
-    asyncio.run(_Run(access, terms, rules, lease, where).run(is_once=once))
+    asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))
 
 
-class PolicyFile:
-    """Rules in a file, or the default ones."""
+@app.command("crd", epilog=options.example("tidemill schedule crd | kubectl apply -f -"))
+def crd() -> None:
+    """Print the kind SchedulingPolicy for a cluster, with who may read it, as YAML."""
+    from tidemill.cli.policy_object import definition
 
-    def __init__(self, path: Path | None) -> None:
-        self._path, self._stamp = path, self._found(path)
-
-    @staticmethod
-    def _found(path: Path | None) -> tuple[int, int, int]:
-        if path is None:
-            return (0, 0, 0)
-        try:
-            found = path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
-
-    def has_changed(self) -> bool:
-        """Whether the file is another than the one that was read."""
-        return self._found(self._path) != self._stamp
-
-    def read(self) -> "SchedulerRules":
-        """The rules of the file as it is now."""
-        from tidemill.live.kubernetes.scheduling.differ import FleetRules
-        from tidemill.live.kubernetes.scheduling.running import SchedulerRules, refuse_unless_folds
-        from tidemill.twin import fleet
-        from tidemill.twin.spec import read
-
-        self._stamp = self._found(self._path)
-        if self._path is None:
-            return SchedulerRules()
-        try:
-            text = self._path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SpecError(
-                f"the policy file `{self._path}` cannot be read: {type(error).__name__}",
-                hint="check the path and who may read it",
-            ) from None
-        spec = read.read(text, self._path.name)
-        for table, rows in (("contract", spec.contracts), ("workload", spec.workloads),
-                            ("job", spec.jobs)):  # fmt: skip
-            if rows:
-                raise SpecError(
-                    f"`{self._path.name}` has [[{table}]], which a live cluster shows itself",
-                    hint="a policy file has [policy], [[team]] and [[tier]]",
-                )
-        found = FleetRules(tuple(fleet.queues(spec)), fleet.topology(spec))
-        try:
-            refuse_unless_folds(found)
-        except EventRefused as error:
-            raise SpecError(f"`{self._path.name}`: {error.message}", hint=error.hint) from None
-        return SchedulerRules(spec.policy, found)
+    for one in definition():
+        typer.echo("---\n" + msgspec.yaml.encode(one).decode(), nl=False)
 
 
 class _Run:
@@ -176,8 +198,16 @@ class _Run:
         rules: PolicyFile,
         lease: str | None,
         metrics_at: tuple[str, int] | None,
+        policy_object: str | None = None,
     ) -> None:
-        self._access, self._terms, self._rules, self._lease = access, terms, rules, lease
+        self._access, self._terms, self._lease = access, terms, lease
+        self._rules: RulesSource = rules
+        self._watched = None
+        if policy_object is not None:
+            from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
+
+            self._watched = WatchedPolicy(access, policy_object, log)
+            self._rules = PolicySource(rules, self._watched)
         self._metrics_at = metrics_at
         self._made: ClusterScheduler | None = None
         self._leadership: Leadership | None = None
@@ -190,10 +220,29 @@ class _Run:
             loop.add_signal_handler(number, self._stopped.set)
         serving = await self._serve()
         try:
+            await self._begin_watching()
             await self._decide(is_once=is_once)
         finally:
+            if self._watched is not None:
+                await self._watched.stop()
             if serving is not None:
                 await serving.stop()
+
+    async def _begin_watching(self) -> None:
+        """Read the policy that is an object of the cluster, if there may be one."""
+        from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreachable
+
+        if self._watched is None:
+            return
+        try:
+            await self._watched.start()
+        except UNREACHABLE as error:
+            raise unreachable(self._access, error) from None
+        except ApiRefusal as error:
+            raise BackendError(
+                f"asked for the SchedulingPolicy `{self._watched.name}`; found {error}",
+                hint="`tidemill schedule crd` prints what has to be allowed",
+            ) from None
 
     async def _serve(self) -> "MetricsServer | None":
         """Numbers and probes, if they were asked for; a replica that stands by is ready too."""
@@ -203,43 +252,80 @@ class _Run:
             return None
         made = metrics.MetricsServer(
             lambda: metrics.exposition(metrics.metrics(self._made, is_leader=self._is_leader)),
-            lambda: not self._is_leader or (self._made is not None and self._made.is_watching),
+            self._why_not_ready,
         )
         port = await made.start(*self._metrics_at)
         log("serving metrics", host=self._metrics_at[0], port=port)
         return made
+
+    def _why_not_ready(self) -> str:
+        """Why it does not do what it is there for, in a line; "": it does, or it stands by."""
+        if not self._is_leader:
+            return ""
+        return "it has not begun yet" if self._made is None else self._made.why_not_ready
 
     @property
     def _is_leader(self) -> bool:
         return not self._lease or (self._leadership is not None and self._leadership.is_sure())
 
     async def _decide(self, *, is_once: bool) -> None:
-        from tidemill.explain import phrasing
+        """Lead, and go on until told to stop; whoever loses the Lease stands by again."""
         from tidemill.live.kubernetes.scheduling.rehearsal import rehearse
-        from tidemill.live.kubernetes.scheduling.running import ClusterScheduler, live_policy
+        from tidemill.live.kubernetes.scheduling.running import live_policy
 
-        rules = self._rules.read()
+        own = self._rules
+        rules = own.begin() if isinstance(own, PolicySource) else own.read()
         log("ready to plan", actions=rehearse(live_policy(rules.policy), rules.fleet))
-        leadership = self._leadership = await self._lead() if self._lease else None
-        if self._stopped.is_set():
-            return
+        has_begun = False
+        while not self._stopped.is_set():
+            leadership = self._leadership = await self._lead() if self._lease else None
+            if self._stopped.is_set():
+                break
+            try:
+                is_lost = await self._decide_once(leadership, is_once=is_once)
+            except (BackendError, JournalError) as error:
+                if leadership is None or not self._may_pass(error, has_begun=has_begun):
+                    raise
+                log("stands by again", said=error.message)
+                is_lost = True
+            if not is_lost:
+                break
+            has_begun = True
+
+    def _may_pass(self, error: TidemillError, *, has_begun: bool) -> bool:
+        """Whether it helps to wait: the cluster answered once, or a leader has the journal."""
+        from tidemill.journal import open_journal
+
+        if isinstance(error, BackendError):
+            return has_begun
+        with open_journal(self._terms.journal) as opened:
+            return opened.is_being_written()
+
+    async def _decide_once(self, leadership: "Leadership | None", *, is_once: bool) -> bool:
+        """Decide as long as this replica leads; whether it does so no more."""
+        from tidemill.explain import said
+        from tidemill.live.kubernetes.scheduling.running import ClusterScheduler
+
         may_write = leadership.is_sure if leadership is not None else lambda: True
-        made = ClusterScheduler(
-            self._access, self._terms, self._rules, log, phrasing.cause, may_write
-        )
+        made = ClusterScheduler(self._access, self._terms, self._rules, log, said, may_write)
         self._made = made
         keeping = asyncio.create_task(leadership.keep()) if leadership is not None else None
         try:
             await made.begin()
             log("began", journal=self._terms.journal, jobs=made.world.job_count)
             await self._go_on(made, keeping, is_once=is_once)
+            is_lost = keeping is not None and keeping.done() and not self._stopped.is_set()
         finally:
             await made.stop()
+            self._made = None
             if keeping is not None:
                 keeping.cancel()
             if leadership is not None:
                 await leadership.give_up()
         log("stopped", **msgspec.structs.asdict(made.sender.counts))
+        if is_lost:
+            log("lost the Lease", lease=self._lease, said="it could not be renewed in time")
+        return is_lost
 
     async def _go_on(
         self, made: "ClusterScheduler", keeping: "asyncio.Task[None] | None", *, is_once: bool
@@ -253,11 +339,6 @@ class _Run:
             return self._stopped.is_set() or is_lost or (is_once and quiet > QUIET_LOOKS)
 
         await made.run(is_over, 0.05 if is_once else 1.0)
-        if keeping is not None and keeping.done() and not self._stopped.is_set():
-            raise BackendError(
-                f"the Lease {self._lease} could not be renewed in time: another may lead now",
-                hint="nothing was written since; start again to stand by",
-            )
 
     async def _lead(self) -> "Leadership":
         from tidemill.live.kubernetes.api.writing import ApiWriter

@@ -1,4 +1,4 @@
-"""``tidemill twin``: run a fleet from a file, write one, or replay a recorded trace."""
+"""``tidemill twin``: run a fleet from a file, write one, or replay what was recorded."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.cli import replay as replays
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -21,10 +22,12 @@ app = typer.Typer(
         "tidemill twin generate --accelerators 512 --weeks 2 > fleet.toml",
         "tidemill twin run fleet.toml --journal run.sqlite",
         "tidemill twin import philly.csv.gz --accelerators 512 --journal philly.sqlite",
+        "tidemill twin replay fleet.sqlite --policy policy.toml",
         "tidemill twin formats",
     ),
     no_args_is_help=True,
 )
+app.command("replay", epilog=replays.EXAMPLES)(replays.replay)
 
 
 @app.command(

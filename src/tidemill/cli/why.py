@@ -10,10 +10,14 @@ from tidemill.cli import options, screen
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import MINUTE_MS
+from tidemill.model.states import JobState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tidemill.explain.answers import Answer, Certificate, Forecast
     from tidemill.explain.decision.answers import Decision
+    from tidemill.model.held import UnplacedJob
     from tidemill.model.policy import Policy
     from tidemill.model.rows import Job
     from tidemill.model.world import World
@@ -48,10 +52,13 @@ def why(
 
     from tidemill import explain
     from tidemill.cli import device_evidence
-    from tidemill.cli.moment import one_question, world_at
+    from tidemill.cli.moment import held_jobs, one_question, world_at
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at)
+    if (held := _held(job, held_jobs(journal, at))) is not None:
+        _print_held(held, world.now_ms, journal, as_json=as_json)
+        return
     j = job_number(world, job, journal, at)
     with one_question(world) as memo:
         found = explain.why(world, policy, j, memo)
@@ -83,6 +90,24 @@ def why(
         for v in verdicts:
             made.add_row(v.node, v.kind, v.state, f"{v.free_milli / 1000:g}", v.words)
         screen.out().print(made)
+
+
+def _held(name: str, held: "Sequence[UnplacedJob]") -> "UnplacedJob | None":
+    return next((one for one in held if one.name == name), None)
+
+
+def _print_held(held: "UnplacedJob", now_ms: int, journal: str, *, as_json: bool) -> None:
+    """A job that is in no queue: what keeps it, in the words that its pods have too."""
+    import msgspec
+
+    from tidemill.explain import held_jobs
+
+    answer = held_jobs.answer(held, now_ms)
+    if as_json:
+        told = {"answer": answer, "forecast": None, "nodes": None, "decision": None}
+        screen.json_out(msgspec.json.encode(told), journal)
+    else:
+        _print_answer(answer)
 
 
 class Placed(NamedTuple):
@@ -175,7 +200,11 @@ def fit(
 
 
 def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
-    """The number of a job by its name; says when it is submitted, or which names are near."""
+    """The number of a job by its name; says when it is submitted, or which names are near.
+
+    Of a job that was over and came again under its name, its present life; the others are named.
+    """
+    name = _present(world, name)
     j = world.job_number.get(name)
     if j is None:
         if at is not None:
@@ -189,6 +218,31 @@ def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
             hint=f"did you mean {like}?" if near else located("see `tidemill pending`", journal),
         )
     return j
+
+
+def _present(world: "World", name: str) -> str:
+    """The present life of a job; "#1" after its name is the first."""
+    from tidemill.live.history import lives
+
+    if name.endswith(lives.FIRST):
+        return name.removesuffix(lives.FIRST)
+    found = lives.all_of(name, world.job_number)
+    if len(found) < 2:
+        return name
+    ended = ", ".join(
+        f"`{name + lives.FIRST if life == name else life}`"
+        f" ({_ENDED[JobState(world.jobs.state.item(world.job_number[life]))]})"
+        for life in found[:-1]
+    )
+    screen.note(f"`{name}` is `{found[-1]}` now; before: {ended}")
+    return found[-1]
+
+
+_ENDED = {
+    JobState.WAITING: "waits", JobState.STARTING: "starts", JobState.RUNNING: "runs",
+    JobState.DONE: "finished", JobState.FAILED: "failed",
+    JobState.CANCELLED: "its pods went or were made anew",
+}  # fmt: skip
 
 
 def _refuse_early(name: str, journal: str, at: str) -> None:

@@ -55,6 +55,7 @@ from tidemill.model.tables import NEVER_PASSED
     )
 )  # fmt: skip
 CAUSES = len(Cause)
+COUNTS = 5  # jobs that came, rows of jobs that are written, nodes; shapes that came, rows of those
 
 
 @kernel
@@ -158,10 +159,14 @@ def stop(w, j, state, now):
 
 @kernel
 def take_submission(w, counts, now):
-    """A job whose row is written waits; False: its row is not, or its shape is new."""
+    """A job whose row is written waits; False: its row is not, or its shape is new and has none."""
     jobs, j = w.jobs, counts[0, 0]
-    if j >= counts[0, 1] or jobs[j, JOB.SHAPE] >= counts[0, 3]:
+    if j >= counts[0, 1]:
         return False
+    s = jobs[j, JOB.SHAPE]
+    if s > counts[0, 3] or s >= counts[0, 4]:
+        return False
+    counts[0, 3] = max(counts[0, 3], s + 1)
     jobs[j, JOB.SUBMIT_MS] = now
     jobs[j, JOB.SINCE_MS] = now
     line_up(w.at, jobs, w.shapes, w.queued, j)
@@ -332,7 +337,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
 def replay(w, events, event_pieces, counts, e, now):
     """Fold the events from ``e`` on; where it stopped: the first that is not plain, or the end.
 
-    ``counts``: jobs that were submitted, rows of jobs that are written, nodes, shapes.
+    ``counts``: see ``COUNTS``.
     """
     while e < len(events) and events[e, EventColumn.AT] >= now:
         now = events[e, EventColumn.AT]

@@ -60,8 +60,10 @@ def digest(world: World) -> str:
 
 
 def copy(world: World) -> World:
-    """An independent World, for asking *what if*."""
-    return load(dump(world))
+    """An independent World, for asking *what if*; with what no event tells of it."""
+    made = load(dump(world))
+    made.scheduler, made.kept, made.node_words = world.scheduler, world.kept, {**world.node_words}
+    return made
 
 
 def branch(world: World) -> World:
@@ -159,6 +161,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     ]
     _load_topology(world, state)
     world.shape_rows = convert(state["shape_rows"], list[Shape])
+    world.shape_count = len(world.shape_rows)
     world.paces = {j: tuple((at, ppm) for at, ppm in paces) for j, paces in state["paces"]}
     world.moving = {
         j: Move(convert(gained, Pieces), convert(lost, Pieces), keeps_work)

@@ -137,6 +137,7 @@ class Loop:
                 if on_beat is not None:
                     on_beat(self.world.now_ms)
         finally:
+            self.inflow.withdraw()
             self.commit()
 
     def beat(self, at_ms: int) -> Plan | None:
@@ -147,6 +148,10 @@ class Loop:
         plan = one.cycle(self.world, self.policy, self.memo)
         self.settle(plan)
         return plan
+
+    def forget(self) -> None:
+        """Drop what cycles remember to be quick; no placement depends on it."""
+        self.memo = one.Memo(self.sheet.dictionary)
 
     def take(self) -> bool:
         """Fold what happens in the next moment; whether anything does."""

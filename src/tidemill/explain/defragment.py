@@ -53,7 +53,7 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
     case = context.open_case(world, policy, memo, j)
     if case.cause is Cause.NONE:
         text = f"nothing has to move for job `{name}`: {phrasing.cause(world, case.cause)}"
-        return _nothing(name, not world.is_observed, text)
+        return _nothing(name, not world.is_looked_on, text)
     cause = phrasing.cause(case.world, case.cause)
     if case.cause not in CURED_BY_MOVING:
         return _nothing(name, False, f"no move helps job `{name}`: {cause}")
@@ -74,14 +74,14 @@ def _moving(case: Case, found: tuple[Mover, ...]) -> Defrag:
     each = [row.lost_usd_micro for row in rows]
     cost = None if None in each else sum(usd for usd in each if usd is not None)
     is_tried, starts = case.trials.may_try(), case.trials.places_moved(case.j, found)
-    if case.world.is_observed:
+    if case.world.is_looked_on:
         is_tried = starts = False
     seen = futures.look(case.before, case.policy, [case.j])
     count = phrasing.many(len(rows), "move")
     does = "would start" if starts else "would make room for"
     lost = "lost work at an unknown price" if cost is None else f"{dollars_text(cost)} of lost work"
     text = f"{count}, {lost}, {does} job `{case.name}`"
-    if case.world.is_observed:
+    if case.world.is_looked_on:
         text += "; whether the cluster's own scheduler then starts it is not known"
     elif not is_tried:
         text += "; whether it then starts was not tried, because too much waits"

@@ -109,12 +109,19 @@ def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
     if any(world.node_number[name] in world.node_words for name in lot.examples):
         named = ", ".join(_with_words(world, name) for name in lot.examples)
     where = f" ({named})" if named and lot.nodes <= 3 else ""
+    called = place_word(world, place, lot)
     usd = lot.usd_micro_per_hour
     paid = "" if usd == 0 else f", {'paid ' * (usd is not None)}{hourly_text(usd)}"
     text = (
-        f"{phrasing.amount(lot.milli)} {place} on {phrasing.many(lot.nodes, 'node')}{where}{paid}"
+        f"{phrasing.amount(lot.milli)} {called} on {phrasing.many(lot.nodes, 'node')}{where}{paid}"
     )
     return Withheld(place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text)
+
+
+def place_word(world: World, place: Place, lot: Lot) -> str:
+    """Where accelerators are; behind a taint of their cluster's nobody cordoned them."""
+    tainted = [phrasing.is_tainted(world, world.node_number[one]) for one in lot.examples]
+    return "tainted" if place is Place.CORDONED and tainted and all(tainted) else place
 
 
 def _with_words(world: World, name: str) -> str:
@@ -432,7 +439,7 @@ def _passed(case: Case) -> Fact | None:
         " placed while"
         " it waited"
     )
-    if not world.is_observed:  # there our guard does not rule
+    if not world.is_looked_on:  # there our guard does not rule
         text += f"; {_guard(case)}"
     return Fact("passed by", count, "jobs", text, commands.line())
 

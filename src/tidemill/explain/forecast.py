@@ -38,7 +38,7 @@ def eta(world: World, policy: Policy, job: int) -> Forecast:
 
 def _told(world: World, found: Forecast) -> Forecast:
     """With whose decision it is, where that is another scheduler's."""
-    if not world.is_observed or found.verdict in ("never", "started"):
+    if not world.is_looked_on or found.verdict in ("never", "started"):
         return found
     words = found.words.replace(f"job `{found.job}` runs now", f"job `{found.job}` would run now")
     return replace(found, words=f"{OTHER_SCHEDULER}: {words}", decided_by="another scheduler")
@@ -71,7 +71,7 @@ def _eta(world: World, policy: Policy, job: int) -> Forecast:
 def _forecast(
     world: World, policy: Policy, name: str, j: int, opening: ev.Seen | None = None
 ) -> Forecast:
-    if world.is_observed and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
+    if world.is_looked_on and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
         return fits
     seen = futures.look(world, policy, [j], opening)
     verdict, band, lengths = seen.verdict(j), seen.bands[j], seen.lengths

@@ -32,7 +32,7 @@ def facts(world: World, policy: Policy, memo: Glance, j: int) -> tuple[Fact, ...
         f"it runs on {phrasing.amount(held)} of the {phrasing.amount(full)} GPUs that it requests"
         f" ({size:,} of {role.count:,} replicas) and could grow to {phrasing.amount(most)}"
     ) + " within the maximum quota of its team" * (most < full)
-    if world.is_observed:  # another scheduler gives sizes here
+    if world.is_looked_on:  # another scheduler gives sizes here
         return (Fact("runs on", held, MILLI, runs, commands.nodes(world.job_names[j])),)
     stays = resize.stays(world, policy, memo, j)
     why = "it grows in the next cycle that decides nothing else"

@@ -176,6 +176,8 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
         case Verdict.LABEL:
             return kept_out(found.role, world.groups[int(table.group[n])])
         case Verdict.STATE:
+            if phrasing.is_tainted(world, n):
+                return world.node_words[n]
             said = f": {world.node_words[n]}" if n in world.node_words else ""
             return NodeState(table.state[n]).name.lower() + said
         case Verdict.SPARE:

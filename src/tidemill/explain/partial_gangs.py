@@ -19,7 +19,6 @@ from tidemill.explain import commands, phrasing, supply
 from tidemill.explain.answers import Fact, GangDeadlock, PartialGang
 from tidemill.model.columns import JOB
 from tidemill.model.measures import WHOLE_MILLI, hourly_text
-from tidemill.model.reasons import Layer
 from tidemill.model.rows import Role
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64
@@ -193,11 +192,9 @@ def _gang(world: World, part: _Part) -> PartialGang:
         f"partial gang: {placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it"
         f" holds {phrasing.amount(held)} GPUs ({hourly_text(usd)}) and {does}"
     )
-    reason = world.reason_of(j)
-    said = f"{reason.words} (owner: {Layer(reason.layer).name.lower()})" if reason else ""
     return PartialGang(
         world.job_names[j], shape.team, placed, wanted, held, missing, usd,
-        world.now_ms - world.jobs.since_ms.item(j), tuple(on), words, said,
+        world.now_ms - world.jobs.since_ms.item(j), tuple(on), words, phrasing.own_reason(world, j),
     )  # fmt: skip
 
 

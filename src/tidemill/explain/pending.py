@@ -146,7 +146,7 @@ def _waiting(
                 int(world.shapes.total_milli[s]), asks[s],
                 why_of[j].cause.name.lower(),
                 world.now_ms - int(world.jobs.since_ms[j]),
-                alarm=protection.alarm(world, policy, j), reason=_says(world, j),
+                alarm=protection.alarm(world, policy, j), reason=phrasing.own_reason(world, j),
                 least_milli=elastic.smallest(shape).total_milli, says=why_of[j].says,
             )
         )  # fmt: skip
@@ -155,16 +155,11 @@ def _waiting(
 
 def _why(world: World, j: int, cause: Cause) -> _Why:
     """A job that would fit waits for what its own scheduler says, where that said anything."""
-    found = world.reason_of(j) if world.is_observed and cause is Cause.NONE else None
+    found = world.reason_of(j) if world.is_looked_on and cause is Cause.NONE else None
     if found is None:
         return _Why(cause, LAYER_OF[cause])
     word = _WORD.match(found.words)
     return _Why(cause, Layer(found.layer), word[0] if word else "its own reason")
-
-
-def _says(world: World, j: int) -> str:
-    found = world.reason_of(j)
-    return f"{found.words} (owner: {Layer(found.layer).name.lower()})" if found else ""
 
 
 def _row(

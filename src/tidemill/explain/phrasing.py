@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text, hourly_text
-from tidemill.model.reasons import Cause
+from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.topology import APART, NO_HOP, Bond, Topology
@@ -79,12 +79,26 @@ _OBSERVED_LABELS = {Cause.NONE: "not recorded", Cause.NOTHING_CLAIMED: "no such 
 def label(world: World, name: str) -> str:
     """A cause, by the name that answers use, as short as a column wants it."""
     found = Cause[name.upper()]
-    return _OBSERVED_LABELS.get(found, LABELS[found]) if world.is_observed else LABELS[found]
+    return (
+        _OBSERVED_LABELS.get(found, LABELS[found]) if _is_said_of(world, found) else LABELS[found]
+    )
 
 
 def cause(world: World, found: Cause) -> str:
     """A cause as people say it; of a cluster with a scheduler of its own, no more than is known."""
-    return _OBSERVED_CAUSES.get(found, CAUSES[found]) if world.is_observed else CAUSES[found]
+    return (
+        _OBSERVED_CAUSES.get(found, CAUSES[found]) if _is_said_of(world, found) else CAUSES[found]
+    )
+
+
+def _is_said_of(world: World, found: Cause) -> bool:
+    """Whether a cause is said as of a cluster that is looked at; ours says what it starts next."""
+    return world.is_looked_on if found is Cause.NONE else world.is_observed
+
+
+def is_tainted(world: World, n: int) -> bool:
+    """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
+    return world.node_words.get(n, "").startswith("tainted ")
 
 
 def claimed(world: World) -> str:
@@ -204,6 +218,17 @@ def _instance(shape: Shape, piece: Piece) -> str:
     where = f"slice {first}" if first == last else f"slices {first} to {last}"
     device = piece.devices.bit_length() - 1
     return f"`{shape.roles[piece.role].profile}` on {where} of device {device}"
+
+
+def own_reason(world: World, j: int) -> str:
+    """What the cluster's own scheduler says of a waiting job, who owns that, and how to see it."""
+    found = world.reason_of(j)
+    if found is None:
+        return ""
+    said, to_see, command = found.words.partition(TO_SEE_IT)
+    number = world.job_names[j].rpartition("/")[2].partition("#")[0]
+    owner = Layer(found.layer).name.lower()
+    return f"{said} (owner: {owner}){to_see}{command.replace(JOB_NUMBER, number)}"
 
 
 def since(waited_ms: int) -> str:

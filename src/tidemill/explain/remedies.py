@@ -117,7 +117,10 @@ def _supply(case: Case) -> Remedy:
     ready = phrasing.amount(case.supply.ready_milli)
     if not case.withheld():
         return _make(f"do not wait: {claimed} match it, all of them Ready", _fewer(case))
-    held = ", ".join(f"{phrasing.amount(lot.milli)} {place}" for place, lot in case.withheld()[:3])
+    held = ", ".join(
+        f"{phrasing.amount(lot.milli)} {facts.place_word(case.before, place, lot)}"
+        for place, lot in case.withheld()[:3]
+    )
     lots = [(place, lot) for place, lot in case.withheld() if place is not Place.MAY_LAUNCH]
     named = case.detail()
     lots.sort(key=lambda item: item[0].name.lower() != named)
@@ -146,6 +149,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
     named = phrasing.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
+    if facts.place_word(case.before, place, lot) != place:
+        ways = ways | {place: _UNTAINTED}
     text = ways[place].format(
         what=what,
         named=named,
@@ -156,6 +161,9 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     return PricedFix(text, None if place in _UNPRICED else 0)
 
 
+_UNTAINTED = (
+    "mend what {named} is tainted for, or remove the taint: {count} accelerators are free there"
+)
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
@@ -189,14 +197,14 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
-    if case.world.is_observed and case.world.reason_of(case.j) is not None:
+    if case.world.is_looked_on and case.world.reason_of(case.j) is not None:
         return _make(
             "",
             PricedFix(
                 "do what its own scheduler's reason asks for: no GPU that comes free starts it"
             ),
         )
-    if case.world.is_observed:
+    if case.world.is_looked_on:
         ask = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
         return _make("", PricedFix(f"ask the cluster's own scheduler why ({ask})"))
     ahead = f"do not resubmit: {phrasing.many(case.line.jobs, 'job')} ahead, and it fits"

@@ -97,7 +97,7 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     takes nothing from anybody: each shape that finds no room is asked about alone.
     """
     found = _look(world, policy, memo, shapes)
-    if not world.is_observed or not found.placed:
+    if not world.is_looked_on or not found.placed:
         return found
     placed, causes = {world.jobs.shape.item(j) for j in found.placed}, dict(found.causes)
     short = [s for s, cause in causes.items() if cause in CURED_BY_WAITING or s in placed]

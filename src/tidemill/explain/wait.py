@@ -99,12 +99,10 @@ def _cause(case: Case, layer: Layer) -> str:
 
 def _reason(world: World, j: int) -> str:
     """What the cluster's own scheduler says, where it said something."""
-    found = world.reason_of(j)
-    if found is None and world.shapes.cause.item(world.jobs.shape.item(j)) == Cause.NOT_ELIGIBLE:
-        return f"its own scheduler says: {phrasing.CAUSES[Cause.NOT_ELIGIBLE]} (owner: workload)"
-    if found is None:
-        return ""
-    return f"its own scheduler says: {found.words} (owner: {Layer(found.layer).name.lower()})"
+    said = phrasing.own_reason(world, j)
+    if not said and world.shapes.cause.item(world.jobs.shape.item(j)) == Cause.NOT_ELIGIBLE:
+        said = f"{phrasing.CAUSES[Cause.NOT_ELIGIBLE]} (owner: workload)"
+    return f"its own scheduler says: {said}" if said else ""
 
 
 def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:

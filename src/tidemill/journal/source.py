@@ -19,6 +19,7 @@ class Source(StrEnum):
     TWIN = "twin"
     TRACE = "trace replay"
     LIVE = "live"
+    SHADOW = "shadow"
     UNKNOWN = "unknown"
 
     @classmethod
@@ -52,4 +53,8 @@ OTHER_SCHEDULER = (
 _WORDS = {
     Source.TWIN: "simulated: a twin ran the fleet that a file describes; nothing was measured",
     Source.TRACE: "simulated: a recorded trace, replayed by a twin; only the arrivals are recorded",
+    Source.SHADOW: (
+        "modelled: what a policy would have done with a recorded history; arrivals, nodes and run"
+        " times are as seen, who sat where and when is not"
+    ),
 }

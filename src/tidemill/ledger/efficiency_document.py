@@ -112,7 +112,7 @@ class HeldLoad(Struct, frozen=True):
     latencies: tuple[HeldLatency, ...]
 
 
-class HeldDevices(Struct, frozen=True):
+class HeldFigures(Struct, frozen=True):
     """What devices and nodes measured, as means; null: nobody did."""
 
     sm_active_ppm: int | None = None
@@ -151,7 +151,7 @@ class HeldRowPart(Struct, frozen=True):
     """How most of what was wasted is known; unknown: nobody knows whether anything was."""
     load: HeldLoad | None = None
     """Null: no requests were counted."""
-    devices: HeldDevices | None = None
+    devices: HeldFigures | None = None
     """Null: nothing was measured."""
 
 
@@ -247,12 +247,12 @@ def _latency(figure: LatencyFigure, counts: LatencyCounts) -> HeldLatency:
     )
 
 
-def _devices(row: HeldRow) -> HeldDevices | None:
+def _devices(row: HeldRow) -> HeldFigures | None:
     figures, times = row.measured.figures, row.measured.figure_gpu_s
     if not figures:
         return None
     names = {figure: _DEVICE_FIELDS[figure] for figure in figures}
-    return HeldDevices(
+    return HeldFigures(
         **{names[figure]: value for figure, value in figures.items()},
         gpu_s={names[figure]: times[figure] for figure in figures},
     )

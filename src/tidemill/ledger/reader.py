@@ -313,6 +313,7 @@ class Ledger:
             self.read_batch(told)
 
     def _read(self, w: State, events: I64, pieces: I64, counts: I64, e: int, now_ms: int) -> int:
+        self._look_again()
         self._make_room(w, counts.item(0, 1))
         return int(reading.read(w, self._b, events, pieces, counts, e, now_ms))
 

@@ -35,7 +35,8 @@ _DONE = (KIND_CODE[ev.JobEvicted], KIND_CODE[ev.JobMoved])
 _SEEN = KIND_CODE[ev.PlacementSeen]
 _FAILED = KIND_CODE[ev.JobFailed]
 _OVER = (KIND_CODE[ev.JobFinished], KIND_CODE[ev.JobCancelled])
-_COUNTED = (*_ASKED, *_DONE, *_OVER, _FAILED, _SEEN)
+_IS_COUNTED = np.isin(range(len(KIND_CODE)), (*_ASKED, *_DONE, *_OVER, _FAILED, _SEEN))
+_IS_OVER = np.isin(range(len(KIND_CODE)), _OVER)
 
 
 StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, int]]
@@ -71,7 +72,7 @@ class Stops:
 
     def count(self, batch: Batch) -> None:
         """Count the events of a batch."""
-        rows = batch.events[np.isin(batch.events[:, EventColumn.KIND], _COUNTED)]
+        rows = self._that_matter(batch.events)
         columns = (
             EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE,
             EventColumn.ATTEMPT,
@@ -91,6 +92,13 @@ class Stops:
                 self._attempts.pop(job, None)
                 if kind == _FAILED and not is_final:
                     self._add(WHYS[why])
+
+    def _that_matter(self, events: I64) -> I64:
+        """Those of jobs that something else than an end happens to, or did."""
+        rows = events[_IS_COUNTED[events[:, EventColumn.KIND]]]
+        is_over = _IS_OVER[rows[:, EventColumn.KIND]]
+        named = [*self._attempts, *self._asked, *rows[~is_over, EventColumn.WHO].tolist()]
+        return rows[~is_over | np.isin(rows[:, EventColumn.WHO], named)]
 
     def _is_one_life(self, rows: I64) -> NDArray[np.bool_]:
         """Whether rows are of jobs that sit once and are over with that, and so were not stopped.

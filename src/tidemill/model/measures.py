@@ -7,7 +7,7 @@ turns the words people type (``14d``, ``1h30m``) into integers and back.
 
 import re
 from collections.abc import Sequence
-from math import isfinite
+from math import isfinite, nan
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -52,9 +52,10 @@ def whole_number(text: str) -> int:
 
 def decimal_number(text: str) -> float:
     """Read a finite number in plain digits; ValueError on ``1_0``, ``inf``, ``nan`` and words."""
-    if not _NUMBER.fullmatch(text.strip(" ")) or not isfinite(float(text)):
+    found = float(text) if _NUMBER.fullmatch(text.strip(" ")) else nan
+    if not isfinite(found):
         raise ValueError(f"`{text}` is not a number")
-    return float(text)
+    return found
 
 
 def duration_ms(text: str) -> int:

@@ -27,6 +27,8 @@ _HARMFUL_IN_TEXT = re.compile(f"(?![\n\t])[{_HIDDEN}]")
 
 def fault(name: str, longest: int = LONGEST) -> str:
     """What is wrong with a new name, or nothing."""
+    if 0 < len(name) <= longest and name.isascii() and name.isprintable() and name == name.strip():
+        return ""  # as most are
     if not name:
         return "expected a name; found nothing"
     if len(name) > longest:

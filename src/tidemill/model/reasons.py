@@ -43,6 +43,12 @@ class Cause(IntEnum):
     NOT_ELIGIBLE = 21  # only other schedulers say so
 
 
+TO_SEE_IT = "; to see it: "
+"""In the words of another scheduler's reason: a command follows that shows it."""
+JOB_NUMBER = "JOBID"
+"""In such a command: the job's own number, filled in where the words are shown, so that all jobs
+that wait for the same have one text."""
+
 LAYER_OF = {
     Cause.NONE: Layer.SCHEDULING,
     Cause.NOTHING_CLAIMED: Layer.RESERVATION,

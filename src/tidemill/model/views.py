@@ -107,7 +107,7 @@ class Waiting(_Each[WaitingLine]):
     """The waiting jobs of each shape."""
 
     def __len__(self) -> int:
-        return len(self._world.shape_rows)
+        return self._world.shape_count
 
     def _line(self, i: int) -> WaitingLine:
         return WaitingLine(self._world, i)
@@ -117,7 +117,7 @@ class Active(_Each[list[int]]):
     """The active jobs of each shape, in no order."""
 
     def __len__(self) -> int:
-        return len(self._world.shape_rows)
+        return self._world.shape_count
 
     def _line(self, i: int) -> list[int]:
         w, found = self._world.ink.w, list[int]()

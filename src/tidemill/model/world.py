@@ -194,8 +194,13 @@ class Ink:
 class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
+    scheduler: str = ""
+    """The name under which a scheduler of ours decides on this live cluster; "": none does."""
+    kept: frozenset[int] = frozenset()
+    """Jobs that their cluster lets nobody stop for another now (a disruption budget)."""
+
     def __init__(self) -> None:
-        self.now_ms, self.seq, self.device_count = 0, 0, 0
+        self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
         self.job_names: list[str] = []
         self.job_users: list[str] = []
         """Who submitted each job; "": nobody said."""
@@ -218,7 +223,7 @@ class World:
         self.domain_number: list[dict[Domain, int]] = []
         self.hidden_labels: tuple[str, ...] = ()
         """Labels that say where a node is and that no job asks for: groups leave them out."""
-        self.shape_rows: list[Shape] = []
+        self.shape_rows: list[Shape] = []  # after ``shape_count``: no job came yet, they are next
         self.shape_number: dict[Shape, int] = {}
         self.paces: dict[int, Paces] = {}
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""
@@ -337,8 +342,13 @@ class World:
 
     @property
     def is_observed(self) -> bool:
-        """Whether another scheduler places jobs here, and we only look on."""
-        return self.ink.w.at.item(AT.SEEN) > 0
+        """Whether this is a live cluster: its nodes, and pods of others, are as they were seen."""
+        return self.ink.w.at.item(AT.SEEN) > 0 or bool(self.scheduler)
+
+    @property
+    def is_looked_on(self) -> bool:
+        """Whether another scheduler decides here: causes and starts are not ours to say."""
+        return self.is_observed and not self.scheduler
 
     def is_unseen(self, node: str) -> bool:
         """Whether nobody watches a node of this name."""
@@ -393,7 +403,7 @@ class World:
             "nodes": (self.nodes, self.node_count),
             "devices": (self.devices, self.device_count),
             "contracts": (self.contracts, self.contract_count),
-            "shapes": (self.shapes, len(self.shape_rows)),
+            "shapes": (self.shapes, self.shape_count),
         }
         state: dict[str, Any] = {
             name: {column: getattr(table, column)[:count] for column in table._fields}
@@ -413,7 +423,7 @@ class World:
             "domains": self.domains,
             "hidden_labels": self.hidden_labels,
             "position": self.position[:, : self.node_count if self.domains else 0],
-            "shape_rows": self.shape_rows,
+            "shape_rows": self.shape_rows[: self.shape_count],
             "waiting": [list(jobs) for jobs in self.waiting],
             "placements": sorted(self.placements.items()),
             "idle": sorted(self.idle.items()),
@@ -425,7 +435,7 @@ class World:
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,
             "queue_freed": self.queue_freed,
-            "returns": self.returns[: len(self.shape_rows)],
+            "returns": self.returns[: self.shape_count],
             "ended": self.ended,
             "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,
@@ -448,7 +458,7 @@ class World:
             "run_times": self.run_times,
             "ratios": self.ratios,
         }
-        if self.is_observed or self.reasons:
+        if self.ink.w.at.item(AT.SEEN) or self.reasons:
             over = self.ink.w.jobs[: self.job_count, JOB.OVER_MILLI]
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]

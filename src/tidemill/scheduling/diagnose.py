@@ -81,7 +81,7 @@ def ever_cause(world: World, shape: Shape) -> Cause:
         return Cause.IMPOSSIBLE_GANG
     if feasibility.lack(world, shape) is not None:
         return Cause.IMPOSSIBLE_TOPOLOGY
-    return _limit_cause(world, shape)
+    return limit_cause(world, shape)
 
 
 def replicas_per_node(contract: Contract, role: Role) -> int:
@@ -145,7 +145,7 @@ def matching_nodes(world: World, contract: Contract, role: Role) -> int:
     return max(0, nodes_in_use(contract) - int((mine & ~may).sum()))
 
 
-def _limit_cause(world: World, shape: Shape) -> Cause:
+def limit_cause(world: World, shape: Shape) -> Cause:
     q = world.queue_number[shape.team]
     for role in shape.roles:
         kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]

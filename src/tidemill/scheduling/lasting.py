@@ -36,10 +36,10 @@ class LastingRoom:
 
     def _now(self, world: World) -> dict[int, int]:
         """The services that hold devices, and their shapes."""
-        for s in range(self._shapes, len(world.shape_rows)):
+        for s in range(self._shapes, world.shape_count):
             if world.shape_rows[s].kind is JobClass.INFERENCE:
                 self._services.append(s)
-        self._shapes = len(world.shape_rows)
+        self._shapes = world.shape_count
         return {j: s for s in self._services for j in world.active[s]}
 
     def _follow(self, world: World, now: dict[int, int]) -> None:

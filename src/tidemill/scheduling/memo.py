@@ -165,7 +165,8 @@ class Memo:
 
     def remember_outlasts(self, world: World, s: int, fits: bool) -> None:
         """Keep whether a shape and its like fit beside the services, until they change."""
-        self.asks.rows[s, ASK.OUTLASTS] = self._outlasts_of[self._likes.of(world, s)] = fits
+        self._outlasts_of[self._likes.of(world, s)] = fits
+        self.asks.rows[self._likes.all(world, s), ASK.OUTLASTS] = fits
 
     def rows(self, world: World) -> I64:
         """What is remembered, with a row for every shape."""
@@ -337,7 +338,8 @@ class Memo:
     def remember_supply(self, world: World, s: int, cause: Cause) -> None:
         """Keep what supply says about this shape, and its like."""
         self._know_supply(world)
-        self.asks.rows[s, ASK.SUPPLY] = self._supply_of[self._likes.of(world, s)] = cause
+        self._supply_of[self._likes.of(world, s)] = cause
+        self.asks.rows[self._likes.all(world, s), ASK.SUPPLY] = cause
 
     def _know_supply(self, world: World) -> None:
         rows, stamp = self.rows(world), _supply_stamp(world)

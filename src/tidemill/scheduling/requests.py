@@ -6,6 +6,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Role
 from tidemill.model.tables import I64, grown
 from tidemill.scheduling.fitting.columns import (
+    BITS,
     NO_TREE,
     REQUEST,
     REQUEST_COLUMNS,
@@ -39,6 +40,7 @@ class Requests:
         self._known: I64 | None = None
         self._requests: I64 = np.zeros((8, REQUEST_COLUMNS), np.int64)
         self._hosts: I64 = np.zeros((1, nodes), np.int64)
+        self._hosting: I64 = np.zeros((1, nodes // BITS + 1), np.int64)
         self._oks: I64 = np.zeros((8, groups), np.int64)
         self._rank: I64 = np.zeros((1, self._leaves), np.int64)
         self._winner: I64 = np.zeros((1, 2 * self._leaves), np.int64)
@@ -48,8 +50,9 @@ class Requests:
     def blank(self) -> dict[str, I64]:
         """Its columns by name."""
         return {
-            "requests": self._requests, "oks": self._oks, "hosts": self._hosts, "rank": self._rank,
-            "winner": self._winner, "exact": self._exact, "wasted": self._wasted,
+            "requests": self._requests, "oks": self._oks, "hosts": self._hosts,
+            "hosting": self._hosting, "rank": self._rank, "winner": self._winner,
+            "exact": self._exact, "wasted": self._wasted,
         }  # fmt: skip
 
     def joined(self, ground: Ground) -> Ground:
@@ -124,6 +127,7 @@ class Requests:
             return 0
         if row >= len(self._hosts):
             self._hosts = grown(self._hosts, row + 1)
+            self._hosting = grown(self._hosting, len(self._hosts))
         return row
 
     def _make(self, r: int, groups: int) -> None:

@@ -66,6 +66,7 @@ CURED_BY_WAITING = frozenset(
 )
 """Causes that go away when running jobs end; behind such a job a queue may be held."""
 MOVE_SHARE = 4  # of the searches of a cycle, one in so many may look for moves, which cost most
+_QUESTIONS = {ASK.OUTLASTS: fits_when_others_end, ASK.SUPPLY: supply_cause}
 CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
 
@@ -166,9 +167,14 @@ class Cycle:
     def know_all(self, shapes: Iterable[int]) -> None:
         """Answer everything at once that the compiled cycle will ask of shapes it has not seen."""
         for s in shapes:
-            for code in (CODE.KNOW, CODE.PREPARE, CODE.SUPPLY):
-                self._answer(code, s)
+            self._prepare(s)
+            supply_cause(self.world, self.memo, s)
+            self.memo.outlasts(self.world, s)
         self._renew()
+
+    def know_new(self, first: int) -> None:
+        """The same of those from one on of which something is not known, or not any more."""
+        self.know_all(self.memo.asks.unprepared(first, len(self.world.shape_rows)))
 
     def _renew(self) -> None:
         """Pools may have grown, and gangs become larger."""
@@ -181,15 +187,25 @@ class Cycle:
             case CODE.KNOW:
                 memo.known(world, s)
             case CODE.OUTLASTS:
-                fits_when_others_end(world, memo, s)
+                self._ask_all(s, ASK.OUTLASTS)
             case CODE.SUPPLY:
-                supply_cause(world, memo, s)
+                self._ask_all(s, ASK.SUPPLY)
             case CODE.PREPARE:
                 self._prepare(s)
             case CODE.MAKE:
                 self.columns = self.reservations.make_all(self.columns)
             case _:
                 self._decide_on(s, code)
+
+    def _ask_all(self, s: int, column: ASK) -> None:
+        """Answer something of a shape, and of all that wait and that it is not known of: they ask.
+
+        What is found serves all that are like one.
+        """
+        question, rows = _QUESTIONS[column], self.memo.rows(self.world)
+        for one in (s, *self.world.queued):
+            if rows[one, column] == UNKNOWN:
+                question(self.world, self.memo, one)
 
     def _decide_on(self, s: int, code: int) -> None:
         """Do what may place somebody, stop somebody, or say why somebody waits."""
@@ -221,7 +237,7 @@ class Cycle:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
-        self.columns = layout.let_go(columns, self.going)
+        self.columns = layout.let_go(columns, self.going | world.kept)
 
     def gather(self) -> None:
         """Line up whoever is looked at."""

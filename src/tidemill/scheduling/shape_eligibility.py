@@ -2,7 +2,10 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import eligibility
 from tidemill.scheduling.eligibility import Option
@@ -22,16 +25,29 @@ class Likes:
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._of: list[int] = []
+        self._column: I64 = np.zeros(0, np.int64)
+        """The same, as far as somebody asked for all."""
         self._bounds: tuple[tuple[int, ...], bool] = ((), True)
 
     def of(self, world: World, s: int) -> Like:
         """What the like of a shape have in common: what nodes and quotas mean to them."""
         if len(self._of) > len(world.shape_rows):
             self._of.clear()
+            self._column = self._column[:0]
         for shape in world.shape_rows[len(self._of) :]:
             asked = (shape.roles, shape.bonds, shape.parallelism, shape.speedup)
             self._of.append(self._numbers.setdefault(asked, len(self._numbers)))
         return self._of[s], world.shapes.queue.item(s) if self._is_bounded(world) else -1
+
+    def all(self, world: World, s: int) -> I64:
+        """The shapes that are like one."""
+        number, q = self.of(world, s)
+        if len(self._column) != len(self._of):
+            self._column = np.array(self._of, np.int64)
+        is_like = self._column == number
+        if q >= 0:
+            is_like &= world.shapes.queue[: len(is_like)] == q
+        return np.flatnonzero(is_like)
 
     def _is_bounded(self, world: World) -> bool:
         """Whether any queue has a maximum quota, or keeps something back."""

@@ -343,13 +343,14 @@ class Snapshot:
         self.requests = Requests(rows, max(1, len(world.groups)))
         self.ground = self.requests.joined(
             Ground(
-                regs=np.array([before, rows, 0, 0, 0, 0], np.int64),
+                regs=np.array([before, rows, 0, 0, 0, 0, 0, 0], np.int64),
                 spots=_blank(rows, len(SPOT)), parts=_blank(devices, len(PART)),
                 touched=np.zeros(size, np.int64), **self.requests.blank(),
                 caps=_blank(tiers + 1, rows), gaps=_blank(tiers + 1, rows),
                 portions=_blank(tiers + 1, rows),
                 parent=world.parent.copy(),
                 domains=np.array([len(tier) for tier in world.domains], np.int64),
+                able=np.zeros(rows, np.int64),
                 sorting=_blank(max(rows, 64), len(SORT)), out=_blank(PIECES, len(OUT)),
             )
         )  # fmt: skip

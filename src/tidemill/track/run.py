@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from threading import RLock, current_thread, get_ident, main_thread
 from time import monotonic_ns
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 from weakref import WeakSet
 
 from tidemill.track import records
@@ -193,7 +193,7 @@ class TrackedRun:
             time.sleep(0.002)
         return self._sender.answered >= ticket
 
-    def __enter__(self) -> TrackedRun:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

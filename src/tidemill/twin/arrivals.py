@@ -41,7 +41,8 @@ class Arrival(NamedTuple):
 
     ``work_ms`` is what it takes on its gang without checkpoints or restarts. ``crashes_ms``: how
     long its first attempts live if nothing else ends them. One that ends as FAILED meets its error
-    when its work is done, again at every retry.
+    when its work is done, again at every retry. ``forgiven``: how many crashes it is forgiven
+    before one is final, where that is known of it; None: as many as all others.
     """
 
     at_ms: int
@@ -50,6 +51,7 @@ class Arrival(NamedTuple):
     ending: Ending = Ending.FINISHED
     crashes_ms: tuple[int, ...] = ()
     activity: Tide | Spell | None = None
+    forgiven: int | None = None
 
 
 def daily(low_ppm: int, peak_ppm: int, peak_hour: int) -> Tide:

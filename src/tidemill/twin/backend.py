@@ -27,7 +27,7 @@ from tidemill.twin.coming import Coming
 from tidemill.twin.driving.driver import Driver
 from tidemill.twin.event_queue import columns, lives
 from tidemill.twin.event_queue.agenda import Agenda, Entry
-from tidemill.twin.event_queue.columns import CLOCK
+from tidemill.twin.event_queue.columns import CLOCK, ENTRY
 from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
 from tidemill.twin.neighbours import Neighbours, Sharing
@@ -214,6 +214,12 @@ class Twin:
             self._fold_one(sheet, inflow)
         elif code == lives.RARE:
             _note(self._rare_due(world, *self.agenda.pop()), sheet, inflow)
+
+    @property
+    def declares_next(self) -> bool:
+        """Whether a team or a contract, or the tiers, are declared next: all are at the start."""
+        entries = self.agenda.t.entries
+        return len(self.agenda) > 0 and entries.item(0, ENTRY.RANK) == columns.SIGNED
 
     def is_rare_next(self, now_ms: int) -> bool:
         """Whether what happens next, still at this moment, is what kernels do not tell."""

@@ -5,7 +5,6 @@ will tell when it comes is a row of ``JobColumn``, so that many are submitted at
 never read further than a block beyond what has happened.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
@@ -36,7 +35,6 @@ class Coming:
 
     def __init__(self, arrivals: Iterator[Arrival], agenda: Agenda, neighbours: Neighbours) -> None:
         self._rest, self._agenda, self._neighbours = arrivals, agenda, neighbours
-        self._ahead: deque[Arrival] = deque()
         self._error: SpecError | None = None
         self._tides: dict[Tide, int] = {}
         self._loads = self._crashes = 0
@@ -68,7 +66,6 @@ class Coming:
         jobs, names = of_jobs([arrival.job for arrival in block], self.dictionary)
         self.jobs = np.concatenate([self.jobs, jobs]) if len(self.jobs) else jobs
         self.names += names
-        self._ahead.extend(block)
         clock[CLOCK.READ] += len(block)
         return len(block)
 
@@ -78,8 +75,7 @@ class Coming:
             raise self._error
         block: list[Arrival] = []
         try:
-            for arrival in islice(self._rest, count):
-                block.append(arrival)  # noqa: PERF402 - those before a wrong one are kept
+            block.extend(islice(self._rest, count))  # those before a wrong one are kept
         except SpecError as error:
             if not block:
                 raise
@@ -92,8 +88,6 @@ class Coming:
         if came:
             self.jobs, self.names = self.jobs[came:], self.names[came:]
             self.first += came
-            for _ in range(came):
-                self._ahead.popleft()
 
     def _write_truths(self, first: int, block: list[Arrival]) -> None:
         end = first + len(block)
@@ -104,13 +98,15 @@ class Coming:
         rows[:, TRUTH.WORK_MS] = [arrival.work_ms for arrival in block]
         rows[:, TRUTH.ENDING] = [_KIND[arrival.ending] for arrival in block]
         rows[:, TRUTH.TALKS] = [_talks(arrival) for arrival in block]
-        for i, arrival in enumerate(block):
-            if arrival.crashes_ms:
-                rows[i, TRUTH.FIRST_CRASH], rows[i, TRUTH.CRASHES] = self._put(arrival.crashes_ms)
-            if arrival.activity:
-                rows[i, TRUTH.LOAD] = self._load(arrival.activity)
-            if arrival.job.demand is not None:
-                self._neighbours.came(first + i, arrival.job.demand)
+        for i, (_, job, _, _, crashes_ms, activity, forgiven) in enumerate(block):
+            if crashes_ms:
+                rows[i, TRUTH.FIRST_CRASH], rows[i, TRUTH.CRASHES] = self._put(crashes_ms)
+            if forgiven is not None:
+                self._forgive(rows[i], forgiven)
+            if activity:
+                rows[i, TRUTH.LOAD] = self._load(activity)
+            if job.demand is not None:
+                self._neighbours.came(first + i, job.demand)
 
     def _put(self, crashes_ms: tuple[int, ...]) -> tuple[int, int]:
         """Keep how long attempts live that crash; where, and how many."""
@@ -120,6 +116,13 @@ class Coming:
             self._agenda.renew(crashes=grown(crashes, self._crashes))
         self._agenda.t.crashes[first : self._crashes] = crashes_ms
         return first, len(crashes_ms)
+
+    def _forgive(self, truth: I64, crashes: int) -> None:
+        """Let it begin as if it had crashed before, so that only so many are left to forgive."""
+        before = max(0, self._agenda.t.clock.item(CLOCK.RETRIES) - crashes)
+        truth[TRUTH.CRASHED] = before
+        truth[TRUTH.CRASHES] += before
+        truth[TRUTH.FIRST_CRASH] -= before
 
     def _load(self, activity: Tide | Spell) -> int:
         """The row of a load; services that go by the same clock have the same."""

@@ -105,6 +105,7 @@ def test_spans_are_read_as_typed():
         IntendedSpan(("b",), 0, december),
     )  # fmt: skip
     (closed,) = told.maintenance
+    assert isinstance(closed, IntendedSpan)
     assert (closed.to_ms or 0) - closed.from_ms == 4 * 3_600_000
 
 

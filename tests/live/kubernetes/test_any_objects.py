@@ -14,6 +14,7 @@ from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import events
 from tidemill.live.kubernetes import translate
+from tidemill.live.kubernetes.pods import request_of
 from tidemill.live.prices.rules import unpriced
 from tidemill.model.errors import SpecError
 
@@ -98,3 +99,18 @@ def test_no_mix_of_objects_breaks_the_import_or_the_books(found: list[Object]):
     statement = Statement(ledger)
     assert sum(amounts(statement, "bucket").values()) == statement.total().paid_milli_ms
     assert not [b for b, milli in Counter(amounts(statement, "bucket")).items() if milli < 0]
+
+
+def test_what_is_read_once_is_what_each_pod_requests():
+    """Two pods of one template in all but name, image and token; another volume is another."""
+    spread = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1,
+              "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["run"]}  # fmt: skip
+    one: Object = pod("one", 2, spec={"volumes": [{"name": "token-1", "projected": {}}]})["spec"]
+    other = deepcopy(one) | {"nodeName": "n1", "volumes": [{"name": "token-2", "projected": {}}]}
+    other["containers"][0]["image"] = "another"
+    assert request_of(one) is request_of(other)
+    claimed = one | {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+    assert request_of(claimed).volumes == ("data",)
+    run = one | {"topologySpreadConstraints": [spread]}
+    first, second = (request_of(run, {"run": name}) for name in ("r1", "r2"))
+    assert first.near != second.near

@@ -244,7 +244,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     )
     fleet.at(100, [RUNNING | {"account": "ml"}], [RUNNING])
     for name in ("east", "west"):
-        (_made(tmp_path / name) / "slurm.conf").touch()
+        (tmp_path / name / "slurm.conf").touch()
     return fleet
 
 

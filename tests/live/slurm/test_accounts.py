@@ -14,11 +14,12 @@ from tidemill import api
 from tidemill.ledger.buckets import ALLOCATED
 from tidemill.live.observing.observer import Observer
 from tidemill.live.slurm import accounts
-from tidemill.live.slurm.commands import ASSOCIATION_COLUMNS, DELIMITER, SACCT_COLUMNS
-from tidemill.live.slurm.rows import SlurmAssociation
+from tidemill.live.slurm.commands import DELIMITER, SACCT_COLUMNS
+from tidemill.live.slurm.evidence import LimitRules
+from tidemill.live.slurm.rows import SlurmAssociation, SlurmQos
 from tidemill.model.rows import Queue, Share
 
-HEADER = ASSOCIATION_COLUMNS.replace(",", "|")
+HEADER = "Cluster|Account|User|Partition|ParentName|Share|GrpTRES"
 TREE = f"""{HEADER}
 lab|root||||1|
 lab|physics|||root|60|gres/gpu=12
@@ -39,10 +40,15 @@ def rows(text: str) -> list[SlurmAssociation]:
     return found
 
 
+def queues_of(told: list[SlurmAssociation], *more: Any, qos: tuple[SlurmQos, ...] = ()) -> Any:
+    """Accounts as teams, by these rules."""
+    return accounts.queues_of(LimitRules(told, qos), *more)
+
+
 def test_an_account_with_others_below_it_is_two_teams():
     """Its limit holds for all of them together; its own jobs are of a team below that."""
     notes = list[str]()
-    found = accounts.queues_of(rows(TREE), {"physics", "optics"}, {"H100"}, {"lab"}, notes)
+    found = queues_of(rows(TREE), {"physics", "optics"}, {"H100"}, {"lab"}, notes)
     assert found == [
         Queue("physics and below", (Share("H100", 0, 12_000),), "", 60),
         Queue("physics", (), "physics and below"),
@@ -57,7 +63,7 @@ def test_limits_over_all_types_are_said_where_there_are_several():
     """A quota here is of one GPU type; by type it is read."""
     notes = list[str]()
     told = rows(TREE.replace("gres/gpu=4", "gres/gpu:a100=3,gres/gpu=4"))
-    found = accounts.queues_of(told, set(), {"H100", "A100"}, {"lab"}, notes)
+    found = queues_of(told, set(), {"H100", "A100"}, {"lab"}, notes)
     assert {queue.name: queue.shares for queue in found if queue.shares} == {
         "lattice": (Share("A100", 0, 3_000),)
     }
@@ -67,8 +73,42 @@ def test_limits_over_all_types_are_said_where_there_are_several():
 def test_accounts_of_other_clusters_are_left_out():
     """One accounting may serve several clusters."""
     other = TREE + "sea|pirates|||root|1|gres/gpu=1\n"
-    found = accounts.queues_of(rows(other), {"optics"}, {"H100"}, {"lab"}, [])
+    found = queues_of(rows(other), {"optics"}, {"H100"}, {"lab"}, [])
     assert "pirates" not in {queue.name for queue in found}
+
+
+QOS = (
+    SlurmQos(name="owned", grp_tres="gres/gpu=8", max_tres_per_account="gres/gpu=6"),
+    SlurmQos(name="shared", max_tres_per_user="gres/gpu=2", max_tres_per_account="gres/gpu=3"),
+)
+MEMBERS = [
+    *(SlurmAssociation(account=name, parent="root") for name in ("buyers", "guests", "both")),
+    SlurmAssociation(account="buyers", user="ada", qos="owned"),
+    SlurmAssociation(account="guests", user="bob", qos="shared"),
+    SlurmAssociation(account="both", user="eve", qos="normal,shared"),
+]
+
+
+def test_a_qos_is_a_quota_where_it_is_an_accounts_only_one():
+    """What it gives to each account; and to all its jobs, where no other account has it."""
+    notes = list[str]()
+    found = queues_of(MEMBERS, {"both"}, {"H100"}, set[str](), notes, qos=QOS)
+    assert {queue.name: queue.shares for queue in found} == {
+        "buyers": (Share("H100", 0, 6_000),), "guests": (Share("H100", 0, 3_000),), "both": (),
+    }  # fmt: skip
+    assert not notes
+    alone = (SlurmQos(name="owned", grp_tres="gres/gpu=8"), QOS[1])
+    found = queues_of(MEMBERS, {"both"}, {"H100"}, set[str](), notes, qos=alone)
+    assert {queue.name: queue.shares for queue in found}["buyers"] == (Share("H100", 0, 8_000),)
+
+
+def test_a_qos_of_several_accounts_is_no_quota_and_said():
+    """Accounts that may choose among QOS are not limited by one of them."""
+    notes = list[str]()
+    pool = (SlurmQos(name="pool", grp_tres="gres/gpu=4"),)
+    found = queues_of(MEMBERS, {"both"}, {"H100"}, set[str](), notes, qos=pool)
+    assert all(not queue.shares for queue in found)
+    assert notes[0].startswith("1 QOS (pool) may use so many GPUs: not read as quotas")
 
 
 class Accounted(Cluster):

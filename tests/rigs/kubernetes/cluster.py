@@ -160,6 +160,16 @@ class Cluster:
         process.kill()
         process.wait(10)
 
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """One process stands still: it keeps its connections, and answers nobody."""
+        process = self.processes[name]
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """End every process that was started, the last one first."""
         for process in reversed(self.processes.values()):

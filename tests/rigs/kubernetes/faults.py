@@ -208,7 +208,7 @@ def mixed(seed: int, rounds: int, per_round: int, only: Sequence[str] = ()) -> C
             story.play(table, rounds, per_round)
         except BaseException:
             kept = Path(tempfile.mkdtemp(prefix=f"tidemill-seed-{seed}-"))
-            for path in (story.ours.journal, story.ours.said):
+            for path in (Path(story.ours.journal), story.ours.said):
                 if path.exists():
                     shutil.copy(path, kept)
             told = "".join(f" --only '{name}'" for name in only)

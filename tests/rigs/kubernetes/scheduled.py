@@ -55,7 +55,7 @@ class Process:
         """``off``: the file that says by how much its clock is off (``off_clock``)."""
         self.rig, self.folder, self._options, self._port = rig, folder, options, port
         self._before = ("tests.rigs.kubernetes.off_clock", str(off)) if off is not None else ()
-        self.journal = folder / "scheduler.sqlite"
+        self.journal = str(folder / "scheduler.sqlite")
         self.process: Child | None = None
         self.said = folder / "scheduler.log"
 
@@ -63,7 +63,7 @@ class Process:
         """Start it; it runs until killed."""
         path = self.folder / "kubeconfig-scheduler"
         path.write_text(json.dumps(self.rig.config({"token": token(self.rig)}, port=self._port)))
-        command = ["schedule", "kubernetes", "-j", str(self.journal), "--kubeconfig", str(path)]
+        command = ["schedule", "kubernetes", "-j", self.journal, "--kubeconfig", str(path)]
         self.process = self.launch([*command, *self._options, *more], self.said)
 
     def launch(self, command: list[str], log: Path) -> Child:
@@ -92,6 +92,10 @@ class Process:
         told = self.said.read_text().splitlines() if self.said.exists() else []
         return [json.loads(line) for line in told if line.startswith("{")]
 
+    def has_logged(self, event: str) -> bool:
+        """Whether it has logged an event."""
+        return any(line["event"] == event for line in self.lines())
+
     def wait_for(self, event: str) -> None:
         """Until it has logged an event since it was started last."""
         self.rig.wait_for(f"the scheduler says {event}", lambda: self._has_said(event), 120)
@@ -99,7 +103,7 @@ class Process:
     def _has_said(self, event: str) -> bool:
         assert self.process is not None, "it was started"
         assert self.process.poll() is None, self.said.read_text()
-        return any(line["event"] == event for line in self.lines())
+        return self.has_logged(event)
 
 
 def token(rig: Cluster) -> str:
@@ -200,9 +204,9 @@ def held_in_cluster(rig: Cluster) -> Counter[tuple[str, int]]:
     )
 
 
-def held_in_journal(journal: Path) -> Counter[tuple[str, int]]:
+def held_in_journal(journal: str) -> Counter[tuple[str, int]]:
     """The same, as the journal alone tells it."""
-    with open_journal(str(journal)) as opened:
+    with open_journal(journal) as opened:
         world = rebuild(opened)
     found = Counter[tuple[str, int]]()
     for j, pieces in world.placements.items():
@@ -216,7 +220,7 @@ def held_in_journal(journal: Path) -> Counter[tuple[str, int]]:
     return found
 
 
-def wrong(rig: Cluster, journal: Path) -> list[str]:
+def wrong(rig: Cluster, journal: str) -> list[str]:
     """Everything that must not be, in words; empty when all is as it must be."""
     found = [f"{name} is over-committed by {over}" for name, over in over_committed(rig).items()]
     found += [f"{name} is bound in part: {of}" for name, of in in_part(rig).items()]

@@ -81,10 +81,12 @@ class Cluster:
         self._daemon("slurmdbd", "slurmdbd", "-D")
         self._until("slurmdbd answers", lambda: self.ok("sacctmgr", "-n", "show", "cluster"))
         self.run("sacctmgr", "-i", "add", "cluster", files.NAME)
+        # Before the controller: one that hears of an account in the middle of its own start has the
+        # users of it without the account, and no limit ever reaches it.
+        self._accounts()
         self._daemon("slurmctld", "slurmctld", "-D")
         for node in range(1, self.nodes + 1):
             self._daemon(f"n{node}", "slurmd", "-D", "-N", f"n{node}")
-        self._accounts()
         self._until("all nodes are idle", self._all_idle)
         # A limit over GPUs can be set only after the controller has told the database of them, and
         # the controller hears of it only if it has registered by then: it is told until it knows.
@@ -110,6 +112,15 @@ class Cluster:
         if done.returncode:
             raise RigError(f"{' '.join(arguments)}: {done.stdout}{done.stderr}")
         return done.stdout
+
+    def tell(self, program: str, lines: str, *options: str) -> None:
+        """Several lines to one client that reads commands; it goes on after one that fails."""
+        done = subprocess.run(
+            [program, *options], env=self.environment, input=lines.strip() + "\n",
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        if done.returncode or done.stderr:
+            raise RigError(f"{program}: {done.stdout}{done.stderr}")
 
     def ok(self, *arguments: str) -> bool:
         """Whether a client command answers."""
@@ -143,8 +154,8 @@ class Cluster:
 
     def _database(self, port: int) -> None:
         place = self.folder / "db"
-        # A server that starts removes the temporary tables in its folder for such: another one's, if
-        # both have the machine's.
+        # A server that starts removes the temporary tables in its folder for such: another one's,
+        # if both have the machine's.
         own = f"--tmpdir={place / 'tmp'}"
         (place / "tmp").mkdir()
         for folder in (place, place / "tmp"):

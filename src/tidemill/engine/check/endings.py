@@ -24,30 +24,44 @@ def ends_before(ends, i, at_ms, j):
 
 
 @kernel
-def sink(ends, i, count):
-    """Let an entry of the heap sink to where nobody below it ends after it."""
+def swap(ends, i, other):
+    """Two entries change places."""
+    for column in range(2):
+        ends[i, column], ends[other, column] = ends[other, column], ends[i, column]
+
+
+@kernel
+def copy(ends, i, to):
+    """Write an entry to another place."""
+    ends[to, END.AT_MS] = ends[i, END.AT_MS]
+    ends[to, END.JOB] = ends[i, END.JOB]
+
+
+@kernel
+def sink(ends, start, i, count):
+    """Let an entry of the heap from ``start`` on sink until nobody below it ends after it."""
     while 2 * i + 1 < count:
         down = 2 * i + 1
+        after = start + down + 1
         if down + 1 < count and ends_before(
-            ends, down, ends[down + 1, END.AT_MS], ends[down + 1, END.JOB]
+            ends, start + down, ends[after, END.AT_MS], ends[after, END.JOB]
         ):
             down += 1
-        if not ends_before(ends, i, ends[down, END.AT_MS], ends[down, END.JOB]):
+        under = start + down
+        if not ends_before(ends, start + i, ends[under, END.AT_MS], ends[under, END.JOB]):
             return
-        for column in range(2):
-            ends[i, column], ends[down, column] = ends[down, column], ends[i, column]
+        swap(ends, start + i, under)
         i = down
 
 
 @kernel
-def sort(ends, count):
-    """Sort entries by their ends."""
+def sort(ends, start, count):
+    """Sort so many entries by their ends."""
     for i in range(count // 2 - 1, -1, -1):
-        sink(ends, i, count)
+        sink(ends, start, i, count)
     for last in range(count - 1, 0, -1):
-        for column in range(2):
-            ends[0, column], ends[last, column] = ends[last, column], ends[0, column]
-        sink(ends, 0, last)
+        swap(ends, start, start + last)
+        sink(ends, start, 0, last)
 
 
 @kernel
@@ -63,32 +77,69 @@ def place_of(ends, first, end, at_ms, j):
 
 
 @kernel
-def shift(ends, start, stop, by):
-    """Move the entries from ``start`` up to ``stop`` by one place, up (1) or down (-1)."""
-    for i in range(stop - start):
-        to = stop - i if by > 0 else start + i - 1
-        ends[to, END.AT_MS] = ends[to - by, END.AT_MS]
-        ends[to, END.JOB] = ends[to - by, END.JOB]
+def add(kept, ends, at_ms, j):
+    """Write an entry behind the others, unless it is there; whether there was room.
+
+    ``line_up`` brings all that were added to their places.
+    """
+    end, new = kept[UPKEEP.END], kept[UPKEEP.NEW]
+    i = place_of(ends, kept[UPKEEP.FIRST], end, at_ms, j)
+    is_there = i < end and ends[i, END.AT_MS] == at_ms and ends[i, END.JOB] == j
+    if is_there or at_ms >= FOREVER_MS:
+        return True
+    if end + 2 * new + 2 > len(ends):  # ``line_up`` needs as much again
+        return False
+    ends[end + new, END.AT_MS] = at_ms
+    ends[end + new, END.JOB] = j
+    kept[UPKEEP.NEW] = new + 1
+    return True
 
 
 @kernel
-def add(kept, ends, at_ms, j):
-    """Add an entry, unless it is there; whoever calls has seen to it that there is room."""
+def sort_new(kept, ends):
+    """Sort the entries that were added, each of them once; how many they are."""
+    first, count = kept[UPKEEP.END], 1
+    sort(ends, first, kept[UPKEEP.NEW])
+    for i in range(first + 1, first + kept[UPKEEP.NEW]):
+        last = first + count - 1
+        if ends_before(ends, last, ends[i, END.AT_MS], ends[i, END.JOB]):
+            copy(ends, i, last + 1)
+            count += 1
+    return count
+
+
+@kernel
+def line_up(kept, ends):
+    """Bring the entries that were added to their places among the others, from the last on."""
+    if kept[UPKEEP.NEW] == 0:
+        return
+    count, end = sort_new(kept, ends), kept[UPKEEP.END]
+    for i in range(end, end + count):
+        copy(ends, i, i + count)
+    old, new, to = end - 1, end + 2 * count - 1, end + count - 1
+    while new >= end + count:
+        is_before = old < kept[UPKEEP.FIRST] or ends_before(
+            ends, old, ends[new, END.AT_MS], ends[new, END.JOB]
+        )
+        copy(ends, new if is_before else old, to)
+        if is_before:
+            new -= 1
+        else:
+            old -= 1
+        to -= 1
+    kept[UPKEEP.END] = end + count
+    kept[UPKEEP.NEW] = 0
+
+
+@kernel
+def move_up(kept, ends):
+    """Let the entries begin at the first row again, when many before them have ended."""
     first, end = kept[UPKEEP.FIRST], kept[UPKEEP.END]
-    i = place_of(ends, first, end, at_ms, j)
-    if at_ms >= FOREVER_MS:
-        return
-    if i < end and ends[i, END.AT_MS] == at_ms and ends[i, END.JOB] == j:
-        return
-    if first > 0 and (i - first < end - i or end == len(ends)):
-        shift(ends, first, i, -1)
-        kept[UPKEEP.FIRST] -= 1
-        i -= 1
-    else:
-        shift(ends, i, end, 1)
-        kept[UPKEEP.END] += 1
-    ends[i, END.AT_MS] = at_ms
-    ends[i, END.JOB] = j
+    if 4 * first > len(ends):
+        for i in range(first, end):
+            copy(ends, i, i - first)
+        kept[UPKEEP.FIRST] = 0
+        kept[UPKEEP.END] = end - first
 
 
 @kernel
@@ -119,7 +170,8 @@ def list_all(w, reg, named, kept, ends, until):
             ends[found, END.AT_MS] = at_ms
             ends[found, END.JOB] = j
             found += 1
-    sort(ends, found)
+    sort(ends, 0, found)
+    kept[UPKEEP.NEW] = 0
     kept[UPKEEP.FIRST] = 0
     kept[UPKEEP.END] = found
     return are_steady
@@ -132,27 +184,27 @@ def add_new(w, reg, kept, ends, since):
         at = w.nodes[w.log[i % len(w.log)], NODE.FIRST_PIECE]
         while at >= 0:
             j = w.pieces[at, PIECE.JOB]
-            is_full = kept[UPKEEP.FIRST] == 0 and kept[UPKEEP.END] == len(ends)
-            if is_full or not is_steady(w.jobs, j):
-                return False
             end = end_of_active(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
-            add(kept, ends, end, j)
+            if not is_steady(w.jobs, j) or not add(kept, ends, end, j):
+                return False
             at = w.pieces[at, PIECE.NEXT_ON_NODE]
     return True
 
 
 @kernel
 def ask_again(w, reg, kept, ends):
-    """Ask anew about those whose end has come."""
+    """Ask anew about those whose end has come; whether all found room."""
     while kept[UPKEEP.FIRST] < kept[UPKEEP.END]:
         i = kept[UPKEEP.FIRST]
         if ends[i, END.AT_MS] > reg[REG.NOW]:
-            return
+            break
         kept[UPKEEP.FIRST] += 1
         j = ends[i, END.JOB]
         if w.jobs[j, JOB.FIRST_PIECE] >= 0:
             end = end_of_active(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
-            add(kept, ends, end, j)
+            if not add(kept, ends, end, j):
+                return False
+    return True
 
 
 @kernel
@@ -169,8 +221,9 @@ def expect(w, reg, named, kept, ends, until):
         and kept[UPKEEP.END] - kept[UPKEEP.FIRST] <= 2 * w.at[AT.ACTIVE] + SPARE
     )
     if is_kept:
-        ask_again(w, reg, kept, ends)
-        is_kept = add_new(w, reg, kept, ends, since)
+        move_up(kept, ends)
+        is_kept = ask_again(w, reg, kept, ends) and add_new(w, reg, kept, ends, since)
+        line_up(kept, ends)
     if not is_kept:
         is_kept = list_all(w, reg, named, kept, ends, until if reg[REG.LEARNS] else FOREVER_MS)
     kept[UPKEEP.IS_STEADY] = is_kept

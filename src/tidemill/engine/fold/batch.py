@@ -4,17 +4,21 @@ The same as ``fold`` event by event, and as strict: ``core.replay`` stops before
 cannot be, and that one event is folded, or refused, by itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from tidemill.core import replay, rows
+from tidemill.engine.fold import jobs as submissions
 from tidemill.engine.fold import room
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import codes
+from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn
 from tidemill.model.batch.convert import to_event
 from tidemill.model.columns import JOB, NONE, State
+from tidemill.model.errors import EventRefused
 from tidemill.model.events import Event
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Shape
@@ -33,6 +37,8 @@ _PLAIN = frozenset(
      replay.SECURED, replay.STRAGGLER, replay.FIGURE, replay.DEVICE_ERROR,
      replay.LOAD, replay.LATENCY)
 )  # fmt: skip
+_DECLARE = [codes.KIND_CODE[kind] for kind in (ev.QueueSet, ev.TopologySet)]
+SHAPES_AHEAD = 256  # whose rows are written before they come: what is known of them may change
 _COPIED = {
     JOB.ESTIMATE_MS: JobColumn.ESTIMATE,
     JOB.STARTUP_MS: JobColumn.STARTUP,
@@ -77,6 +83,8 @@ class Inflow:
         """Up to which job rows were written, or could not be."""
         self._before = 0
         """How many jobs there were before a kernel was called."""
+        self._unseen = deque[Shape]()
+        """The shapes that come next, and have no rows yet."""
 
     @property
     def is_plain(self) -> bool:
@@ -102,22 +110,35 @@ class Inflow:
             return
         if end > len(world.ink.w.jobs):
             world.grow(jobs=max(end, room), active=max(end, room))
-        _write_jobs(world, world.ink.w.jobs[world.job_count : end], jobs[came:], dictionary)
+        written = world.ink.w.jobs[world.job_count : end]
+        self._unseen = deque(_write_jobs(world, written, jobs[came:], dictionary))
         users = jobs[came:, JobColumn.USER].tolist()
         self._names = names[came:]
         self._users = [dictionary.users.rows[user] for user in users]
         self._first, self._written = world.job_count, end
 
-    def forget(self) -> None:
-        """Somebody else wrote jobs meanwhile: what was foreseen must be written again."""
-        self._tried = self._written = 0
+    def foretell(self) -> None:
+        """Write the rows of the shapes that come next, up to one that must come first.
+
+        Not while teams or tiers are still to be declared: what is refused depends on them.
+        """
+        world, known = self.world, self.world.shape_number
+        while self._unseen and len(world.shape_rows) - world.shape_count < SHAPES_AHEAD:
+            if self._unseen[0] not in known and not submissions.foretell(world, self._unseen[0]):
+                return
+            self._unseen.popleft()
+
+    def withdraw(self) -> None:
+        """Forget the shapes that were written ahead; they may be written again."""
+        self._unseen.extendleft(reversed(submissions.withdraw(self.world)))
 
     def ready(self, counts: I64) -> State:
         """Say what there is (``core.replay``), before a kernel folds."""
         world = self.world
         self._before = world.job_count
-        counts[0, 0], counts[0, 1] = self._before, self._written
-        counts[0, 2], counts[0, 3] = world.node_count, len(world.shape_rows)
+        counts[0] = (
+            self._before, self._written, world.node_count, world.shape_count, len(world.shape_rows)
+        )  # fmt: skip
         if world.sliced:
             room.know_slices(world)
         return world.ink.w
@@ -134,10 +155,15 @@ class Inflow:
             world.job_names += names
             world.job_users += self._users[before - self._first : after - self._first]
             world.job_number.update(zip(names, range(before, after), strict=True))
+            world.shape_count = counts.item(0, 3)
 
     def single(self, event: Event) -> list[int]:
         """Fold one event by itself; the jobs that it touched."""
-        return fold(self.world, event)
+        try:
+            return fold(self.world, event)
+        except EventRefused:
+            self.withdraw()
+            raise
 
 
 class Folding:
@@ -154,12 +180,15 @@ class Folding:
         self.world, self.batch, self._events = world, batch, events
         self.at = 0
         """How many of the events were folded."""
-        self._counts: I64 = np.zeros((1, 4), np.int64)
+        self._counts: I64 = np.zeros((1, replay.COUNTS), np.int64)
         self._inflow = Inflow(world)
         if batch.job_names and not events:
             self._inflow.foresee(
                 world.job_count, batch.jobs, batch.job_names, batch.dictionary, room
             )
+        declares = np.isin(batch.events[:, EventColumn.KIND], _DECLARE)
+        self._settled = int(np.flatnonzero(declares).max(initial=-1))
+        """The last event that declares teams or tiers."""
         self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
         rows.make_pieces(world, self._most_pieces + 1)
 
@@ -182,6 +211,8 @@ class Folding:
         if not self._inflow.is_plain or events.item(self.at, EventColumn.KIND) not in _PLAIN:
             return 0
         rows.make_pieces(world, self._most_pieces)
+        if self.at > self._settled:
+            self._inflow.foretell()
         w = self._inflow.ready(counts)
         end = int(run(w, events, self.batch.pieces, counts, self.at, world.now_ms))
         count, self.at = end - self.at, end
@@ -203,9 +234,9 @@ class Folding:
                 self.single()
 
 
-def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -> None:
-    """Write the rows of jobs that come next."""
-    number, is_training = _shapes(world, jobs, dictionary)
+def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -> Iterable[Shape]:
+    """Write the rows of jobs that come next; the shapes that are new with them."""
+    number, is_training, unseen = _shapes(world, jobs, dictionary)
     written[:] = _BLANK
     written[:, JOB.SHAPE] = number[jobs[:, JobColumn.SHAPE]]
     for column, origin in _COPIED.items():
@@ -216,10 +247,11 @@ def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -
     written[:, JOB.COST_MS] = np.where(trains, cost, 0)
     written[:, JOB.CONFIDENCE] = PLACES[jobs[:, JobColumn.CONFIDENCE]]
     written[:, JOB.MEMORY_PPM] = _memory_ppm(jobs)
+    return unseen
 
 
-def _shapes(world: World, jobs: I64, dictionary: Dictionary) -> tuple[I64, I64]:
-    """The number that each shape of a dictionary has, or will have; whether it trains.
+def _shapes(world: World, jobs: I64, dictionary: Dictionary) -> tuple[I64, I64, dict[Shape, int]]:
+    """The number that each shape of a dictionary has, or will have; whether it trains; who is new.
 
     A shape that nobody has seen is the next when its first job comes: the order is the same.
     """
@@ -231,7 +263,7 @@ def _shapes(world: World, jobs: I64, dictionary: Dictionary) -> tuple[I64, I64]:
         if found is None:
             found = unseen.setdefault(shapes[s], len(known) + len(unseen))
         number[s], is_training[s] = found, shapes[s].kind is JobClass.TRAINING
-    return number, is_training != 0
+    return number, is_training != 0, unseen
 
 
 def columns_of(world: World) -> State:

@@ -34,6 +34,25 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
             f"job `{job.name}` is submitted twice",
             hint="give every job a name of its own, for example with a date or a counter",
         )
+    q = _queue_of(world, job)
+    efficiency = job.efficiency
+    if efficiency.mfu_ppm + efficiency.host_ppm + efficiency.links_ppm > ONE_PPM:
+        raise EventRefused(
+            f"job `{job.name}` has shares of useful, host and link time above one whole",
+            hint="mfu, host and links are parts of the same time; make them add up to less",
+        )
+    j = world.job_count
+    _write_row(world, j, job, shape_number(world, job.shape, q), event.at_ms)
+    world.job_names.append(job.name)
+    world.job_users.append(job.user)
+    world.job_number[job.name] = j
+    w = world.ink.w
+    lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
+    return [j]
+
+
+def _queue_of(world: World, job: Job) -> int:
+    """The queue of a job, if it may ask for what it does; else it is refused."""
     q = world.queue_number.get(job.shape.team)
     if q is None:
         known = ", ".join(f"`{name}`" for name in sorted(world.queue_number)) or "none"
@@ -58,20 +77,7 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
     _refuse_unless_elastic(job)
     if job.shape not in world.shape_number:
         topology.refuse_bonds(world.topology, job.name, job.shape)
-    efficiency = job.efficiency
-    if efficiency.mfu_ppm + efficiency.host_ppm + efficiency.links_ppm > ONE_PPM:
-        raise EventRefused(
-            f"job `{job.name}` has shares of useful, host and link time above one whole",
-            hint="mfu, host and links are parts of the same time; make them add up to less",
-        )
-    j = world.job_count
-    _write_row(world, j, job, shape_number(world, job.shape, q), event.at_ms)
-    world.job_names.append(job.name)
-    world.job_users.append(job.user)
-    world.job_number[job.name] = j
-    w = world.ink.w
-    lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
-    return [j]
+    return q
 
 
 def placed(world: World, event: ev.AskedPlace) -> list[int]:
@@ -446,11 +452,46 @@ def memory_ppm(efficiency: Efficiency) -> int:
 
 
 def shape_number(world: World, shape: Shape, q: int) -> int:
-    """The number of a shape; a new one for a shape never seen."""
+    """The number of a shape of which a job came; a new one for a shape never seen."""
     s = world.shape_number.get(shape)
-    if s is not None:
-        return s
-    topology.reveal_labels(world, shape.roles)
+    if s is None or s > world.shape_count:
+        withdraw(world)  # another came than was foreseen
+        topology.reveal_labels(world, shape.roles)
+        s = _add_shape(world, shape, q)
+    world.shape_count = max(world.shape_count, s + 1)
+    return s
+
+
+def foretell(world: World, shape: Shape) -> bool:
+    """Write the rows of a shape before its first job comes; whether that changes nothing else.
+
+    It may be refused, let labels be seen, be cut out of devices, or grow: then it must come first.
+    So must one that is lower than all of its team: others may stop it from then on, not before.
+    """
+    is_plain = not any(role.least or role.profile or role.rules.keys for role in shape.roles)
+    try:
+        q = _queue_of(world, Job("", shape))
+    except EventRefused:
+        return False
+    shapes, known = world.shapes, len(world.shape_rows)
+    priorities = shapes.priority[:known][shapes.queue[:known] == q]
+    if not is_plain or (len(priorities) and shape.priority < priorities.min()):
+        return False
+    _add_shape(world, shape, q)
+    return True
+
+
+def withdraw(world: World) -> list[Shape]:
+    """Forget the shapes of which no job has come; those that were forgotten."""
+    ahead = world.shape_rows[world.shape_count :]
+    for shape in ahead:
+        del world.shape_number[shape]
+    del world.shape_rows[world.shape_count :]
+    return ahead
+
+
+def _add_shape(world: World, shape: Shape, q: int) -> int:
+    """Write the rows of a new shape; its number."""
     s = len(world.shape_rows)
     if s >= len(world.ink.w.shapes):
         world.grow(shapes=s + 1, queued=s + 1)

@@ -11,12 +11,12 @@ ago is forgotten.
 
 import numpy as np
 
+from tidemill.core import arrivals
+from tidemill.core.arrivals import HOSTED
 from tidemill.model import events as ev
-from tidemill.model.columns import JOB
 from tidemill.model.errors import EventRefused
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Role
-from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -50,20 +50,18 @@ def said_mix(world: World, event: ev.MixSampled) -> list[int]:
     del event
     shapes, count = world.ink.shapes, len(world.shape_rows)
     noted, mixed = shapes.noted[:count], shapes.mixed[:count]
-    recent = _recent(world)
-    noted[:] = np.bincount(recent[JOB.SHAPE], minlength=count)
-    if _has_drifted(noted.astype(np.int64), mixed.astype(np.int64)):
+    w, end = world.ink.w, world.job_count
+    turnover_ppm = int(arrivals.note(w.jobs, w.shapes, count, max(0, end - REMEMBERED), end))
+    if _has_drifted(noted, mixed):
         mixed[:] = noted
     world.mix_point = world.job_count
     world.mix_changes += 1
     world.mix_free_milli = int(world.kind_free_milli.sum())
-    turnover_ppm = _turnover_ppm(recent)
     if abs(turnover_ppm - world.mix_turnover_ppm) > TURNOVER_STEP_PPM:
         world.mix_turnover_ppm = turnover_ppm
     shapes.hosts[:count] = 0
-    room = _Free(world)
-    for s in _large(world):
-        shapes.hosts[s] = room.hosts(_largest_role(world, s))
+    large = _large(world)
+    shapes.hosts[large] = _hosts(world, [_largest_role(world, s) for s in large])
     return []
 
 
@@ -76,19 +74,18 @@ def _has_drifted(noted: I64, mixed: I64) -> bool:
     return moved * DRIFT > now * then or not then
 
 
-def _recent(world: World) -> I64:
-    """The jobs of late: their shapes, states and attempts, each in one piece of memory."""
-    first = max(0, world.job_count - REMEMBERED)
-    rows = world.matrices.jobs[first : world.job_count, : JOB.ATTEMPT + 1]
-    return np.ascontiguousarray(rows.T)
-
-
-def _turnover_ppm(recent: I64) -> int:
-    """Of the jobs of late that were placed, and did not go back into the queue, how many left."""
-    placed = recent[JOB.STATE][recent[JOB.ATTEMPT] > 0]
-    left = int(np.count_nonzero(placed >= int(JobState.DONE)))
-    active = int(np.count_nonzero(placed != int(JobState.WAITING)))
-    return ONE_PPM * left // max(1, active)
+def _hosts(world: World, roles: list[Role]) -> list[int]:
+    """How many nodes could take one replica of each of these roles, by GPU type and size."""
+    asks = [(role.accelerators, role.cpu_milli, role.memory_mib, role.kinds) for role in roles]
+    rows = {ask: i for i, ask in enumerate(dict.fromkeys(asks))}  # many teams ask for the same
+    counts: I64 = np.zeros((len(rows), HOSTED.KINDS + len(world.kinds)), np.int64)
+    for (*sizes, kinds), i in rows.items():
+        counts[i, : HOSTED.FOUND] = sizes
+        counts[i, HOSTED.KINDS :] = [not kinds or kind in kinds for kind in world.kinds]
+    w = world.ink.w
+    arrivals.count_hosts(w.nodes, w.devices, counts, world.node_count)
+    found = counts[:, HOSTED.FOUND].tolist()
+    return [found[rows[ask]] for ask in asks]
 
 
 def _large(world: World) -> list[int]:
@@ -103,35 +100,3 @@ def _large(world: World) -> list[int]:
 def _largest_role(world: World, s: int) -> Role:
     roles = world.shape_rows[s].roles
     return roles[0] if len(roles) == 1 else max(roles, key=lambda role: role.accelerators)
-
-
-class _Free:
-    """The nodes that take work, and how many whole devices are free on each."""
-
-    def __init__(self, world: World) -> None:
-        self.world, rows = world, world.node_count
-        nodes, devices = world.nodes, world.devices
-        self.is_open = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
-        is_whole = devices.free_milli[: world.device_count] == WHOLE_MILLI
-        is_whole &= devices.is_failed[: world.device_count] == 0
-        ends = np.concatenate([[0], np.cumsum(is_whole)])
-        first = nodes.first_device[:rows]
-        self.whole = ends[first + nodes.devices[:rows]] - ends[first]
-        self._found: dict[tuple[object, ...], int] = {}
-
-    def hosts(self, role: Role) -> int:
-        """How many nodes could take one replica of a role, by kind and size."""
-        asked = (role.accelerators, role.cpu_milli, role.memory_mib, role.kinds)
-        if asked not in self._found:  # many teams ask for the same
-            self._found[asked] = self._hosts(role)
-        return self._found[asked]
-
-    def _hosts(self, role: Role) -> int:
-        nodes, rows = self.world.nodes, self.world.node_count
-        is_kind: I64 = np.array(
-            [not role.kinds or kind in role.kinds for kind in self.world.kinds], np.int64
-        )
-        able = self.is_open & (self.whole >= role.accelerators)
-        able &= nodes.cpu_free_milli[:rows] >= role.cpu_milli
-        able &= nodes.memory_free_mib[:rows] >= role.memory_mib
-        return int((is_kind[nodes.kind[:rows]] * able).sum()) if rows else 0

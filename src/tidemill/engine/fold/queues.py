@@ -147,7 +147,7 @@ def _refuse_bad_parent(world: World, row: Queue) -> None:
         _refuse(row, f"that is a cycle: {ring} already", "no team may be above itself")
     if len(above) >= MAX_DEPTH:
         _refuse(row, f"that is {MAX_DEPTH} levels deep already", "put teams beside each other")
-    if np.any(world.shapes.queue[: len(world.shape_rows)] == p):
+    if np.any(world.shapes.queue[: world.shape_count] == p):
         _refuse(row, f"`{row.parent}` has jobs of its own", "jobs belong to the lowest queues")
 
 

@@ -189,7 +189,7 @@ def spare(world: World, event: ev.AskedSpare) -> list[int]:
     """
     n = event.node
     row = _known_node(world, n)
-    if world.aboard[n] and not world.is_observed:
+    if world.aboard[n] and not world.ink.w.at.item(AT.SEEN):
         _refuse(f"node `{row.name}`", "it carries work and cannot be a spare")
     room.take_out(world, n)
     world.ink.nodes.is_spare[n] = event.is_spare

@@ -25,7 +25,7 @@ def topology_set(world: World, event: ev.TopologySet) -> list[int]:
     """The tiers are known; every node gets its position in each."""
     refuse_unless_nested(event.topology)
     names = {tier.name for tier in event.topology.tiers}
-    for shape in world.shape_rows:
+    for shape in world.shape_rows[: world.shape_count]:
         lost = sorted({bond.tier for bond in _bonds(shape)} - names)
         if lost:
             raise EventRefused(

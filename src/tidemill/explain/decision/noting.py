@@ -13,7 +13,7 @@ from tidemill.model.rows import Role
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import slices
-from tidemill.scheduling.fitting import node_ranking, sweeps
+from tidemill.scheduling.fitting import node_ranking
 from tidemill.scheduling.fitting.columns import SPOT
 from tidemill.scheduling.scores.codes import TIDE
 from tidemill.scheduling.scores.scoring import Scoring
@@ -81,15 +81,12 @@ class NotingRoom(Snapshot):
 
     def _by_hosts(self, role: Role, is_ok: I64) -> tuple[Ranked, ...]:
         """Nodes that host most of a gang; of equal ones the fullest."""
-        found, spots, hosts = [], self.ground.spots, self.hosts(role, is_ok)[None, :]
-        for _ in range(FEW):
-            n = int(sweeps.best_for_many(spots, hosts, 0, self.rows, role.count))
-            if n < 0:
-                break
-            hosted = min(role.count, hosts.item(0, n))
-            found.append(Ranked(n, (-hosted, spots.item(n, SPOT.FREE), n)))
-            hosts[0, n] = 0
-        return tuple(found)
+        spots, hosts = self.ground.spots, self.hosts(role, is_ok)
+        keys = sorted(
+            (-min(role.count, hosts.item(n)), spots.item(n, SPOT.FREE), n)
+            for n in np.flatnonzero(hosts > 0).tolist()
+        )
+        return tuple(Ranked(n, (hosted, free, n)) for hosted, free, n in keys[:FEW])
 
     def _by_plugin(self, role: Role, is_ok: I64, scoring: Scoring) -> tuple[Ranked, ...]:
         assert scoring.score is not None, "a plug-in's"

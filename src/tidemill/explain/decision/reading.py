@@ -38,7 +38,7 @@ def _is_ours(world: World, j: int, history: JobHistory) -> bool:
     if world.jobs.state.item(j) != JobState.WAITING and history.placed is not None:
         return history.placed.is_ours
     said = world.shapes.cause.item(world.jobs.shape.item(j))
-    return not world.is_observed or said not in (Cause.NONE, Cause.NOT_ELIGIBLE)
+    return not world.is_looked_on or said not in (Cause.NONE, Cause.NOT_ELIGIBLE)
 
 
 def history_of(journal: Journal, world: World, j: int, at_ms: int | None) -> JobHistory:

@@ -57,6 +57,8 @@ class SourceAnswer(NamedTuple):
     """Up to when it may be told; None: up to its moment less the lateness."""
     cluster: str = ""
     """What tells this cluster from every other; "": nobody says."""
+    deciders: Mapping[str, str] = {}
+    """By job: who decides for it, where that is not the cluster's own scheduler."""
 
 
 class WorkFigures(NamedTuple):

@@ -49,6 +49,8 @@ class History(NamedTuple):
     """By job, how long before the beginning it was submitted."""
     node_reasons: tuple[NodeReason, ...] = ()
     """Why nodes are out at the end."""
+    deciders: Mapping[str, str] = {}
+    """By job: who decides for it, where that is not the cluster's own scheduler."""
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""

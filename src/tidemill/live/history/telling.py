@@ -10,12 +10,13 @@ several rows, each of which but the last goes on in the next.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from tidemill.live.history import by_job
+from tidemill.live.history.lives import next_life, origin, present
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
 from tidemill.model.columns import JOB
 from tidemill.model.measures import WHOLE_MILLI
@@ -24,8 +25,7 @@ from tidemill.model.rows import Role, Shape
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 
-LIFE = "#"
-"""Between the name of a job or node that was over, and the number of its next life."""
+__all__ = ["Late", "Met", "ToldJobs", "meet", "next_life", "origin", "present"]
 
 
 class Late(NamedTuple):
@@ -190,31 +190,6 @@ def _role_among(told: Sequence[Role], role: Role, *, is_held: bool) -> int | Non
         ):  # fmt: skip
             return r
     return None
-
-
-def present(name: str, known: Container[str]) -> str | None:
-    """The name of the present life of what a source calls so; None: nobody knows it."""
-    if name not in known:
-        return None
-    life = 2
-    while f"{name}{LIFE}{life}" in known:
-        life += 1
-    return name if life == 2 else f"{name}{LIFE}{life - 1}"
-
-
-def next_life(name: str, known: Container[str]) -> str:
-    """A name for what a source calls so, and which was over."""
-    base = origin(name, known)
-    life = 2
-    while f"{base}{LIFE}{life}" in known:
-        life += 1
-    return f"{base}{LIFE}{life}"
-
-
-def origin(name: str, known: Container[str]) -> str:
-    """What a source calls this life."""
-    base, _, life = name.rpartition(LIFE)
-    return base if life.isdecimal() and base in known else name
 
 
 class Met(NamedTuple):

@@ -6,7 +6,18 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import dra, fields, groups, kueue, nodes, owners, pods, resources
+from tidemill.live.kubernetes import (
+    budgets,
+    dra,
+    fields,
+    groups,
+    kueue,
+    nodes,
+    owners,
+    pods,
+    resources,
+)
+from tidemill.live.kubernetes.budgets import Budget
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceSlice
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
@@ -45,14 +56,6 @@ class Quota(Struct, frozen=True):
     namespace: str
     name: str
     hard: Mapping[str, int]
-
-
-class Budget(Struct, frozen=True):
-    """A PodDisruptionBudget, and whether it lets any of its pods go now."""
-
-    namespace: str
-    labels: Mapping[str, str]
-    allows: bool
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
@@ -125,7 +128,7 @@ def read(told: ToldObjects) -> Cluster:
         flavors={f.name: f for f in told.read("ResourceFlavor", (kueue.GROUP,), kueue.read_flavor)},
         happenings=happenings,
         quotas=tuple(told.read("ResourceQuota", ("",), _quota)),
-        budgets=tuple(told.read("PodDisruptionBudget", ("policy",), _budget)),
+        budgets=tuple(told.read("PodDisruptionBudget", ("policy",), budgets.read)),
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
         devices=dra.masks(slices), claims=by_claim, seen_ms=max(times, default=0),
@@ -244,14 +247,6 @@ def _quota(one: Object) -> Quota:
         fields.text(one, "metadata", "name"),
         {name: int(hard[name]) for name in hard if resources.is_accelerator(name)},
     )
-
-
-def _budget(one: Object) -> Budget:
-    allowed = fields.number(one, "status", "disruptionsAllowed")
-    return Budget(
-        fields.text(one, "metadata", "namespace") or "default",
-        fields.words(one, "spec", "selector", "matchLabels"), allowed != 0,
-    )  # fmt: skip
 
 
 def _priority(one: Object) -> tuple[str, int]:

@@ -151,12 +151,15 @@ def condition(source: Object, kind: str, *way: str) -> Object:
 
 def _at(source: Object, way: tuple[str, ...]) -> Any:  # noqa: ANN401 - whatever JSON holds
     found: Any = source
-    for step in way:
-        if found is None:
-            return None
-        if not isinstance(found, dict):
-            raise MalformedObjectError(f"`{step}` is asked of {_kind(found)}, not of an object")
-        found = found.get(step)
+    step = ""
+    try:  # asked some eighty times of each pod: what is no object is found out by asking it
+        for step in way:
+            if found is None:
+                return None
+            found = found.get(step)
+    except AttributeError:
+        kind = _kind(found)
+        raise MalformedObjectError(f"`{step}` is asked of {kind}, not of an object") from None
     return found
 
 

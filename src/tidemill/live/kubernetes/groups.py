@@ -11,7 +11,7 @@ Each has a kind `PodGroup` in an API group of its own, and a pod names its group
 Kueue groups plain pods too, by a label; Tidemill's own scheduler, by an annotation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -80,6 +80,15 @@ def of_pod(pod: KubePod) -> GroupKey | None:
             if told.get(key):
                 return dialect, pod.namespace, told[key]
     return None
+
+
+def find(known: Mapping[GroupKey, PodGroup], told: GroupKey) -> PodGroup | None:
+    """The pod group of this name; one inside a Workload, whichever replica of it is meant."""
+    found = known.get(told)
+    if found is None and told[0] == CORE and told[2].count("/") > 1:
+        workload, group, _ = told[2].split("/", 2)
+        found = known.get((told[0], told[1], core_name(workload, group)))
+    return found
 
 
 def core_name(workload: str, group: str, replica: str = "") -> str:

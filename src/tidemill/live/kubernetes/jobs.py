@@ -250,8 +250,10 @@ def job_of(
 ) -> KubeJob:
     """The job that these pods are."""
     owner = cluster.owners.get((key.group, key.kind, key.namespace, key.name))
-    mine = {found for pod in pods if (found := groups.of_pod(pod)) is not None}
-    known = [cluster.groups[one] for one in sorted(mine) if one in cluster.groups]
+    told_groups = (groups.of_pod(pod) for pod in pods if key != alone(pod))
+    mine = {one for one in told_groups if one is not None}
+    found = (groups.find(cluster.groups, one) for one in sorted(mine))
+    known = [group for group in found if group is not None]
     roles = _roles(_templates(cluster, key, pods, owner, mine), pods)
     size = sum(role.count for role in roles)
     created = [pod.created_ms for pod in pods]
@@ -302,7 +304,10 @@ def _templates(
     parts = cluster.parts.get((key.namespace, key.kind, key.name), ())
     if parts:
         return parts
-    least = sum(cluster.groups[one].least for one in mine if one in cluster.groups)
+    if not mine:
+        return ()
+    found = (groups.find(cluster.groups, one) for one in mine)
+    least = sum(group.least for group in found if group is not None)
     totals = [pod.annotations.get(key, "") for pod in pods for key in groups.TOTALS]
     least = max([least, *(int(told) for told in totals if told.isdecimal() and len(told) < 7)])
     live = [pod for pod in pods if not pod.is_over] or pods
@@ -398,8 +403,4 @@ def _priority(cluster: Cluster, roles: tuple[JobRole, ...], workload: KueueWorkl
 
 def _is_kept(cluster: Cluster, pod: KubePod) -> bool:
     """Whether a budget keeps a pod from being evicted now."""
-    return any(
-        not one.allows and one.namespace == pod.namespace and one.labels
-        and all(pod.labels.get(key) == value for key, value in one.labels.items())
-        for one in cluster.budgets
-    )  # fmt: skip
+    return any(not one.allows and one.selects(pod.namespace, pod.labels) for one in cluster.budgets)

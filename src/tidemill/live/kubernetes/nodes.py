@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from tidemill.live.kubernetes import fields, resources
+from tidemill.live.kubernetes import fields, notices, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.notices import NodeNotice
 from tidemill.live.prices import labels as prices
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES
@@ -64,6 +65,9 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     """The youngest time in it: the kubelet's last heartbeat."""
     expected: int
     """Devices that it should have by its labels or instance type; 0: nobody says."""
+    notice: NodeNotice | None = None
+    """That it is going to be taken."""
+    is_cordoned_by_us: bool = False
 
     @property
     def takes_work(self) -> bool:
@@ -151,7 +155,8 @@ def read(one: Object) -> KubeNode:
         is_unschedulable=fields.flag(one, "spec", "unschedulable"),
         box=box, terms=prices.terms_in(labels), gpu_type=product.gpu_type, profile=product.profile,
         seen_ms=max([ms for ms in (*beats, created_ms) if ms is not None], default=0),
-        expected=_expected(labels, box, product.profile),
+        expected=_expected(labels, box, product.profile), notice=notices.of_node(one),
+        is_cordoned_by_us=notices.CORDONED in fields.words(one, "metadata", "annotations"),
     )  # fmt: skip
 
 

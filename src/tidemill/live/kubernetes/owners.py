@@ -50,6 +50,10 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     size: int = 0
     """Of what is made several times (LeaderWorkerSet): pods of each group."""
     deleted_ms: int | None = None
+    deadline_s: int = 0
+    """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
+    completions: int = 0
+    """How many of its pods have to succeed, where that is more than run at once; 0: it is not."""
 
     def deleted(self, at_ms: int) -> "OwnerObject":
         """The object after it was deleted: over since then, unless it had ended before."""
@@ -84,18 +88,23 @@ def _of_job(one: Object) -> Iterator[PodTemplate]:
 
 
 def _is_indexed(one: Object) -> bool:
-    """Whether the pods of a Job find each other by name and number, and are all there at once.
+    """Whether the pods of a Job find each other by name and number: those that run at once.
 
     Numbered pods without a `subdomain` cannot call each other: each works by itself (a sweep).
     """
     spec = fields.inner(one, "spec")
-    count, all_of_it = fields.number(spec, "parallelism") or 1, fields.number(spec, "completions")
     return (
         fields.text(spec, "completionMode") == "Indexed"
         and bool(fields.text(spec, "template", "spec", "subdomain"))
-        and count > 1
-        and (all_of_it is None or all_of_it <= count)
+        and (fields.number(spec, "parallelism") or 1) > 1
     )
+
+
+def _completions(one: Object) -> int:
+    """How many pods of a Job have to succeed, where fewer run at once; 0: all do."""
+    spec = fields.inner(one, "spec")
+    told = fields.number(spec, "completions") or 0
+    return told if told > (fields.number(spec, "parallelism") or 1) else 0
 
 
 def _of_job_set(one: Object) -> Iterator[PodTemplate]:
@@ -228,6 +237,8 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             owner=pods.owner_of(one), templates=templates, least=row.least(one),
             is_gang=row.is_gang(one), is_suspended=fields.flag(one, *row.suspend),
             end=_end(one),
+            deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
+            completions=_completions(one) if kind == "Job" else 0,
         )  # fmt: skip
 
     return read

@@ -7,8 +7,7 @@ ended. It is *up* when its containers run.
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 
-import msgspec
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
@@ -185,6 +184,10 @@ class KubePod(Struct, frozen=True, kw_only=True):
     leaves_ms: int | None
     """When it will be deleted at the latest; None: nobody asked for that."""
     deleted_ms: int | None = None
+    deadline_s: int = 0
+    """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
+    version: str = ""
+    """Of the object; who changes it with another one is refused."""
 
     def deleted(self, at_ms: int) -> "KubePod":
         """The pod after it was deleted: over since then, unless it had ended before."""
@@ -263,6 +266,8 @@ def read(one: Object) -> KubePod:
         },
         if_deleted=_disrupted(one) or AttemptEnd.CANCELLED,
         leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
+        deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
+        version=fields.text(one, "metadata", "resourceVersion"),
     )  # fmt: skip
 
 
@@ -278,37 +283,38 @@ def owner_of(one: Object) -> Owner | None:
     return None
 
 
-def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequest:
-    """What a pod of this spec requests; ``labels``: its own."""
-    told = {key: spec[key] for key in _REQUESTING if key in spec}
-    for kind in ("containers", "initContainers"):
-        told[kind] = [
-            (one.get("resources"), one.get("restartPolicy")) for one in fields.each(spec, kind)
-        ]
-    told["volumes"] = [
-        one for one in fields.each(spec, "volumes")
-        if "persistentVolumeClaim" in one or "ephemeral" in one
-    ]  # fmt: skip
-    by_labels = "topologySpreadConstraints" in spec  # nothing else looks at its own labels
-    return _request_of(msgspec.json.encode((told, labels if by_labels else None)))
-
-
-_REQUESTING = (
-    "affinity", "nodeSelector", "tolerations", "schedulerName", "priority", "priorityClassName",
-    "resourceClaims", "topologySpreadConstraints",
+_ASKS = (
+    "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
+    "priorityClassName", "resourceClaims", "topologySpreadConstraints",
 )  # fmt: skip
-"""Fields of a spec that say what it requests, beside its containers and volumes."""
+"""What of a spec is a request, beside its volumes and what its containers ask for."""
+_OF_CONTAINER = ("resources", "restartPolicy")
+_OF_VOLUME = ("name", "persistentVolumeClaim", "ephemeral")
 
 
-@lru_cache(4096)
-def _request_of(told: bytes) -> PodRequest:
-    """What was told of a spec, read: thousands of pods are told in the same words."""
-    spec, labels = msgspec.json.decode(told)
-    for kind in ("containers", "initContainers"):
-        spec[kind] = [
-            {"resources": resources, "restartPolicy": policy} for resources, policy in spec[kind]
-        ]
-    near = pod_rules.read(spec, labels)
+def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequest:
+    """What a pod of this spec requests; ``labels``: its own. Equal requests are read once."""
+    asks = {name: spec[name] for name in _ASKS if name in spec}
+    asks["containers"] = _parts(spec.get("containers"), _OF_CONTAINER)
+    volumes = _parts(spec.get("volumes"), _OF_VOLUME)
+    if isinstance(volumes, list):  # a name alone is of a volume that binds a pod to no place
+        volumes = [one for one in volumes if not isinstance(one, dict) or one.keys() - {"name"}]
+    asks["volumes"] = volumes
+    has_own = "topologySpreadConstraints" in spec and bool(labels)
+    return _request(json.encode(asks), json.encode(labels) if has_own else b"{}")
+
+
+def _parts(told: object, names: tuple[str, ...]) -> object:
+    """The objects of a list with these fields alone; what is no such list stays, to be refused."""
+    if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
+        return told
+    return [{name: one[name] for name in names if name in one} for one in told]
+
+
+@lru_cache(maxsize=4096)
+def _request(told: bytes, labels: bytes) -> PodRequest:
+    spec: Object = json.decode(told)
+    near = pod_rules.read(spec, json.decode(labels))
     amounts = _requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")
@@ -344,7 +350,7 @@ def _request_of(told: bytes) -> PodRequest:
 
 def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
     """What one term of a node selector asks of the labels of nodes."""
-    return tuple(map(_condition, fields.each(term, "matchExpressions")))
+    return tuple(map(label_condition, fields.each(term, "matchExpressions")))
 
 
 def _volumes(spec: Object) -> Iterator[str]:
@@ -390,7 +396,7 @@ def _of_container(container: Object) -> dict[str, float]:
     return limits | fields.amounts(container, "resources", "requests")
 
 
-def _condition(one: Object) -> LabelCondition:
+def label_condition(one: Object) -> LabelCondition:
     """A requirement on the labels of nodes; one that nobody knows is met by none."""
     test = _TESTS.get(fields.text(one, "operator"))
     values = fields.texts(one, "values")[:MOST_VALUES] if test is not None else ()

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.journal import deciders
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import cluster as clusters
@@ -53,6 +54,8 @@ class KubernetesPast(NamedTuple):
     """The youngest time in any object: about when the files were made."""
     pods: dict[tuple[str, str], str]
     """The job of each pod, by namespace and name."""
+    deciders: dict[str, str]
+    """By job: who decides for it, where that is not the cluster's own scheduler."""
 
 
 def read(paths: Sequence[Path], team_by: str = "namespace") -> KubernetesPast:
@@ -86,7 +89,7 @@ def translate(told: ToldCluster, team_by: str = "namespace") -> KubernetesPast:
     frame = pl.DataFrame(made.rows, schema=ATTEMPTS)
     return KubernetesPast(
         frame, made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
-        cluster.seen_ms, made.pods,
+        cluster.seen_ms, made.pods, made.deciders,
     )  # fmt: skip
 
 
@@ -109,6 +112,7 @@ class _Translation:
         self.rows: list[dict[str, Any]] = []
         self.shapes: list[Shape] = []
         self.pods: dict[tuple[str, str], str] = {}
+        self.deciders: dict[str, str] = {}
         self.selected: set[str] = set()
         """Labels that jobs select nodes by."""
         self._fleet = FleetNow(cluster.nodes, cluster.pods)
@@ -139,7 +143,10 @@ class _Translation:
         rows = [self._row(job, shape, one) for one in stretches(job, held)]
         self._end(job, shape, rows, held)
         self.rows += rows
-        self.pods |= {(pod.namespace, pod.name): row["job"] for pod in job.pods for row in rows[:1]}
+        for row in rows[:1]:
+            self.pods |= {(pod.namespace, pod.name): row["job"] for pod in job.pods}
+            if decider := _decider(job):
+                self.deciders[row["job"]] = decider
 
     def said(self) -> list[str]:
         """What people should know of it."""
@@ -290,6 +297,20 @@ class _Translation:
             digest = sha256(repr(job.key).encode()).hexdigest()[:8]
             name = f"{name[: LONGEST_NAME - 9]}-{digest}"
         return name
+
+
+def _decider(job: KubeJob) -> str:
+    """Who decides for a job, or which constraints that we do not know bind it.
+
+    "": the cluster's own scheduler, by rules that the books have.
+    """
+    unkept = sorted({one for pod in job.pods for one in pod.request.unkept})
+    if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
+        unkept.append("rules about other pods")
+    if unkept:
+        return deciders.UNKEPT + ", ".join(unkept)
+    named = {pod.request.scheduler for pod in job.pods} - {"", deciders.DEFAULT}
+    return min(named, default="")
 
 
 def _requested(shape: Shape) -> int:

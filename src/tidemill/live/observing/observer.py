@@ -9,6 +9,7 @@ from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal import (
     Journal,
     completeness,
+    deciders,
     exists,
     node_reasons,
     open_journal,
@@ -186,6 +187,7 @@ class Observer:
             fold_batch(self._world, batch)
             self._keeper.append_batch(batch)
         self._keep_reasons(answer, until_ms)
+        self._keep_deciders(answer.deciders)
         self._is_going_on = True
         self.late = self.late.plus(going.late)
         self.late_records += late_records
@@ -217,6 +219,12 @@ class Observer:
         for key, value in node_reasons.facts(lives).items():
             if self._journal.facts().get(key, "{}") != value:
                 self._journal.set_meta(key, value)
+
+    def _keep_deciders(self, told: Mapping[str, str]) -> None:
+        """Who decides for jobs, where it is not the cluster's own scheduler."""
+        known = deciders.by_job(self._journal.facts(), self._journal.where) if told else {}
+        for key, value in deciders.facts(known, told.items()).items():
+            self._journal.set_meta(key, value)
 
     def _is_gap(self, answer: SourceAnswer, until_ms: int) -> bool:
         """Whether nobody looked for too long; a journal that was held back was watched."""

@@ -138,6 +138,7 @@ class SeveralClusters:
             notes=tuple(clusters + note for note in answer.notes),
             shapes=[self._shape(shape) for shape in answer.shapes],
             pods={pod: prefix + job for pod, job in answer.pods.items()},
+            deciders={prefix + job: who for job, who in answer.deciders.items()},
             numbers={number: prefix + job for number, job in answer.numbers.items()},
         )
 
@@ -162,6 +163,7 @@ class SeveralClusters:
             notes=tuple(note for one in every for note in one.notes),
             shapes=shapes, queues=_added_up(self._queues),
             pods=_only_once([one.pods for one in every]),
+            deciders={job: who for one in every for job, who in one.deciders.items()},
             numbers=_only_once([*(one.numbers for one in every), *self._bare(answers)]),
         )  # fmt: skip
 

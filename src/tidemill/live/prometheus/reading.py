@@ -48,7 +48,7 @@ class ServerMetrics(NamedTuple):
     loads: tuple[LoadMetric, ...] = ()
 
 
-class Asked(NamedTuple):
+class SeriesAsked(NamedTuple):
     """Series to ask for: their name, what their labels match, and how much earlier to begin."""
 
     metric: str
@@ -104,11 +104,11 @@ class PrometheusReader:
         hour_ms = start_ms // HOUR_MS * HOUR_MS
         whole, loads = HourOfGpus(hour_ms, self._known), HourOfLoads(hour_ms)
         for name in names.gpus:
-            asked = Asked(name.metric, "", lead_ms(name))
+            asked = SeriesAsked(name.metric, "", lead_ms(name))
             for series, begin, end in self._parts(asked, start_ms, end_ms):
                 whole.add(name, series, begin, end)
         for load in names.loads:
-            asked = Asked(load.series, load.matching, LEAD_MS)
+            asked = SeriesAsked(load.series, load.matching, LEAD_MS)
             for series, begin, end in self._parts(asked, start_ms, end_ms):
                 loads.add(load, series, begin, end)
         gpus = whole.frame()
@@ -119,7 +119,7 @@ class PrometheusReader:
         )  # fmt: skip
 
     def _parts(
-        self, name: Asked, start_ms: int, end_ms: int
+        self, name: SeriesAsked, start_ms: int, end_ms: int
     ) -> Iterator[tuple[list[answers.Series], int, int]]:
         """The answers that make up a stretch of time, each with its own."""
         left = [(start_ms, end_ms)]
@@ -140,12 +140,12 @@ class PrometheusReader:
                 left.append((begin, end))
 
     def _samples(
-        self, name: Asked, begin: int, end: int, machines: Sequence[str] = ()
+        self, name: SeriesAsked, begin: int, end: int, machines: Sequence[str] = ()
     ) -> list[answers.Series]:
         return self._client.samples(name.selector(machines), begin - name.lead_ms, end)
 
     def _by_machines(
-        self, name: Asked, begin: int, end: int
+        self, name: SeriesAsked, begin: int, end: int
     ) -> Iterator[tuple[list[answers.Series], int, int]]:
         """A minute that is too large by itself, some of its machines at a time."""
         every = sorted(self._client.label_values("instance", name.metric, begin, end))

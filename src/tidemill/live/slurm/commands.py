@@ -71,7 +71,10 @@ JOBS = SlurmCommand(
 NODES = SlurmCommand("nodes", ("scontrol", "--all", "--details", "--oneliner", "show", "node"))
 PARTITIONS = SlurmCommand("partitions", ("scontrol", "--all", "--oneliner", "show", "partition"))
 RESERVATIONS = SlurmCommand("reservations", ("scontrol", "--oneliner", "show", "reservation"))
-ASSOCIATION_COLUMNS = "Cluster,Account,User,Partition,ParentName,Share,GrpTRES"
+ASSOCIATION_COLUMNS = (
+    "Cluster,Account,User,Partition,ParentName,Share,GrpTRES,GrpJobs,GrpSubmit,GrpWall,"
+    "GrpTRESMins,GrpTRESRunMins,MaxTRES,MaxTRESPerNode,MaxJobs,MaxSubmit,MaxWall,QOS"
+)
 """By itself `show assoc` does not say which account is above which."""
 ASSOCIATIONS = SlurmCommand(
     "limits of accounts and users",

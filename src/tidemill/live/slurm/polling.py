@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.slurm import commands
 from tidemill.live.slurm.commands import SlurmCommand
+from tidemill.live.slurm.evidence import LimitRules
 from tidemill.live.slurm.json_records import CUT_HINT
 from tidemill.live.slurm.reading import SlurmReading, open_output
-from tidemill.live.slurm.rows import SlurmAssociation
 from tidemill.live.slurm.translate import Gathering
 from tidemill.model.errors import BackendError, SpecError
 
 OVERLAP_S = 600
 """So long before the watermark the accounting is asked, to find what came late."""
 LIMITS_MS = 600_000
-"""So often accounts are asked for: people change them by hand."""
+"""So often limits are asked for: people change them by hand."""
+LIMITS = (commands.ASSOCIATIONS, commands.QOS, commands.PARTITIONS)
 SKEW_SAID_S = 5
 NEEDED = frozenset({"JobIDRaw", "State", "Submit", "Start", "End", "ReqTRES", "AllocTRES"})
 """Columns of sacct without which a job cannot be told."""
@@ -41,9 +42,9 @@ class SlurmSource:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._timeout_s, self._environment = timeout_s, environment
-        self._limits: list[SlurmAssociation] = []
+        self._limits = LimitRules()
         self._limits_ms: int | None = None
-        """When accounts were last asked for; None: not yet."""
+        """When limits were last asked for; None: not yet."""
 
     def now_ms(self) -> int:
         """The controller's clock."""
@@ -63,7 +64,7 @@ class SlurmSource:
         now_ms = self.now_ms()
         skew_s = round(time.time()) - now_ms // 1000
         gathering, refused = Gathering(), 0
-        gathering.associations = list(self._limits)
+        gathering.take_limits(self._limits)
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
         asks = [
             commands.QUEUE,
@@ -71,9 +72,10 @@ class SlurmSource:
             commands.downtime(begin),
             commands.NODES,
         ]
-        if self._limits_ms is None or now_ms - self._limits_ms >= LIMITS_MS:
-            gathering.associations.clear()
-            asks.append(commands.ASSOCIATIONS)
+        is_due = self._limits_ms is None or now_ms - self._limits_ms >= LIMITS_MS
+        if is_due:
+            gathering.take_limits(LimitRules())
+            asks += LIMITS
         for command in asks:
             with self._opened(command) as opened:
                 self._refuse_missing(command, opened)
@@ -81,8 +83,8 @@ class SlurmSource:
                 self._refuse_cut_off(command, opened)
                 refused += opened.refusals.total
         self._add_reservations(gathering)
-        if commands.ASSOCIATIONS in asks:
-            self._limits, self._limits_ms = list(gathering.associations), now_ms
+        if is_due:
+            self._limits, self._limits_ms = gathering.rules, now_ms
         past = gathering.past(since_ms)
         notes = [
             f"{name}: {kept.words()}"

@@ -3,7 +3,7 @@
 Slurm has one word for each way a job is kept out, about 180 in all; most are limits, made of whose
 limit it is, over what, and of which resource (`AssocGrpGRES`, `QOSMaxCpuPerUserLimit`). Those are
 read by their parts, the others stand in a table. Words that Slurm adds later are not guessed: they
-have no layer.
+have no layer. Each has a command that shows it and changes nothing; ``evidence`` fills in names.
 """
 
 import re
@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from tidemill.live.slurm import hostlists, states
+from tidemill.live.slurm import hostlists, limits, states
+from tidemill.live.slurm.limits import LimitNamed
 from tidemill.live.slurm.rows import SlurmNode
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 
@@ -29,6 +30,10 @@ class ReasonMeaning(Struct, frozen=True):
     """Nodes that Slurm names in it, folded."""
     is_waiting: bool = True
     """False: it says how a job ended, not why it waits."""
+    look: str = ""
+    """A command that shows it and changes nothing; names of the job are in curly brackets."""
+    limit: LimitNamed | None = None
+    """Which limit it is, where it is one."""
 
 
 class _Known(Struct, frozen=True):
@@ -37,14 +42,54 @@ class _Known(Struct, frozen=True):
     hint: str
     cause: Cause | None = None
     is_waiting: bool = True
+    limit: LimitNamed | None = None
 
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
 
-SHOW_JOB = "scontrol show job ID"
+SHOW_JOB = "scontrol show job {job}"
+SHOW_NODES = "scontrol show node {nodes}"
+SHOW_PARTITION = "scontrol show partition {partition}"
+SHOW_RIGHTS = "sacctmgr show assoc user={user} format=Account,User,Partition,QOS"
+SHOW_QUEUE = (
+    "squeue --partition={partition} --states=PENDING --sort=-p"
+    " --Format=JobID,PriorityLong,UserName,QOS"
+)
+SHOW_RUNNING = (
+    "squeue --partition={partition} --states=RUNNING --Format=JobID,TimeLeft,tres-alloc:60"
+)
+LOOKS = {
+    "Resources": SHOW_RUNNING,
+    "Priority": SHOW_QUEUE,
+    "Dependency": "squeue --jobs={job} --Format=JobID,Dependency:80",
+    "BeginTime": "squeue --jobs={job} --Format=JobID,EligibleTime,StartTime",
+    "ReqNodeNotAvail": SHOW_NODES,
+    "ReqNodeNotAvail, Reserved for maintenance": "scontrol show reservation",
+    "Reservation": "scontrol show reservation {reservation}",
+    "ReservationDeleted": "scontrol show reservation",
+    "ReservationInvalid": "scontrol show reservation {reservation}",
+    "PartitionNodeLimit": SHOW_PARTITION,
+    "PartitionTimeLimit": SHOW_PARTITION,
+    "PartitionDown": SHOW_PARTITION,
+    "PartitionInactive": SHOW_PARTITION,
+    "PartitionConfig": SHOW_PARTITION,
+    "AccountNotAllowed": SHOW_PARTITION,
+    "MaxMemPerLimit": SHOW_PARTITION,
+    "BadConstraints": "scontrol --oneliner show node",
+    "Constraints": "scontrol --oneliner show node",
+    "Licenses": "scontrol show licenses",
+    "InvalidQOS": SHOW_RIGHTS,
+    "QOSNotAllowed": SHOW_PARTITION,
+    "InvalidAccount": SHOW_RIGHTS,
+    "AccountingPolicy": SHOW_RIGHTS,
+    "NodeDown": "sinfo --list-reasons",
+    "FrontEndDown": "sinfo --list-reasons",
+}
+"""Commands that show a reason; those of all others show the job."""
 NODES_DOWN = (
     "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
 )
+LOOKS[NODES_DOWN] = "sinfo --list-reasons"
 
 
 def _ours(cause: Cause, words: str, hint: str) -> _Known:
@@ -69,7 +114,9 @@ KNOWN: dict[str, _Known] = {
         "sprio shows what its priority is made of; a shorter time limit lets backfill start it",
     ),
     "Dependency": _Known(
-        L4, "waits for another job that it depends on", f"{SHOW_JOB} names it (Dependency=)"
+        L4,
+        "waits for another job that it depends on",
+        "scontrol show job ID names it (Dependency=)",
     ),
     "DependencyNeverSatisfied": _Known(
         L4,
@@ -83,7 +130,7 @@ KNOWN: dict[str, _Known] = {
     "BeginTime": _Known(
         L4,
         "not to begin before a time; a requeued job waits about two minutes too",
-        f"{SHOW_JOB} says when (StartTime=); scontrol update job ID starttime=now",
+        "scontrol show job ID says when (StartTime=); scontrol update job ID starttime=now",
     ),
     "ReqNodeNotAvail": _Known(
         L2,
@@ -235,6 +282,12 @@ OLD_LIMITS = {
 }
 """What versions before 14.11 printed for limits."""
 
+SENTENCES = {
+    "Job's account not permitted to use this partition": "AccountNotAllowed",
+    "Job's QOS not permitted to use this partition": "QOSNotAllowed",
+}
+"""Where squeue and scontrol print a sentence instead of the word."""
+
 _LIMIT = re.compile(
     r"(?P<whose>Assoc|QOS|)(?P<over>Grp|Max|Min)(?P<what>[A-Za-z]+?)"
     r"(?P<minutes>RunMinutes|Minutes|Mins|)(?P<per>PerJob|PerNode|PerUser|PerAccount|)"
@@ -298,14 +351,15 @@ def nodes_out(nodes: Iterable[SlurmNode]) -> frozenset[str]:
 def _meaning(said: str, reason: str) -> ReasonMeaning | None:
     nodes = _NODES.search(said)
     plain = said.replace("_", " ") if "_" in said else said  # scontrol prints no blanks
-    word = plain.partition(",")[0].strip()
+    word = SENTENCES.get(plain.partition(" (")[0], plain.partition(",")[0].strip())
     known = KNOWN.get(plain) or KNOWN.get(word) or _limit(OLD_LIMITS.get(word, word))
     if known is None:
         return None
     named = nodes[1].rstrip(")") if nodes else None
     return ReasonMeaning(
-        reason, known.layer, known.words, known.hint, known.cause, named or None, known.is_waiting
-    )
+        reason, known.layer, known.words, known.hint, known.cause, named or None, known.is_waiting,
+        _look(plain, word, known), known.limit,
+    )  # fmt: skip
 
 
 def _by_facts(found: ReasonMeaning, nodes: str | None, out: frozenset[str] | None) -> ReasonMeaning:
@@ -320,7 +374,14 @@ def _by_facts(found: ReasonMeaning, nodes: str | None, out: frozenset[str] | Non
             "the nodes that it requests by name are up, but other jobs fill them or go first",
             "request no node by name, or wait",
         )
-    return ReasonMeaning(found.reason, known.layer, known.words, known.hint, known.cause, nodes)
+    return ReasonMeaning(
+        found.reason, known.layer, known.words, known.hint, known.cause, nodes, look=SHOW_NODES
+    )
+
+
+def _look(said: str, word: str, known: _Known) -> str:
+    """The command that shows a reason."""
+    return limits.look(known.limit) if known.limit else LOOKS.get(said) or LOOKS.get(word, SHOW_JOB)
 
 
 def _limit(word: str) -> _Known | None:
@@ -329,17 +390,20 @@ def _limit(word: str) -> _Known | None:
     if not found or (what := _RESOURCES.get(found["what"])) is None:
         return None
     whose, show = _WHOSE[found["whose"]]
+    limit = limits.named(found["whose"], found["over"], found["what"],
+                         minutes=found["minutes"], per=found["per"])  # fmt: skip
     if found["minutes"]:
         what = f"{what} × minutes"
     if found["over"] == "Min":
         words = f"requests fewer {what} than {whose} wants at least"
-        return _Known(L4, words, f"ask for more, or use another QOS ({show})")
+        return _Known(L4, words, f"ask for more, or use another QOS ({show})", limit=limit)
     if found["over"] == "Max" and _is_of_one_job(found):
         words = f"requests more {what} than {whose} allows to one job"
-        return _Known(L4, words, f"ask for less; {show}", Cause.OVER_LIMIT_ALWAYS)
+        return _Known(L4, words, f"ask for less; {show}", Cause.OVER_LIMIT_ALWAYS, limit=limit)
     users = " for one user" if found["per"] == "PerUser" else ""
     words = f"the maximum quota of {whose}{users} is reached: {what}"
-    return _ours(Cause.OVER_LIMIT, words, f"wait until its other jobs end, or raise it ({show})")
+    hint = f"wait until its other jobs end, or raise it ({show})"
+    return _Known(LAYER_OF[Cause.OVER_LIMIT], words, hint, Cause.OVER_LIMIT, limit=limit)
 
 
 def _is_of_one_job(found: re.Match[str]) -> bool:

@@ -6,7 +6,7 @@ or waits for another to end, is no demand. A requeued job is one job with severa
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.slurm import (
     accounts,
     amounts,
+    evidence,
     frames,
     gpu_parts,
     het,
@@ -24,6 +25,7 @@ from tidemill.live.slurm import (
     reasons,
 )
 from tidemill.live.slurm.columns import Output
+from tidemill.live.slurm.evidence import LimitRules, WaitingJob
 from tidemill.live.slurm.reading import SlurmReading
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.live.slurm.rows import (
@@ -31,6 +33,8 @@ from tidemill.live.slurm.rows import (
     SlurmJob,
     SlurmNode,
     SlurmNodeEvent,
+    SlurmPartition,
+    SlurmQos,
     SlurmReservation,
 )
 from tidemill.model.errors import SpecError
@@ -83,6 +87,8 @@ _OF_TRES = {
 }  # fmt: skip
 """What is read of TRES texts, which are long and nearly all the same, and not kept."""
 _WANTED = frozenset({*_ROW, "alloc_tres", "req_tres"})
+_WANTED_LIVE = _WANTED.union(WaitingJob._fields)
+"""Of what waits now also by which rules it waits."""
 
 
 class SlurmPast(NamedTuple):
@@ -137,11 +143,27 @@ class Gathering:
     def __init__(self) -> None:
         self._jobs = list[pl.DataFrame]()
         self._nodes = list[SlurmNode]()
-        self._events = list[SlurmNodeEvent]()
-        self._reservations = list[SlurmReservation]()
-        self.associations = list[SlurmAssociation]()
+        self._kept: dict[type[Any], list[Any]] = {SlurmNodeEvent: [], SlurmReservation: []}
+        """Rows that are read one by one, by what they are of."""
+        self.take_limits(LimitRules())
+        self._waiting: dict[WaitingJob, int] = {}
+        """By which rules jobs wait, by number."""
         self._notes = list[str]()
         self._refused = dict[str, Refusals]()
+
+    @property
+    def rules(self) -> LimitRules:
+        """What is told of limits so far."""
+        kinds = (SlurmAssociation, SlurmQos, SlurmPartition, SlurmReservation)
+        return LimitRules(*(self._kept[kind] for kind in kinds))
+
+    def take_limits(self, rules: LimitRules) -> None:
+        """Have these limits, and none that were told before."""
+        self._kept |= {
+            SlurmAssociation: [*rules.associations],
+            SlurmQos: [*rules.qos],
+            SlurmPartition: [*rules.partitions],
+        }
 
     def add_file(self, path: Path, zone: str | None, *, is_chosen: bool) -> None:
         """Read a file; one that nobody chose by its name, and which is not Slurm's, is noted."""
@@ -161,27 +183,20 @@ class Gathering:
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
         jobs = list[pl.DataFrame]()
-        opened.skips_steps, opened.wanted = True, _WANTED
+        opened.skips_steps = True
+        opened.wanted = _WANTED_LIVE if opened.output in _LIVE else _WANTED
         for makes, frame in opened.frames():
             if makes is SlurmJob:
+                is_live = opened.output in _LIVE  # of JSON that is known only now
                 tells = frame["eligible_ms"].null_count() < len(frame)
-                jobs.append(
-                    _with_tres(frame).with_columns(
-                        is_live=pl.lit(opened.output in _LIVE), tells_eligible=pl.lit(tells)
-                    )
-                )
+                rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
+                flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
+                jobs.append(_with_tres(frame).with_columns(**flags, rules=rules))
             elif makes is SlurmNode:
                 told = cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
                 self._nodes += nodes.one_by_one(told)
-            elif makes is SlurmNodeEvent:
-                self._events += cast("Iterator[SlurmNodeEvent]", frames.rows_of(makes, frame))
-            elif makes is SlurmReservation:
-                kept = cast("Iterator[SlurmReservation]", frames.rows_of(makes, frame))
-                self._reservations += kept
-            elif makes is SlurmAssociation:
-                self.associations += cast(
-                    "Iterator[SlurmAssociation]", frames.rows_of(makes, frame)
-                )
+            elif makes in self._kept:
+                self._kept[makes] += frames.rows_of(makes, frame)
         tracks = any(frame["names_gpus"].any() for frame in jobs)
         self._jobs += [frame.with_columns(tracks_gpus=pl.lit(tracks)) for frame in jobs]
         if opened.refusals.total:
@@ -190,17 +205,31 @@ class Gathering:
             self._notes.append(f"{name}: JSON, and no job, node or reservation of Slurm in it")
         self._notes += [f"{name}: {text}" for text in opened.errors]
 
+    def _rules_of(self, jobs: pl.DataFrame) -> pl.Series:
+        """By which rules each of these jobs waits, by number; null for those that do not wait."""
+        waits = (jobs["state"] == "PENDING").to_list()
+        rules = (WaitingJob(*row) for row in jobs.select(WaitingJob._fields).iter_rows())
+        return pl.Series(
+            [
+                self._waiting.setdefault(one, len(self._waiting)) if is_waiting else None
+                for one, is_waiting in zip(rules, waits, strict=True)
+            ],
+            dtype=pl.Int32,
+        )
+
     def past(self, unknown_ms: int | None = None) -> SlurmPast:
         """What they tell together.
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
         flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
-        schema = {**_ROW, **_OF_TRES, **flags}
+        schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32}
         told = pl.concat(self._jobs) if self._jobs else pl.DataFrame(schema=schema)
         out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
-        attempts = _attempts(told, out, notes)
-        fleet = nodes.fleet_of(self._nodes, self._events, self._reservations, unknown_ms)
+        attempts = _attempts(told, _Words(out, [*self._waiting], self.rules), notes)
+        fleet = nodes.fleet_of(
+            self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
+        )
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
         per_gpu = gpu_parts.shards_per_gpu(self._nodes)
         attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)
@@ -208,7 +237,7 @@ class Gathering:
         notes += fleet.notes
         unread = list[str]()
         queues = accounts.queues_of(
-            self.associations, {*attempts["team"].unique().to_list()},
+            self.rules, {*attempts["team"].unique().to_list()},
             {kind_of(node.gpu_type) for node in fleet.nodes},
             {name for name in told["cluster"].unique().to_list() if name}, unread,
         )  # fmt: skip
@@ -224,8 +253,18 @@ def _of(path: Path, error: SpecError) -> SpecError:
     return error if is_named else SpecError(f"`{path}`: {error.message}", hint=error.hint)
 
 
-def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) -> pl.DataFrame:
-    """Rows of jobs as attempts; ``out``: nodes that take no work, if anybody said."""
+class _Words(NamedTuple):
+    """What the reasons of waiting jobs are explained with."""
+
+    out: frozenset[str] | None
+    """Nodes that take no work, if anybody said."""
+    waiting: list[WaitingJob]
+    """Those that wait, by number."""
+    rules: LimitRules
+
+
+def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFrame:
+    """Rows of jobs as attempts."""
     rows = _each_task(told).with_columns(
         job=_name(told),
         word=pl.when(pl.col("state_flags").str.contains("REQUEUED").fill_null(value=False))
@@ -245,7 +284,8 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
-    rows = _explained(_once(rows.with_columns(is_eligible=is_eligible)), out)
+    rows = _put_off(_once(rows.with_columns(is_eligible=is_eligible)))
+    rows = _explained(rows, words)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
@@ -276,6 +316,27 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         node_count=pl.coalesce("node_count", "nodes_requested"),
         is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
+    )
+
+
+def _put_off(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same; a job that is to begin later waits since its submission, and not for GPUs.
+
+    Slurm calls it eligible from a moment in the future on. One that was tried before (requeued)
+    waits on for what it waited for.
+    """
+    is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
+    is_later = is_open & pl.col("is_live") & (pl.col("eligible_ms") > pl.col("submit_ms"))
+    is_later &= pl.col("reason").is_in(_HELD)
+    is_later = is_later.fill_null(value=False)
+    later = rows.filter(is_later).select("job")
+    if not len(later):
+        return rows
+    told = rows.join(later, on="job", how="semi").group_by("job").len()
+    is_new = pl.col("job").is_in(told.filter(pl.col("len") == 1)["job"].to_list())
+    return rows.with_columns(
+        is_eligible=pl.col("is_eligible") & ~is_new,
+        eligible_ms=pl.when(~is_later).then("eligible_ms"),
     )
 
 
@@ -335,17 +396,24 @@ def _numbers(told: pl.DataFrame) -> pl.DataFrame:
     return named.filter(pl.col("number") != pl.col("name"))
 
 
-def _explained(rows: pl.DataFrame, out: frozenset[str] | None) -> pl.DataFrame:
+def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
     """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
-    names = ["reason", "reason_text", "required_nodes"]
+    names = ["reason", "reason_text", "required_nodes", "rules"]
     waits = (pl.col("state") == "PENDING") & (pl.col("reason") != "")
     told = rows.filter(waits).select(names).unique(maintain_order=True)
     found = [
-        reasons.meaning(reason, text, required=required, out=out)
-        for reason, text, required in told.iter_rows()
+        reasons.meaning(reason, text, required=required, out=words.out)
+        for reason, text, required, _ in told.iter_rows()
     ]
+    jobs = [WaitingJob() if i is None else words.waiting[i] for i in told["rules"]]
+    now_ms = rows.select(pl.max_horizontal("submit_ms", "began_ms", "end_ms").max()).item() or 0
+    found = [
+        evidence.by_rules(one, job, words.rules, now_ms)
+        for one, job in zip(found, jobs, strict=True)
+    ]
+    said = [evidence.words(one, job, words.rules) for one, job in zip(found, jobs, strict=True)]
     meant = told.with_columns(
-        said=pl.Series([f"{one.reason}: {one.words}" for one in found], dtype=pl.String),
+        said=pl.Series(said, dtype=pl.String),
         reason_cause=pl.Series([int(one.cause or 0) for one in found], dtype=pl.Int64),
         reason_layer=pl.Series([one.layer and int(one.layer) for one in found], dtype=pl.Int64),
         waits=pl.lit(value=True),

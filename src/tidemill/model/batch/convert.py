@@ -93,7 +93,9 @@ def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[s
     shapes = {id(job.shape): job.shape for job in jobs}  # most share theirs; to compare takes long
     numbers = {key: dictionary.shapes.number(shape) for key, shape in shapes.items()}
     columns[_J.SHAPE] = [numbers[id(job.shape)] for job in jobs]
-    columns[_J.USER] = [dictionary.users.number(job.user) for job in jobs]
+    users = [job.user for job in jobs]
+    known = {user: dictionary.users.number(user) for user in dict.fromkeys(users)}
+    columns[_J.USER] = [known[user] for user in users]
     demands = [job.demand for job in jobs]
     columns[_J.HAS_DEMAND] = [int(demand is not None) for demand in demands]
     for name, column in DEMAND_FIELDS.items():

@@ -29,16 +29,51 @@ class TALLY(IntEnum):
     PACE_CHANGES = 4  # as many of the cluster state are known
     DRIFTING = 5  # how many have an end that moves as time goes on
     WANTED = 6  # how many had to end, of late, for one who waits
+    RESERVED = 7  # whom the last reservation was for that stood alone
+    LATE = 8  # jobs in ``late``
+    KEPT = 9  # one more than the request for which it is kept what will be free; 0: for none,
+    KEPT_KIND = 10  # its GPU type,
+    KEPT_ROOM = 11  # for which rows of requests,
+    KEPT_LOG = 12  # up to which change of nodes,
+    KEPT_TOUCH = 13  # and which touch in the room
+    LAST_MS = 14  # when the last ends that has to,
+    LAST_JOB = 15  # and who that is;
+    HOSTED = 16  # how many replicas fit then,
+    BACK = 17  # and how much has come back of the type
+
+
+class BACK(IntEnum):
+    """One row per node: what comes back to it until a reservation begins, and what fits then.
+
+    The first columns are those of ``fitting.columns.SPOT``.
+    """
+
+    FREE = 0
+    CPU = 1
+    MEMORY = 2
+    COUNTED = 3  # what of it counts for the type that is looked for
+    HOSTED = 4  # how many replicas fit then,
+    NOW = 5  # and now (scratch)
+
+
+LATE_AT_MOST = 1024  # jobs that were put off since what will be free was looked at
 
 
 class Ends(NamedTuple):
-    """Running jobs that end, by when: the next sorted, the others after them in any order."""
+    """Running jobs that end, by when: the next sorted, the others after them in any order.
+
+    And what is free when those have ended that must for one who waits (``later``).
+    """
 
     rows: I64
     order: I64
     outrun: I64
     barred: I64  # scratch: devices that nobody may count on
     tally: I64
+    late: I64  # jobs that were put off
+    back: I64
+    back_parts: I64  # the same by GPU
+    later: I64  # a bit for each node on which something fits then, in one row
 
 
-VECTORS = ("order", "outrun", "barred", "tally")
+VECTORS = ("order", "outrun", "barred", "tally", "late")

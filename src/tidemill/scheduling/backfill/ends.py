@@ -20,6 +20,7 @@ from tidemill.scheduling.fitting.sweeps import (
     count_again,
     is_able,
     most_beside,
+    note_hosted,
     on_device,
     touch,
 )
@@ -272,6 +273,7 @@ def note_read(w, ends, count):
     tally[TALLY.READ] = w.at[AT.LOGGED]
     tally[TALLY.PACE_CHANGES] = w.at[AT.PACE_CHANGES]
     tally[TALLY.DRIFTING] = drifting
+    tally[TALLY.KEPT] = 0
 
 
 @kernel
@@ -326,6 +328,16 @@ def take_in_newcomers(w, ends, now, unknown):
 
 
 @kernel
+def note_late(late, tally, j):
+    """Note that a job is put off; of too many it is not known who they were."""
+    if tally[TALLY.LATE] < len(late):
+        late[tally[TALLY.LATE]] = j
+        tally[TALLY.LATE] += 1
+    else:
+        tally[TALLY.KEPT] = 0
+
+
+@kernel
 def put_off(w, ends, now, unknown):
     """Whoever should have ended by now is taken to run for longer."""
     order, tally = ends.order, ends.tally
@@ -334,6 +346,7 @@ def put_off(w, ends, now, unknown):
         if ends.rows[j, ENDING.AT_MS] > now:
             break
         estimate(w.jobs, ends.rows, j, now, unknown)
+        note_late(ends.late, tally, j)
         at = 1
         while at < tally[TALLY.NEAR] and goes_before(ends.rows, order[at], j):
             order[at - 1] = order[at]
@@ -361,19 +374,19 @@ def catch_up(w, ends, now, unknown):
 
 
 @kernel
-def move_piece(w, g, p, sign):
-    """Give a piece back to its node in the room (1), or take it again (-1); its GPUs in milli.
+def move_piece(w, spots, parts, p, sign):
+    """Give a piece back to its node (1), or take it again (-1); its GPUs in milli.
 
     Unnoticed by tournaments: whoever gives takes back.
     """
-    pieces, nodes, spots = w.pieces, w.nodes, g.spots
+    pieces, nodes = w.pieces, w.nodes
     n, replicas, mask = pieces[p, PIECE.NODE], pieces[p, PIECE.REPLICAS], pieces[p, PIECE.DEVICES]
     s = w.jobs[pieces[p, PIECE.JOB], JOB.SHAPE]
     r = w.shapes[s, SHAPE.FIRST_ROLE] + pieces[p, PIECE.ROLE]
     each, first = w.roles[r, ROLE.MILLI], nodes[n, NODE.FIRST_DEVICE]
     for d in range(nodes[n, NODE.DEVICES]):
         if mask >> d & 1:
-            g.parts[first + d, PART.FREE] += sign * each
+            parts[first + d, PART.FREE] += sign * each
     milli = replicas * w.roles[r, ROLE.ACCELERATORS] * each
     spots[n, SPOT.CPU] += sign * replicas * w.roles[r, ROLE.CPU]
     spots[n, SPOT.MEMORY] += sign * replicas * w.roles[r, ROLE.MEMORY]
@@ -391,7 +404,7 @@ def end_first(w, ends, g, count, sign, r):
         p = w.jobs[ends.order[i], JOB.FIRST_PIECE]
         while p >= 0:
             if w.pieces[p, PIECE.IS_COMING] == 0:
-                move_piece(w, g, p, sign)
+                move_piece(w, g.spots, g.parts, p, sign)
                 count_again(w, g, r, w.pieces[p, PIECE.NODE])
             p = w.pieces[p, PIECE.NEXT_OF_JOB]
 
@@ -405,7 +418,7 @@ def give_back(w, ends, g, used, below, kept, free, start, end, sign):
         while p >= 0:
             if w.pieces[p, PIECE.IS_COMING] == 0:
                 n = w.pieces[p, PIECE.NODE]
-                k, milli = w.nodes[n, NODE.KIND], sign * move_piece(w, g, p, sign)
+                k, milli = w.nodes[n, NODE.KIND], sign * move_piece(w, g.spots, g.parts, p, sign)
                 touch(g.regs, g.touched, g.spots, n)
                 if g.spots[n, SPOT.IS_OPEN] != 0:
                     free[k] += milli
@@ -434,10 +447,7 @@ def hosted_on(w, g, barred, r, n):
 @kernel
 def count_beside(w, g, barred, r, n):
     """Count again what a node could take of a request on devices that nobody is barred from."""
-    requests, hosts, h = g.requests, g.hosts, g.requests[r, REQUEST.HOSTS_ROW]
-    now = hosted_on(w, g, barred, r, n)
-    requests[r, REQUEST.HOSTS_SUM] += now - hosts[h, n]
-    hosts[h, n] = now
+    note_hosted(g.requests, g.hosts, g.hosting, r, n, hosted_on(w, g, barred, r, n))
 
 
 @kernel
@@ -456,7 +466,7 @@ def enough_after(w, ends, g, barred, count, r, wanted, k, short, stays):
         while p >= 0:
             if pieces[p, PIECE.IS_COMING] == 0:
                 n = pieces[p, PIECE.NODE]
-                back = move_piece(w, g, p, 1)
+                back = move_piece(w, g.spots, g.parts, p, 1)
                 if (
                     nodes[n, NODE.KIND] == k
                     and nodes[n, NODE.STATE] == READY

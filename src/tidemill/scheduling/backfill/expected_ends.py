@@ -10,8 +10,16 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling.backfill import ends
-from tidemill.scheduling.backfill.columns import ENDING, SORTED_AT_ONCE, TALLY, Ends
+from tidemill.scheduling.backfill.columns import (
+    BACK,
+    ENDING,
+    LATE_AT_MOST,
+    SORTED_AT_ONCE,
+    TALLY,
+    Ends,
+)
 from tidemill.scheduling.estimates import Basis, Estimates
+from tidemill.scheduling.fitting.columns import BITS, PART
 from tidemill.scheduling.snapshot import Snapshot
 
 FEWEST_ROWS = 16
@@ -31,6 +39,10 @@ class Running:
             np.zeros(FEWEST_ROWS, np.int64),
             np.zeros(0, np.int64),
             np.zeros(len(TALLY), np.int64),
+            np.zeros(LATE_AT_MOST, np.int64),
+            np.zeros((0, len(BACK)), np.int64),
+            np.zeros((0, len(PART)), np.int64),
+            np.zeros((1, 1), np.int64),
         )
         self._ends.tally[TALLY.READ] = -1
         self._bases: dict[int, Basis] = {}
@@ -93,7 +105,7 @@ class Running:
 
     def _make_rows(self) -> None:
         """Make room for all jobs there are, and for all that run."""
-        rows, order, outrun, barred, tally = self._ends
+        rows, order, outrun, barred, *_ = self._ends
         if self.world.job_count > len(rows):
             rows = grown(rows, self.world.job_count)
         most = len(self.world.placements) + self._all
@@ -106,7 +118,20 @@ class Running:
             or order is not self._ends.order
             or (barred is not self._ends.barred)
         ):
-            self._ends = Ends(rows, order, outrun, barred, tally)
+            self._ends = self._ends._replace(rows=rows, order=order, outrun=outrun, barred=barred)
+        if len(self._ends.back) != self.world.node_count or (
+            len(self._ends.back_parts) != self.world.device_count
+        ):
+            self._make_later(self.world.node_count, self.world.device_count)
+
+    def _make_later(self, nodes: int, devices: int) -> None:
+        """Make room for what will be free of all nodes; nothing of it is known then."""
+        self._ends.tally[TALLY.KEPT] = 0
+        self._ends = self._ends._replace(
+            back=np.zeros((nodes, len(BACK)), np.int64),
+            back_parts=np.zeros((devices, len(PART)), np.int64),
+            later=np.zeros((1, nodes // BITS + 1), np.int64),
+        )
 
     def _sort(self, more: int) -> None:
         rows, order, *_ = self._ends

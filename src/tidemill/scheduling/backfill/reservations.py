@@ -136,7 +136,7 @@ class Reservations:
         self.columns = columns
         world, before = self.world, tuple(self.made())
         rows = columns.claims[: columns.reg.item(REG.PENDING)].tolist()
-        claims = tuple((s, j) for s, j in rows)
+        claims = tuple((s, j) for s, j, _ in rows)
         stamp = (
             int(world.kind_freed.sum()), int(world.kind_taken.sum()), world.supply_changes,
             world.share_changes, int(world.ended.sum()), len(world.leaving_for),
@@ -164,7 +164,7 @@ class Reservations:
         for row, one in zip(promises, self.found, strict=False):
             row[: PROMISE.IS_DISTURBED] = (one.job, one.at_ms, first, len(one.pieces))
             first += len(one.pieces)
-        reg[REG.PROMISES] = len(self.found)
+        reg[REG.PROMISES], reg[REG.STANDS] = len(self.found), 0
         reg[REG.IS_SLICED] = any(piece.slices for one in self.found for piece in one.pieces)
         promised = columns.promised
         if first + more > len(promised):

@@ -74,6 +74,13 @@ class Asks:
         """How many sets of types shapes may use."""
         return len(self._sets)
 
+    def unprepared(self, first: int, end: int) -> list[int]:
+        """Of these shapes, those whose rows are not written, or have no rows in the room."""
+        rows = self.rows[first:end]
+        is_lost = (rows[:, ASK.IS_SIMPLE] != 0) & (rows[:, ASK.PREPARED] != self._room_at)
+        found: list[int] = (first + np.flatnonzero(is_lost | (rows[:, ASK.IS_KNOWN] == 0))).tolist()
+        return found
+
     def unknown(self, shapes: I64) -> list[int]:
         """Of these shapes, those whose rows are not written."""
         found: list[int] = shapes[self.rows[shapes, ASK.IS_KNOWN] == 0].tolist()

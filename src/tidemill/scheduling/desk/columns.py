@@ -76,6 +76,13 @@ class REG(IntEnum):
     FAIRNESS = 57  # 0: none, 1: by dominant shares, 2: by the bill
     COUNTS_PAST = 58  # whether fair shares count past use
     RANKS = 59  # an order that reads jobs (``lines``); 0: it is by shape, or Python's
+    STANDS = 60  # of the last reservations: one more than the claims they are for; 0: not known,
+    MADE_IN = 61  # the cycle in which they were made,
+    MADE_OF = 62  # up to which change of nodes,
+    MADE_PACE = 63  # and of pace,
+    MADE = 64  # how many they are,
+    NEXT_END_MS = 65  # and until when nobody was expected to end
+    SINCE = 66  # the cycle since which room and reservations are as they are now
 
 
 class NOTE(IntEnum):
@@ -242,6 +249,7 @@ class CLAIM(IntEnum):
 
     SHAPE = 0
     JOB = 1
+    MADE = 2  # the job that the last reservation in this place was made for
 
 
 class PASSABLE(IntEnum):

@@ -133,28 +133,40 @@ def is_unfit(w, d, s, q):
 
 
 @kernel
+def is_refused(w, d, s):
+    """Whether the next job of a shape has no place beside what is reserved, if it disturbs that.
+
+    Another of its like had none that ends no later. What is free only gets less in a cycle, and
+    what is reserved only more; and in cycles since then both may be the same.
+    """
+    reg, asks, options, o = d.reg, d.asks, d.options, d.asks[s, ASK.FIRST_OPTION]
+    if reg[REG.IS_GIVEN] == 0 or is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
+        return False
+    if options[o, OPTION.REFUSED_IN] < reg[REG.SINCE]:
+        return False
+    return expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) > options[o, OPTION.REFUSED_MS]
+
+
+@kernel
 def is_kept_back(w, d, s, q):
     """Whether a reservation surely keeps the next job of a shape back.
 
     It kept back another of its like that ends no later; since then nobody was placed, and no
     reservation claimed.
     """
-    reg, asks, options, o = d.reg, d.asks, d.options, d.asks[s, ASK.FIRST_OPTION]
-    if reg[REG.IS_GIVEN] == 0 or is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
+    o = d.asks[s, ASK.FIRST_OPTION]
+    if d.reg[REG.PENDING] > 0 or d.options[o, OPTION.REFUSED_AT] != d.reg[REG.PLACED]:
         return False
-    if options[o, OPTION.REFUSED_IN] != reg[REG.CYCLE] or reg[REG.PENDING] > 0:
+    if not is_refused(w, d, s):
         return False
-    if options[o, OPTION.REFUSED_AT] != reg[REG.PLACED]:
-        return False
-    if expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
-        return False
-    return obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT
+    return obstacle(w, d, q, d.options[o, OPTION.KIND], d.asks[s, ASK.NEED]) == UNFIT
 
 
 @kernel
 def keep_back(w, d, s):
     """A reservation keeps the next job of a shape back; one after it may be shorter."""
     asks = d.asks
+    d.reg[REG.HAS_REFUSED] = 1
     say(d, s, RESERVED)
     asks[s, ASK.REFUSED_MS] = d.options[asks[s, ASK.FIRST_OPTION], OPTION.REFUSED_MS]
     asks[s, ASK.TRIED] += 1
@@ -389,7 +401,7 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
     """
     if d.reg[REG.PENDING] > 0:
         return make(w, d, g, e, s)
-    count = fit_beside(w, d, g, t, s, q)
+    count = 0 if is_refused(w, d, s) else fit_beside(w, d, g, t, s, q)
     if count == UNSURE:
         return ask(d, s, FIT)
     if count <= 0:

@@ -104,6 +104,7 @@ def _scratch(columns: Desk, asks: I64, world: World) -> dict[str, I64]:
     most = int(asks[:, ASK.COUNT].max(initial=0))
     if 2 * most > len(columns.promised):
         found["promised"] = np.zeros((4 * most, KEPT_COLUMNS), np.int64)
+        columns.reg[REG.STANDS] = 0
     if shapes > len(columns.evictable):
         found["evictable"] = np.zeros(2 * shapes, np.int64)
     if jobs > len(columns.candidates):

@@ -93,10 +93,44 @@ def is_patience_lost(w, d, now):
 
 
 @kernel
+def is_guard_new(w, d, now):
+    """Whether the starvation guard protects somebody since the last cycle: nobody passes it now."""
+    reg, since = d.reg, d.notes[NOTE.DECIDED_MS]
+    backfills, by_shape = reg[REG.BACKFILL], reg[REG.BY_SHAPE]
+    for i in range(reg[REG.LOOKS]):
+        j = w.shapes[d.looks[i], SHAPE.HEAD]
+        at_ms = guarded_from(
+            w.jobs, j, backfills, by_shape, reg[REG.PATIENCE_MS], reg[REG.HOLD_AFTER_MS]
+        )
+        if since < at_ms <= now:
+            return True
+    return False
+
+
+@kernel
+def may_be_let(w, d, now):
+    """Whether somebody may be let past who was kept from passing, though nothing was freed.
+
+    Not as long as the same is reserved: whoever would have run for too long still would. Something
+    else may be when nodes changed, or somebody did not end as expected.
+    """
+    reg, at = d.reg, w.at
+    if d.notes[NOTE.HAS_REFUSED] == 0:
+        return False
+    if reg[REG.STANDS] == 0 or now >= reg[REG.NEXT_END_MS]:
+        return True
+    if reg[REG.BY_SHAPE] == 0 or reg[REG.FAIRNESS] != 0:  # who is first may be another by now
+        return True
+    if reg[REG.MADE_OF] != at[AT.LOGGED] or reg[REG.MADE_PACE] != at[AT.PACE_CHANGES]:
+        return True
+    return is_guard_new(w, d, now)
+
+
+@kernel
 def is_news(w, d, jobs_came, now):
     """Whether a cycle has anything to decide: if not, the last one's decisions stand."""
     is_new = has_changed(w, d, jobs_came)
-    if is_new or d.notes[NOTE.HAS_REFUSED] != 0 or is_question_due(d, now):
+    if is_new or may_be_let(w, d, now) or is_question_due(d, now):
         return True
     return not is_asked(d.reg) and is_patience_lost(w, d, now)
 
@@ -184,6 +218,7 @@ def begin(w, d, g, now):
     notes[NOTE.CYCLE] += 1
     reg[REG.NOW] = now
     reg[REG.CYCLE] = notes[NOTE.CYCLE]
+    reg[REG.SINCE] = notes[NOTE.CYCLE]
     reg[REG.LOOK] = notes[NOTE.LOOK]
     reg[REG.IS_WHOLE] = notes[NOTE.IS_WHOLE]
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST]

@@ -11,8 +11,8 @@ from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST, SPOT
 from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
-from tidemill.scheduling.fitting.node_ranking import seat
-from tidemill.scheduling.fitting.sweeps import count_hosts, give_all, is_held, on_device
+from tidemill.scheduling.fitting.node_ranking import seat, seat_beside
+from tidemill.scheduling.fitting.sweeps import bit, count_hosts, give_all, is_held, on_device
 
 LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
 NO_NODES = 0  # no nodes hold it
@@ -142,6 +142,8 @@ def left_beside(w, d, g, r, p):
     most, first = g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n], w.nodes[n, NODE.FIRST_DEVICE]
     if most == 0 or accelerators == 0 or d.promised[p, KEPT.MILLI] < WHOLE_MILLI:
         return most
+    if mask == (bit(w.nodes[n, NODE.DEVICES] - 1) << 1) - 1:
+        return 0
     for c in range(w.nodes[n, NODE.DEVICES]):
         if mask >> c & 1 == 0 and w.devices[first + c, DEVICE.IS_FAILED] == 0:
             hosted += on_device(g.parts, first + c, milli)
@@ -158,7 +160,7 @@ def most_beside(w, d, g, r):
         pieces = promises[i, PROMISE.PIECES] if promises[i, PROMISE.IS_DISTURBED] != 0 else 0
         for p in range(first, first + pieces):
             n = d.promised[p, KEPT.NODE]
-            if g.spots[n, SPOT.MARK] != g.regs[CALL.MARK]:
+            if g.hosts[h, n] > 0 and g.spots[n, SPOT.MARK] != g.regs[CALL.MARK]:
                 g.spots[n, SPOT.MARK] = g.regs[CALL.MARK]
                 total += left_beside(w, d, g, r, p) - g.hosts[h, n]
     return total
@@ -327,12 +329,26 @@ def note_disturbed(w, d, g):
 
 
 @kernel
+def is_single(d, g, s):
+    """Whether jobs of a shape are one replica each, which one tournament places."""
+    asks, requests = d.asks, g.requests
+    r = d.options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST]
+    if asks[s, ASK.COUNT] != 1 or asks[s, ASK.RUNGS] > 0 or asks[s, ASK.OPTIONS] != 1:
+        return False
+    return requests[r, REQUEST.TREE] >= 0 and requests[r, REQUEST.IS_SHARED] == 0
+
+
+@kernel
 def fit_beside(w, d, g, t, s, q):
     """As ``fit``, beside the reservations that would be disturbed."""
     if is_counted(d.asks, s):
         found = try_types(w, d, g, t, s, q, BESIDE)
         if found <= 0:
             return found
+        if d.reg[REG.PROMISES] == 1 and is_single(d, g, s):
+            r = d.options[d.asks[s, ASK.FIRST_OPTION], OPTION.REQUEST]
+            first = d.promises[0, PROMISE.FIRST_PIECE]
+            return seat_beside(w, g, t, r, d.promised, first, first + d.promises[0, PROMISE.PIECES])
     keep_disturbed(w, d, g)
     note_disturbed(w, d, g)
     found = fit_held(w, d, g, t, s, q)

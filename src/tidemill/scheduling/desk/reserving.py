@@ -6,13 +6,20 @@ reservation is), and where others than owners say how long jobs run it orders th
 
 from tidemill.compiled import shared
 from tidemill.model.columns import AT, JOB, NODE, ROLE, SHAPE
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.scheduling.backfill.columns import ENDING, TALLY
-from tidemill.scheduling.backfill.ends import catch_up, count_beside, end_first, enough_after
+from tidemill.scheduling.backfill.ends import (
+    catch_up,
+    count_beside,
+    end_first,
+    enough_after,
+    is_to_be_read,
+)
+from tidemill.scheduling.backfill.later import LEAST, enough_then, keep_up, lend_hosts
 from tidemill.scheduling.desk.columns import ASK, CLAIM, NOTE, OPTION, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import is_over_limit
-from tidemill.scheduling.fitting.columns import KEPT, OUT
+from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST
 from tidemill.scheduling.fitting.keeping import give, take
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.sweeps import count_again, count_hosts, fill, give_all
@@ -136,9 +143,13 @@ def seat_then(w, d, g, s, o):
         if count > 0:
             return count
     spreads = d.reg[REG.SPREADS] if asks[s, ASK.RUNGS] == 0 else 0
+    g.regs[CALL.IS_UNSEEN] = 1
     count = fill(w, g, r, asks[s, ASK.COUNT], spreads)
     if count > 0:
         give_all(w, g, r, count, 1)
+    g.regs[CALL.IS_UNSEEN] = 0
+    for i in range(count):
+        count_again(w, g, r, g.out[i, OUT.NODE])
     return count
 
 
@@ -190,12 +201,48 @@ def ended_first(w, d, g, e, running, o, s, stays):
 
 
 @kernel
+def is_kept_for(w, d, g, e, s, j):
+    """Whether what will be free for a job is kept from cycle to cycle.
+
+    It is where many must end for one who was the first to wait before; nothing else is reserved.
+    """
+    tally, o = e.tally, d.asks[s, ASK.FIRST_OPTION]
+    if d.reg[REG.PROMISES] > 0 or d.asks[s, ASK.OPTIONS] != 1 or is_to_be_read(w, e):
+        return False
+    was_reserved, tally[TALLY.RESERVED] = tally[TALLY.RESERVED] == j, j
+    if g.requests[d.options[o, OPTION.PACKED], REQUEST.HOSTS_ROW] == 0:
+        return False
+    return was_reserved and tally[TALLY.WANTED] >= LEAST
+
+
+@kernel
+def reserve_by_change(w, d, g, e, s, j):
+    """Make the only reservation, of what is kept from cycle to cycle; how many there are."""
+    asks, o = d.asks, d.asks[s, ASK.FIRST_OPTION]
+    k, r, need = d.options[o, OPTION.KIND], d.options[o, OPTION.PACKED], asks[s, ASK.NEED]
+    if need != 0 and is_over_limit(w.queues, w.quotas, d.used, w.shapes[s, SHAPE.QUEUE], k, need):
+        return d.reg[REG.PROMISES]
+    count_hosts(w, g, r)
+    keep_up(w, g, e, r, k, d.reg[REG.ROOM_AT])
+    ended = enough_then(w, g, e, asks[s, ASK.COUNT], need - d.free[k] if need != 0 else 0)
+    if ended > 0:
+        lend_hosts(w, g, e, 1)
+        count = seat_then(w, d, g, s, o)
+        lend_hosts(w, g, e, -1)
+        if count > 0:
+            promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
+    return d.reg[REG.PROMISES]
+
+
+@kernel
 @shared
 def reserve(w, d, g, e, s, j, running):
     """Make one reservation, if the job will fit at all; how many there are.
 
     On the type on which it does when the fewest have ended.
     """
+    if is_kept_for(w, d, g, e, s, j):
+        return reserve_by_change(w, d, g, e, s, j)
     asks, options, q, need = d.asks, d.options, w.shapes[s, SHAPE.QUEUE], d.asks[s, ASK.NEED]
     best, ended, is_only = -1, 0, asks[s, ASK.OPTIONS] == 1
     bar(w, d, e, 1)
@@ -224,16 +271,63 @@ def reserve(w, d, g, e, s, j, running):
 
 
 @kernel
-def make_all(w, d, g, e):
-    """Make all reservations that were claimed: READY, or why Python must."""
-    reg = d.reg
-    why = may_make(w, d, e)
-    if why != READY:
-        return why
+def stand(w, d):
+    """Whether the reservations of an earlier cycle are what would be made now.
+
+    They are for the same jobs, and since then no node has changed, and nobody was expected to end.
+    """
+    reg, at = d.reg, w.at
+    if reg[REG.STANDS] != reg[REG.PENDING] + 1 or reg[REG.PLACED] + reg[REG.PROMISES] > 0:
+        return False
+    if reg[REG.MADE_OF] != at[AT.LOGGED] or reg[REG.MADE_PACE] != at[AT.PACE_CHANGES]:
+        return False
+    for i in range(reg[REG.PENDING]):
+        if d.claims[i, CLAIM.MADE] != d.claims[i, CLAIM.JOB]:
+            return False
+    return reg[REG.NOW] < reg[REG.NEXT_END_MS]
+
+
+@kernel
+def note_made(w, d, e):
+    """Note for whom reservations were made, and what of; not where ends move by themselves."""
+    reg, tally = d.reg, e.tally
+    reg[REG.STANDS] = 0 if is_to_be_read(w, e) else reg[REG.PENDING] + 1
+    reg[REG.MADE_IN] = reg[REG.CYCLE]
+    reg[REG.MADE_OF] = w.at[AT.LOGGED]
+    reg[REG.MADE_PACE] = w.at[AT.PACE_CHANGES]
+    reg[REG.MADE] = reg[REG.PROMISES]
+    reg[REG.NEXT_END_MS] = FOREVER_MS
+    if tally[TALLY.NEAR] > 0:
+        reg[REG.NEXT_END_MS] = e.rows[e.order[0], ENDING.AT_MS]
+    for i in range(reg[REG.PENDING]):
+        d.claims[i, CLAIM.MADE] = d.claims[i, CLAIM.JOB]
+
+
+@kernel
+def make_anew(w, d, g, e):
+    """Make all reservations that were claimed."""
+    reg, is_first = d.reg, d.reg[REG.PLACED] + d.reg[REG.PROMISES] == 0
     catch_up(w, e, reg[REG.NOW], reg[REG.UNKNOWN_RUN_MS])
     for i in range(reg[REG.PENDING]):
         s, j = d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB]
         reserve(w, d, g, e, s, j, e.tally[TALLY.COUNT])
+    note_made(w, d, e)
+    if not is_first:
+        reg[REG.STANDS] = 0
+
+
+@kernel
+def make_all(w, d, g, e):
+    """Have all reservations that were claimed, anew if they do not stand; READY, or why not."""
+    reg = d.reg
+    why = may_make(w, d, e)
+    if why != READY:
+        return why
+    if stand(w, d):
+        reg[REG.PROMISES] = reg[REG.MADE]
+        reg[REG.SINCE] = reg[REG.MADE_IN]
+    else:
+        make_anew(w, d, g, e)
     reg[REG.PENDING] = 0
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST] - reg[REG.PROMISES]
     return READY

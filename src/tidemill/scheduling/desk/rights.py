@@ -217,7 +217,10 @@ def lift(w, d, g, j, sign):
     while p >= 0:
         if w.pieces[p, PIECE.IS_COMING] == 0:
             is_exact = is_exact and w.pieces[p, PIECE.SLICES] == 0
-            k, milli = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND], move_piece(w, g, p, sign)
+            k, milli = (
+                w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND],
+                move_piece(w, g.spots, g.parts, p, sign),
+            )
             count_used(w.at, w.queues, w.quotas, d.used, d.below, d.kept, q, k, -sign * milli)
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
     return is_exact

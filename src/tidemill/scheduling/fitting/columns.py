@@ -38,6 +38,8 @@ class CALL(IntEnum):
     READ = 3  # up to which change of nodes the fleet was read
     CLEAN = 4  # up to which touch the room is as the fleet was then
     MARK = 5  # how often some nodes were looked at
+    ABLE = 6  # nodes in ``Ground.able``
+    IS_UNSEEN = 7  # whether what is taken now is given back before anybody else looks
 
 
 class REQUEST(IntEnum):
@@ -113,7 +115,9 @@ class KEPT(IntEnum):
     REPLICAS = 5
     KEPT_CPU = 6
     KEPT_MEMORY = 7
-    KEPT_PART = 8  # and one more column for every other device
+    RANK = 8  # scratch: how well its node suited a request before,
+    IS_EXACT = 9  # and whether that was a score
+    KEPT_PART = 10  # and one more column for every other device
 
 
 KEPT_COLUMNS = int(KEPT.KEPT_PART) + MAX_DEVICES
@@ -128,6 +132,7 @@ class SORT(IntEnum):
 
 
 NO_TREE = -1
+BITS = 32  # of a number, so that no shift reaches its sign
 WASTED = 5  # columns of what is known of a node: see ``trees.look``
 
 
@@ -140,7 +145,8 @@ class Ground(NamedTuple):
     touched: I64  # a ring: which nodes were touched last
     requests: I64
     oks: I64  # by request and group of nodes: whether it may be used
-    hosts: I64  # by request: how many replicas each node could take
+    hosts: I64  # by request: how many replicas each node could take,
+    hosting: I64  # and which could take any: a bit for each node, ``BITS`` in a number
     rank: I64  # by tournament: how well each node suits it,
     winner: I64  # who wins each match,
     exact: I64  # and whether a rank is a score, or a bound on it
@@ -150,12 +156,13 @@ class Ground(NamedTuple):
     portions: I64  # and takes
     parent: I64  # by tier: the domain that each domain is in
     domains: I64  # by tier: how many there are
+    able: I64  # scratch: the nodes that could take some group of replicas, by number
     sorting: I64
     out: I64
 
 
 VECTORS = (
-    "regs", "touched", "domains", "barred", "kept", "free", "codes", "limits", "dearest",
+    "regs", "touched", "domains", "able", "barred", "kept", "free", "codes", "limits", "dearest",
     "still_open", "steps", "verdicts", "suits",
 )  # fmt: skip
 MATRICES = ("rungs", "promised", "used", "below", "few")

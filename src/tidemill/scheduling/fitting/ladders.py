@@ -14,6 +14,7 @@ from tidemill.scheduling.fitting.kernel import kernel
 from tidemill.scheduling.fitting.sweeps import (
     bit,
     count_hosts,
+    hosting_from,
     is_able,
     most_beside,
     on_device,
@@ -39,22 +40,53 @@ def in_blocks(devices, parts, first, count, block, wanted, milli, each):
 
 
 @kernel
+def forget_able(g):
+    """Forget which nodes could take something, and what."""
+    tiers = len(g.domains)
+    for i in range(g.regs[CALL.ABLE]):
+        n = g.able[i]
+        g.spots[n, SPOT.HOSTS] = 0
+        g.caps[tiers, n] = 0
+        g.gaps[tiers, n] = 0
+        g.portions[tiers, n] = 0
+    g.regs[CALL.ABLE] = 0
+
+
+@kernel
+def note_able(regs, able, spots, n, groups):
+    """A node could take so many groups."""
+    spots[n, SPOT.HOSTS] = groups
+    if groups > 0:
+        able[regs[CALL.ABLE]] = n
+        regs[CALL.ABLE] += 1
+
+
+@kernel
+def survey_loose(w, g, r):
+    """How many replicas every node could take, as they are counted already; the sum."""
+    total, h, rows = count_hosts(w, g, r), g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS]
+    n = hosting_from(g.hosting, h, 0, rows)
+    while n < rows:
+        note_able(g.regs, g.able, g.spots, n, g.hosts[h, n])
+        n = hosting_from(g.hosting, h, n + 1, rows)
+    return total
+
+
+@kernel
 def survey(w, g, r, block, each, tier, domain):
     """How many groups of ``each`` replicas every node could take, in ``SPOT.HOSTS``; the sum.
 
     With ``block``, each group is inside one block of so many devices; without, ``each`` is 1. Only
-    nodes in this domain of a tier count (ANYWHERE: all).
+    nodes in this domain of a tier count (ANYWHERE: all). Those that could take some are listed in
+    ``able``; of all others nothing is looked at any more.
     """
     nodes, spots, parts, total = w.nodes, g.spots, g.parts, 0
+    forget_able(g)
     if block == 0 and domain < 0:
-        total = count_hosts(w, g, r)
-        for n in range(g.regs[CALL.ROWS]):
-            spots[n, SPOT.HOSTS] = g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n]
-        return total
+        return survey_loose(w, g, r)
     accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
     for n in range(g.regs[CALL.ROWS]):
-        spots[n, SPOT.HOSTS] = 0
         if domain >= 0:
             inside = w.position[tier, n] if tier < len(g.domains) else n
             if inside != domain:
@@ -71,7 +103,7 @@ def survey(w, g, r, block, each, tier, domain):
         else:
             most = min(most, on_devices(w.devices, parts, first, count, accelerators, milli))
             most //= each
-        spots[n, SPOT.HOSTS] = most
+        note_able(g.regs, g.able, spots, n, most)
         total += most
     return total
 
@@ -83,8 +115,9 @@ def gather(w, g, rungs, u):
     A tier with a ratio counts in groups of so many of what its parts count in: ``ratio`` parts of
     a group are to sit in one domain of the tier. The last row is of the nodes.
     """
-    caps, gaps, spots, tiers, rows = g.caps, g.gaps, g.spots, len(g.domains), g.regs[CALL.ROWS]
-    for n in range(rows):
+    caps, gaps, spots, tiers, count = g.caps, g.gaps, g.spots, len(g.domains), g.regs[CALL.ABLE]
+    for i in range(count):
+        n = g.able[i]
         caps[tiers, n] = min(MOST, spots[n, SPOT.HOSTS]) // rungs[u, RUNG.RATIO + tiers]
         gaps[tiers, n] = spots[n, SPOT.FREE]
     for tier in range(tiers - 1, -1, -1):
@@ -92,10 +125,10 @@ def gather(w, g, rungs, u):
             caps[tier, c] = 0
             gaps[tier, c] = 0
         if tier == tiers - 1:
-            for n in range(rows):
-                if spots[n, SPOT.HOSTS] > 0:
-                    caps[tier, w.position[tier, n]] += caps[tiers, n]
-                    gaps[tier, w.position[tier, n]] += spots[n, SPOT.FREE]
+            for i in range(count):
+                n = g.able[i]
+                caps[tier, w.position[tier, n]] += caps[tiers, n]
+                gaps[tier, w.position[tier, n]] += spots[n, SPOT.FREE]
         else:
             for c in range(g.domains[tier + 1]):
                 caps[tier, g.parent[tier + 1, c]] += caps[tier + 1, c]
@@ -139,8 +172,9 @@ def share_out(caps, portions, sorting, tier, start, end, left):
 def line_up(w, g, tier, top):
     """Sort the domains of a tier that may take something, by what they are in; how many."""
     caps, gaps, portions, sorting, found = g.caps, g.gaps, g.portions, g.sorting, 0
-    count = g.regs[CALL.ROWS] if tier == len(g.domains) else g.domains[tier]
-    for c in range(count):
+    is_last = tier == len(g.domains)
+    for i in range(g.regs[CALL.ABLE] if is_last else g.domains[tier]):
+        c = g.able[i] if is_last else i
         portions[tier, c] = 0
         if caps[tier, c] <= 0:
             continue
@@ -256,7 +290,8 @@ def write_pieces(w, g, rungs, r, u):
     portions, tiers, count = g.portions, len(g.domains), 0
     accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
     each = rungs[u, RUNG.EACH]
-    for n in range(g.regs[CALL.ROWS]):
+    for i in range(g.regs[CALL.ABLE]):
+        n = g.able[i]
         groups = portions[tiers, n] * rungs[u, RUNG.RATIO + tiers]
         if groups == 0:
             continue
@@ -281,9 +316,9 @@ def write_pieces(w, g, rungs, r, u):
 @kernel
 def total_of(g, tier):
     """What all domains of a tier host together."""
-    total = 0
-    for c in range(g.regs[CALL.ROWS] if tier == len(g.domains) else g.domains[tier]):
-        total += g.caps[tier, c]
+    total, is_last = 0, tier == len(g.domains)
+    for i in range(g.regs[CALL.ABLE] if is_last else g.domains[tier]):
+        total += g.caps[tier, g.able[i] if is_last else i]
     return total
 
 

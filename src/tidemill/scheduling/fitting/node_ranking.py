@@ -9,7 +9,8 @@ since it was asked before.
 from tidemill.compiled import shared
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
-from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SCORE, SPOT
+from tidemill.scheduling.fitting.columns import CALL, KEPT, PART, REQUEST, SCORE, SPOT
+from tidemill.scheduling.fitting.keeping import give, is_kept, take
 from tidemill.scheduling.fitting.kernel import kernel
 from tidemill.scheduling.fitting.sweeps import (
     bit,
@@ -157,22 +158,28 @@ def rank_at_most(w, g, t, r, e, n, bits):
 
 
 @kernel
+def rank_now(w, g, t, r, e, n, bits):
+    """How well a node suits a request as it is now, in its tournament; or at most could."""
+    now = plain_rank(w.nodes, w.devices, g.spots, g.parts, g.requests, g.oks, r, n)
+    g.exact[e, n] = 1
+    if g.requests[r, REQUEST.SCORE] == TABLES and now > NOWHERE:
+        now = rank_at_most(w, g, t, r, e, n, bits)
+    return now
+
+
+@kernel
 def bring_up_to_date(w, g, t, r, e, bits):
     """Rank again whatever was touched since a tournament was asked before, or all nodes."""
     size, rows, requests = g.regs[CALL.TOUCHED], g.regs[CALL.ROWS], g.requests
     before = requests[r, REQUEST.READ] if requests[r, REQUEST.IS_SHARED] == 0 else -1
     requests[r, REQUEST.READ] = size
     is_new = before < 0 or size - before > min(rows, len(g.touched))
-    is_by_tables = requests[r, REQUEST.SCORE] == TABLES
     if is_new:
         for n in range(g.rank.shape[1]):
             g.rank[e, n] = NOWHERE
     for i in range(0 if is_new else before, rows if is_new else size):
         n = i if is_new else g.touched[i % len(g.touched)]
-        now = plain_rank(w.nodes, w.devices, g.spots, g.parts, requests, g.oks, r, n)
-        g.exact[e, n] = 1
-        if is_by_tables and now > NOWHERE:
-            now = rank_at_most(w, g, t, r, e, n, bits)
+        now = rank_now(w, g, t, r, e, n, bits)
         if is_new:
             g.rank[e, n] = now
         elif now != g.rank[e, n]:
@@ -243,12 +250,16 @@ def put_by_tables(w, g, t, r, i, n):
 
 
 @kernel
-def put_one(w, g, t, r, i):
-    """Place one replica through its tournament: return the node, or -1."""
+def bits_of(g, t, r):
+    """By how many bits the first score of a request is shifted in a rank; -1: it is no bound."""
+    return bits_after(t.codes) if g.requests[r, REQUEST.SCORE] == TABLES else -1
+
+
+@kernel
+def put_best(w, g, t, r, i):
+    """Place one replica where its tournament, which is up to date, says: the node, or -1."""
     e, is_by_tables = g.requests[r, REQUEST.TREE], g.requests[r, REQUEST.SCORE] == TABLES
-    bits = bits_after(t.codes) if is_by_tables else -1
-    bring_up_to_date(w, g, t, r, e, bits)
-    if is_by_tables and bits >= 0:
+    if bits_of(g, t, r) >= 0:
         ask_winners(w, g, t, r, e)
     n = g.winner[e, 1]
     if g.rank[e, n] <= NOWHERE:
@@ -258,6 +269,57 @@ def put_one(w, g, t, r, i):
     else:
         put_some(w, g, r, i, n, 1)
     return n
+
+
+@kernel
+def put_one(w, g, t, r, i):
+    """Place one replica through its tournament: return the node, or -1."""
+    bring_up_to_date(w, g, t, r, g.requests[r, REQUEST.TREE], bits_of(g, t, r))
+    return put_best(w, g, t, r, i)
+
+
+@kernel
+def rank_kept(w, g, t, r, promised, i):
+    """Rank a node of which a reservation has taken something, for one request and for a while."""
+    n, e = promised[i, KEPT.NODE], g.requests[r, REQUEST.TREE]
+    promised[i, KEPT.RANK] = g.rank[e, n]
+    promised[i, KEPT.IS_EXACT] = g.exact[e, n]
+    g.spots[n, SPOT.CHANGED] += 1
+    now = rank_now(w, g, t, r, e, n, bits_of(g, t, r))
+    if now != g.rank[e, n]:
+        play_one(g.rank, g.winner, e, n, now)
+
+
+@kernel
+def rank_again(g, r, promised, i):
+    """Give such a node, to which that was given back, the rank again that it had."""
+    n, e = promised[i, KEPT.NODE], g.requests[r, REQUEST.TREE]
+    g.spots[n, SPOT.CHANGED] += 1
+    g.exact[e, n] = promised[i, KEPT.IS_EXACT]
+    if promised[i, KEPT.RANK] != g.rank[e, n]:
+        play_one(g.rank, g.winner, e, n, promised[i, KEPT.RANK])
+
+
+@kernel
+@shared
+def seat_beside(w, g, t, r, promised, start, end):
+    """Place one replica by its tournament beside what reservations took, in these rows; 1, or 0.
+
+    No other tournament need know of it: all of it is given back by whoever took it, after which
+    this one is as it was, but for the node that was taken (``rank_again``).
+    """
+    g.regs[CALL.SOUGHT] += 1
+    bring_up_to_date(w, g, t, r, g.requests[r, REQUEST.TREE], bits_of(g, t, r))
+    take(w, g, promised, start, end)
+    for i in range(start, end):
+        if is_kept(w, promised, i):
+            rank_kept(w, g, t, r, promised, i)
+    n = put_best(w, g, t, r, 0)
+    give(w, g, promised, start, end)
+    for i in range(end - 1, start - 1, -1):
+        if is_kept(w, promised, i):
+            rank_again(g, r, promised, i)
+    return int(n >= 0)
 
 
 @kernel

@@ -8,7 +8,7 @@ Python.
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.model.states import NodeState
-from tidemill.scheduling.fitting.columns import CALL, FILTER, OUT, PART, REQUEST, SPOT
+from tidemill.scheduling.fitting.columns import BITS, CALL, FILTER, OUT, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.kernel import kernel
 
 READY = int(NodeState.READY)
@@ -29,6 +29,8 @@ def bit(d):
 @kernel
 def touch(regs, touched, spots, n):
     """Note that something of a node has changed in the room."""
+    if regs[CALL.IS_UNSEEN] != 0:
+        return
     i = regs[CALL.TOUCHED]
     touched[i % len(touched)] = n
     regs[CALL.TOUCHED] = i + 1
@@ -128,12 +130,38 @@ def hosted_by(w, g, r, n, cpu, memory):
 
 
 @kernel
+def note_hosted(requests, hosts, hosting, r, n, now):
+    """Write how many replicas of a request a node could take, in its row of ``hosts``."""
+    h = requests[r, REQUEST.HOSTS_ROW]
+    before = hosts[h, n]
+    if before == now:
+        return
+    requests[r, REQUEST.HOSTS_SUM] += now - before
+    hosts[h, n] = now
+    if (before > 0) != (now > 0):
+        hosting[h, n // BITS] ^= 1 << n % BITS
+
+
+@kernel
+def hosting_from(hosting, h, n, rows):
+    """The first node from a number on that could take a replica; ``rows``: there is none."""
+    while n < rows:
+        left = hosting[h, n // BITS] >> n % BITS
+        if left != 0:
+            while left & 1 == 0:
+                left >>= 1
+                n += 1
+            return n
+        n += BITS - n % BITS
+    return rows
+
+
+@kernel
 def count_again(w, g, r, n):
     """Count again how many replicas of a request a node could take, in its row of ``hosts``."""
-    requests, hosts, h = g.requests, g.hosts, g.requests[r, REQUEST.HOSTS_ROW]
+    requests = g.requests
     now = hosted_by(w, g, r, n, requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY])
-    requests[r, REQUEST.HOSTS_SUM] += now - hosts[h, n]
-    hosts[h, n] = now
+    note_hosted(requests, g.hosts, g.hosting, r, n, now)
 
 
 @kernel
@@ -150,6 +178,9 @@ def count_hosts(w, g, r):
         requests[r, REQUEST.HOSTS_SUM] = 0
         for n in range(rows):
             hosts[h, n] = 0
+        for i in range(g.hosting.shape[1]):
+            g.hosting[h, i] = 0
+        for n in range(rows):
             count_again(w, g, r, n)
     else:
         for i in range(since - 1, size):
@@ -292,30 +323,33 @@ def find_one(w, g, r, spreads):
     The tightest, or the emptiest when spreading.
     """
     best, best_score, milli = -1, 0, g.requests[r, REQUEST.MILLI]
-    h = g.requests[r, REQUEST.HOSTS_ROW]
-    for n in range(g.regs[CALL.ROWS]):
-        if g.hosts[h, n] > 0:
-            if spreads != 0:
-                score = -g.spots[n, SPOT.FREE]
-            else:
-                score = looseness(w.nodes, w.devices, g.spots, g.parts, n, milli)
-            if best < 0 or score < best_score:
-                best = n
-                best_score = score
+    h, rows = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS]
+    n = hosting_from(g.hosting, h, 0, rows)
+    while n < rows:
+        if spreads != 0:
+            score = -g.spots[n, SPOT.FREE]
+        else:
+            score = looseness(w.nodes, w.devices, g.spots, g.parts, n, milli)
+        if best < 0 or score < best_score:
+            best = n
+            best_score = score
+        n = hosting_from(g.hosting, h, n + 1, rows)
     return best
 
 
 @kernel
-def best_for_many(spots, hosts, h, rows, left):
+def best_for_many(spots, hosts, hosting, h, rows, left):
     """The node that hosts most of what is left of a gang; the tighter one among equals."""
     best, best_hosts = -1, 0
-    for n in range(rows):
+    n = hosting_from(hosting, h, 0, rows)
+    while n < rows:
         hosted = min(hosts[h, n], left)
         if hosted > best_hosts or (
-            hosted > 0 and hosted == best_hosts and spots[n, SPOT.FREE] < spots[best, SPOT.FREE]
+            hosted == best_hosts and spots[n, SPOT.FREE] < spots[best, SPOT.FREE]
         ):
             best = n
             best_hosts = hosted
+        n = hosting_from(hosting, h, n + 1, rows)
     return best
 
 
@@ -323,8 +357,8 @@ def best_for_many(spots, hosts, h, rows, left):
 def put_hosted(w, g, r, i, n, replicas):
     """Put replicas on a node that was counted to host them."""
     put_some(w, g, r, i, n, replicas)
-    g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n] -= replicas
-    g.requests[r, REQUEST.HOSTS_SUM] -= replicas
+    left = g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n] - replicas
+    note_hosted(g.requests, g.hosts, g.hosting, r, n, left)
 
 
 @kernel
@@ -336,15 +370,14 @@ def put_many(w, g, r, i, left):
     """
     spots, hosts, rows, h = g.spots, g.hosts, g.regs[CALL.ROWS], g.requests[r, REQUEST.HOSTS_ROW]
     while left > 1:
-        best = best_for_many(spots, hosts, h, rows, left)
-        hosted, free = min(hosts[h, best], left), spots[best, SPOT.FREE]
-        for n in range(best, rows):
-            if left <= 1 or hosted > left:
-                break
+        n = best_for_many(spots, hosts, g.hosting, h, rows, left)
+        hosted, free = min(hosts[h, n], left), spots[n, SPOT.FREE]
+        while n < rows and left > 1 and hosted <= left:
             if min(hosts[h, n], left) == hosted and spots[n, SPOT.FREE] == free:
                 put_hosted(w, g, r, i, n, hosted)
                 left -= hosted
                 i += 1
+            n = hosting_from(g.hosting, h, n + 1, rows)
     if left == 1:
         put_hosted(w, g, r, i, find_one(w, g, r, 0), 1)
         i += 1

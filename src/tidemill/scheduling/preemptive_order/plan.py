@@ -187,8 +187,10 @@ def _sweep(room: Snapshot, role: Role, options: tuple[Option, ...]) -> Fit:
 def _stays(world: World, j: int, shape: Shape) -> bool:
     """Whether a job stays where it is whatever the order says."""
     state = world.nodes.state
-    return not may_stop(shape) or any(
-        state.item(piece.node) != _READY for piece in world.placements[j]
+    return (
+        not may_stop(shape)
+        or j in world.kept
+        or any(state.item(piece.node) != _READY for piece in world.placements[j])
     )
 
 

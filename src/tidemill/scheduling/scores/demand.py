@@ -8,7 +8,8 @@ draws of rollouts come from a fixed hash, not from chance.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -99,8 +100,10 @@ def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: 
     accelerators = _column([c.accelerators for c in chosen])
     mean_ppm = int((weight * accelerators * milli).sum())
     prices = _prices(tallies, chosen, fleet, knobs)
-    draws = _draws(weight, accelerators, knobs.rollouts, _length(fleet, mean_ppm))
-    turns = _turns(draws, len(typical))
+    length = _length(fleet, mean_ppm)
+    draws, turns = _played(
+        tuple(weight.tolist()), tuple(accelerators.tolist()), knobs.rollouts, length, len(typical)
+    )
     limits = [
         max(1, fleet.largest_cpu_milli), max(1, fleet.largest_milli),
         min((c.cpu_milli for c in typical), default=0),
@@ -212,6 +215,15 @@ def _length(fleet: Fleet, mean_ppm: int) -> int:
     return min(max(DRAWS_AT_LEAST, fills), DRAWS_AT_MOST) // 2 * 2
 
 
+@lru_cache(maxsize=16)  # the mix is looked at far more often than it is another
+def _played(
+    weight: tuple[int, ...], accelerators: tuple[int, ...], rollouts: int, length: int, classes: int
+) -> tuple[NDArray[np.int16], U64]:
+    """What is drawn in each rollout, and when each class is; nobody writes to these."""
+    draws = _draws(_column(weight), _column(accelerators), rollouts, length)
+    return draws, _turns(draws, classes)
+
+
 def _draws(weight: I64, accelerators: I64, rollouts: int, length: int) -> NDArray[np.int16]:
     """Each rollout draws every class as often as its share says, in an order of its own.
 
@@ -253,6 +265,7 @@ def _states(nodes: int) -> int:
     return min(max(wanted, STATES_AT_LEAST), STATES_AT_MOST)
 
 
+@cache
 def _steps() -> I64:
     """Where 100 sigmoid(gradient / 1000) passes each whole number; gradients in millionths."""
     scores = range(1, FGD_SCORES)
@@ -261,5 +274,5 @@ def _steps() -> I64:
     )
 
 
-def _column(values: list[int]) -> I64:
+def _column(values: Sequence[int]) -> I64:
     return np.array(values, np.int64)

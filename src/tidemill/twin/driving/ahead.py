@@ -1,6 +1,6 @@
 """The kernels that every replay calls, for ``compiled.ahead``: those that take longest first."""
 
-from tidemill.core import fold, replay
+from tidemill.core import arrivals, fold, replay
 from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
 from tidemill.engine.check import expecting, reading, reservations
@@ -12,10 +12,10 @@ from tidemill.twin.event_queue import heap, lives
 
 KERNELS = (
     cycle.work_off, beats.drive, node_ranking.seat, reserving.reserve, ladders.fill_tied,
-    gathering.gather, opening.begin, replay.replay, fold.finished, fold.placed, fold.wait_again,
-    heap.push, heap.pop, lives.carry_out, opening.is_news, opening.close, cycle.hold,
-    cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
+    node_ranking.seat_beside, gathering.gather, opening.begin, replay.replay, fold.finished,
+    fold.placed, fold.wait_again, heap.push, heap.pop, lives.carry_out, opening.is_news,
+    opening.close, cycle.hold, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
-    stopping.find_victims,
+    stopping.find_victims, arrivals.note, arrivals.count_hosts,
 )  # fmt: skip

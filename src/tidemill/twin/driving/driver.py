@@ -16,7 +16,7 @@ from tidemill.engine.check.columns import Rows
 from tidemill.engine.fold import mix
 from tidemill.model.batch import Batch, JobColumn
 from tidemill.model.batch.convert import to_event
-from tidemill.model.events import Action
+from tidemill.model.events import Action, MixSampled
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.tables import I64
@@ -55,10 +55,12 @@ class Driver:
         self._last: Cycle | None = None
         """The last that was laid out."""
         self._is_prepared = False
+        self._is_mix_new = False
+        """Whether the mix was looked at, and cycles do not go by it yet."""
         self._number = -1
         """Of the cycle that Python answered last."""
         self._shapes = 0
-        """Shapes of which everything is known that a cycle may ask."""
+        """Shapes of which everything that a cycle may ask was known when they came, or before."""
         self.codes = dict.fromkeys(BACK, 0)
         """How often the compiled loop came back, and why;"""
         self.answers = dict.fromkeys(CODE, 0)
@@ -115,13 +117,13 @@ class Driver:
         loop, twin, drive = self._loop, self._twin, self._beat.drive
         world, policy, memo = loop.world, loop.policy, loop.memo
         agenda, sheet = twin.agenda, loop.sheet
+        twin.foresee(loop.inflow)
         at_work = self._at_work_next()
         book = loop.checker.laid_out(policy, world.job_count + EVENTS)
         d = at_work.columns
         more, more_pieces = EVENTS + len(d.events), PIECES + len(d.event_pieces)
         agenda.make_room(2 * len(agenda) + more)
         rows.make_pieces(world, more_pieces)
-        twin.foresee(loop.inflow)
         events, pieces = sheet.room(more, more_pieces)
         agenda.renew(events=events, event_pieces=pieces, asked=d.events)
         clock, hunt, yard = agenda.t.clock, at_work.hunt, book.yard()
@@ -142,13 +144,35 @@ class Driver:
         """The cycle that is at work, or the next; not laid out yet where Python will make that."""
         loop, drive, before = self._loop, self._beat.drive, self._cycle
         if before is not None and drive[DRIVE.STAGE] in _IN_CYCLE:
-            return before
+            return before if not self._is_mix_new else self._after(before)
         if self._last is not None and self._is_pythons():
             drive[DRIVE.IS_STALE] = 1
             return self._last
+        if not self._twin.declares_next:
+            loop.inflow.foretell()
+        return self._next()
+
+    def _after(self, before: Cycle) -> Cycle:
+        """The next cycle, of which the mix is known now, while the plan of one is carried out.
+
+        If the columns where that is written stay where they are; else it is laid out after it.
+        """
+        drive, self._is_mix_new = self._beat.drive, False
+        if drive[DRIVE.STAGE] not in (STAGE.FOLDING, STAGE.CARRYING):
+            return before
+        made, d = self._next(), before.columns
+        if made.columns.events is d.events and made.columns.event_pieces is d.event_pieces:
+            return made
+        drive[DRIVE.IS_STALE] = 1
+        self._cycle = self._last = before
+        return before
+
+    def _next(self) -> Cycle:
+        """Lay out the next cycle."""
+        loop, drive = self._loop, self._beat.drive
         loop.memo.sheet.clear()
         made = Cycle(loop.world, loop.policy, loop.memo.scheduling, loop.memo.sheet)
-        made.know_all(range(self._shapes, len(loop.world.shape_rows)))
+        made.know_new(min(self._shapes, loop.world.shape_count))
         self._shapes = len(loop.world.shape_rows)
         drive[DRIVE.IS_STALE] = 0
         self._cycle = self._last = made
@@ -276,6 +300,7 @@ class Driver:
         action = self._row()
         loop.inflow.single(action)
         loop.sheet.write_one(action)
+        self._is_mix_new = isinstance(action, MixSampled)
         drive[DRIVE.ROW] += 1
 
     def _row(self) -> Action:

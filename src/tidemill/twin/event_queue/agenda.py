@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.core.replay import COUNTS
 from tidemill.model import codes
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.events import Seen
@@ -85,6 +86,6 @@ def _blank() -> Outside:
         luck=np.ones(1),
         events=np.zeros((0, len(EventColumn)), np.int64),
         event_pieces=np.zeros((0, len(PieceColumn)), np.int64),
-        counts=np.zeros((1, 4), np.int64),
+        counts=np.zeros((1, COUNTS), np.int64),
         asked=np.zeros((0, len(EventColumn)), np.int64),
     )

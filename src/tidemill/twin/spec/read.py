@@ -33,7 +33,12 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 def read(text: str, source: str) -> Spec:
     """Every table of the text; whether they agree is not asked here."""
-    raw, notes = _in_our_words(_toml(text, source), source)
+    return of_values(_toml(text, source), source)
+
+
+def of_values(told: dict[str, Any], source: str) -> Spec:
+    """The same of tables that were written in another form than TOML."""
+    raw, notes = _in_our_words(told, source)
     return Spec(
         source=source,
         twin=_single(raw, "twin", TwinTable, source),

@@ -50,10 +50,11 @@ def calendar_of(first_ms: int) -> Calendar:
 
 def moment_ms(row: rows.TraceRow, column: str) -> int:
     """A date without a zone, as milliseconds since 1970 as if it were UTC."""
-    text = row.text(column)[:26]  # Azure writes seven places; six are known here
+    text = row.cells.get(column, "").strip()[:26]  # Azure writes seven places; six are known here
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
+        row.text(column)  # it may be more wrong than that
         row.refuse(column, "a date such as 2017-10-09 07:01:55")
     if moment.tzinfo is not None:
         moment = moment.replace(tzinfo=None)

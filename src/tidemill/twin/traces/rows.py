@@ -65,7 +65,7 @@ class TraceRow(NamedTuple):
 
     def user(self) -> str:
         """Who submitted the job, where the file has a column `user`; else nobody said."""
-        return self.text("user") if self.cells.get("user", "").strip() else ""
+        return self.text("user") if "user" in self.cells and self.cells["user"].strip() else ""
 
     def refuse(self, column: str, asked: str) -> NoReturn:
         """Raise the error for one cell."""

@@ -1,324 +1,34 @@
 """Whatever a cluster does, and wherever the scheduler dies: at rest the journal tells what is so.
 
-A pretended API server keeps pods, nodes and claims in memory, loses answers, is slow to tell of
-changes, and takes evictions as owners do: a new pod comes. Devices are whole, MIG instances, or
-given out by claims. The loop, the comparison and the sender are the real ones; which binds and
-allocations a killed scheduler had sent is up to chance.
+Random stories on a pretended API server; the loop, the comparison and the sender are the real ones.
 """
 
 import asyncio
-import json
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.live.kubernetes import made
-from tests.rigs.kubernetes import wanted
-from tidemill.engine.loop import BEATS_AT_ONE_MOMENT, Loop
+from tests.live.kubernetes.scheduling.pretended import (
+    CLAIMED,
+    GPU,
+    MIG,
+    Killed,
+    Object,
+    PretendedServer,
+    Scheduler,
+    gpus,
+    resource_of,
+    results_of,
+)
+from tidemill.engine.loop import BEATS_AT_ONE_MOMENT
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
-from tidemill.live.kubernetes import dra, nodes, pods
-from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.scheduling import allocating, sending
-from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
-from tidemill.live.kubernetes.scheduling.differ import Differ
-from tidemill.live.kubernetes.scheduling.running import live_policy
-from tidemill.live.kubernetes.scheduling.sending import Sender
-from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
-from tidemill.live.kubernetes.watching import kinds
-from tidemill.live.kubernetes.watching.kinds import ServedKind
-from tidemill.live.prices.rules import unpriced
+from tidemill.live.kubernetes.scheduling.view import Key
 from tidemill.model.columns import JOB
-from tidemill.model.policy import Policy
-
-Object = dict[str, Any]
-OWNER = ("apps/v1", "StatefulSet", "owner")
-GPU, MIG = "nvidia.com/gpu", "nvidia.com/mig-1g.10gb"
-CLAIMED = ""
-"""Instead of a resource: devices by claim."""
-
-
-class Killed(BaseException):
-    """The scheduler dies here."""
-
-
-class PretendedServer:
-    """Pods and nodes in memory; what changes is told when somebody delivers it."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.pods: dict[Key, Object] = {}
-        self.nodes: dict[str, Object] = {}
-        self.claims: dict[Key, Object] = {}
-        self.slices: dict[str, Object] = {}
-        self.news: list[tuple[str, Key, Object, bool]] = []
-        self.faults = 0
-        self.kill_after = -1
-        self._uid = 0
-
-    def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
-        """A node; by its name it has MIG instances too, or gives its devices out by claim."""
-        amounts: dict[str, str | None] = {MIG: "7"} if name.startswith("m") else {}
-        if name.startswith("d"):
-            amounts = {GPU: None}
-            some = [wanted.device(f"gpu-{d}") for d in range(gpus)]
-            self.slices[name] = wanted.resource_slice(name, some)
-            self._uid += 1
-            self.slices[name]["spec"]["pool"]["generation"] = self._uid
-            self.news.append(("ResourceSlice", ("", name), self.slices[name], False))
-        self.nodes[name] = made.node(name, gpus, unschedulable=unschedulable, amounts=amounts)
-        self.news.append(("Node", ("", name), self.nodes[name], False))
-
-    def size(self, name: str, resource: str = GPU) -> int:
-        """How many units of a resource a node has."""
-        if resource == CLAIMED:
-            slices = self.slices.get(name)
-            return len(slices["spec"]["devices"]) if slices else 0
-        return int(self.nodes[name]["status"]["allocatable"].get(resource, 0))
-
-    def drop_node(self, name: str) -> None:
-        self.news.append(("Node", ("", name), self.nodes.pop(name), True))
-        if name in self.slices:
-            self.news.append(("ResourceSlice", ("", name), self.slices.pop(name), True))
-        for key, one in list(self.pods.items()):
-            if one["spec"].get("nodeName") == name:
-                self.delete(key)
-
-    def make(
-        self, name: str, gpus: int, *, gang: str = "", size: int = 1, on: str = "",
-        resource: str = GPU,
-    ) -> None:  # fmt: skip
-        told = {"tidemill/gang": gang, "tidemill/gang-size": str(size), "rig/gpus": str(gpus)}
-        told |= {"rig/resource": resource}
-        told = {key: value for key, value in told.items() if gang or key.startswith("rig")}
-        self._uid += 1
-        spec: Object = {} if on else {"schedulerName": "tidemill"}
-        if resource == CLAIMED:
-            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": f"c-{name}"}]
-        counts = {resource: gpus} if resource else {}
-        one = made.pod(name, counts, annotations=told, owner=OWNER, spec=spec, on=on, cpu="1")
-        one["metadata"]["uid"] = f"u{self._uid}"
-        if resource == CLAIMED:
-            self._claim(f"c-{name}", gpus, on, one)
-        self._put(("ml", name), one)
-
-    def _claim(self, name: str, gpus: int, on: str, user: Object) -> None:
-        """A claim of a pod; another scheduler has allocated it before it binds."""
-        one = wanted.claim(name, wanted.claim_spec(gpus))
-        self._uid += 1
-        one["metadata"] |= {"uid": f"c{self._uid}"}
-        if on:
-            held = self.held()
-            free = [d["name"] for d in self.slices[on]["spec"]["devices"]
-                    if not held[on, d["name"]]]  # fmt: skip
-            one["status"] = _allocation(on, free[:gpus], user)
-        self._put_claim(one)
-
-    def _put_claim(self, one: Object) -> None:
-        self._uid += 1
-        one["metadata"]["resourceVersion"] = str(self._uid)
-        key = ("ml", one["metadata"]["name"])
-        self.claims[key] = one
-        self.news.append(("ResourceClaim", key, json.loads(json.dumps(one)), False))
-
-    def held(self) -> Counter[tuple[str, str]]:
-        """How many claims hold each device, by machine and name."""
-        return Counter(
-            (row["pool"], row["device"]) for one in self.claims.values() for row in _results(one)
-        )
-
-    def delete(self, key: Key) -> None:
-        """A pod is gone; its owner makes another in its place, if it was ours."""
-        one = self._drop(key)
-        if one["spec"]["schedulerName"] == "tidemill":
-            told = one["metadata"]["annotations"]
-            self._uid += 1
-            self.make(
-                f"{key[1].partition('.')[0]}.{self._uid}", gpus(one), resource=told["rig/resource"],
-                gang=told.get("tidemill/gang", ""), size=int(told.get("tidemill/gang-size", 1)),
-            )  # fmt: skip
-
-    def _drop(self, key: Key) -> Object:
-        """A pod is gone, and its claim with it."""
-        one = self.pods.pop(key)
-        self.news.append(("Pod", key, one, True))
-        claim = ("ml", f"c-{key[1]}")
-        if claim in self.claims:
-            self.news.append(("ResourceClaim", claim, self.claims.pop(claim), True))
-        return one
-
-    def finish(self, key: Key) -> None:
-        self._drop(key)
-
-    def collect(self) -> None:
-        """Pods on nodes that are not there are deleted, as the cluster's own collector does."""
-        for key, one in list(self.pods.items()):
-            if one["spec"].get("nodeName", next(iter(self.nodes))) not in self.nodes:
-                self.delete(key)
-
-    def deliver(self, view: ClusterView, count: int) -> None:
-        for kind, key, one, is_gone in self.news[:count]:
-            read, of = READ[kind]
-            row: Any = read(one)
-            if is_gone and kind == "Pod":
-                row = row.deleted(made.BEGIN_MS)
-            view.take(of, key, row, is_gone)
-        del self.news[:count]
-
-    async def send(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Written:
-        del kind
-        await asyncio.sleep(0)
-        if self.faults and self.chance.random() < 0.5:
-            self.faults -= 1
-            if self.chance.random() < 0.5:
-                return Written(self.chance.choice((429, 500)), b"{}")
-            if self.chance.random() < 0.5:
-                self._do(method, path, body)
-            raise OSError("lost")
-        return self._do(method, path, body)
-
-    def _do(self, method: str, path: str, body: bytes) -> Written:
-        part = path.split("/")
-        if "resourceclaims" in part:
-            return self._do_claim(method, ("ml", part[7]), body)
-        key = (part[4], part[6])
-        one = self.pods.get(key)
-        if one is None:
-            return Written(404, b"{}")
-        if method == "GET":
-            return Written(200, json.dumps(one).encode())
-        if part[-1] == "eviction":
-            self.delete(key)
-            return Written(201, b"{}")
-        told = json.loads(body)
-        if one["spec"].get("nodeName") or told["metadata"]["uid"] != one["metadata"]["uid"]:
-            return Written(409, b"{}")
-        self._bind(key, told["target"]["name"])
-        self._may_be_killed()
-        return Written(201, b"{}")
-
-    def _may_be_killed(self) -> None:
-        self.kill_after -= 1
-        if self.kill_after == 0:
-            raise Killed
-
-    def _do_claim(self, method: str, key: Key, body: bytes) -> Written:
-        """As the API does: only of the version that was read, and nothing given twice to it."""
-        one = self.claims.get(key)
-        if one is None:
-            return Written(404, b"{}")
-        if method == "GET":
-            return Written(200, json.dumps(one).encode())
-        told, before = json.loads(body), one["metadata"]
-        if told["metadata"]["resourceVersion"] != before["resourceVersion"]:
-            return Written(409, b"{}")
-        one = json.loads(json.dumps(one))
-        one["metadata"]["finalizers"] = [dra.FINALIZER]
-        if "status" in told:
-            if told["status"]["allocation"] and one.get("status", {}).get("allocation"):
-                return Written(422, b"{}")
-            one["status"] = {k: v for k, v in told["status"].items() if v is not None}
-        self._put_claim(one)
-        self._may_be_killed()
-        return Written(200, json.dumps(one).encode())
-
-    def _bind(self, key: Key, node: str) -> None:
-        one = self.pods[key]
-        bound = made.pod(key[1], 1, on=node)
-        self._put(key, one | {
-            "spec": {**one["spec"], "nodeName": node}, "status": bound["status"],
-        })  # fmt: skip
-
-    def _put(self, key: Key, one: Object) -> None:
-        self.pods[key] = one
-        self.news.append(("Pod", key, one, False))
-
-
-class Scheduler:
-    """A scheduler in the making: from a journal and a list of what is there."""
-
-    def __init__(self, server: PretendedServer, journal: MemoryJournal) -> None:
-        self.server = server
-        self.view = ClusterView("tidemill")
-        world = rebuild(journal)
-        self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
-        self.differ = Differ(world, self.view, unpriced, self.sender.is_being_sent)
-        self.clock = world.now_ms
-        self.backend = KubernetesBackend(
-            world, self.view, self.differ, self.sender, lambda: self.clock
-        )
-        self.loop = Loop(world, live_policy(Policy()), self.backend, journal)
-        server.collect()
-        server.news = [("DeviceClass", ("", "all"), wanted.device_class(), False)]
-        server.news += [("ResourceClaim", key, json.loads(json.dumps(one)), False)
-                        for key, one in server.claims.items()]  # fmt: skip
-        server.news += [("Pod", key, one, False) for key, one in server.pods.items()]
-        server.news += [("Node", ("", name), one, False) for name, one in server.nodes.items()]
-        server.news += [("ResourceSlice", ("", name), one, False)
-                        for name, one in server.slices.items()]  # fmt: skip
-        server.deliver(self.view, len(server.news))
-        self.view.look_at_all()
-
-    def _settled(self, j: int, is_as_asked: bool) -> None:
-        self.differ.settle(j, is_as_asked=is_as_asked)
-
-    def beat(self) -> None:
-        self.clock += 1000
-        if self.backend.is_due:
-            self.loop.beat(self.backend.next_ms())
-            self.loop.commit()
-
-    async def rest(self) -> None:
-        """Beat and wait until nothing is left to do."""
-        for _ in range(60):
-            self.beat()
-            while not self.sender.is_idle:
-                await asyncio.sleep(0)
-                for task in list(self.sender._tasks):
-                    if task.done() and isinstance(task.exception(), Killed):
-                        raise Killed
-            self.server.collect()
-            self.server.deliver(self.view, len(self.server.news))
-            if not self.view.is_changed:
-                return
-        raise AssertionError("it does not come to rest")
-
-
-READ = {
-    "Pod": (pods.read, kinds.PODS), "Node": (nodes.read, kinds.NODES),
-    "ResourceSlice": (dra.read_slice, ServedKind(dra.GROUP, "v1", "ResourceSlice", "")),
-    "ResourceClaim": (dra.read_claim, ServedKind(dra.GROUP, "v1", "ResourceClaim", "")),
-    "DeviceClass": (dra.read_class, ServedKind(dra.GROUP, "v1", "DeviceClass", "")),
-}  # fmt: skip
-
-
-def _allocation(node: str, devices: list[str], user: Object) -> Object:
-    """As another scheduler writes it."""
-    results = [{"request": "gpu", "driver": wanted.DRIVER, "pool": node, "device": one}
-               for one in devices]  # fmt: skip
-    me = {"resource": "pods", "name": user["metadata"]["name"], "uid": user["metadata"]["uid"]}
-    return {"allocation": {"devices": {"results": results}}, "reservedFor": [me]}
-
-
-def _results(claim: Object) -> list[Object]:
-    given = claim.get("status", {}).get("allocation") or {"devices": {"results": []}}
-    found: list[Object] = given["devices"]["results"]
-    return found
-
-
-def gpus(one: Object) -> int:
-    """What a pod requests, of whatever resource."""
-    return int(one["metadata"]["annotations"]["rig/gpus"])
-
-
-def resource_of(one: Object) -> str:
-    """Which resource it requests."""
-    found: str = one["metadata"]["annotations"]["rig/resource"]
-    return found
 
 
 def check(server: PretendedServer, journal: MemoryJournal) -> None:
@@ -361,7 +71,7 @@ def told_by(journal: MemoryJournal) -> tuple[Counter[tuple[str, int]], int]:
 
 def check_claim(server: PretendedServer, key: Key, one: Object) -> None:
     """A pod that is bound has its devices where it is; one that is not has none."""
-    results = _results(server.claims["ml", f"c-{key[1]}"])
+    results = results_of(server.claims["ml", f"c-{key[1]}"])
     node = one["spec"].get("nodeName", "")
     assert {row["pool"] for row in results} == ({node} if node else set()), key
     assert len(results) == (gpus(one) if node else 0), key

@@ -31,7 +31,7 @@ def nodes(rig: Cluster) -> set[str]:
     return {one["spec"].get("nodeName") for one in live(rig)}
 
 
-def at_rest(rig: Cluster, journal: Path) -> Callable[[], bool]:
+def at_rest(rig: Cluster, journal: str) -> Callable[[], bool]:
     """Whether all is right now."""
     return lambda: not wrong(rig, journal)
 

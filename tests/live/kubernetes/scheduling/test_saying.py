@@ -1,14 +1,19 @@
 """What pods that wait are told: an order for a node only where a node would help."""
 
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+
+from typer.testing import CliRunner
 
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import gang, node, pod
+from tidemill.cli.main import app
 
 PODS = "/api/v1/namespaces/ml/pods"
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+MERGE = "application/merge-patch+json"
 
 
 def told(rig: Cluster, begins: str) -> tuple[str, str]:
@@ -36,8 +41,10 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
     policy = tmp_path / "policy.toml"
     policy.write_text('[[team]]\nname = "web"\nmaximum = { H100 = 2 }\n')
     rig.add_nodes(node("n0"))
+    chosen = {"matchLabels": {"a": "b"}}
     anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": chosen,
+         "namespaceSelector": chosen}
     ]}}  # fmt: skip
     rig.create(PODS, pod("first", 4, schedulerName=OURS))
     rig.create(JOBS, gang("full", 2, 8, schedulerName=OURS))
@@ -54,8 +61,9 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
         assert ours.stop() == 0
     assert told(rig, "full")[0] == "Unschedulable"
     assert told(rig, "apart") == (
-        "NotSupported", "affinity.podAntiAffinity: not placed by Tidemill's scheduler yet"
-    )  # fmt: skip
+        "NotSupported",
+        "affinity.podAntiAffinity with namespaceSelector: not placed by Tidemill's scheduler yet",
+    )
     assert told(rig, "tied")[0] == "UnknownTopology"
     assert web()["reason"] == "OverQuota"
     assert {one["regarding"]["name"].partition("-")[0] for one in events(rig)} >= {"full", "apart"}
@@ -80,3 +88,53 @@ def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, t
         assert ours.stop() == 0
     refused = [line for line in ours.lines() if line["event"] == "policy refused"]
     assert "nonsense" in refused[0]["said"]
+
+
+def test_a_bind_that_is_forbidden_is_said_everywhere(rig: Cluster, tmp_path: Path):
+    """Without the right to bind: the pod's condition, an Event, the log, /readyz, metrics, `why`
+    and `pending` say so and name the rule; with it again the pod is bound. Nothing is tried in
+    vain meanwhile.
+    """
+    rig.add_nodes(node("n0"))
+    role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tidemill-scheduler"
+    rules = rig.ask("GET", role)["rules"]
+    less = [{**rule, "resources": [r for r in rule["resources"] if r != "pods/binding"]}
+            for rule in rules]  # fmt: skip
+    rig.ask("PATCH", role, {"rules": less}, kind=MERGE)
+    try:
+        with scheduling(rig, tmp_path, "--metrics", "0") as ours:
+            ours.wait_for("began")
+            rig.create(PODS, pod("p", 1, schedulerName=OURS))
+            rig.wait_for("it is told", lambda: told(rig, "p")[0] == "BindForbidden", 90)
+            rig.wait_for("there is an Event", lambda: len(events(rig)) >= 1)
+            port = next(line["port"] for line in ours.lines() if line["event"] == "serving metrics")
+            status, said = http(port, "/readyz")
+            _, numbers = http(port, "/metrics")
+            rig.wait_for("it is kept", lambda: "BindForbidden" in asked(ours.journal, "pending"))
+            why = asked(ours.journal, "why", "ml/p")
+            rig.ask("PATCH", role, {"rules": rules}, kind=MERGE)
+            rig.wait_until_running("ml", 1)
+            assert http(port, "/readyz") == (200, "ok\n")
+            assert ours.stop() == 0
+    finally:
+        rig.ask("PATCH", role, {"rules": rules}, kind=MERGE)
+    assert status == 503
+    assert 'resources: ["pods/binding"], verbs: ["create"]' in said
+    assert "tidemill_scheduler_jobs_bind_forbidden 1" in numbers
+    assert "pods/binding" in why
+    refused = [line for line in ours.lines() if line["event"] == "bind refused"]
+    assert [line["reason"] for line in refused] == ["BindForbidden"]
+    assert "pods/binding" in refused[0]["missing_rule"]
+
+
+def http(port: int, path: str) -> tuple[int, str]:
+    """What the scheduler's own port answers."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+def asked(journal: str, *words: str) -> str:
+    """What a command says of a journal that is being written."""
+    return CliRunner().invoke(app, [*words, "-j", journal]).output

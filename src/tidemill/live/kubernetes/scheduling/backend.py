@@ -4,14 +4,14 @@ The loop, the checker and the journal are the twin's (``engine.loop``). Here are
 names of pods; the decisions are not.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.live.kubernetes.scheduling.differ import Differ, Vacant
-from tidemill.live.kubernetes.scheduling.sending import Sender
+from tidemill.live.kubernetes.scheduling.sending import Leaver, Sender
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model import events as ev
 from tidemill.model.batch import Dictionary
@@ -37,6 +37,10 @@ class KubernetesBackend:
         self.dictionary = Dictionary()
         """What its events name by number."""
         self.placed = 0
+        self.preempted: list[tuple[int, int]] = []
+        """Victims and their preemptors since somebody last asked; whoever asks empties this."""
+        self.on_kept: Callable[[], None] = lambda: None
+        """Called when others than before may be stopped."""
         self.causes: set[int] = set()
         """Shapes whose cause changed since somebody last asked; whoever asks empties this."""
 
@@ -77,13 +81,22 @@ class KubernetesBackend:
             self._is_first = False
         for event in self.differ.tell(at_ms):
             self._note(event, inflow, sheet)
-        if len(sheet) == before and at_ms >= self._wake_ms:
+        is_news = self._spare()
+        if len(sheet) == before and (at_ms >= self._wake_ms or is_news):
             self._note(ev.Woke(at_ms), inflow, sheet)
         if at_ms >= self._wake_ms:
             self._wake_ms = FOREVER_MS
         if len(sheet) == before:  # else it follows when all of this is safe
             self._send_open()
         return len(sheet) > before
+
+    def _spare(self) -> bool:
+        """Keep those from being stopped whom the cluster keeps; whether others may be stopped."""
+        kept = self.differ.spared.jobs(self.differ.lives.job)
+        before, self._world.kept = self._world.kept, kept
+        if before - kept:
+            self.on_kept()  # searches that were in vain may not be any more
+        return bool(before - kept)
 
     def _note(self, event: ev.Event, inflow: Inflow, sheet: Sheet) -> None:
         inflow.single(event)
@@ -94,12 +107,13 @@ class KubernetesBackend:
     def carry_out(self, world: World, plan: ev.Plan) -> None:  # noqa: ARG002 - as the loop calls it
         """Send what a plan says; it is in the journal by now."""
         self._send_open()
-        for action in (*self._asked, *plan.actions):
+        self._evict([*(one.job for one in self._asked), *self._victims(plan)])
+        for action in plan.actions:
             match action:
                 case ev.AskedPlace(job=j, pieces=pieces):
                     self._place(j, pieces)
-                case ev.AskedEvict(job=j):
-                    self._evict(j)
+                case ev.AskedEvict():
+                    pass  # all that leave for one go together, or not at all
                 case ev.CauseChanged(shape=s):
                     self.causes.add(s)
                 case ev.JobPassed() | ev.HalfLifeSet() | ev.MixSampled() | ev.AskedRelease():
@@ -115,8 +129,7 @@ class KubernetesBackend:
         self.sender.bind(vacant)
         self.sender.take_back()
         leaving, self.differ.leaving = self.differ.leaving, []
-        for j in leaving:
-            self._evict(j)
+        self._evict(leaving)
 
     def _place(self, j: int, pieces: tuple[Piece, ...]) -> None:
         """Bind the pods of a job, each to a seat of its role."""
@@ -132,10 +145,32 @@ class KubernetesBackend:
         self.placed += 1
         self.sender.bind(found)
 
-    def _evict(self, j: int) -> None:
-        unit = self.differ.unit_of.get(j)
-        if unit is not None:
-            self.sender.evict(j, [pod for pod in self._pods(unit) if pod.node])
+    def _victims(self, plan: ev.Plan) -> list[int]:
+        """Whom a plan stops for another; whoever asks empties ``preempted``."""
+        found = [action for action in plan.actions if isinstance(action, ev.AskedEvict)]
+        self.preempted += [(one.job, one.to_job) for one in found if one.to_job >= 0]
+        return [one.job for one in found]
+
+    def _evict(self, jobs: Iterable[int]) -> None:
+        """Ask jobs to leave, those together that leave for the same."""
+        world, groups = self._world, dict[int, list[Leaver]]()
+        for j in dict.fromkeys(jobs):
+            unit = self.differ.unit_of.get(j)
+            if unit is None or not world.jobs.is_leaving[j] or j in self.differ.give_back:
+                continue
+            mine = Leaver(j, tuple(pod for pod in self._pods(unit) if pod.node))
+            heir = world.leaving_for[j]
+            if heir < 0 or self._has_begun(j, mine):
+                self.sender.evict([mine], is_begun=self._has_begun(j, mine), may_stay=False)
+            else:
+                groups.setdefault(heir, []).append(mine)
+        for group in groups.values():
+            self.sender.evict(group, is_begun=False, may_stay=True)
+
+    def _has_begun(self, j: int, mine: Leaver) -> bool:
+        """Whether pods of a job are gone, or about to go: the rest of it is of no use."""
+        seats = sum(piece.replicas for piece in self._world.placements.get(j, ()))
+        return len(mine.pods) < seats or any(pod.leaves_ms is not None for pod in mine.pods)
 
     def _pods(self, unit: UnitKey) -> list[KubePod]:
         return [pod for pod in self._view.unit_pods(unit) if not pod.is_over]

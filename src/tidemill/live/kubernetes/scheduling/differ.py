@@ -8,11 +8,13 @@ the next, so that every comparison is with the state as it is by then.
   is seen. Pods of others are counted and never moved.
 - A promise of which nothing was carried out is forgotten: the job waits again. One that was carried
   out in part is completed (``vacant``); where it cannot be, the whole gang is taken back.
-- A gang waits here only while all of its pods wait there.
+- A gang waits here only while all of its pods wait there. What is not placed whatever is free is
+  held, in no queue, with the reason (``held``).
+- Victims that are not let go stay, and their preemptor waits for something else (``give_back``).
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -21,21 +23,25 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import neighbours, seats, shapes
+from tidemill.live.kubernetes.scheduling import declared, estimates, neighbours, seats, shapes
+from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
-from tidemill.model.columns import JOB
+from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.rows import Job, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
 Told = Iterator[ev.Event]
+PREEMPTIBLE = "tidemill/preemptible"
+"""The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
 _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
@@ -76,6 +82,9 @@ class _UnitNow(NamedTuple):
     """Whether a pod of it sits on a node that is not known."""
     end: AttemptEnd | None
     """How it ended; None: it has not."""
+    hold: Unplaceable | None = None
+    """Why it is not placed whatever is free; None: nothing keeps it, or nothing of it waits."""
+    estimate_ms: int = 0
 
 
 class Differ:
@@ -98,10 +107,13 @@ class Differ:
         self.leaving: list[int] = []
         """Jobs that were asked to leave and hold something still; whoever sees to it empties
         this."""
-        self.barred: set[UnitKey] = set()
+        self.barred: dict[UnitKey, Unplaceable] = {}
         """Jobs of ours that are not to be placed for now: the server refused to bind them."""
-        self.refused: dict[UnitKey, Unplaceable] = {}
+        self.held: dict[UnitKey, Unplaceable] = {}
         """Jobs of ours that are not placed whatever is free, and why."""
+        self.give_back: list[int] = []
+        """Jobs that were asked to leave, and of which nothing left: they go on."""
+        self.spared = Spared(view)
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of: dict[int, UnitKey] = {}
         self._over_units: dict[UnitKey, None] = {}
@@ -129,6 +141,9 @@ class Differ:
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
         view.dirty_foreign.clear()
+        yield from self._return_to_work(at_ms)
+        self.spared.look(units, view.dirty_budgets)
+        view.dirty_budgets.clear()
         found = self._found = dict[UnitKey, _UnitNow]()
         for key in units:
             if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
@@ -148,6 +163,23 @@ class Differ:
         yield from self._nodes.tell_left(at_ms)
         view.looked()
 
+    def _return_to_work(self, at_ms: int) -> Told:
+        """Jobs that were not let go hold what they held, as before; nobody is promised it."""
+        jobs, world = self.world.jobs, self.world
+        back, self.give_back = sorted(set(self.give_back)), []
+        for j in back:
+            state = jobs.state.item(j)
+            if not jobs.is_leaving[j] or state not in ACTIVE:
+                continue
+            heir = world.leaving_for[j]
+            if state != JobState.RUNNING:
+                self.give_back.append(j)  # it comes up first
+                continue
+            over = world.matrices.jobs.item(j, JOB.OVER_MILLI)
+            yield from seats.changed(world, at_ms, j, world.placements[j], over)
+            if heir >= 0 and world.matrices.shapes.item(heir, SHAPE.PROMISED) == 1:
+                yield ev.AskedRelease(at_ms, heir)
+
     def tell_unseen(self, at_ms: int) -> Told:
         """At the beginning: jobs and nodes of the journal that the cluster does not show."""
         world, view = self.world, self.view
@@ -166,6 +198,14 @@ class Differ:
             if state > JobState.RUNNING or telling.origin(name, world.job_number) in shown:
                 continue
             yield ev.JobCancelled(at_ms, j)
+
+    def let_drain(self, drains: Drains) -> None:
+        """Nodes that are going to be taken are drained."""
+        self._nodes.drains = drains
+
+    def may_evict(self, j: int) -> bool:
+        """Whether a job is ours to stop, and somebody makes its pods again."""
+        return j in self.unit_of and self._comes_back(j)
 
     def waiting(self, key: UnitKey) -> list[tuple[KubePod, int]]:
         """The pods of a job of ours that could be bound now, with the number of their role."""
@@ -222,6 +262,7 @@ class Differ:
 
     def _now(self, unit: PodUnit) -> _UnitNow:
         view, job = self.view, unit.job
+        self._share_out(unit)
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         shape: Shape | Unplaceable
         if alone:
@@ -245,17 +286,55 @@ class Differ:
                 is_lost = True
             elif pod.leaves_ms is None and not pod.gates:
                 waits.append((pod, r))
-        is_complete = False
+        if isinstance(shape, Shape) and not _may_be_stopped(alive):
+            shape = replace(shape, is_preemptible=False)
         is_free = not held and not is_lost and not job.is_suspended
-        if isinstance(shape, Shape) and is_free and unit.key not in self.barred:
-            counts = Counter(r for _, r in waits)
-            is_complete = all(counts[r] == role.count for r, role in enumerate(shape.roles))
+        pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
+        hold = self._hold_of(unit, shape, pending, waits) if is_free and pending else None
+        is_complete = is_free and bool(waits) and hold is None
         end = None
         if not alive:
             ends = [pod.outcome for pod, _ in mine if pod.is_over]
             bad = [one for one in ends if one is not AttemptEnd.DONE]
             end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
-        return _UnitNow(shape, held, waits, is_complete, is_lost, end)
+        estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
+        return _UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms)
+
+    def _hold_of(
+        self,
+        unit: PodUnit,
+        shape: Shape | Unplaceable,
+        pending: Sequence[KubePod],
+        waits: Sequence[tuple[KubePod, int]],
+    ) -> Unplaceable | None:
+        """Why none of the pods that wait is placed, whatever is free; None: they may be."""
+        if isinstance(shape, Unplaceable):
+            return shape
+        with_gpus = [pod for pod in pending if pod.request.gpu is not None]
+        is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
+        if not is_told and (flaw := declared.flaw(self.view.cluster, with_gpus)) is not None:
+            return flaw
+        counts = Counter(r for _, r in waits)
+        if any(counts[r] != role.count for r, role in enumerate(shape.roles)):
+            wanted = sum(role.count for role in shape.roles)
+            gates = [gate for pod in pending for gate in pod.gates]
+            return declared.incomplete(len(pending), wanted, gates)
+        return self.barred.get(unit.key)
+
+    def _share_out(self, unit: PodUnit) -> None:
+        """Of a pod group so many as it needs are the gang; others are placed as they fit."""
+        group = unit.job.group
+        if unit.key.kind != "PodGroup" or group is None:
+            return
+        mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
+        mine.sort(key=lambda pod: (not pod.node, pod.created_ms, _index(pod)))
+        for pod in mine[group.least :]:
+            self.view.set_beyond(_key(pod), unit.key)
+        lacking = group.least - len(mine)
+        if lacking > 0:
+            spare = [k for k in self.view.beyond(unit.key) if self.view.pods[k].is_pending]
+            for key in sorted(spare)[:lacking]:
+                self.view.set_beyond(key, None)
 
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
@@ -328,7 +407,7 @@ class Differ:
 
     def _fill(self, at_ms: int, j: int, now: _UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
-        if not now.waits:
+        if not now.waits or self.unit_of[j] in self.barred:
             return
         left, filled = Counter(vacant), list[Vacant]()
         free = self._free_devices(j, now)
@@ -366,7 +445,13 @@ class Differ:
         }
 
     def _is_open(self, seat: Seat) -> bool:
-        return self.world.nodes.state.item(seat[1]) == NodeState.READY
+        """Whether a seat can be taken: its node takes work, and nobody sits there without one."""
+        name = self.lives.node_name(seat[1])
+        is_short = any(
+            (pod := self.view.pods.get(key)) is not None and pod.node == name
+            for key in self._over_foreign
+        )
+        return self.world.nodes.state.item(seat[1]) == NodeState.READY and not is_short
 
     def _as_held(self, now: _UnitNow) -> Shape:
         """What pods hold that somebody bound although we would not have."""
@@ -382,20 +467,17 @@ class Differ:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from self._team(at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
-        yield ev.JobSubmitted(at_ms, Job(name, now.shape))
+        yield ev.JobSubmitted(at_ms, Job(name, now.shape, now.estimate_ms))
         j = self.world.job_number[name]
         self.job_of[key], self.unit_of[j] = j, key
         return j
 
     def _submit(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
-        """A job all of whose pods wait comes into the queue."""
-        if isinstance(now.shape, Unplaceable):
-            if now.waits:
-                self.refused[key] = now.shape
-            else:
-                self.refused.pop(key, None)
+        """A job all of whose pods wait comes into the queue; one that is held does not."""
+        if now.hold is not None:
+            self.held[key] = now.hold
             return
-        self.refused.pop(key, None)
+        self.held.pop(key, None)
         if now.is_complete and self.lives.job(key) is None:
             j = yield from self._new(at_ms, key, now)
             self.submitted.append(j)
@@ -505,6 +587,13 @@ class Differ:
 def _comes_back(now: _UnitNow) -> bool:
     """Whether somebody makes the pods of a job anew; others would be gone for ever."""
     return all(pod.owner is not None for pod, _ in now.held)
+
+
+def _may_be_stopped(alive: Sequence[tuple[KubePod, int]]) -> bool:
+    """Whether a job may be stopped for another: somebody makes its pods anew, or they say so."""
+    return all(
+        pod.owner is not None or pod.annotations.get(PREEMPTIBLE) == "true" for pod, _ in alive
+    )
 
 
 def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind

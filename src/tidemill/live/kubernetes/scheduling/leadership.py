@@ -17,9 +17,11 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter, Written
 from tidemill.model.errors import BackendError
 
-LASTS_S, SURE_S, RENEW_S = 15.0, 10.0, 2.0
-"""How long a Lease lasts, how long after a renewal its holder writes, and how often it renews. The
-time between the first two is for requests that are on their way: they take no longer (``ASK_S``).
+LASTS_S, SURE_S, RENEW_S, LOOK_S = 12.0, 8.0, 2.0, 1.0
+"""How long a Lease lasts, how long after a renewal its holder writes, how often it renews, and how
+often who stands by looks at it. The time between the first two is for requests that are on their
+way: they take no longer (``ASK_S``). Who stands by has seen the last renewal a look later at most,
+and takes over when the Lease has lasted from then on: within 15 seconds, with what asking takes.
 """
 ASK_S = 4.0
 
@@ -33,6 +35,7 @@ class Leadership:
         self._sure_until = 0.0
         self._seen: tuple[str, str, float] = ("", "", 0.0)
         """Holder and time of renewal as last seen, and since when that did not change."""
+        self._lasts_s = LASTS_S
         self.takeovers = 0
 
     def is_sure(self) -> bool:
@@ -42,7 +45,12 @@ class Leadership:
     async def take(self) -> None:
         """Wait until this replica is the leader."""
         while not await self.renew():
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(self._until_over_s())
+
+    def _until_over_s(self) -> float:
+        """Until the next look, or until the Lease that was seen is over, if that comes first."""
+        left_s = self._seen[2] + self._lasts_s - time.monotonic()
+        return min(LOOK_S, left_s) if left_s > 0 else LOOK_S
 
     async def keep(self) -> None:
         """Renew until that is too late; returns when the right is lost."""
@@ -85,8 +93,8 @@ class Leadership:
         if holder != self.holder:
             if (holder, renewed) != self._seen[:2]:
                 self._seen = (holder, renewed, time.monotonic())
-            lasts_s = fields.number(spec, "leaseDurationSeconds") or LASTS_S
-            if holder and time.monotonic() - self._seen[2] < lasts_s:
+            self._lasts_s = float(fields.number(spec, "leaseDurationSeconds") or LASTS_S)
+            if holder and time.monotonic() - self._seen[2] < self._lasts_s:
                 return False
             turns += 1
         began = fields.text(spec, "acquireTime") if holder == self.holder else now

@@ -22,6 +22,7 @@ _COUNTED = {
     "refused": ("bind_refusals_total", "Binds that the API server refused."),
     "evicted": ("evictions_total", "Pods whose eviction was asked for and taken."),
     "eviction_waits": ("eviction_waits_total", "Evictions that were put off."),
+    "given_back": ("preemptions_called_off_total", "Preemptions of which nobody was evicted."),
     "allocated": ("claims_allocated_total", "Claims that were given devices."),
     "claim_conflicts": ("claim_conflicts_total", "Claims that others changed meanwhile."),
     "taken_back": ("claims_taken_back_total", "Claims whose devices were taken back."),
@@ -50,6 +51,13 @@ def metrics(made: ClusterScheduler | None, *, is_leader: bool) -> Iterator[Metri
     at, states = world.matrices.at, world.nodes.state[: world.node_count].tolist()
     yield Metric("cycles_total", "counter", "Looks at the cluster, each with a plan.", made.beats)
     yield Metric("jobs_waiting", "gauge", "Jobs that wait.", at.item(AT.WAITING))
+    yield Metric(
+        "jobs_held", "gauge", "Jobs that are not placed whatever is free.", len(made.differ.held)
+    )
+    yield Metric(
+        "jobs_bind_forbidden", "gauge", "Jobs that the API server does not let us bind.",
+        made.refusals.barring.forbidden,
+    )  # fmt: skip
     yield Metric("jobs_active", "gauge", "Jobs that hold nodes.", len(world.placements))
     there = sum(state in LAUNCHED for state in states)
     yield Metric("nodes", "gauge", "Nodes with accelerators.", there)
@@ -70,8 +78,8 @@ def exposition(found: Iterator[Metric]) -> str:
 class MetricsServer:
     """Answers GET on one port."""
 
-    def __init__(self, text: Callable[[], str], is_ready: Callable[[], bool]) -> None:
-        self._text, self._is_ready = text, is_ready
+    def __init__(self, text: Callable[[], str], why_not_ready: Callable[[], str]) -> None:
+        self._text, self._why_not_ready = text, why_not_ready
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -114,7 +122,7 @@ class MetricsServer:
             case b"/livez":
                 return "200 OK", "ok\n"
             case b"/readyz":
-                is_ready = self._is_ready()
-                return ("200 OK", "ok\n") if is_ready else ("503 Service Unavailable", "not yet\n")
+                why = self._why_not_ready()
+                return ("503 Service Unavailable", f"{why}\n") if why else ("200 OK", "ok\n")
             case _:
                 return "404 Not Found", "there are /metrics, /livez and /readyz\n"

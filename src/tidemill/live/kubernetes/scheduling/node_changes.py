@@ -9,6 +9,7 @@ from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes.scheduling import parts, seats, shapes
+from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.seats import Marks
@@ -34,6 +35,8 @@ class NodeChanges:
         self._kept: set[str] = set()
         """Labels by which somebody selects nodes."""
         self._closed: set[str] = set()
+        self.drains: Drains | None = None
+        """Who drains nodes, if anybody may."""
         self._sick: set[str] = set()
         """Nodes that are not Ready: who sits there holds them until seen to be gone."""
 
@@ -127,8 +130,14 @@ class NodeChanges:
         )  # fmt: skip
 
     def _replace(self, at_ms: int, old: int, new: int) -> Told:
-        """Whatever sits on a node sits on its next life; none of its work is lost."""
+        """Whatever sits on a node sits on its next life; none of its work is lost.
+
+        Pods there are looked at again: where it has become smaller, seats that nobody has taken
+        yet were given devices too, and what is seen there goes first.
+        """
         world = self.world
+        for key in self.view.on_node.get(self._lives.node_name(old), ()):
+            self.view.touch(key)
         for j in sorted(world.aboard[old]):
             pieces, over = list[Piece](), 0
             taken = 0
@@ -159,7 +168,12 @@ class NodeChanges:
             self._look_at_pods(name)
             yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
             return
-        wanted = shapes.state_of(self.view.nodes[name])
+        wanted, drains = shapes.state_of(self.view.nodes[name]), self.drains
+        if drains is not None and wanted is not NodeState.UNHEALTHY:
+            node = self.view.nodes[name]
+            if drains.is_on(node):
+                yield from drains.tell(at_ms, n, node)
+                return
         if wanted is NodeState.UNHEALTHY and world.aboard[n]:
             wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
         if wanted is NodeState.READY and name in self._closed:

@@ -14,20 +14,33 @@ from msgspec.structs import replace
 import tidemill
 from tidemill.engine.fold.one_event import fold
 from tidemill.engine.loop import Loop
-from tidemill.journal import Journal, completeness, open_journal, policies
+from tidemill.journal import (
+    Journal,
+    completeness,
+    node_reasons,
+    open_journal,
+    policies,
+    scheduled,
+)
 from tidemill.journal.completeness import Begun
 from tidemill.journal.keeping import RunKeeper
 from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
+from tidemill.journal.scheduled import SCHEDULES
 from tidemill.journal.source import FACT, Source
 from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiClient, ApiRefusal, unreachable
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.scheduling import keeping, unknown_types
+from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
+from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
-from tidemill.live.kubernetes.scheduling.saying import CauseWords, WaitSayer
+from tidemill.live.kubernetes.scheduling.draining import Drains
+from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import READ, ClusterView
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy, WatchState
@@ -39,16 +52,12 @@ from tidemill.model.errors import BackendError, EventRefused, JournalError, Tide
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
-SCHEDULES = "schedules"
-"""The fact of a journal that says for whom its scheduler decides."""
 TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.04, 0.1
 """Changes that come together are looked at together: a plan costs milliseconds, and a write to the
 disk. So long is waited for more; and after a look twice as long as it took, within these limits."""
 SETTLE_S = 60.0
-BARRED_S = 60.0
-
-Log = Callable[..., None]
-"""Says something to whoever runs it: an event in words, and fields by name."""
+FACTS_S = 1.0
+"""What is kept beside the events is written at most so often."""
 
 
 class SchedulerRules(NamedTuple):
@@ -67,6 +76,9 @@ class RulesSource(Protocol):
     def has_changed(self) -> bool:
         """Whether they may be others than when they were read."""
 
+    def settled(self, refused: TidemillError | None) -> None:
+        """Those that were read last hold now, or were refused."""
+
 
 class SchedulerTerms(NamedTuple):
     """What a scheduler was told by whoever started it."""
@@ -76,6 +88,8 @@ class SchedulerTerms(NamedTuple):
     team_by: str = "namespace"
     price_of: PriceRule = unpriced
     zone: str = "UTC"
+    may_drain: bool = False
+    """Whether nodes that are going to be taken are cordoned and emptied."""
 
 
 def live_policy(policy: Policy) -> Policy:
@@ -94,21 +108,24 @@ class ClusterScheduler:
         terms: SchedulerTerms,
         rules: RulesSource,
         log: Log,
-        words: CauseWords,
+        explain: Explainer,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._words = words
+        self._explain = explain
         self._access, self.terms, self._rules, self._log = access, terms, rules, log
         self.client, self._writer = ApiClient(access), ApiWriter(access)
         self.view = ClusterView(terms.scheduler, terms.team_by)
         self._changed = asyncio.Event()
         self.view.changed = self._changed.set
         self._may_write = may_write
-        self._barred: dict[UnitKey, float] = {}
-        self._refused: set[UnitKey] = set()
+        self._held: dict[UnitKey, Unplaceable] = {}
+        self._facts: dict[str, str] = {}
+        self._facts_at = 0.0
+        self._unknown_types: tuple[str, ...] = ()
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
+        self.drains: Drains | None = None
         self.beats = 0
         self._next_at = 0.0
 
@@ -150,10 +167,11 @@ class ClusterScheduler:
         try:
             self.journal.claim()
             if not len(self.journal):
-                _begin(self.journal, self.terms, self.client.clock.now_ms(), policy)
+                begin_journal(self.journal, self.terms, self.client.clock.now_ms(), policy)
             self._begins_ms = _begun_ms(self.journal, self.terms.scheduler)
             self._refuse_other_cluster(cluster)
             self.world = rebuild(self.journal)
+            self.world.scheduler = self.terms.scheduler
         except BaseException:
             self.journal.close()
             raise
@@ -163,15 +181,24 @@ class ClusterScheduler:
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
         self.differ.rules = rules.fleet
-        self.sayer = WaitSayer(self._writer, self.differ, self._words, self.terms.scheduler)
+        self.refusals = ServerRefusals(self.differ, self.sender, self._log)
+        self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         clock = self.client.clock
         self.backend = KubernetesBackend(
             self.world, self.view, self.differ, self.sender,
             lambda: clock.now_ms() - self._begins_ms,
         )  # fmt: skip
+        if self.terms.may_drain:
+            self.drains = Drains(
+                self.world, self.view, self._writer, clock, self._begins_ms,
+                may_evict=self.differ.may_evict, log=self._log,
+            )  # fmt: skip
+            self.differ.let_drain(self.drains)
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
+        self.backend.on_kept = self.loop.forget
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
+        self._rules.settled(None)
 
     async def run(self, is_over: Callable[[], bool], longest_s: float = 1.0) -> None:
         """Look, plan and send, until told that it is over; who tells is asked that often."""
@@ -182,8 +209,11 @@ class ClusterScheduler:
     def look(self) -> bool:
         """One beat, if there is something to look at and all of it is known; whether it was."""
         self._read_rules()
-        self._unbar()
-        self._note_refusals()
+        self._take_answers()
+        self._keep_facts()
+        if self.drains is not None and self.is_watching and self._may_write():
+            self.drains.drain_ms = self.loop.policy.drain_ms
+            self.drains.look()
         if not self.is_watching or not self.backend.is_due or not self._may_write():
             return False
         begun = time.monotonic()
@@ -193,6 +223,7 @@ class ClusterScheduler:
         self._next_at = begun + took_s + min(max(2 * took_s, LEAST_APART_S), LONGEST_APART_S)
         self.beats += 1
         self._say()
+        self._note_types()
         return True
 
     def _say(self) -> None:
@@ -200,12 +231,38 @@ class ClusterScheduler:
         differ, world = self.differ, self.world
         units = [differ.unit_of[j] for j in differ.submitted if j in differ.unit_of]
         for s in self.backend.causes:
-            units += [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
-        units += [unit for unit in differ.refused if unit not in self._refused]
-        self._refused = set(differ.refused)
+            mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
+            self.sayer.note(mine, at_once=s in world.promised)
+            units += mine
+        units += [unit for unit, why in differ.held.items() if self._held.get(unit) != why]
+        self._held = dict(differ.held)
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
+
+    def _note_types(self) -> None:
+        """GPU types in the policy file that no node has are told, with the nearest name."""
+        found = unknown_types.of(self.differ.rules.queues, self.world)
+        if found != self._unknown_types and found:
+            hint = unknown_types.hint(found, self.world)
+            self._log("policy names GPU types that no node has", types=list(found), hint=hint)
+        self._unknown_types = found
+
+    def _keep_facts(self) -> None:
+        """Whom nobody places and whom nobody stops, and why nodes are out, beside the events."""
+        now = time.monotonic()
+        if now < self._facts_at or not self._may_write():
+            return
+        self._facts_at = now + FACTS_S
+        held = keeping.held(self.differ, self._begins_ms)
+        names = (self.world.job_names[j] for j in self.world.kept)
+        wanted = scheduled.facts(held, names) | node_reasons.facts(
+            keeping.node_reasons(self.differ)
+        )
+        for key, value in wanted.items():
+            if self._facts.get(key) != value:
+                self.journal.set_meta(key, value)
+                self._facts[key] = value
 
     @property
     def is_settled(self) -> bool:
@@ -243,24 +300,24 @@ class ClusterScheduler:
         if self.differ.settle(j, is_as_asked=is_as_asked):
             self._changed.set()
 
-    def _note_refusals(self) -> None:
-        """Jobs that the server does not let us bind are left alone for a while."""
-        refusals, self.sender.refusals = self.sender.refusals, []
-        for one in refusals:
-            unit = self.differ.unit_of.get(one.job)
-            if unit is None or unit in self.differ.barred:
-                continue
-            self._log("bind refused", job=self.world.job_names[one.job], said=one.said)
-            self.differ.barred.add(unit)
-            self._barred[unit] = time.monotonic() + BARRED_S
-            self.view.dirty_units[unit] = None
+    def _take_answers(self) -> None:
+        """What was refused is held or goes on; who is evicted for another is told so."""
+        called_off = self.refusals.take()
+        leaving, self.sender.evicting_jobs = self.sender.evicting_jobs, []
+        for j, heir in self.backend.preempted:
+            if j in leaving and (unit := self.differ.unit_of.get(j)) is not None:
+                self.sayer.preempted(unit, keeping.preempted_words(self.world, j, heir))
+        done = {*leaving, *called_off}
+        self.backend.preempted = [pair for pair in self.backend.preempted if pair[0] not in done]
 
-    def _unbar(self) -> None:
-        now = time.monotonic()
-        for unit in [unit for unit, until in self._barred.items() if until <= now]:
-            del self._barred[unit]
-            self.differ.barred.discard(unit)
-            self.view.dirty_units[unit] = None
+    @property
+    def why_not_ready(self) -> str:
+        """Why it does not do its work, in one line; "": it does."""
+        if not self.is_watching:
+            return "pods and nodes are not watched"
+        if said := self.refusals.barring.said:
+            return f"binds are forbidden: {said}; missing rule: {RULE}"
+        return ""
 
     def _read_rules(self) -> None:
         """Take rules that changed; rules that cannot be used are refused, and the old ones stay."""
@@ -271,7 +328,9 @@ class ClusterScheduler:
             refuse_unless_folds(rules.fleet, self.world)
         except TidemillError as error:
             self._log("policy refused", said=error.message, hint=error.hint)
+            self._rules.settled(error)
             return
+        self._rules.settled(None)
         policy = live_policy(rules.policy)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
@@ -283,7 +342,10 @@ class ClusterScheduler:
     async def stop(self) -> None:
         """End everything, in good order."""
         await self.copy.stop()
+        if self.drains is not None:
+            await self.drains.stop()
         if hasattr(self, "sender"):
+            await self.refusals.barring.stop()
             await self.sender.stop()
             await self.sayer.stop()
             self.loop.commit()
@@ -293,7 +355,7 @@ class ClusterScheduler:
         await self.client.close()
 
 
-def _begin(journal: Journal, terms: SchedulerTerms, begins_ms: int, policy: Policy) -> None:
+def begin_journal(journal: Journal, terms: SchedulerTerms, begins_ms: int, policy: Policy) -> None:
     """Facts of a journal that nobody wrote into yet; safe to do again after a kill."""
     completeness.begin(journal, Begun(given=completeness.OBSERVED, version=tidemill.__version__))
     calendar = Calendar.since_1970(begins_ms, terms.zone)

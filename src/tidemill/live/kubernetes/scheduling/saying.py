@@ -1,41 +1,41 @@
 """Why pods of ours wait, said on the pods themselves: a condition, and an Event when it changes.
 
 `PodScheduled=False` with the reason `Unschedulable` is an order to an autoscaler to buy a node. It
-is written only where one more node would help; everything else (a quota, a topology, a preemption
-that is under way, a rule that we do not know) has another reason, with the cause in words.
+is written only where one more node would help (``purchase``); everything else (a quota, a topology,
+a preemption that is under way, a gang that is not there yet, a rule that we do not know) has
+another reason, with the cause in words. Pods that are bound are told nothing: a patch carries the
+version of the pod that it is about.
 """
 
 import asyncio
+import heapq
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from tidemill.live.kubernetes.api.client import UNREACHABLE
-from tidemill.live.kubernetes.api.writing import MERGE, ApiWriter
+from tidemill.live.kubernetes.api.writing import MERGE, ApiWriter, Written
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.provisioning.looking import CURED_BY_NODES
 
-UNSCHEDULABLE = "Unschedulable"
-HELPED_BY_NODES = CURED_BY_NODES | {
-    Cause.NOTHING_CLAIMED, Cause.IMPOSSIBLE_LABEL, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG,
-    Cause.CPU_BINDS, Cause.MEMORY_BINDS,
-}  # fmt: skip
-"""Causes that one more node helps against. Contracts here are the nodes that are there, so what can
-never fit them may fit nodes that an autoscaler can launch."""
+UNSCHEDULABLE, PREEMPTING, NO_SUCH_NODE = "Unschedulable", "Preempting", "NoSuchNode"
 OTHER_REASONS = {
     Cause.OVER_LIMIT: "OverQuota", Cause.OVER_LIMIT_ALWAYS: "OverQuota",
-    Cause.PROMISED: "Preempting", Cause.TOPOLOGY: "WaitingForTopology",
-    Cause.IMPOSSIBLE_TOPOLOGY: "WaitingForTopology",
+    Cause.PROMISED: PREEMPTING, Cause.TOPOLOGY: "WaitingForTopology",
+    Cause.IMPOSSIBLE_TOPOLOGY: "WaitingForTopology", Cause.NOTHING_CLAIMED: NO_SUCH_NODE,
+    Cause.IMPOSSIBLE_LABEL: NO_SUCH_NODE, Cause.IMPOSSIBLE_SIZE: NO_SUCH_NODE,
+    Cause.IMPOSSIBLE_GANG: NO_SUCH_NODE,
 }  # fmt: skip
+"""Where no node of a kind that the cluster has would help."""
 WAITING = "Waiting"
 AFTER_S = 1.0
 """A pod that is bound sooner is told nothing."""
@@ -44,7 +44,15 @@ PER_SECOND = 50
 EVENTS_PER_SECOND = 5
 MOST_WAITING = 100_000
 
-CauseWords = Callable[[World, Cause], str]
+
+class Explainer(Protocol):
+    """Whoever knows causes and has words for them: those of ``why`` and ``pending``."""
+
+    def cause(self, world: World, s: int) -> Cause:
+        """Why the jobs of a shape wait; none: nobody has looked yet."""
+
+    def words(self, world: World, found: Cause) -> str:
+        """That in words."""
 
 
 class WaitReason(NamedTuple):
@@ -52,84 +60,154 @@ class WaitReason(NamedTuple):
 
     reason: str
     words: str
+    nodes: tuple[tuple[str, str], ...] = ()
+    """By uid of its pods: where room is being made for them."""
 
 
 class WaitSayer:
     """Tells pods why they wait, at a bounded rate, one time for each reason."""
 
-    def __init__(self, writer: ApiWriter, differ: Differ, words: CauseWords, name: str) -> None:
-        self._writer, self._differ, self._words, self._name = writer, differ, words, name
-        self._due: deque[tuple[float, UnitKey]] = deque()
-        self._queued: set[UnitKey] = set()
-        self._said: dict[str, WaitReason] = {}
+    def __init__(self, writer: ApiWriter, differ: Differ, explain: Explainer, name: str) -> None:
+        self._writer, self._differ, self._explain, self._name = writer, differ, explain, name
+        self._due: list[tuple[float, int, UnitKey]] = []
+        self._queued: dict[UnitKey, float] = {}
+        self._number = count()
+        self._more = asyncio.Event()
+        self._said: dict[str, tuple[str, str, str]] = {}
         """By uid of the pod: what it was told last."""
         self._task: asyncio.Task[None] | None = None
         self._events_left, self._events_at = float(EVENTS_PER_SECOND), 0.0
+        self._events: set[asyncio.Task[None]] = set()
         self.told = 0
         self.events = 0
 
-    def note(self, units: Iterable[UnitKey]) -> None:
+    def note(self, units: Iterable[UnitKey], *, at_once: bool = False) -> None:
         """These jobs wait, or wait for another reason than before."""
-        at = time.monotonic() + AFTER_S
+        at = time.monotonic() + (0.0 if at_once else AFTER_S)
         for unit in units:
-            if unit not in self._queued and len(self._queued) < MOST_WAITING:
-                self._queued.add(unit)
-                self._due.append((at, unit))
+            if at < self._queued.get(unit, at + 1) and len(self._queued) < MOST_WAITING:
+                self._queued[unit] = at
+                heapq.heappush(self._due, (at, next(self._number), unit))
         if self._due and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work())
+        self._more.set()
+
+    def preempted(self, unit: UnitKey, words: str) -> None:
+        """The pods of a job are evicted to make room: each gets an Event that says for whom."""
+        for pod in self._differ.view.unit_pods(unit):
+            if pod.node and not pod.is_over and self._may_happen():
+                task = asyncio.get_running_loop().create_task(
+                    self._happen(pod, "Preempting", "Preempted", words)
+                )
+                self._events.add(task)
+                task.add_done_callback(self._events.discard)
 
     async def stop(self) -> None:
-        """Say nothing more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        """Say nothing more; Events that were begun are sent."""
+        if self._events:
+            await asyncio.wait(self._events, timeout=1.0)
+        tasks = [*self._events, *([self._task] if self._task is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def reason_of(self, unit: UnitKey) -> WaitReason | None:
         """Why a job of ours waits now; None: it does not, or nobody has looked yet."""
         differ, world = self._differ, self._differ.world
-        if (refused := differ.refused.get(unit)) is not None:
-            return WaitReason(refused.reason, refused.words)
+        if (held := differ.held.get(unit)) is not None:
+            return WaitReason(held.reason, held.words)
         j = differ.lives.job(unit)
         if j is None or world.jobs.state.item(j) != JobState.WAITING:
             return None
-        cause = Cause(world.shapes.cause.item(world.jobs.shape.item(j)))
+        s = world.jobs.shape.item(j)
+        cause = self._explain.cause(world, s)
         if cause is Cause.NONE:
             return None
-        reason = UNSCHEDULABLE if cause in HELPED_BY_NODES else OTHER_REASONS.get(cause, WAITING)
-        return WaitReason(reason, self._words(world, cause))
+        reason = OTHER_REASONS.get(cause, WAITING)
+        if purchase.helps(world, world.shape_rows[s], cause):
+            reason = UNSCHEDULABLE
+        nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
+        return WaitReason(reason, self._explain.words(world, cause), nodes)
+
+    def _nominated(self, unit: UnitKey, s: int) -> tuple[tuple[str, str], ...]:
+        left = nominating.nodes_for(self._differ.world, s)
+        found = list[tuple[str, str]]()
+        for pod, r in self._differ.waiting(unit):
+            if left.get(r):
+                found.append((pod.uid, self._differ.lives.node_name(left[r].pop(0))))
+        return tuple(found)
 
     async def _work(self) -> None:
         while self._due:
-            at, unit = self._due.popleft()
-            await asyncio.sleep(max(0.0, at - time.monotonic()))
-            self._queued.discard(unit)
-            found = self.reason_of(unit)
-            if found is None:
+            at, _, unit = self._due[0]
+            if (left_s := at - time.monotonic()) > 0:
+                await self._wait(left_s)
                 continue
-            pods = [pod for pod in self._differ.view.unit_pods(unit) if pod.is_pending]
-            news = [pod for pod in pods if self._said.get(pod.uid) != found]
-            for pod in news:
-                await self._tell(pod, found)
-                await asyncio.sleep(1 / PER_SECOND)
-            if news:
-                await self._happen(news[0], found)
+            heapq.heappop(self._due)
+            if self._queued.get(unit) == at:
+                del self._queued[unit]
+                await self.say(unit)
         self._forget()
         self._task = None
 
-    async def _tell(self, pod: KubePod, found: WaitReason) -> None:
+    async def _wait(self, left_s: float) -> None:
+        """Until it is time for the next, or for one that came meanwhile."""
+        self._more.clear()
+        try:
+            async with asyncio.timeout(left_s):
+                await self._more.wait()
+        except TimeoutError:
+            pass
+
+    async def say(self, unit: UnitKey) -> None:
+        """Tell the pods of a job why they wait, as far as they were not told."""
+        found = self.reason_of(unit)
+        if found is None:
+            return
+        nodes, first = dict(found.nodes), None
+        for pod in self._differ.view.unit_pods(unit):
+            told = (found.reason, found.words, nodes.get(pod.uid, ""))
+            if self._said.get(pod.uid) == told or not self._is_waiting(pod):
+                continue
+            if await self._tell(pod, *told) and first is None:
+                first = pod
+            await asyncio.sleep(1 / PER_SECOND)
+        if first is not None and self._may_happen():
+            await self._happen(first, "Scheduling", "FailedScheduling", found.words)
+
+    def _is_waiting(self, pod: KubePod) -> bool:
+        """Whether a pod is still to be told; a gated one is told by the API server itself."""
+        now = self._differ.view.pods.get((pod.namespace, pod.name))
+        is_same = now is not None and now.uid == pod.uid and now.is_pending
+        return is_same and not pod.gates and pod.leaves_ms is None
+
+    async def _tell(self, pod: KubePod, reason: str, words: str, node: str) -> bool:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         condition = {
-            "type": "PodScheduled", "status": "False", "reason": found.reason,
-            "message": found.words, "lastTransitionTime": now,
+            "type": "PodScheduled", "status": "False", "reason": reason,
+            "message": words, "lastTransitionTime": now,
         }  # fmt: skip
+        status: dict[str, Any] = {"conditions": [condition]}
+        if node or pod.nominated:
+            status["nominatedNodeName"] = node or None
+        known = self._differ.view.pods.get((pod.namespace, pod.name)) or pod
+        body = {
+            "metadata": {"uid": pod.uid, "resourceVersion": known.version or None},
+            "status": status,
+        }
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/status"
-        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        if await self._is_sent("PATCH", path, body, MERGE):
-            self._said[pod.uid] = found
-            self.told += 1
+        answer = await self._sent("PATCH", path, body, MERGE)
+        if answer is not None and answer.status == 409:
+            unit = self._differ.view.unit_of((pod.namespace, pod.name))
+            self.note([unit] if unit is not None else [])  # it changed meanwhile: look at it again
+        if answer is None or not answer.is_done:
+            return False
+        self._said[pod.uid] = (reason, words, node)
+        self.told += 1
+        return True
 
-    async def _happen(self, pod: KubePod, found: WaitReason) -> None:
-        """An Event of a job, of its first pod; those over the rate are left out."""
+    def _may_happen(self) -> bool:
+        """Whether an Event may be written now; those over the rate are left out."""
         now = time.monotonic()
         self._events_left = min(
             float(EVENTS_PER_SECOND),
@@ -137,29 +215,33 @@ class WaitSayer:
         )
         self._events_at = now
         if self._events_left < 1:
-            return
+            return False
         self._events_left -= 1
+        return True
+
+    async def _happen(self, pod: KubePod, action: str, reason: str, words: str) -> None:
+        """An Event of a pod."""
         body = {
             "metadata": {"generateName": f"{pod.name[:200]}-", "namespace": pod.namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": self._name, "reportingInstance": self._name,
-            "action": "Scheduling", "reason": "FailedScheduling", "type": "Warning",
-            "note": found.words[:1000],
+            "action": action, "reason": reason, "type": "Warning", "note": words[:1000],
             "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace,
                           "name": pod.name, "uid": pod.uid},
         }  # fmt: skip
         path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
-        self.events += await self._is_sent("POST", path, body)
+        answer = await self._sent("POST", path, body)
+        self.events += answer is not None and answer.is_done
 
-    async def _is_sent(
+    async def _sent(
         self, method: str, path: str, body: dict[str, Any], kind: str = "application/json"
-    ) -> bool:
-        """Whether it was done; what is not is no more than a word that is missing."""
+    ) -> Written | None:
+        """What is not done is no more than a word that is missing."""
         try:
-            return (await self._writer.send(method, path, msgspec.json.encode(body), kind)).is_done
+            return await self._writer.send(method, path, msgspec.json.encode(body), kind)
         except UNREACHABLE:
-            return False
+            return None
 
     def _forget(self) -> None:
         there = {pod.uid for pod in self._differ.view.pods.values()}
-        self._said = {uid: found for uid, found in self._said.items() if uid in there}
+        self._said = {uid: told for uid, told in self._said.items() if uid in there}

@@ -6,22 +6,25 @@ gone, or still waits. Where an answer was lost the pod is asked for; nothing is 
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from tidemill.live.kubernetes import pods
+from tidemill.live.kubernetes import budgets, pods
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
 from tidemill.live.kubernetes.scheduling.differ import Vacant
-from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
+from tidemill.live.kubernetes.scheduling.view import ClusterView
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 10.0
 MOST_TRIES = 12
 """Of one bind: with the pauses between them, about a minute."""
+MOST_SILENT = 5
+"""So often in a row the server may give no answer before a preemption is called off."""
+SILENT = "the API server did not answer"
 
 
 class SendCounts(msgspec.Struct):
@@ -34,12 +37,36 @@ class SendCounts(msgspec.Struct):
     evicted: int = 0
     eviction_waits: int = 0
     """Evictions that a PodDisruptionBudget, or the server, put off."""
+    given_back: int = 0
+    """Preemptions that were called off, with nobody evicted: not all of the victims may go."""
 
 
 class BindRefused(NamedTuple):
     """A bind that the server does not take, and will not take if asked again."""
 
+    seat: Vacant
+    status: int
+    """Of HTTP; 0: it did not answer."""
+    said: str
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether it is we who may not."""
+        return self.status in (401, 403)
+
+
+class Leaver(NamedTuple):
+    """A job that has to leave, and its pods that are still there."""
+
     job: int
+    pods: tuple[pods.KubePod, ...]
+
+
+class PutOff(NamedTuple):
+    """Jobs that were to leave together, of which none was evicted: some may not be."""
+
+    jobs: tuple[int, ...]
+    kept: tuple[int, ...]
     said: str
 
 
@@ -69,7 +96,9 @@ class Sender:
         self.claims = ClaimWriter(writer, view, may_write)
         self.counts = SendCounts()
         self.refusals: list[BindRefused] = []
-        """Whoever reads them empties this."""
+        self.put_off: list[PutOff] = []
+        self.evicting_jobs: list[int] = []
+        """Jobs whose pods are being evicted now. Whoever reads these lists empties them."""
 
     def is_being_sent(self, j: int) -> bool:
         """Whether answers about a job are still to come."""
@@ -121,7 +150,7 @@ class Sender:
             said = await self.claims.allocate(seats)
         finally:
             if said:
-                self.refusals.append(BindRefused(seats[0].job, said))
+                self.refusals.append(BindRefused(seats[0], 0, said))
                 for seat in seats:
                     self.claims.end(seat)
                     self._settled(seat.job)
@@ -129,13 +158,25 @@ class Sender:
             self._queue.extend(seats)
             self._start()
 
-    def evict(self, j: int, some: Iterable[pods.KubePod]) -> None:
-        """Ask for the eviction of all pods of a job."""
-        for pod in some:
-            if pod.leaves_ms is None and pod.uid not in self._evicting:
-                self._evicting.add(pod.uid)
-                self._open[j] += 1
-                self._begin(self._evict(j, pod))
+    def evict(self, group: Sequence[Leaver], *, is_begun: bool, may_stay: bool) -> None:
+        """Ask for the eviction of all pods of some jobs, if all of them may go.
+
+        ``is_begun``: pods of them are gone already, so the rest follows whatever it takes.
+        ``may_stay``: if not all may go none has to, and that is told (``put_off``); else they are
+        asked again.
+        """
+        fresh = [
+            Leaver(one.job, tuple(p for p in one.pods
+                                  if p.leaves_ms is None and p.uid not in self._evicting))
+            for one in group
+        ]  # fmt: skip
+        fresh = [one for one in fresh if one.pods]
+        if not fresh:
+            return
+        for one in fresh:
+            self._evicting.update(pod.uid for pod in one.pods)
+            self._open[one.job] += 1
+        self._begin(self._evict_all(fresh, is_begun=is_begun, may_stay=may_stay))
 
     async def stop(self) -> None:
         """End all that is on its way."""
@@ -173,8 +214,7 @@ class Sender:
 
     async def _bind(self, seat: Vacant) -> bool:
         """Whether it was bound where it was asked for."""
-        path = f"/api/v1/namespaces/{seat.key[0]}/pods/{seat.key[1]}/binding"
-        body = _binding(seat)
+        path, body = _binding_path(seat), _binding(seat)
         pause_s = FIRST_PAUSE_S
         for _ in range(MOST_TRIES):
             if not self._may_write():
@@ -192,8 +232,14 @@ class Sender:
                 return False
             await asyncio.sleep(max(pause_s, answer.retry_s if answer is not None else 0.0))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-        self.refusals.append(BindRefused(seat.job, "the API server did not answer"))
+        self.refusals.append(BindRefused(seat, 0, SILENT))
         return False
+
+    async def may_bind(self, seat: Vacant) -> bool:
+        """Whether the server would take a bind that it refused before; asked without doing it."""
+        path = f"{_binding_path(seat)}?dryRun=All"
+        answer = await self._sent("POST", path, _binding(seat))
+        return answer is not None and (answer.is_done or answer.status in (404, 409))
 
     async def _lost(self, seat: Vacant, answer: Written) -> None:
         """The server says no: the pod is gone or bound, or it may not be bound by us."""
@@ -202,7 +248,7 @@ class Sender:
             await self._is_decided(seat)
             return
         self.counts.refused += 1
-        self.refusals.append(BindRefused(seat.job, f"{answer.status} {answer.said}"))
+        self.refusals.append(BindRefused(seat, answer.status, f"{answer.status} {answer.said}"))
 
     async def _is_decided(self, seat: Vacant) -> bool:
         """Whether a pod is bound or gone, as the server shows it."""
@@ -219,28 +265,90 @@ class Sender:
             self._view.assume(seat.uid, seat.key, found.node)
         return bool(found.node)
 
-    async def _evict(self, j: int, pod: pods.KubePod) -> None:
-        key: Key = (pod.namespace, pod.name)
-        path = f"/api/v1/namespaces/{key[0]}/pods/{key[1]}/eviction"
-        body, pause_s = _eviction(pod), 1.0
+    async def _evict_all(self, group: Sequence[Leaver], *, is_begun: bool, may_stay: bool) -> None:
         try:
-            while self._may_write() and self._is_there(key, pod.uid):
-                answer = await self._sent("POST", path, body)
-                if answer is not None and answer.is_done:
-                    self.counts.evicted += 1
-                    return
-                if answer is not None and answer.status in (404, 409):
-                    return
-                self.counts.eviction_waits += 1
-                await asyncio.sleep(max(pause_s, answer.retry_s if answer is not None else 0.0))
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            if is_begun or await self._may_all_go(group, may_stay=may_stay):
+                self.evicting_jobs += [one.job for one in group]
+                some = [pod for one in group for pod in one.pods]
+                await asyncio.gather(*(self._evict(pod) for pod in self._budgeted_first(some)))
         finally:
-            self._evicting.discard(pod.uid)
-            self._settled(j)
+            for one in group:
+                self._evicting.difference_update(pod.uid for pod in one.pods)
+                self._settled(one.job)
 
-    def _is_there(self, key: Key, uid: str) -> bool:
-        found = self._view.pods.get(key)
-        return found is not None and found.uid == uid and not found.is_over
+    def _budgeted_first(self, some: Iterable[pods.KubePod]) -> list[pods.KubePod]:
+        """Pods that somebody may still refuse go first: as long as none went, none has to."""
+
+        def is_free(pod: pods.KubePod) -> bool:
+            mine = self._view.budgets_of(pod.namespace)
+            return not any(one.selects(pod.namespace, pod.labels) for one in mine)
+
+        return sorted(some, key=lambda pod: (is_free(pod), pod.namespace, pod.name))
+
+    async def _may_all_go(self, group: Sequence[Leaver], *, may_stay: bool) -> bool:
+        """Ask the budgets and the server, which does nothing yet, about all of them."""
+        pause_s, silent = 1.0, 0
+        while self._may_write():
+            left = [one._replace(pods=tuple(p for p in one.pods if self._is_there(p)))
+                    for one in group]  # fmt: skip
+            said = self._over_budget(left) or await self._refused_by_server(left)
+            if said is None:
+                return True
+            silent = silent + 1 if said.said == SILENT else 0
+            self.counts.eviction_waits += 1
+            if may_stay and silent in (0, MOST_SILENT):
+                self.counts.given_back += 1
+                self.put_off.append(said)
+                return False
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return False
+
+    def _over_budget(self, group: Sequence[Leaver]) -> PutOff | None:
+        """Whether a budget lets fewer go than all of them; whoever is over it may not."""
+        some = list[pods.KubePod]()
+        jobs = tuple(one.job for one in group)
+        for i, one in enumerate(group):
+            some += one.pods
+            here = {budget for pod in some for budget in self._view.budgets_of(pod.namespace)}
+            found = budgets.shortfall(sorted(here, key=lambda b: (b.namespace, b.name)), some)
+            if found is not None:
+                return PutOff(jobs, jobs[i:], found.words)
+        return None
+
+    async def _refused_by_server(self, group: Sequence[Leaver]) -> PutOff | None:
+        """Whether the server would refuse to evict one of them; asked without doing it."""
+        jobs = tuple(one.job for one in group)
+        for one in group:
+            answers = await asyncio.gather(*(self._ask_to_evict(pod) for pod in one.pods))
+            for answer in answers:
+                if answer is None or answer.status >= 500:
+                    return PutOff(jobs, (), SILENT)
+                if not answer.is_done and answer.status not in (404, 409):
+                    said = f"the API server does not let it be evicted: {answer.status}"
+                    return PutOff(jobs, (one.job,), f"{said} {answer.said}")
+        return None
+
+    async def _ask_to_evict(self, pod: pods.KubePod) -> Written | None:
+        return await self._sent("POST", _eviction_path(pod), _eviction(pod, is_dry=True))
+
+    async def _evict(self, pod: pods.KubePod) -> None:
+        """Until it is taken: what was begun is brought to its end."""
+        body, pause_s = _eviction(pod), 1.0
+        while self._may_write() and self._is_there(pod):
+            answer = await self._sent("POST", _eviction_path(pod), body)
+            if answer is not None and answer.is_done:
+                self.counts.evicted += 1
+                return
+            if answer is not None and answer.status in (404, 409):
+                return
+            self.counts.eviction_waits += 1
+            await asyncio.sleep(max(pause_s, answer.retry_s if answer is not None else 0.0))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def _is_there(self, pod: pods.KubePod) -> bool:
+        found = self._view.pods.get((pod.namespace, pod.name))
+        return found is not None and found.uid == pod.uid and not found.is_over
 
     async def _sent(self, method: str, path: str, body: bytes = b"") -> Written | None:
         """An answer; None: nobody knows whether it was done."""
@@ -248,6 +356,10 @@ class Sender:
             return await self._writer.send(method, path, body)
         except UNREACHABLE:
             return None
+
+
+def _binding_path(seat: Vacant) -> str:
+    return f"/api/v1/namespaces/{seat.key[0]}/pods/{seat.key[1]}/binding"
 
 
 def _binding(seat: Vacant) -> bytes:
@@ -258,9 +370,14 @@ def _binding(seat: Vacant) -> bytes:
     })  # fmt: skip
 
 
-def _eviction(pod: pods.KubePod) -> bytes:
+def _eviction_path(pod: pods.KubePod) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+
+
+def _eviction(pod: pods.KubePod, *, is_dry: bool = False) -> bytes:
+    """``is_dry``: the server only says what it would do."""
+    options = {"preconditions": {"uid": pod.uid}} | ({"dryRun": ["All"]} if is_dry else {})
     return msgspec.json.encode({
         "apiVersion": "policy/v1", "kind": "Eviction",
-        "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        "metadata": {"name": pod.name, "namespace": pod.namespace}, "deleteOptions": options,
     })  # fmt: skip

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import dra, groups, jobs
-from tidemill.live.kubernetes.cluster import Budget, Cluster, OwnerKey
+from tidemill.live.kubernetes.budgets import Budget
+from tidemill.live.kubernetes.cluster import Cluster, OwnerKey
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
 from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
@@ -68,7 +69,12 @@ class ClusterView:
         """By uid: the node that a pod is being bound to; whoever sends keeps it."""
         self.volumes = VolumeBook()
         self.claimed = ClaimedPods(self.pods, self._take_pod, self.touch, self._cut)
-        self._budgets: dict[Key, Budget] = {}
+        self._budgets: dict[str, dict[str, Budget]] = {}
+        """By namespace and name."""
+        self.dirty_budgets: set[str] = set()
+        """Namespaces whose budgets changed."""
+        self._beyond: dict[Key, UnitKey] = {}
+        """Pods beyond what their group needs to start: each is a job of its own."""
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
@@ -98,8 +104,7 @@ class ClusterView:
             case OwnerObject():
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
-                self._put(self._budgets, key, row, is_gone=is_gone)
-                self.cluster = replace(self.cluster, budgets=tuple(self._budgets.values()))
+                self._take_budget(key, row, is_gone=is_gone)
             case PodGroup():
                 self._take_groups((*key, kind.group), (row,), is_gone=is_gone)
             case list() if row and all(isinstance(one, PodGroup) for one in row):
@@ -170,7 +175,9 @@ class ClusterView:
     @property
     def is_changed(self) -> bool:
         """Whether there is something to look at."""
-        return bool(self.dirty_nodes or self.dirty_units or self.dirty_foreign)
+        return bool(
+            self.dirty_nodes or self.dirty_units or self.dirty_foreign or self.dirty_budgets
+        )
 
     # What is asked ------------------------------------------------------------------------------
 
@@ -226,11 +233,30 @@ class ClusterView:
         """The team of a pod that is not ours."""
         return self._rule.team(pod.namespace, (pod.labels,), "")
 
+    def budgets_of(self, namespace: str) -> tuple[Budget, ...]:
+        """The disruption budgets of a namespace."""
+        return tuple(self._budgets.get(namespace, {}).values())
+
+    def set_beyond(self, key: Key, unit: UnitKey | None) -> None:
+        """Let a pod of a group be a job of its own; None: a part of its group again."""
+        if unit is None:
+            self._beyond.pop(key, None)
+        else:
+            self._beyond[key] = unit
+        if (pod := self.pods.get(key)) is not None:
+            self._touch(key, pod)
+            self._file(key, pod)
+
+    def beyond(self, unit: UnitKey) -> list[Key]:
+        """Pods of a group that are jobs of their own."""
+        return [key for key, of in self._beyond.items() if of == unit and key in self.pods]
+
     def looked(self) -> None:
         """Everything was looked at: what is gone is forgotten."""
         for key in self._gone:
             if key not in self.pods:
                 self._unfile(key)
+                self._beyond.pop(key, None)
         self._gone.clear()
 
     # One kind each ------------------------------------------------------------------------------
@@ -298,7 +324,8 @@ class ClusterView:
 
     def _file(self, key: Key, pod: KubePod) -> UnitKey:
         """Which job a pod of ours belongs to; pods without GPUs are placed one by one."""
-        unit = jobs.unit_of(self.cluster, pod) if pod.request.gpu is not None else jobs.alone(pod)
+        is_single = pod.request.gpu is None or key in self._beyond
+        unit = jobs.alone(pod) if is_single else jobs.unit_of(self.cluster, pod)
         before = self._unit_of.get(key)
         if before != unit:
             self._unfile(key)
@@ -384,6 +411,14 @@ class ClusterView:
         parts[above] = tuple(one for templates in below.values() for one in templates)
         if not below:
             del self._below[above], parts[above]
+
+    def _take_budget(self, key: Key, row: Budget, *, is_gone: bool) -> None:
+        here = self._budgets.setdefault(key[0], {})
+        if here.get(key[1]) == row and not is_gone:
+            return
+        self._put(here, key[1], row, is_gone=is_gone)
+        self.dirty_budgets.add(key[0])
+        self.changed()
 
     def _take_groups(
         self, key: tuple[str, ...], rows: Iterable[PodGroup], *, is_gone: bool

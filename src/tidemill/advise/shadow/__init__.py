@@ -1,0 +1,1 @@
+"""What another policy would have done with a recorded history, beside what was done, in dollars."""

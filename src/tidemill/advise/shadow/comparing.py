@@ -1,0 +1,203 @@
+"""What was done beside what another policy would have done: waits, and dollars.
+
+Arrivals, nodes and run times are as seen; the second side's places are modelled. What it cannot
+know is counted beside it: time in which the shadow's jobs work although nobody has seen how long
+they do, and devices that others were seen on while the shadow's jobs held them.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from tidemill.advise.shadow.story import SeenAttempt, SeenJob, Story
+from tidemill.advise.shadow.truths import Cast, PlayedJob
+from tidemill.ledger.account import DENOMINATOR, Account, rounded
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.difference import difference_document
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
+from tidemill.model.world import World
+
+STRANDED = (
+    Bucket.FRAGMENTED, Bucket.TOPOLOGY, Bucket.QUOTA, Bucket.HELD, Bucket.CAUSE_UNKNOWN,
+    Bucket.STARTING,
+)  # fmt: skip
+"""Free while somebody waited for it, or held by who had not started: a gang of which only a part
+is placed holds what nobody works on."""
+SAME_MS = 1_000
+"""Times of Kubernetes are whole seconds: a smaller difference is none."""
+MOST_JOBS = 10
+
+
+class JobStart(NamedTuple):
+    """When one job could work, on both sides; None: not by the end."""
+
+    name: str
+    team: str
+    milli: int
+    came_ms: int
+    seen_ms: int | None
+    shadow_ms: int | None
+    end_ms: int
+    cause: str = ""
+    """Why it waited, as its own scheduler said last; "": it said nothing."""
+
+    @property
+    def change_ms(self) -> int:
+        """By how much the shadow starts it later (above 0) or earlier, as far as was watched."""
+        seen, shadow = (
+            self.end_ms if at is None else at for at in (self.seen_ms, self.shadow_ms)
+        )  # fmt: skip
+        return shadow - seen
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether it never started on one side: then it is at least so much."""
+        return (self.seen_ms is None) != (self.shadow_ms is None)
+
+
+class UnknownTime(NamedTuple):
+    """Time that jobs work in the shadow beyond what anybody has seen of them."""
+
+    jobs: int
+    milli_ms: int
+    usd_micro: int | None
+    """None: somebody's price is not known."""
+
+
+class ShadowReport(NamedTuple):
+    """The comparison of two sides of one history."""
+
+    starts: list[JobStart]
+    """Of jobs that the policy placed, in the order of their coming."""
+    unknown: UnknownTime
+    over_milli: int
+    pinned: int
+    others: int
+    held: int
+    interrupted: int
+
+    @property
+    def earlier(self) -> list[JobStart]:
+        """Those that would have started earlier, the most GPU-time first."""
+        return _largest(one for one in self.starts if one.change_ms < -SAME_MS)
+
+    @property
+    def later(self) -> list[JobStart]:
+        """Those that would have started later, likewise."""
+        return _largest(one for one in self.starts if one.change_ms > SAME_MS)
+
+    def notes(self) -> list[str]:
+        """What a reader has to know of it, in words."""
+        said = {
+            "sat somewhere when the journal began: they keep their places": self.pinned,
+            "are decided by others, or have constraints that are not kept here: as they were seen":
+                self.others,
+            "were never free to be placed: left out": self.held,
+            "were stopped and tried again: they are taken to work as long as at their last try":
+                self.interrupted,
+        }  # fmt: skip
+        found = [f"{count:,} job(s) {text}" for text, count in said.items() if count]
+        if self.unknown.jobs:
+            found.append(
+                f"{self.unknown.jobs:,} job(s) work for"
+                f" {self.unknown.milli_ms / MILLI_MS_PER_UNIT_HOUR:,.2f} GPU-hours in the shadow"
+                " beyond what was seen of them: how long they would have worked is not known"
+            )
+        if self.over_milli:
+            found.append(
+                f"{self.over_milli / 1000:,.1f} GPUs of others came to where the shadow's jobs sat:"
+                " counted beside them, so that much of it could not have been"
+            )
+        return found
+
+
+def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: int) -> ShadowReport:
+    """Both sides; ``world``: the cluster state at the end of the shadow's."""
+    placed = {one.job.name: one for one in shadow.jobs}
+    starts = [
+        _start(one, placed.get(one.arrival.job.name), seen.end_ms)
+        for one in cast.jobs
+        if one.is_ours and one.pin is None
+    ]
+    unknown = _unknown(cast.jobs, placed, world, seen.end_ms)
+    return ShadowReport(
+        starts, unknown, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted
+    )
+
+
+def stranded_usd_micro(account: Account) -> int | None:
+    """Dollars of what nobody worked on although somebody wanted to; None: some has no price."""
+    if any(account.unpriced[bucket] for bucket in STRANDED):
+        return None
+    return rounded(sum(account.money[bucket] for bucket in STRANDED), DENOMINATOR)
+
+
+def document(
+    sides: tuple[Statement, Statement], names: tuple[str, str], report: ShadowReport
+) -> dict[str, Any]:
+    """All of it as one JSON-able value."""
+    lost = [stranded_usd_micro(side.total()) for side in sides]
+    return difference_document(*sides, names) | {
+        "confidence": {"before": "as recorded", "after": "modelled"},
+        "stranded_usd_micro": {"before": lost[0], "after": lost[1]},
+        "earlier": len(report.earlier),
+        "later": len(report.later),
+        "jobs": [one._asdict() | {"change_ms": one.change_ms} for one in report.starts],
+        "unknown": report.unknown._asdict(),
+        "over_milli": report.over_milli,
+        "notes": report.notes(),
+    }
+
+
+def _largest(found: Iterable[JobStart]) -> list[JobStart]:
+    return sorted(found, key=lambda one: (-abs(one.change_ms) * one.milli, one.name))
+
+
+def _start(one: PlayedJob, shadow: SeenJob | None, end_ms: int) -> JobStart:
+    job = one.arrival.job
+    first = shadow.attempts[0].placed_ms if shadow is not None and shadow.attempts else None
+    return JobStart(
+        job.name, job.shape.team, job.shape.total_milli, one.arrival.at_ms, one.seen.whole_ms,
+        first, end_ms, one.seen.cause.name.lower() if one.seen.cause else "",
+    )  # fmt: skip
+
+
+def _unknown(
+    played: Iterable[PlayedJob], placed: Mapping[str, SeenJob], world: World, end_ms: int
+) -> UnknownTime:
+    """Of jobs whose end nobody saw: what they work longer in the shadow than they were seen to."""
+    jobs, milli_ms, money = 0, 0, 0
+    is_priced = True
+    for one in played:
+        shadow = placed.get(one.arrival.job.name)
+        if shadow is None or one.seen.known_ms is not None:
+            continue
+        seen_ms = sum(_ran_ms(attempt, end_ms) for attempt in one.seen.attempts)
+        ran_ms = sum(_ran_ms(attempt, end_ms) for attempt in shadow.attempts)
+        more_ms = ran_ms - seen_ms
+        if more_ms <= SAME_MS or not shadow.attempts:
+            continue
+        rate, is_known = _rate(shadow.attempts[-1], shadow, world)
+        jobs += 1
+        milli_ms += more_ms * shadow.job.shape.total_milli
+        money, is_priced = money + more_ms * rate, is_priced and is_known
+    usd_micro = rounded(money, DENOMINATOR) if is_priced else None
+    return UnknownTime(jobs, milli_ms, usd_micro)
+
+
+def _ran_ms(attempt: SeenAttempt, end_ms: int) -> int:
+    if attempt.up_ms is None:
+        return 0
+    return (end_ms if attempt.end_ms is None else attempt.end_ms) - attempt.up_ms
+
+
+def _rate(attempt: SeenAttempt, job: SeenJob, world: World) -> tuple[int, bool]:
+    """Milli times micro-dollars per hour of where it sits, and whether all of it has a price."""
+    rate, is_known = 0, True
+    for piece in attempt.pieces:
+        c = world.contract_number[world.node_rows[piece.node].contract]
+        row = world.contract_rows[c].at(attempt.placed_ms)
+        milli = piece.replicas * job.job.shape.roles[piece.role].replica_milli
+        rate += milli * row.rate_usd_micro
+        is_known = is_known and row.is_priced
+    return rate, is_known

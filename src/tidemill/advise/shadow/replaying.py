@@ -1,0 +1,119 @@
+"""A recorded history as a world that answers: the same jobs, nodes and run times, other places.
+
+The twin answers what is asked (``twin.backend``). What no scheduler decides happens as it was
+recorded, at the same moments. Jobs that are pinned take the place that they were seen in; where our
+plan has put somebody else there meanwhile, what finds no free device is counted as such
+(``over_milli``), and nobody is stopped for it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from tidemill.advise.shadow.truths import Cast, PlayedJob
+from tidemill.engine.fold.batch import Inflow
+from tidemill.live.kubernetes.scheduling import seats
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch.sheet import Sheet
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Piece
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+from tidemill.twin.backend import Twin
+from tidemill.twin.event_queue import columns, heap
+from tidemill.twin.event_queue.agenda import Entry
+from tidemill.twin.event_queue.columns import ANY_ATTEMPT
+from tidemill.twin.faults import Faults
+
+FORGIVEN = 1_000_000
+"""Crashes of a job that was not seen to fail for good are always followed by another attempt."""
+_CANCELLED = codes.KIND_CODE[ev.JobCancelled]
+_STARTED = codes.KIND_CODE[ev.JobStarted]
+_RANKS = {
+    ev.ContractSigned: columns.SIGNED, ev.QueueSet: columns.SIGNED,
+    ev.TopologySet: columns.SIGNED, ev.ContractStarted: columns.CONTRACT_START,
+    ev.ContractEnded: columns.CONTRACT_END,
+}  # fmt: skip
+"""In which turn of a moment supply happens; what is not named here, as nodes do."""
+
+
+class RecordedTwin(Twin):
+    """A world in which everything but the places of jobs is as it was recorded."""
+
+    def __init__(self, supply: Sequence[ev.Seen], cast: Cast, end_ms: int) -> None:
+        arrivals = [one.arrival for one in cast.jobs]
+        faults = Faults(retries=FORGIVEN)
+        super().__init__((), (), arrivals, faults=faults, horizon_ms=end_ms)
+        self._played = cast.jobs
+        self._pinned = [j for j, one in enumerate(cast.jobs) if one.pin is not None]
+        self._pinned.reverse()
+        self.over_milli = 0
+        """Of what pinned jobs were seen to hold, how much others held by then."""
+        for event in supply:
+            self.agenda.push(_RANKS.get(type(event), columns.NODE_MOVE), 0, 0, event)
+        for j, one in enumerate(cast.jobs):
+            if one.cancel_ms is not None:
+                self._push(one.cancel_ms, columns.JOB_END, j, ANY_ATTEMPT, _CANCELLED)
+
+    def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
+        """All that happens at the next moment; whoever is pinned takes its place at once."""
+        at_ms, before = self.next_ms(), len(sheet)
+        assert at_ms is not None, "the story is over"
+        super().happen(inflow, sheet)
+        for event in self._pins(inflow.world, at_ms):
+            inflow.single(event)
+            sheet.write([event])
+        return len(sheet) > before
+
+    def _pins(self, world: World, at_ms: int) -> Iterator[ev.Seen]:
+        while self._pinned and self._played[self._pinned[-1]].arrival.at_ms <= at_ms:
+            j = self._pinned.pop()
+            one = self._played[j]
+            assert one.pin is not None, "only those are kept"
+            pieces, over_milli = _seated(world, j, one.pin.pieces)
+            self.over_milli += over_milli
+            yield ev.PlacementSeen(at_ms, j, 1, pieces, over_milli)
+            if one.pin.up_ms is not None:
+                self._push(max(at_ms, one.pin.up_ms), columns.JOB_START, j, 1, _STARTED)
+
+    def _push(self, at_ms: int, rank: int, j: int, attempt: int, kind: int) -> None:
+        self.agenda.make_room(1)
+        heap.push(self.agenda.t.clock, self.agenda.t.entries, at_ms, rank, j, attempt, kind, 0)
+        self.forget_next()
+
+    def _rare_due(self, world: World, entry: Entry, event: ev.Seen | None) -> ev.Seen | None:
+        """Supply happens as it was recorded; nothing follows from it by chance."""
+        if event is None or entry.rank == columns.ACTIVITY:
+            return super()._rare_due(world, entry, event)
+        if isinstance(event, ev.NodeMoved) and event.to is NodeState.DRAINING:
+            self._warned.append(event.node)
+        return event
+
+
+def _seated(world: World, j: int, pieces: Sequence[Piece]) -> tuple[tuple[Piece, ...], int]:
+    """The devices that a job was seen on, or others of the same nodes; and what finds none."""
+    if all(_is_free(world, piece) for piece in pieces):
+        return tuple(pieces), 0
+    shape = world.shape_of(j)
+    if any(role.milli < WHOLE_MILLI for role in shape.roles):
+        kept = tuple(piece for piece in pieces if _is_free(world, piece))
+        lost = (one for one in pieces if one not in kept)
+        return kept, sum(one.replicas * shape.roles[one.role].replica_milli for one in lost)
+    wanted = Counter[seats.Seat]()
+    for piece in pieces:
+        wanted[piece.role, piece.node] += piece.replicas
+    return seats.pieces(world, j, wanted)
+
+
+def _is_free(world: World, piece: Piece) -> bool:
+    first = world.nodes.first_device.item(piece.node)
+    wanted = [first + bit for bit in range(64) if piece.devices >> bit & 1]
+    least = 1 if piece.slices else WHOLE_MILLI
+    return all(
+        world.devices.free_milli.item(d) >= least and not world.devices.is_failed[d] for d in wanted
+    )
+
+
+def is_ours(played: PlayedJob) -> bool:
+    """Whether a job was the policy's to place from the beginning."""
+    return played.is_ours and played.pin is None

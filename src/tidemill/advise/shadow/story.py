@@ -1,0 +1,266 @@
+"""What a journal tells of a fleet, in parts that can be played again with other decisions.
+
+Reads the events once. *Supply* (contracts, teams, nodes, who watched) is what no scheduler of jobs
+decides. Of each job it keeps when it came, where it sat, when it came up, and how each attempt
+ended: by itself, or because something took its place away.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.journal import Journal
+from tidemill.model import events as ev
+from tidemill.model.batch.convert import to_events
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Efficiency, Job, Piece, Shape
+from tidemill.model.states import Confidence, NodeState
+
+_KEEPS = (NodeState.READY, NodeState.CORDONED, NodeState.DRAINING)
+_OF_THE_JOB = (ev.Why.CRASHED, ev.Why.TIMED_OUT, ev.Why.OUT_OF_MEMORY)
+"""Why attempts end that would have ended so anywhere else, too."""
+_SUPPLY = (
+    ev.ContractSigned, ev.ContractStarted, ev.ContractEnded, ev.QueueSet, ev.TopologySet,
+    ev.NodeAdded, ev.NodeMoved, ev.DeviceFailed, ev.SightLost, ev.SightRegained,
+    ev.DeviceErrorSeen,
+)  # fmt: skip
+
+
+class End(StrEnum):
+    """How an attempt ended."""
+
+    DONE = "done"
+    CRASHED = "crashed"
+    """By its own error; the job was tried again, or not."""
+    STOPPED = "stopped"
+    """By something that another placement would have spared it: preempted, moved, a node lost."""
+    CANCELLED = "cancelled"
+    """By its owner, at a moment of his own."""
+
+
+class SeenAttempt(NamedTuple):
+    """One time that a job held something."""
+
+    placed_ms: int
+    sat_ms: int
+    """Since when it held all that it held in this attempt."""
+    pieces: tuple[Piece, ...]
+    up_ms: int | None = None
+    """Since when it worked; None: it never did."""
+    end_ms: int | None = None
+    end: End | None = None
+    is_asked: bool = False
+    """Whether our own scheduler put it there."""
+
+    @property
+    def run_ms(self) -> int | None:
+        """How long it worked; None: that is not known, or it never did."""
+        if self.up_ms is None or self.end_ms is None:
+            return None
+        return max(1, self.end_ms - self.up_ms)
+
+
+class SeenJob:
+    """One job, and all that was seen of it."""
+
+    __slots__ = (
+        "attempts", "busy_ppm", "came_ms", "cause", "efficiency", "is_failed", "is_held", "job",
+        "over_ms",
+    )  # fmt: skip
+
+    def __init__(self, job: Job, came_ms: int) -> None:
+        self.job, self.came_ms = job, came_ms
+        self.is_held = False
+        """Whether it waits, to the end, for something else than GPUs."""
+        self.attempts: list[SeenAttempt] = []
+        self.over_ms: int | None = None
+        """When it was over for good."""
+        self.is_failed = False
+        self.cause = Cause.NONE
+        """Why it waited, as its own scheduler said last; NONE: it said nothing."""
+        self.efficiency = job.efficiency
+        self.busy_ppm = ONE_PPM
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether its owner ended it."""
+        is_own = bool(self.attempts) and self.attempts[-1].end in (End.DONE, End.CRASHED)
+        return self.over_ms is not None and not is_own
+
+    @property
+    def known_ms(self) -> int | None:
+        """How long it works if nothing stops it; None: nobody has seen its end."""
+        if self.over_ms is None or self.is_cancelled or not self.attempts:
+            return None
+        return self.attempts[-1].run_ms
+
+    @property
+    def whole_ms(self) -> int | None:
+        """When all of it was first placed; None: it never was."""
+        return next((one.sat_ms for one in self.attempts if one.up_ms is not None), None)
+
+
+class Story(NamedTuple):
+    """All that a journal tells."""
+
+    supply: list[ev.Seen]
+    jobs: list[SeenJob]
+    """In the order of their numbers."""
+    end_ms: int
+    kinds: list[str]
+    """The GPU type of each node, by number."""
+
+
+def read(journal: Journal) -> Story:
+    """The whole of a journal."""
+    if journal.rolled_up() is not None:
+        raise SpecError(
+            f"`{journal.where}` was rolled up: the events of its past are gone",
+            hint="play a journal that has all of its events, or keep more (`journal roll-up`)",
+        )
+    telling = _Telling()
+    for batch in journal.batches(0):
+        telling.take(to_events(batch))
+    if not telling.jobs:
+        raise SpecError(
+            f"`{journal.where}` tells of no job",
+            hint="let it be written for longer: there is nothing to play again",
+        )
+    return Story(telling.supply, telling.jobs, telling.now_ms, telling.kinds)
+
+
+class _Telling:
+    """Events, one after the other."""
+
+    def __init__(self) -> None:
+        self.supply: list[ev.Seen] = []
+        self.jobs: list[SeenJob] = []
+        self.now_ms = 0
+        self.kinds: list[str] = []
+        self._kind_of: dict[str, str] = {}
+        self._shapes: dict[Shape, int] = {}
+        self._of_shape: dict[int, list[SeenJob]] = {}
+        self._aboard: dict[int, set[int]] = {}
+
+    def take(self, events: Iterable[ev.Event]) -> None:
+        """These happened."""
+        for event in events:
+            self.now_ms = event.at_ms
+            if isinstance(event, _SUPPLY):
+                self.supply.append(event)
+                self._note_kind(event)
+                self._lose(event)
+            else:
+                self._of_job(event)
+
+    def _note_kind(self, event: ev.Seen) -> None:
+        if isinstance(event, ev.ContractSigned):
+            self._kind_of[event.contract.name] = event.contract.kind
+        elif isinstance(event, ev.NodeAdded):
+            self.kinds.append(self._kind_of[event.node.contract])
+
+    def _lose(self, event: ev.Seen) -> None:
+        """Who sat on a node that keeps no gangs was stopped, without an event of its own."""
+        if isinstance(event, ev.NodeMoved) and event.to not in _KEEPS:
+            for j in sorted(self._aboard.pop(event.node, ())):
+                self._ended(j, event.at_ms, End.STOPPED)
+        elif isinstance(event, ev.DeviceFailed):
+            for j in sorted(self._aboard.get(event.node, ())):
+                pieces = self.jobs[j].attempts[-1].pieces
+                if any(p.node == event.node and p.devices >> event.device & 1 for p in pieces):
+                    self._ended(j, event.at_ms, End.STOPPED)
+
+    def _of_job(self, event: ev.Event) -> None:
+        match event:
+            case ev.JobSubmitted(at_ms=at_ms, job=job):
+                self._came(job, at_ms)
+            case ev.CauseChanged(at_ms=at_ms, shape=s, cause=cause):
+                self._cause(s, cause, at_ms)
+            case ev.PlacementSeen() | ev.AskedPlace():
+                is_asked = isinstance(event, ev.AskedPlace)
+                self._sits(event.job, event.at_ms, event.pieces, is_asked=is_asked)
+            case ev.JobStarted(at_ms=at_ms, job=j):
+                self._change(j, up_ms=at_ms)
+            case ev.JobFinished(at_ms=at_ms, job=j):
+                self._over(j, at_ms, End.DONE)
+            case ev.JobFailed(at_ms=at_ms, job=j, why=why, is_final=is_final):
+                self._failed(j, at_ms, why, is_final=is_final)
+            case ev.JobEvicted(at_ms=at_ms, job=j) | ev.JobMoved(at_ms=at_ms, job=j):
+                self._ended(j, at_ms, End.STOPPED)
+            case ev.JobCancelled(at_ms=at_ms, job=j):
+                self._over(j, at_ms, End.CANCELLED)
+            case _:
+                self._measured(event)
+
+    def _came(self, job: Job, at_ms: int) -> None:
+        made = SeenJob(job, at_ms)
+        self.jobs.append(made)
+        s = self._shapes.setdefault(job.shape, len(self._shapes))
+        self._of_shape.setdefault(s, []).append(made)
+
+    def _cause(self, s: int, cause: Cause, at_ms: int) -> None:
+        """Jobs that wait for something else than GPUs have a shape of their own."""
+        for one in self._of_shape.get(s, ()):
+            if cause is Cause.NOT_ELIGIBLE and not one.attempts:
+                one.is_held = True
+            elif one.is_held:
+                one.is_held, one.came_ms = False, at_ms
+
+    def _sits(self, j: int, at_ms: int, pieces: tuple[Piece, ...], *, is_asked: bool) -> None:
+        job, last = self.jobs[j], self.jobs[j].attempts[-1] if self.jobs[j].attempts else None
+        job.is_held = False
+        if last is not None and last.end is None and last.up_ms is None:
+            job.attempts[-1] = last._replace(pieces=pieces, sat_ms=at_ms)
+        elif last is not None and last.end is None:  # it goes on elsewhere: still one run
+            job.attempts[-1] = last._replace(pieces=pieces)
+        else:
+            job.attempts.append(SeenAttempt(at_ms, at_ms, pieces, is_asked=is_asked))
+        for piece in pieces:
+            self._aboard.setdefault(piece.node, set()).add(j)
+
+    def _change(self, j: int, up_ms: int) -> None:
+        attempts = self.jobs[j].attempts
+        if attempts and attempts[-1].up_ms is None:
+            attempts[-1] = attempts[-1]._replace(up_ms=up_ms)
+
+    def _failed(self, j: int, at_ms: int, why: ev.Why, *, is_final: bool) -> None:
+        end = End.CRASHED if is_final or why in _OF_THE_JOB else End.STOPPED
+        self._ended(j, at_ms, end)
+        if is_final:
+            self.jobs[j].over_ms, self.jobs[j].is_failed = at_ms, True
+
+    def _over(self, j: int, at_ms: int, end: End) -> None:
+        self._ended(j, at_ms, end)
+        self.jobs[j].over_ms, self.jobs[j].is_held = at_ms, False
+
+    def _ended(self, j: int, at_ms: int, end: End) -> None:
+        attempts = self.jobs[j].attempts
+        if not attempts or attempts[-1].end is not None:
+            return
+        attempts[-1] = attempts[-1]._replace(end_ms=at_ms, end=end)
+        for piece in attempts[-1].pieces:
+            self._aboard.get(piece.node, set()).discard(j)
+
+    def _measured(self, event: ev.Event) -> None:
+        """What was measured, or said, last of a job is taken of all of its work, or wait."""
+        match event:
+            case ev.EfficiencySeen(job=j, mfu_ppm=mfu_ppm, confidence=confidence):
+                if confidence is not Confidence.UNKNOWN:
+                    self._efficient(j, mfu_ppm=mfu_ppm, confidence=Confidence.MODELLED)
+            case ev.StallsSeen(job=j, host_ppm=host_ppm, links_ppm=links_ppm):
+                self._efficient(j, host_ppm=max(0, host_ppm), links_ppm=max(0, links_ppm))
+            case ev.ReasonSeen(job=j, cause=cause):
+                self.jobs[j].cause = cause
+            case ev.ActivitySeen(job=j, busy_ppm=busy_ppm):
+                self.jobs[j].busy_ppm = busy_ppm
+            case _:
+                pass
+
+    def _efficient(self, j: int, **seen: Any) -> None:  # noqa: ANN401 - fields of ``Efficiency``
+        found: Efficiency = replace(self.jobs[j].efficiency, **seen)
+        if found.mfu_ppm + found.host_ppm + found.links_ppm <= ONE_PPM:
+            self.jobs[j].efficiency = found

@@ -1,0 +1,77 @@
+"""Jobs that a scheduler of ours holds: in the list of what waits, and as the answer to ``why``.
+
+No queue has them, so nothing is asked of the scheduler: what keeps them is what it said.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tidemill.explain import phrasing
+from tidemill.explain.answers import Answer, Board, BoardRow, PendingJob, PricedFix, TeamWaits
+from tidemill.model.held import UnplacedJob
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.reasons import Cause, Layer
+
+CAUSE, LAYER = Cause.NOT_ELIGIBLE.name.lower(), Layer.WORKLOAD
+OWNER = LAYER.name.lower()
+
+
+def with_held(board: Board, held: Sequence[UnplacedJob]) -> Board:
+    """The same list with the jobs that are held after those in the queue."""
+    if not held:
+        return board
+    first = len(board.waiting) + 1
+    rows = [_row(board.at_ms, reason, held) for reason in sorted({one.reason for one in held})]
+    return replace(
+        board, rows=(*board.rows, *rows), held=board.held + len(held),
+        waiting=(*board.waiting, *(_job(board.at_ms, *one) for one in enumerate(held, first))),
+        words=f"{board.words}; {phrasing.many(len(held), 'job')} held: not placed, whatever is"
+        " free",
+    )  # fmt: skip
+
+
+def _job(now_ms: int, position: int, one: UnplacedJob) -> PendingJob:
+    milli = one.gpus * WHOLE_MILLI
+    return PendingJob(
+        position, one.name, one.team, "", 0, milli, f"{one.gpus} accelerators", CAUSE,
+        _waited(now_ms, one), verdict="unknown", reason=one.words, least_milli=milli,
+        says=one.reason,
+    )  # fmt: skip
+
+
+def _row(now_ms: int, reason: str, held: Sequence[UnplacedJob]) -> BoardRow:
+    mine = sorted((one for one in held if one.reason == reason), key=lambda one: one.since_ms)
+    waited_ms, asked = _waited(now_ms, mine[0]), sum(one.gpus for one in mine) * WHOLE_MILLI
+    teams = {one.team: [other for other in mine if other.team == one.team] for one in mine}
+    words = f"{phrasing.many(len(mine), 'job')} held: {reason}"
+    return BoardRow(
+        CAUSE, int(LAYER), OWNER, len(mine), asked, mine[0].name, waited_ms,
+        tuple(
+            TeamWaits(team, len(some), sum(one.gpus for one in some) * WHOLE_MILLI)
+            for team, some in sorted(teams.items())
+        ),
+        0, 0, tuple(one.name for one in mine[:3]), words, cause_words=mine[0].words, says=reason,
+    )  # fmt: skip
+
+
+def answer(one: UnplacedJob, now_ms: int) -> Answer:
+    """Why a job that is held waits."""
+    waited_ms = _waited(now_ms, one)
+    asks = f"{one.gpus} accelerators"
+    words = (
+        f"job `{one.name}` of team `{one.team}` requests {asks} and has waited"
+        f" {phrasing.since(waited_ms)}\n"
+        f"cause: it is held, whatever is free: {one.words} (owner: {OWNER})"
+    )
+    return Answer(
+        job=one.name, team=one.team, state="waiting", asks=asks, cause=CAUSE, said=CAUSE,
+        detail=one.reason, layer=int(LAYER), owner=OWNER, since_ms=one.since_ms,
+        waited_ms=waited_ms, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(),
+        nodes=(), fix=PricedFix("do what the reason says"), other_fixes=(), do_not="", words=words,
+        reason=one.words,
+    )  # fmt: skip
+
+
+def _waited(now_ms: int, one: UnplacedJob) -> int:
+    return max(0, now_ms - one.since_ms)

@@ -1,0 +1,41 @@
+"""Who decides for jobs, where that is not the cluster's default scheduler: a fact of a journal.
+
+Events tell where jobs sit, not who put them there. Whoever plays the history again with another
+policy (``advise.shadow``) leaves these jobs where they were.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from tidemill.model.errors import JournalError
+
+FACT = "decided_by"
+DEFAULT = "default-scheduler"
+"""What Kubernetes calls its own, which this fact does not name."""
+UNKEPT = "constraints that are not kept: "
+"""Before rules of a job's place that our own scheduler does not know, whoever decides."""
+MOST = 100_000
+"""Jobs of which it is kept; the last that came."""
+
+
+def facts(known: Mapping[str, str], names: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What is kept, after these jobs too, with who decides for them; nothing if it is no news."""
+    found = {**known, **dict(names)}
+    if found == known:
+        return {}
+    last = dict([*found.items()][-MOST:])
+    return {FACT: msgspec.json.encode(last).decode()}
+
+
+def by_job(kept: Mapping[str, str], where: str) -> dict[str, str]:
+    """By job: who decides for it."""
+    if FACT not in kept:
+        return {}
+    try:
+        return msgspec.json.decode(kept[FACT], type=dict[str, str])
+    except msgspec.MsgspecError as error:
+        raise JournalError(
+            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
+            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
+        ) from error

@@ -1,0 +1,40 @@
+"""The lives of a job or node: what was over does not come back, what has its name later is another.
+
+The first is called as the source calls it, later ones by a number after that: `train`, `train#2`.
+"""
+
+from collections.abc import Container
+
+LIFE = "#"
+"""Between the name of a job or node that was over, and the number of its next life."""
+FIRST = f"{LIFE}1"
+"""By which people may ask for the first of several."""
+
+
+def all_of(name: str, known: Container[str]) -> list[str]:
+    """The names of all lives of what a source calls so, the present one last."""
+    if name not in known:
+        return []
+    found, life = [name], 2
+    while f"{name}{LIFE}{life}" in known:
+        found.append(f"{name}{LIFE}{life}")
+        life += 1
+    return found
+
+
+def present(name: str, known: Container[str]) -> str | None:
+    """The name of the present life of what a source calls so; None: nobody knows it."""
+    found = all_of(name, known)
+    return found[-1] if found else None
+
+
+def next_life(name: str, known: Container[str]) -> str:
+    """A name for what a source calls so, and which was over."""
+    base = origin(name, known)
+    return f"{base}{LIFE}{max(1, len(all_of(base, known))) + 1}"
+
+
+def origin(name: str, known: Container[str]) -> str:
+    """What a source calls this life."""
+    base, _, life = name.rpartition(LIFE)
+    return base if life.isdecimal() and base in known else name

@@ -1,0 +1,58 @@
+"""Whether a gang is declared so that it can be started whole: its size is known, and its pods come.
+
+A pod that names a gang of which nobody says how large it is waits, and says so: bound alone it
+would hold devices and do nothing.
+"""
+
+from collections.abc import Sequence
+
+from tidemill.live.kubernetes import groups
+from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+
+SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-group-total-count"}
+"""Gangs that are no objects: the annotation that says how many pods they have."""
+MOST_DIGITS = 6
+
+
+def flaw(cluster: Cluster, pods: Sequence[KubePod]) -> Unplaceable | None:
+    """What is wrong with, or missing in, the declaration of the gang that pods name."""
+    for pod in pods:
+        told = groups.of_pod(pod)
+        if told is None:
+            continue
+        if told[0] in SIZES:
+            found = _size_flaw(pod, told[2], SIZES[told[0]])
+        elif groups.find(cluster.groups, told) is None:
+            found = Unplaceable(
+                "UnknownGang",
+                f"it names the pod group `{told[1]}/{told[2]}` ({told[0]}), which does not exist"
+                " yet: it waits for it",
+            )
+        else:
+            found = None
+        if found is not None:
+            return found
+    return None
+
+
+def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:
+    told = pod.annotations.get(annotation)
+    if told is not None and told.isdecimal() and 0 < len(told) <= MOST_DIGITS and int(told) > 0:
+        return None
+    found = "is missing" if told is None else f"is `{told[:40]}`, no number above 0"
+    return Unplaceable(
+        "MalformedGang", f"it names the gang `{gang}`, and the annotation {annotation} {found}"
+    )
+
+
+def incomplete(there: int, wanted: int, gated: Sequence[str]) -> Unplaceable:
+    """A gang of which some pods are missing, or held back by somebody else."""
+    if gated:
+        return Unplaceable(
+            "SchedulingGated", f"held by its scheduling gates: {', '.join(sorted(set(gated)))}"
+        )
+    return Unplaceable(
+        "WaitingForGang", f"{there} of the {wanted} pods of its gang are there: it starts with all"
+    )

@@ -1,0 +1,164 @@
+"""Nodes that are going to be taken: cordoned in time, and left by whole gangs before the deadline.
+
+As the twin does it (``provisioning.review``): a node that is to be taken takes no new work, and
+what runs there goes on, for what ends by itself loses nothing; who is still there at the end is
+evicted, gang by gang, and placed anew elsewhere. Here the end is a little before the deadline, so
+that pods can end in peace. Gangs that have not come up lose nothing by leaving, and do so at once.
+Only pods that name us, and that somebody makes again, are evicted.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from tidemill.live.kubernetes.api.client import UNREACHABLE
+from tidemill.live.kubernetes.api.writing import ApiWriter
+from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.notices import CORDONED, NodeNotice
+from tidemill.live.kubernetes.scheduling import parts
+from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.model import events as ev
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.world import World
+from tidemill.provisioning import life
+
+LEAD_MS = 60_000
+"""So long before a deadline the last gangs are evicted: 30 s are the usual grace of pods, and as
+long again for budgets and the API server. Of a shorter notice, half."""
+MERGE = "application/merge-patch+json"
+
+
+class DrainClock(Protocol):
+    """The cluster's clock, and when the journal began by it."""
+
+    def now_ms(self) -> int:
+        """Since 1970."""
+
+
+class Drains:
+    """The nodes of a cluster that are going to be taken."""
+
+    def __init__(  # noqa: PLR0913 - what it reads, what it asks, and what it sends
+        self,
+        world: World,
+        view: ClusterView,
+        writer: ApiWriter,
+        clock: DrainClock,
+        begins_ms: int,
+        *,
+        may_evict: Callable[[int], bool],
+        log: Callable[..., None],
+    ) -> None:
+        self._world, self._view, self._writer, self._clock = world, view, writer, clock
+        self._begins_ms, self._may_evict, self._log = begins_ms, may_evict, log
+        self.drain_ms = 0
+        """How long before a deadline a node takes no new work any more: the policy's ``drain``."""
+        self._told: dict[str, int] = {}
+        """By node: how often it was to be looked at so far (0: drained, 1: emptied)."""
+        self._sending: dict[str, asyncio.Task[None]] = {}
+        self._refused: set[str] = set()
+        self.cordoned = 0
+
+    # When ---------------------------------------------------------------------------------------
+
+    def deadline_ms(self, notice: NodeNotice) -> int:
+        """By when a node is to be empty, since 1970; where nobody says, the policy does."""
+        if notice.deadline_ms is not None:
+            return notice.deadline_ms
+        since_ms = notice.since_ms
+        return (self._clock.now_ms() if since_ms is None else since_ms) + self.drain_ms
+
+    def is_on(self, node: KubeNode) -> bool:
+        """Whether a node is to be drained now."""
+        notice, now_ms = node.notice, self._clock.now_ms()
+        if notice is None or (notice.until_ms is not None and now_ms >= notice.until_ms):
+            return False
+        return now_ms >= self.deadline_ms(notice) - self.drain_ms
+
+    def _is_due(self, notice: NodeNotice) -> bool:
+        """Whether everybody has to leave now."""
+        deadline_ms = self.deadline_ms(notice)
+        lead_ms = LEAD_MS
+        if notice.since_ms is not None:
+            lead_ms = min(lead_ms, (deadline_ms - notice.since_ms) // 2)
+        return self._clock.now_ms() >= deadline_ms - lead_ms
+
+    def look(self) -> None:
+        """Nodes whose time has come are looked at again; they are cordoned, or not any more."""
+        for name, node in self._view.nodes.items():
+            if node.notice is None and not node.is_cordoned_by_us:
+                self._told.pop(name, None)
+                continue
+            step = -1
+            if node.notice is not None and self.is_on(node):
+                step = int(self._is_due(node.notice))
+            if self._told.get(name, -1) != step:
+                self._told[name] = step
+                self._view.dirty_nodes[name] = None
+                self._view.changed()
+            self._set_cordon(node, is_wanted=step >= 0)
+
+    # What is told -------------------------------------------------------------------------------
+
+    def tell(self, at_ms: int, n: int, node: KubeNode) -> Iterator[ev.Event]:
+        """A node that is to be drained, and whoever has to leave it."""
+        world, notice = self._world, node.notice
+        assert notice is not None, "it is on"
+        deadline_ms = min(max(self.deadline_ms(notice) - self._begins_ms, 0), FOREVER_MS)
+        state = NodeState(world.nodes.state.item(n))
+        is_told = state is NodeState.DRAINING
+        if is_told and notice.deadline_ms is not None:
+            is_told = world.nodes.deadline_ms.item(n) == deadline_ms
+        if not is_told:
+            if not life.may_move(state, NodeState.DRAINING):
+                yield ev.NodeMoved(at_ms, n, NodeState.READY)
+            yield ev.NodeMoved(at_ms, n, NodeState.DRAINING, notice.why, deadline_ms)
+        is_due = self._is_due(notice)
+        for j in sorted(world.aboard[n]):
+            is_idle = world.jobs.state.item(j) == JobState.STARTING
+            if (is_due or is_idle) and not world.jobs.is_leaving[j] and self._may_evict(j):
+                yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.DRAINED)
+
+    # What is sent -------------------------------------------------------------------------------
+
+    def _set_cordon(self, node: KubeNode, *, is_wanted: bool) -> None:
+        is_so, name = node.is_unschedulable, parts.machine(node.name)
+        if name in self._refused or name in self._sending:
+            return
+        if is_wanted and not is_so:
+            assert node.notice is not None, "it is on"
+            body: dict[str, Any] = {"metadata": {"annotations": {CORDONED: node.notice.said}},
+                                    "spec": {"unschedulable": True}}  # fmt: skip
+        elif not is_wanted and node.is_cordoned_by_us:
+            body = {"metadata": {"annotations": {CORDONED: None}},
+                    "spec": {"unschedulable": False}}  # fmt: skip
+        else:
+            return
+        task = asyncio.get_running_loop().create_task(self._send(name, body))
+        self._sending[name] = task
+        task.add_done_callback(lambda _: self._sending.pop(name, None))
+
+    async def _send(self, name: str, body: dict[str, Any]) -> None:
+        try:
+            told = await self._writer.send(
+                "PATCH", f"/api/v1/nodes/{name}", msgspec.json.encode(body), MERGE
+            )
+        except UNREACHABLE:
+            return  # looked at again
+        if told.is_done:
+            self.cordoned += 1
+            self._log("node cordoned" if body["spec"]["unschedulable"] else "node uncordoned",
+                      node=name)  # fmt: skip
+        elif not told.is_later and told.status != 404:
+            self._refused.add(name)
+            self._log("cordon refused", node=name, said=told.said)
+
+    async def stop(self) -> None:
+        """End all that is on its way."""
+        tasks = [*self._sending.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,59 @@
+"""What the scheduler keeps beside its events: whom it holds and why, and why nodes are out."""
+
+from collections.abc import Iterator
+
+from tidemill.journal.node_reasons import NodeReason
+from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
+from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.model.held import UnplacedJob
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+
+
+def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
+    """Jobs that are not placed whatever is free."""
+    for unit, why in differ.held.items():
+        pods = [pod for pod in differ.view.unit_pods(unit) if pod.is_pending]
+        if not pods:
+            continue
+        job = differ.view.unit(unit).job
+        gpus = sum(role.count * role.request.gpu.each for role in job.roles if role.request.gpu)
+        since_ms = min(pod.created_ms for pod in pods) - begins_ms
+        name = differ.lives.name(unit)
+        yield UnplacedJob(name, job.team or "unknown", gpus, why.reason, why.words, since_ms)
+
+
+def node_reasons(differ: Differ) -> Iterator[NodeReason]:
+    """Why nodes take no work, as the cluster says it."""
+    world = differ.world
+    for name, node in differ.view.nodes.items():
+        n = differ.lives.node_number(name)
+        if n is not None and world.nodes.state.item(n) != NodeState.READY and (
+            words := _why_out(node)
+        ):  # fmt: skip
+            yield NodeReason(world.node_rows[n].name, world.nodes.since_ms.item(n), words)
+
+
+def _why_out(node: KubeNode) -> str:
+    """A taint is called one: only `kubectl cordon` cordons."""
+    if not node.is_ready:
+        return "not Ready"
+    told = [
+        f"{taint.key}:{taint.effect}"
+        for taint in node.taints
+        if taint.effect != "PreferNoSchedule"
+        and taint.key != UNSCHEDULABLE
+        and (taint.key.startswith(OF_CONDITIONS) or taint.key in LEAVING)
+    ]
+    parts = [f"tainted {', '.join(sorted(told))}"] if told else []
+    parts += ["cordoned (spec.unschedulable)"] if node.is_unschedulable else []
+    return "; ".join(parts)
+
+
+def preempted_words(world: World, j: int, heir: int) -> str:
+    """For whom a job was stopped."""
+    mine, theirs = world.shape_of(j), world.shape_of(heir)
+    by = f"job `{world.job_names[heir]}` of team `{theirs.team}`"
+    if mine.team == theirs.team:
+        return f"evicted to make room for {by}: priority {theirs.priority} is above {mine.priority}"
+    return f"evicted to make room for {by}, which its guaranteed quota entitles to it"

@@ -1,0 +1,71 @@
+"""Whom the cluster lets nobody stop now: jobs that a disruption budget would leave in part.
+
+Gangs leave whole or stay whole. So a job is spared as long as a budget does not let all of its pods
+go at once, and for a while after the API server refused one of them whatever the budgets said.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from tidemill.live.kubernetes import budgets
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling.view import ClusterView
+
+AGAIN_S, LONGEST_S = 15.0, 600.0
+"""After a refusal a job is asked to leave again not before this, and twice as long each time."""
+
+
+class Spared:
+    """The jobs that must not be stopped, by what changed since somebody last asked."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._by_budget: dict[UnitKey, str] = {}
+        self._refused: dict[UnitKey, tuple[float, float, str]] = {}
+        """Until when, how long that was, and what the server said."""
+
+    def refused(self, unit: UnitKey, said: str) -> None:
+        """The server did not let a pod of this job go."""
+        _, before_s, _ = self._refused.get(unit, (0.0, AGAIN_S / 2, ""))
+        lasts_s = min(2 * before_s, LONGEST_S)
+        self._refused[unit] = (time.monotonic() + lasts_s, lasts_s, said)
+
+    def look(self, units: Iterable[UnitKey], namespaces: Iterable[str]) -> None:
+        """Ask the budgets about these jobs, and about all in namespaces whose budgets changed."""
+        some = {*namespaces}
+        again = dict.fromkeys(units)
+        if some:
+            again |= dict.fromkeys(unit for unit in self._view.units() if unit.namespace in some)
+        for unit in again:
+            self._ask(unit)
+
+    def _ask(self, unit: UnitKey) -> None:
+        mine = self._view.budgets_of(unit.namespace)
+        found = budgets.shortfall(mine, alive(self._view.unit_pods(unit))) if mine else None
+        if found is None:
+            self._by_budget.pop(unit, None)
+        else:
+            self._by_budget[unit] = found.words
+
+    def why(self, unit: UnitKey) -> str:
+        """Why a job must not be stopped, in words; "": it may be."""
+        until, _, said = self._refused.get(unit, (0.0, 0.0, ""))
+        return self._by_budget.get(unit) or (said if until > time.monotonic() else "")
+
+    def jobs(self, number: Callable[[UnitKey], int | None]) -> frozenset[int]:
+        """Those that must not be stopped, by their numbers."""
+        now = time.monotonic()
+        units = {*self._by_budget, *(u for u, (until, *_) in self._refused.items() if until > now)}
+        found = (number(unit) for unit in units)
+        return frozenset(j for j in found if j is not None)
+
+    def forget(self, known: Mapping[UnitKey, int]) -> None:
+        """Drop jobs that are not there any more."""
+        for unit in [unit for unit in self._refused if unit not in known]:
+            del self._refused[unit]
+
+
+def alive(pods: Iterable[KubePod]) -> list[KubePod]:
+    """Pods that have not ended."""
+    return [pod for pod in pods if not pod.is_over]

@@ -1,0 +1,206 @@
+"""A recorded history is played again: what is as it was, what is another, what is unknown."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, _random_history, attempts
+from tests.live.kubernetes import made
+from tidemill import api
+from tidemill.advise.shadow import comparing, story
+from tidemill.api import Replay
+from tidemill.journal import deciders, open_journal
+from tidemill.journal.source import Source
+from tidemill.live.history.events import build
+from tidemill.live.history.rows import AttemptEnd, SeenNode
+from tidemill.live.kubernetes import translate
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Policy
+from tidemill.model.states import JobState, NodeState
+
+H = HOUR_MS
+
+
+def row(job: str, gpus: int, submit: int, start: int | None, end: int | None, *nodes: str,
+        **more: Any) -> dict[str, Any]:  # fmt: skip
+    """An attempt, in hours."""
+    times = {"submit_ms": submit * H, "start_ms": None if start is None else start * H,
+             "end_ms": None if end is None else end * H}  # fmt: skip
+    return {"job": job, "gpus": gpus, "nodes": list(nodes) or None, **times, **more}
+
+
+def kept(
+    folder: Path, rows: list[dict[str, Any]], nodes: list[SeenNode] = NODES, **facts: str
+) -> str:
+    """A journal of these attempts, which begins an hour before the first of them."""
+    where = str(folder / "seen.sqlite")
+    first = [row("first", 1, 0, 0, 0, "n3")]
+    api.keep_history(build(attempts(*first, *rows), nodes, PRICES), where)
+    with open_journal(where) as journal:
+        for key, value in facts.items():
+            journal.set_meta(key, value)
+    return where
+
+
+def played(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Replay:
+    """The same rows, played again by the policy that there is without another."""
+    return api.replay(kept(folder, rows, **more), Policy(), str(folder / "shadow.sqlite"))
+
+
+def starts(found: Replay) -> dict[str, int | None]:
+    """When the shadow starts whom, in hours."""
+    return {
+        one.name: None if one.shadow_ms is None else one.shadow_ms // H
+        for one in found.report.starts
+    }
+
+
+SPREAD = [row(f"small{i}", 1, 1, 1, 10, f"n{i}") for i in range(4)]
+
+
+def test_small_jobs_that_were_spread_kept_large_ones_out(tmp_path: Path):
+    """Packed on one node they leave three whole: two jobs of 8 GPUs start nine hours earlier.
+
+    Of 32 GPUs 28 were free for 8 hours, and 16 were waited for: 256 dollars.
+    """
+    large = [row(f"large{i}", 8, 2, 10, 12, f"n{i}") for i in range(2)]
+    found = played(tmp_path, SPREAD + large)
+    assert starts(found) == {"small0": 1, "small1": 1, "small2": 1, "small3": 1,
+                             "large0": 2, "large1": 2}  # fmt: skip
+    assert [one.name for one in found.report.earlier] == ["large0", "large1"]
+    assert found.report.later == []
+    sides = found.seen.total(), found.shadow.statement.total()
+    assert [comparing.stranded_usd_micro(side) for side in sides] == [256_000_000, 0]
+    assert sides[0].paid_usd_micro == sides[1].paid_usd_micro
+    assert found.report.unknown.jobs == 0
+    assert found.shadow.statement.source is Source.SHADOW
+
+
+def test_the_same_jobs_work_as_long_as_they_were_seen_to(tmp_path: Path):
+    """Done, failed for good, tried again after a lost place: as long as their last attempt."""
+    rows = [
+        row("done", 2, 1, 1, 4, "n0"),
+        row("fails", 2, 1, 1, 2, "n1", outcome=AttemptEnd.REQUEUED),
+        row("fails", 2, 1, 3, 5, "n1", outcome=AttemptEnd.FAILED),
+        row("stopped", 2, 1, 1, 2, "n2", outcome=AttemptEnd.PREEMPTED),
+        row("stopped", 2, 1, 6, 9, "n2", outcome=AttemptEnd.DONE),
+    ]
+    found = played(tmp_path, rows)
+    with open_journal(str(tmp_path / "shadow.sqlite")) as journal:
+        told = {one.job.name: one for one in story.read(journal).jobs}
+    ran = {name: [one.run_ms for one in job.attempts] for name, job in told.items()}
+    assert ran["done"] == [3 * H]
+    assert ran["fails"] == [2 * H]
+    assert told["fails"].is_failed
+    assert ran["stopped"] == [3 * H]
+    assert found.report.interrupted == 2
+
+
+def test_what_nobody_saw_the_end_of_goes_on_and_is_counted(tmp_path: Path):
+    """A job of 8 GPUs that never started has no run time: in the shadow it works to the end."""
+    rows = [*SPREAD, row("waits", 8, 2, None, None, outcome=AttemptEnd.WAITING)]
+    found = played(tmp_path, rows)
+    assert starts(found)["waits"] == 2
+    unknown = found.report.unknown
+    assert (unknown.jobs, unknown.milli_ms) == (1, 8_000 * 8 * H)
+    assert unknown.usd_micro == 8 * 8 * 2_000_000
+    assert any("not known" in text for text in found.report.notes())
+
+
+def test_what_its_owner_ended_ends_at_the_same_moment(tmp_path: Path):
+    """A notebook that was deleted at 12 is deleted at 12, however early it started."""
+    rows = [*SPREAD, row("notebook", 8, 2, 10, 12, "n0", outcome=AttemptEnd.CANCELLED)]
+    found = played(tmp_path, rows)
+    world = found.shadow.world
+    j = world.job_number["notebook"]
+    assert world.jobs.state.item(j) == JobState.CANCELLED
+    assert world.jobs.since_ms.item(j) == 12 * H
+    assert starts(found)["notebook"] == 2
+
+
+def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
+    """A job of another scheduler takes its node when it was seen there, and ends when it did.
+
+    What ours hold there by then is counted beside it, and said.
+    """
+    others = deciders.facts({}, [("theirs", "volcano")])
+    rows = [row("ours", 8, 1, 1, 6, "n1"), row("theirs", 8, 2, 2, 4, "n0")]
+    found = played(tmp_path, rows, **others)
+    assert starts(found) == {"ours": 1}
+    assert found.report.others == 1
+    assert found.report.over_milli == 8_000  # ours went to n0 first
+    again = api.replay(
+        str(tmp_path / "seen.sqlite"), Policy(), str(tmp_path / "of.sqlite"), shadow_of="volcano"
+    )
+    assert set(starts(again)) == {"theirs"}
+
+
+def test_who_has_a_place_when_the_journal_begins_keeps_it(tmp_path: Path):
+    """Nobody is moved by a shadow: four nodes with a job each since the beginning stay so."""
+    there = [row(f"there{i}", 1, 0, 0, 10, f"n{i}") for i in range(4)]
+    found = played(tmp_path, [*there, row("large", 8, 2, 10, 12, "n0")])
+    assert starts(found) == {"large": 10}
+    assert found.report.pinned == 4
+
+
+def test_nodes_are_as_they_were(tmp_path: Path):
+    """A node that was out is out: whoever the shadow had put there waits again, and is placed."""
+    out = [(5 * H + EPOCH_MS, 7 * H + EPOCH_MS, NodeState.UNHEALTHY)]
+    nodes = [SeenNode(name="n3", gpus=8, gpu_type="h100", out=tuple(out)), NODES[0]]
+    found = played(tmp_path, [row("job", 8, 2, 2, 9, "n0")], nodes=nodes)
+    assert found.seen.total().paid_milli_ms == found.shadow.statement.total().paid_milli_ms
+
+
+def test_a_simulated_fleet_is_changed_in_its_file(tmp_path: Path):
+    """A journal of a twin, or of a shadow, is refused in words."""
+    played(tmp_path, SPREAD)
+    with pytest.raises(SpecError, match="simulated"):
+        api.replay(str(tmp_path / "shadow.sqlite"), Policy(), str(tmp_path / "again.sqlite"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_history_is_played_with_what_was_paid_and_who_came(tmp_path: Path, seed: int):
+    """The same is paid on both sides, the same jobs are over, and known run times are kept."""
+    luck = Random(seed)
+    rows, _ = _random_history(luck)
+    others = deciders.facts({}, [(f"j{i}", "volcano") for i in range(60) if luck.random() < 0.2])
+    out = (
+        (EPOCH_MS + 500, EPOCH_MS + 900, luck.choice((NodeState.UNHEALTHY, NodeState.CORDONED))),
+    )
+    nodes = [*NODES[:3], replace(NODES[3], out=out)]
+    where = str(tmp_path / "seen.sqlite")
+    api.keep_history(build(rows, nodes, PRICES), where)
+    with open_journal(where) as journal:
+        for key, value in others.items():
+            journal.set_meta(key, value)
+        seen = story.read(journal)
+    found = api.replay(where, Policy(), str(tmp_path / "shadow.sqlite"))
+    assert found.seen.total().paid_money == found.shadow.statement.total().paid_money
+    with open_journal(str(tmp_path / "shadow.sqlite")) as journal:
+        played = {one.job.name: one for one in story.read(journal).jobs}
+    held = deciders.by_job(others, "")
+    for one in seen.jobs:
+        if one.job.name in held or one.known_ms is None or one.is_failed:
+            continue
+        after = played[one.job.name]
+        if after.over_ms is not None and not after.is_cancelled:
+            assert after.attempts[-1].run_ms == one.known_ms, one.job.name
+
+
+def test_pods_of_other_schedulers_and_with_other_constraints_are_noted():
+    """Who decides for a job is kept beside its events, unless it is the cluster's own scheduler."""
+    spread = {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+                                             "whenUnsatisfiable": "DoNotSchedule"}]}  # fmt: skip
+    pods = [made.pod("plain", 1, created=0), made.pod("theirs", 1, created=0),
+            made.pod("tied", 1, created=0)]  # fmt: skip
+    pods[1]["spec"]["schedulerName"] = "volcano"
+    pods[2]["spec"] |= spread
+    found = translate.translate(made.taken(made.node("n0"), *pods)).deciders
+    names = {name.partition("/")[2]: who for name, who in found.items()}
+    assert names["theirs"] == "volcano"
+    assert names["tied"].startswith(deciders.UNKEPT)
+    assert "plain" not in names

@@ -1,0 +1,119 @@
+"""Nodes that are going to be taken are cordoned, and left by whole gangs, on a real cluster."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
+from tests.rigs.kubernetes.wanted import container, node, pod
+from tidemill.journal import open_journal
+from tidemill.live.kubernetes import notices
+from tidemill.live.kubernetes.notices import NodeNotice
+from tidemill.live.kubernetes.scheduling import draining
+from tidemill.model import events as ev
+from tidemill.model.events import Why
+
+FILE = ROOT / "deploy" / "kubernetes" / "drain.yaml"
+SETS = "/apis/apps/v1/namespaces/ml/replicasets"
+MERGE = "application/merge-patch+json"
+
+
+def says(rig: Cluster, name: str, **told: str | None) -> None:
+    """Set annotations of a node, or take them away."""
+    notes = {f"tidemill/{key.replace('_', '-')}": value for key, value in told.items()}
+    body = {"metadata": {"annotations": notes}}
+    rig.ask("PATCH", f"/api/v1/nodes/{name}", body, kind=MERGE)
+
+
+def is_cordoned(rig: Cluster, name: str) -> bool:
+    """Whether a node takes no new pods."""
+    return bool(rig.ask("GET", f"/api/v1/nodes/{name}")["spec"].get("unschedulable"))
+
+
+def where(rig: Cluster, job: str) -> set[str]:
+    """The nodes of the pods of a job that run."""
+    return {
+        one["spec"]["nodeName"]
+        for name, one in rig.pods("ml").items()
+        if name.startswith(job) and one["status"]["phase"] == "Running"
+    }
+
+
+def names(rig: Cluster, job: str) -> set[str]:
+    """The pods of a job."""
+    return {name for name in rig.pods("ml") if name.startswith(job)}
+
+
+def replicas(name: str, count: int, gpus: int) -> dict[str, Any]:
+    """A ReplicaSet whose pods are one gang: made again at once, not after a pause as a Job's."""
+    labels, told = {"app": name}, {"tidemill/gang": name, "tidemill/gang-size": str(count)}
+    template = {"metadata": {"labels": labels, "annotations": told},
+                "spec": {"schedulerName": OURS, "containers": [container(gpus)]}}  # fmt: skip
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": template},
+    }  # fmt: skip
+
+
+def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
+    """Cordoned at once; a minute before the deadline the whole gang goes, from other nodes too.
+
+    Bare pods, and those of others, stay: nobody would make them again. When the notice is taken
+    back, so is the cordon.
+    """
+    rig.kubectl("apply", "-f", str(FILE))
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(SETS, replicas("train", 2, 6))
+    rig.create("/api/v1/namespaces/ml/pods", pod("bare", 1, schedulerName=OURS), pod("other", 1))
+    with scheduling(rig, tmp_path, "--may-drain") as ours:
+        rig.wait_until_running("ml", 4)
+        assert where(rig, "train") == {"n0", "n1"}
+        before, others = names(rig, "train"), (where(rig, "bare"), where(rig, "other"))
+        rig.add_nodes(node("n2"))
+        soon = datetime.now(UTC) + timedelta(milliseconds=draining.LEAD_MS + 1000)
+        says(rig, "n0", drain_by=soon.isoformat())
+        rig.wait_for("it is cordoned", lambda: is_cordoned(rig, "n0"))
+        rig.wait_for("the gang sits elsewhere", lambda: where(rig, "train") == {"n1", "n2"})
+        assert before.isdisjoint(names(rig, "train"))
+        assert (where(rig, "bare"), where(rig, "other")) == others
+        says(rig, "n0", drain_by=None)
+        rig.wait_for("it takes pods again", lambda: not is_cordoned(rig, "n0"))
+        rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
+        assert ours.stop() == 0
+    rig.ask("DELETE", f"{SETS}/train")
+    with open_journal(str(ours.journal)) as journal:
+        asked = [one for one in journal.read(0) if isinstance(one, ev.AskedEvict)]
+    assert [one.why for one in asked] == [Why.DRAINED]
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ({"metadata": {"annotations": {"tidemill/drain-by": "2026-11-17T08:00:00Z"}}},
+         NodeNotice(Why.DRAINED, "tidemill/drain-by", 1_794_902_400_000)),
+        ({"metadata": {"annotations": {"tidemill/drain-by": "soon"}}}, None),
+        ({"metadata": {"annotations": {"tidemill/drain-by": "2026-11-17T08:00:00"}}}, None),
+        ({"metadata": {"annotations": {
+            "tidemill/maintenance": "2026-11-17T08:00:00Z/2026-11-17T10:00:00Z"}}},
+         NodeNotice(Why.MAINTENANCE, "tidemill/maintenance", 1_794_902_400_000,
+                    until_ms=1_794_909_600_000)),
+        ({"metadata": {"labels": {"cloud.google.com/scheduled-maintenance-time": "1794902400"}}},
+         NodeNotice(Why.MAINTENANCE, "cloud.google.com/scheduled-maintenance-time",
+                    1_794_902_400_000)),
+        ({"spec": {"taints": [{"key": "aws-node-termination-handler/spot-itn",
+                               "effect": "NoSchedule", "timeAdded": "2026-11-17T08:00:00Z"}]}},
+         NodeNotice(Why.SPOT_RECLAIM, "aws-node-termination-handler/spot-itn", 1_794_902_520_000,
+                    1_794_902_400_000)),
+        ({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}, None),
+    ],
+)  # fmt: skip
+def test_a_notice_is_read_from_what_people_and_clouds_write(
+    told: dict[str, Any], found: NodeNotice | None
+):  # fmt: skip
+    """A moment, a window, seconds since 1970, or a taint after which a known time is left."""
+    assert notices.of_node(told) == found

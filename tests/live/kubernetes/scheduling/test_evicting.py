@@ -1,0 +1,149 @@
+"""Preemption takes whole jobs or nobody: budgets and the server are asked about all of them first.
+
+On a pretended server, whose budgets count as the real ones do; ``test_rights`` has the real one.
+"""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from tests.live.kubernetes import made
+from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, Scheduler
+from tests.live.kubernetes.scheduling.test_any_cluster import check
+from tidemill.journal.memory import MemoryJournal
+from tidemill.model.policy import Policy
+
+PREEMPTS = Policy(min_run_ms=0, preempt_gain_ppm=0)
+
+
+def budget(allowed: int, **labels: str) -> Object:
+    """A disruption budget as its controller leaves it."""
+    return made.owner(
+        "policy/v1", "PodDisruptionBudget", "keep", {"selector": {"matchLabels": labels}},
+        status={"disruptionsAllowed": allowed},
+    )  # fmt: skip
+
+
+class Preemption:
+    """Two nodes full of a gang of two (8 GPUs each), and a better gang that comes."""
+
+    def __init__(self, **rest: Any) -> None:
+        self.server, self.journal = PretendedServer(random.Random(1)), MemoryJournal()
+        for i in range(2):
+            self.server.put_node(f"n{i}", 8)
+            self.server.make(f"worse{i}", 8, gang="worse", size=2, labels={"app": "worse"}, **rest)
+        self.scheduler = Scheduler(self.server, self.journal, PREEMPTS)
+        self.rest()
+
+    def better_comes(self) -> None:
+        """A gang of higher priority that needs both nodes."""
+        for i in range(2):
+            self.server.make(f"better{i}", 8, gang="better", size=2, spec={"priority": 1000})
+        self.rest()
+
+    def rest(self) -> None:
+        """Until there is nothing to do; then all is as it must be."""
+        self.server.deliver(self.scheduler.view, len(self.server.news))
+        asyncio.run(self.scheduler.rest())
+        check(self.server, self.journal)
+
+    def where(self, name: str) -> list[str]:
+        """Where the pods of a gang are."""
+        return sorted(
+            one["spec"].get("nodeName", "-")
+            for (_, pod), one in self.server.pods.items()
+            if pod.startswith(name)
+        )
+
+    def evictions(self) -> list[str]:
+        """Pods that were evicted, or asked to be."""
+        return [pod for pod, what in self.server.asked if what == "eviction"]
+
+
+def test_a_better_gang_takes_the_place_of_a_whole_one():
+    """Without a budget both pods of the worse gang leave, once each."""
+    story = Preemption()
+    story.better_comes()
+    assert story.where("better") == ["n0", "n1"]
+    assert story.where("worse") == ["-", "-"]
+    assert len(story.evictions()) == 2
+
+
+def test_a_budget_that_lets_half_of_a_gang_go_keeps_all_of_it():
+    """One of two may go: nobody is asked to. When the budget lets both go, both do."""
+    story = Preemption()
+    story.server.put(budget(1, app="worse"))
+    story.better_comes()
+    assert story.evictions() == []
+    assert (story.where("worse"), story.where("better")) == (["n0", "n1"], ["-", "-"])
+    story.server.put(budget(2, app="worse"))
+    story.rest()
+    assert (story.where("worse"), story.where("better")) == (["-", "-"], ["n0", "n1"])
+
+
+def test_a_budget_that_comes_later_is_kept_and_one_that_goes_is_forgotten():
+    """Budgets are watched: not those of the moment at which a job came."""
+    story = Preemption()
+    story.server.put(budget(0, app="worse"))
+    story.better_comes()
+    assert story.evictions() == []
+    story.server.put(budget(0, app="worse"), is_gone=True)
+    story.rest()
+    assert story.where("better") == ["n0", "n1"]
+
+
+def test_a_budget_that_is_not_told_yet_still_keeps_a_gang_whole():
+    """The watch is late: the server refuses the second in a dry run, and nobody was evicted.
+
+    The victims go on, as before; their preemptor waits, and is promised nothing.
+    """
+    story = Preemption()
+    late = budget(0, app="worse")
+    story.server.budgets["ml", "keep"] = late  # the server knows it, and tells nobody
+    story.better_comes()
+    assert story.evictions() == []
+    assert story.where("worse") == ["n0", "n1"]
+    world = story.scheduler.loop.world
+    j = world.job_number["ml/worse"]
+    assert not world.jobs.is_leaving[j]
+    assert not dict(world.promised)
+    assert story.scheduler.sender.counts.given_back == 1
+
+
+def test_who_may_not_evict_leaves_everybody_where_they_are():
+    """403 for evictions: the plan is called off, whole."""
+    story = Preemption()
+    story.server.forbidden = "eviction"
+    story.better_comes()
+    assert story.evictions() == []
+    assert story.where("worse") == ["n0", "n1"]
+
+
+def test_bare_pods_are_not_preempted_unless_they_say_so():
+    """Nobody would make them again."""
+    gang = {"tidemill/gang": "worse", "tidemill/gang-size": "2"}
+    story = Preemption(owner=None)
+    story.better_comes()
+    assert story.where("worse") == ["n0", "n1"]
+    story = Preemption(owner=None, annotations=gang | {"tidemill/preemptible": "true"})
+    story.better_comes()
+    assert story.where("better") == ["n0", "n1"]
+
+
+def test_what_was_begun_is_brought_to_its_end_after_a_restart(monkeypatch: pytest.MonkeyPatch):
+    """Killed after one of two evictions: the next scheduler evicts the other, budget or not."""
+    story = Preemption()
+    for i in range(2):
+        story.server.make(f"better{i}", 8, gang="better", size=2, spec={"priority": 1000})
+    story.server.deliver(story.scheduler.view, len(story.server.news))
+    dead = story.scheduler.sender
+    monkeypatch.setattr(dead, "evict", lambda *_, **__: None)  # it dies before it sends the rest
+    story.scheduler.beat()
+    story.server.delete(("ml", "worse0"))
+    story.server.put(budget(1, app="worse"))
+    story.scheduler = Scheduler(story.server, story.journal, PREEMPTS)
+    story.rest()
+    assert story.where("better") == ["n0", "n1"]
+    assert story.where("worse") == ["-", "-"]

@@ -1,0 +1,199 @@
+"""What people read of a scheduler of ours: on pods, in `why` and in `pending`, the same."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.live.kubernetes import made
+from tests.live.kubernetes.scheduling.pretended import PretendedServer, Scheduler
+from tidemill.cli.main import app
+from tidemill.explain import said
+from tidemill.journal import node_reasons, open_journal, scheduled
+from tidemill.live.kubernetes.scheduling import keeping, saying
+from tidemill.live.kubernetes.scheduling.differ import FleetRules
+from tidemill.live.kubernetes.scheduling.running import SchedulerTerms, begin_journal
+from tidemill.live.kubernetes.scheduling.saying import WaitSayer
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Queue, Share
+from tidemill.model.topology import Tier, Topology
+
+POLICY = Policy(min_run_ms=0, preempt_gain_ppm=0)
+HOUR_MS = 3_600_000
+
+
+class Read:
+    """A scheduler on a pretended cluster, with a journal in a file that began an hour ago."""
+
+    def __init__(self, path: Path, *sizes: int, rules: FleetRules | None = None) -> None:
+        self.server, self.where = PretendedServer(random.Random(1)), str(path)
+        for i, size in enumerate(sizes):
+            self.server.put_node(f"n{i}", size)
+        self.journal = open_journal(self.where, create=True)
+        self.journal.claim()
+        begins_ms = round(1000 * time.time()) - HOUR_MS
+        begin_journal(self.journal, SchedulerTerms(self.where), begins_ms, POLICY)
+        self.scheduler = Scheduler(self.server, self.journal, POLICY)
+        self.scheduler.loop.world.scheduler = "tidemill"
+        self.scheduler.differ.rules = rules or FleetRules()
+
+    def rest(self) -> None:
+        """Until there is nothing to do; all pods are told, and what is beside events is kept."""
+        scheduler = self.scheduler
+        self.server.deliver(scheduler.view, len(self.server.news))
+
+        async def work() -> None:
+            sayer = WaitSayer(self.server, scheduler.differ, said, "tidemill")  # type: ignore[arg-type]
+            await scheduler.rest()
+            for unit in list(scheduler.view.units()):
+                await sayer.say(unit)
+            await sayer.stop()
+
+        asyncio.run(work())
+        kept = scheduled.facts(keeping.held(scheduler.differ, made.BEGIN_MS), ())
+        kept |= node_reasons.facts(keeping.node_reasons(scheduler.differ))
+        for key, value in kept.items():
+            self.journal.set_meta(key, value)
+
+    def told(self, pod: str) -> tuple[str, str]:
+        """Reason and message of the condition of a pod."""
+        (condition,) = self.server.told[pod]["conditions"]
+        return condition["reason"], condition["message"]
+
+    def asked(self, *words: str) -> str:
+        """What a command says of the journal, on one line."""
+        output = CliRunner().invoke(app, [*words, "-j", self.where]).output
+        return " ".join(output.split())
+
+
+@pytest.fixture
+def story(tmp_path: Path) -> Iterator[Read]:
+    """Two nodes of 8 GPUs."""
+    made_up = Read(tmp_path / "live.sqlite", 8, 8)
+    yield made_up
+    made_up.journal.close()
+
+
+@pytest.fixture(autouse=True)
+def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saying, "PER_SECOND", 1_000_000)
+
+
+def test_pods_and_why_and_pending_say_the_same(story: Read):
+    """Full nodes, a node too small, a selector that no node has, a held gang: one text each."""
+    story.server.make("other", 4, on="n0")
+    story.server.make("full", 8, gang="wide", size=3)
+    for i in range(2):
+        story.server.make(f"wide{i}", 8, gang="wide", size=3)
+    story.server.make("large", 16)
+    story.server.make("elsewhere", 1, spec={"nodeSelector": {"zone": "mars"}})
+    story.server.make("half", 1, gang="pair", size=2)
+    story.rest()
+    for pod, job in (("full", "ml/wide"), ("large", "ml/large"), ("elsewhere", "ml/elsewhere"),
+                     ("half", "ml/pair")):  # fmt: skip
+        reason, words = story.told(pod)
+        assert f"{words} (owner:" in story.asked("why", job), pod
+        if job == "ml/pair":
+            assert reason in story.asked("pending")
+    assert story.told("wide0") == story.told("full")
+    listed = story.asked("pending")
+    for job in ("ml/wide", "ml/large", "ml/elsewhere", "ml/pair"):
+        assert job in listed
+
+
+def test_our_own_journal_does_not_say_that_another_scheduler_decides(story: Read):
+    """Not even where pods of others were seen."""
+    story.server.make("other", 8, on="n0")
+    story.server.make("p", 16)
+    story.rest()
+    for words in (("pending",), ("why", "ml/p"), ("why", "ml/p", "--eta")):
+        found = story.asked(*words)
+        assert "scheduler of its own" not in found
+        assert "another, which decides" not in found
+
+
+def test_waits_are_counted_to_now_while_somebody_writes_the_journal(story: Read):
+    """The last event was an hour ago; the job has waited for an hour, until the writer ends."""
+    story.server.make("p", 16)
+    story.rest()
+    assert "has waited 59m" in story.asked("why", "ml/p") or "waited 1h" in story.asked(
+        "why", "ml/p"
+    )
+    story.journal.close()
+    assert "has waited 0" in story.asked("why", "ml/p")
+
+
+def test_why_finds_the_present_life_of_a_job_and_names_the_others(story: Read):
+    """A gang whose pods were gone and come again is found by its name."""
+    for turn in range(2):
+        for i in range(2):
+            story.server.make(f"worse{i}", 8 * (1 + turn), gang="worse", size=2)
+        story.rest()
+        for i in range(2 * (1 - turn)):
+            story.server.finish(("ml", f"worse{i}"))
+        story.rest()
+    now = story.asked("why", "ml/worse")
+    assert "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`" in now
+    assert "job `ml/worse#2` of team `ml` requests" in now
+    assert "job `ml/worse` does not wait" in story.asked("why", "ml/worse#1")
+
+
+def test_only_a_node_like_those_that_are_there_is_ordered(tmp_path: Path):
+    """`Unschedulable` where an empty node of a kind that is there could carry it, and only then."""
+    rack = Topology((Tier("rack", "topology.kubernetes.io/rack"),))
+    quota = FleetRules((Queue("ml", (Share("H100", limit_milli=24_000),)),), rack)
+    story = Read(tmp_path / "live.sqlite", 8, 8, rules=quota)
+    for i in range(2):
+        story.server.make(f"busy{i}", 8)
+    story.rest()
+    story.server.make("fits-an-empty-one", 4)
+    story.server.make("too-large", 16)
+    story.server.make("no-such-label", 1, spec={"nodeSelector": {"zone": "mars"}})
+    for i in range(5):
+        story.server.make(f"many{i}", 8, gang="many", size=5)
+    tied = {"tidemill/gang": "tied", "tidemill/gang-size": "2",
+            "tidemill/required-topology": "rack"}  # fmt: skip
+    for i in range(2):
+        story.server.make(f"tied{i}", 4, annotations=tied)
+    story.rest()
+    reasons = {name: story.told(name)[0] for name in story.server.told}
+    assert reasons["fits-an-empty-one"] == "Unschedulable"
+    assert reasons["too-large"] == reasons["no-such-label"] == "NoSuchNode"
+    assert reasons["many0"] == "NoSuchNode", "its quota keeps it out, whatever is bought"
+    assert reasons["tied0"] != "Unschedulable"
+    story.journal.close()
+
+
+def test_a_pod_that_changed_meanwhile_is_told_nothing(story: Read):
+    """It was bound after the scheduler last heard of it: its condition is not written over."""
+    story.server.make("p", 16)
+    story.rest()
+    assert story.told("p")[0] == "NoSuchNode"
+    story.server.told.clear()
+    story.server.make("q", 16)
+    story.server.deliver(story.scheduler.view, len(story.server.news))
+    story.server._bind(("ml", "q"), "n0")  # by hand; the watch has not told it
+    held_back, story.server.news = story.server.news, []
+    story.rest()
+    assert "q" not in story.server.told
+    story.server.news = held_back
+
+
+def test_a_tainted_node_is_called_so(story: Read):
+    """`why` names the taint, and does not advise to uncordon."""
+    pressure = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
+    for name in ("n0", "n1"):
+        one = made.node(name, 8, taints=[pressure])
+        one["metadata"]["namespace"] = ""
+        story.server.nodes[name] = one
+        story.server.put(one)
+    story.server.make("p", 8)
+    story.rest()
+    found = story.asked("why", "ml/p", "--nodes")
+    assert "tainted node.kubernetes.io/disk-pressure:NoSchedule" in found
+    assert "16 tainted on 2 nodes" in found
+    assert "uncordon" not in found

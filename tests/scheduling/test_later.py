@@ -1,0 +1,66 @@
+"""What will be free when a reservation begins: kept by change, as giving back one by one says."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from tests.builders import beat, fleet, job, pass_ms, team
+from tests.scheduling.test_running import EASY, end_somehow, simple_ends, some_jobs
+from tidemill.engine.cycle import Memo
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.rows import Role
+from tidemill.model.states import JobState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling.backfill import ends, later
+from tidemill.scheduling.backfill.columns import TALLY
+from tidemill.scheduling.backfill.expected_ends import Running
+from tidemill.scheduling.estimates import Estimates
+from tidemill.scheduling.fitting import sweeps
+from tidemill.scheduling.scores.scoring import PACKING
+from tidemill.scheduling.snapshot import Snapshot
+
+NOBODY = -1
+
+
+def enough_simply(world: World, role: Role, is_ok: I64, wanted: int) -> tuple[int, list[int]]:
+    """How many must end until so many replicas fit, and what each node takes then."""
+    room = Snapshot(world)
+    for count, (_, j) in enumerate(simple_ends(world, Estimates(EASY)), start=1):
+        room.give(world.shape_of(j), world.placements[j])
+        if room.count_hosts(role, is_ok) >= wanted:
+            return count, room.hosts(role, is_ok).tolist()
+    return NOBODY, []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_will_be_free_is_kept_by_what_changed(seed: int):
+    """Who has to end, and what fits then, is at every step what the rows say; the room stays."""
+    luck, world, memo = Random(seed), fleet(nodes=6, teams=[team("a"), team("b")]), Memo()
+    running, room, kept_on = Running(world, Estimates(EASY)), Snapshot(world), 0
+    role, is_ok = job("x", gpus=4).shape.roles[0], np.ones(len(world.groups), np.int64)
+    for _ in range(30):
+        some_jobs(luck, world)
+        beat(world, EASY, memo)
+        pass_ms(world, luck.randrange(HOUR_MS))
+        active = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
+        for j in luck.sample(active, min(len(active), luck.randrange(3))):
+            end_somehow(luck, world, j)
+        room.refresh(world)
+        wanted = luck.randrange(6, 13)
+        expected, hosts = enough_simply(world, role, is_ok, wanted)
+        w, kept, r = world.matrices, running.columns, room.request(role, is_ok, PACKING)
+        ends.catch_up(w, kept, world.now_ms, EASY.unknown_run_ms)
+        sweeps.count_hosts(w, room.ground, r)
+        before = [column.tolist() for column in (room.ground.spots, room.ground.parts)]
+        kept_on += later.is_kept(w, room.ground, kept, r, 0, 0)
+        later.keep_up(w, room.ground, kept, r, 0, 0)
+        assert later.enough_then(w, room.ground, kept, wanted, 0) == expected
+        if expected != NOBODY:
+            assert kept.tally[TALLY.HOSTED] == sum(hosts)
+            later.lend_hosts(w, room.ground, kept, 1)
+            assert room.hosts(role, is_ok).tolist() == hosts
+            later.lend_hosts(w, room.ground, kept, -1)
+        assert [column.tolist() for column in (room.ground.spots, room.ground.parts)] == before
+    assert kept_on
