@@ -96,15 +96,21 @@ class Cluster:
     def start(self) -> None:
         """Bring everything up; returns when the API server is ready, nodes can come later."""
         self.start_store_and_api()
+        self.start_controllers()
         given = f"--kubeconfig={self.kubeconfig}"
-        self.daemon(
-            "kube-controller-manager", given, *ALONE, f"--controllers={','.join(CONTROLLERS)}"
-        )
         self.daemon("kube-scheduler", given, *ALONE)
         stages = [*sorted((FOLDER / "stages").glob("*.yaml")), ENDS]
         self.daemon(
             "kwok", given, "--manage-all-nodes=true", "--node-lease-duration-seconds=40",
             "--node-ip=127.0.0.1", *(f"--config={path}" for path in stages),
+        )  # fmt: skip
+
+    def start_controllers(self) -> None:
+        """Start those who make pods for their owners, among others (again)."""
+        self.daemon(
+            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", *ALONE,
+            f"--controllers={','.join(CONTROLLERS)}",
+            "--kube-api-qps=1000", "--kube-api-burst=1000",  # by default it makes 20 pods a second
         )  # fmt: skip
 
     def start_store_and_api(self) -> None:
@@ -224,7 +230,8 @@ class Cluster:
         """Remove all work and all nodes; returns when they are gone."""
         at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for namespace in ("default", "ml", "web"):
-            for kind in ("/apis/batch/v1/namespaces/{}/jobs", "/api/v1/namespaces/{}/pods",
+            for kind in ("/apis/batch/v1/namespaces/{}/jobs",
+                         "/apis/apps/v1/namespaces/{}/replicasets", "/api/v1/namespaces/{}/pods",
                          "/api/v1/namespaces/{}/resourcequotas",
                          "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",
                          "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"):  # fmt: skip

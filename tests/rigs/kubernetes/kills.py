@@ -11,51 +11,56 @@ import sys
 import tempfile
 import threading
 import time
+from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
 
-from tests.conftest import ROOT
-from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import Cluster
-from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, wrong
+from tests.rigs.kubernetes.forked import ForkedProcess
+from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, ready_rig, wrong
 from tests.rigs.kubernetes.wanted import gang, node
 from tests.rigs.slurm.cluster import quick_folder
 
-NODES, GANGS, SIZE, KILLS_PER_ROUND = 12, 5, 16, 4
-LONGEST_S = 0.2
+GANGS, SIZE = 5, 16
+MANY_GANGS = 14
+"""So many take about a second to be bound: most kills fall into that."""
 AFTER_A_BIND = 0.8
 """The share of kills that wait for a first bind: most of the others fall before it."""
+BINDS = "tidemill_scheduler_binds_total "
+METRICS = ("--metrics", "0")
+"""What the scheduler is started with, so that it tells how far it is."""
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 
 
-def kill_often(rig: Cluster, folder: Path, kills: int, seed: int) -> dict[str, int]:
+def kill_often(
+    rig: Cluster, ours: Process, kills: int, seed: int, gangs: int = GANGS
+) -> dict[str, int]:
     """So many kills; how many of them fell into the middle of what. Raises if anything is wrong."""
     chance, done, tick = random.Random(seed), 0, threading.Event()
     fell = {"before": 0, "in a gang": 0, "between": 0, "after": 0}
-    ours = Process(rig, folder)
-    rig.add_nodes(*(node(f"n{i}", rack=f"r{i // 4}") for i in range(NODES)))
+    longest_s, pods = 0.02 * gangs, gangs * SIZE
+    rig.add_nodes(*(node(f"n{i}", rack=f"r{i // 4}") for i in range(2 * gangs + 2)))
     for turn in count():
         if done >= kills:
             break
         rig.create(JOBS, *(gang(f"g{turn}-{i}", SIZE, 1, schedulerName=OURS)
-                           for i in range(GANGS)))  # fmt: skip
-        for _ in range(min(KILLS_PER_ROUND, kills - done)):
-            if _bound(rig) == GANGS * SIZE:
+                           for i in range(gangs)))  # fmt: skip
+        for _ in range(min(gangs, kills - done)):
+            if _bound(rig) == pods:
                 break  # there is nothing left to kill it in
             ours.said.unlink(missing_ok=True)
             ours.start()
             ours.wait_for("began")
             if chance.random() < AFTER_A_BIND:
-                before = _bound(rig)
-                rig.wait_for("a pod is bound", lambda: _bound(rig) > before)  # noqa: B023 - now
-            tick.wait(chance.uniform(0, LONGEST_S))
+                rig.wait_for("a pod is bound", lambda: _binds(ours) > 0)
+            tick.wait(chance.uniform(0, longest_s))
             ours.kill()
             done += 1
-            fell[_where(rig)] += 1
+            fell[_where(rig, pods)] += 1
         ours.start("--once")
         assert ours.process is not None
         assert ours.process.wait(120) == 0, ours.said.read_text()[-3000:]
-        assert _bound(rig) == GANGS * SIZE
+        assert _bound(rig) == pods
         found = wrong(rig, ours.journal)
         assert not found, f"seed {seed}, round {turn}, after {done} kills: {found}"
         print(f"after {done} kills all is right: {fell}", file=sys.stderr, flush=True)
@@ -65,15 +70,27 @@ def kill_often(rig: Cluster, folder: Path, kills: int, seed: int) -> dict[str, i
     return fell
 
 
+def _binds(ours: Process) -> int:
+    """How many pods it has bound, by its own count: to list pods takes longer than to bind them."""
+    port = next(line["port"] for line in ours.lines() if line["event"] == "serving metrics")
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/metrics")
+        told = connection.getresponse().read().decode()
+    finally:
+        connection.close()
+    return next(int(line.split()[1]) for line in told.splitlines() if line.startswith(BINDS))
+
+
 def _bound(rig: Cluster) -> int:
     return sum(bool(pod["spec"].get("nodeName")) for pod in live(rig))
 
 
-def _where(rig: Cluster) -> str:
+def _where(rig: Cluster, pods: int) -> str:
     if in_part(rig):
         return "in a gang"
     bound = _bound(rig)
-    return "before" if not bound else "after" if bound == GANGS * SIZE else "between"
+    return "before" if not bound else "after" if bound == pods else "between"
 
 
 def main() -> None:
@@ -82,12 +99,10 @@ def main() -> None:
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
-        cluster.running(Path(folder) / "rig") as rig,
+        ready_rig(Path(folder)) as rig,
+        ForkedProcess(rig, Path(folder), *METRICS) as ours,
     ):
-        rig.create("/api/v1/namespaces", {"metadata": {"name": "ml"}})
-        for name in ("observe", "schedule"):
-            rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{name}.yaml"))
-        fell = kill_often(rig, Path(folder), kills, seed)
+        fell = kill_often(rig, ours, kills, seed, MANY_GANGS)
     print(f"{kills} kills (seed {seed}) in {time.monotonic() - begun:,.0f} s: {fell}; all is right")
 
 

@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from tests.conftest import ROOT
+from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import DIE_WITH_US, Cluster
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
@@ -25,24 +27,51 @@ ACCELERATORS = "nvidia.com/"
 """How the resources of the rig's nodes begin that count accelerators, or parts of them."""
 
 
+class Child(Protocol):
+    """A process that was started, as far as it is looked at here."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """How it ended; None: it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it ends; how."""
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it a signal."""
+
+
 class Process:
     """One scheduler that runs, under a service account with the rights of the manifest."""
 
-    def __init__(self, rig: Cluster, folder: Path, *options: str, port: int | None = None) -> None:
+    def __init__(
+        self, rig: Cluster, folder: Path, *options: str, port: int | None = None,
+        off: Path | None = None,
+    ) -> None:  # fmt: skip
+        """``off``: the file that says by how much its clock is off (``off_clock``)."""
         self.rig, self.folder, self._options, self._port = rig, folder, options, port
+        self._before = ("tests.rigs.kubernetes.off_clock", str(off)) if off is not None else ()
         self.journal = str(folder / "scheduler.sqlite")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Child | None = None
         self.said = folder / "scheduler.log"
 
     def start(self, *more: str) -> None:
         """Start it; it runs until killed."""
         path = self.folder / "kubeconfig-scheduler"
         path.write_text(json.dumps(self.rig.config({"token": token(self.rig)}, port=self._port)))
-        with self.said.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*DIE_WITH_US, sys.executable, "-m", "tidemill", "schedule", "kubernetes", "-j",
-                 self.journal, "--kubeconfig", str(path), *self._options, *more],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        command = ["schedule", "kubernetes", "-j", self.journal, "--kubeconfig", str(path)]
+        self.process = self.launch([*command, *self._options, *more], self.said)
+
+    def launch(self, command: list[str], log: Path) -> Child:
+        """Start a command of Tidemill, as a process of its own."""
+        with log.open("ab") as opened:
+            return subprocess.Popen(
+                [*DIE_WITH_US, sys.executable, "-m", *self._before, "tidemill", *command],
+                stdin=subprocess.DEVNULL, stdout=opened, stderr=opened, cwd=ROOT,
             )  # fmt: skip
 
     def kill(self) -> None:
@@ -83,6 +112,16 @@ def token(rig: Cluster) -> str:
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     found: str = rig.ask("POST", path, asked)["status"]["token"]
     return found
+
+
+@contextmanager
+def ready_rig(folder: Path) -> Iterator[Cluster]:
+    """A cluster of its own with a namespace and the roles of the manifests, stopped at the end."""
+    with cluster.running(folder / "rig") as rig:
+        rig.create("/api/v1/namespaces", {"metadata": {"name": "ml"}})
+        for name in ("observe", "schedule"):
+            rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{name}.yaml"))
+        yield rig
 
 
 @contextmanager

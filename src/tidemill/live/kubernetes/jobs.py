@@ -7,6 +7,7 @@ attempts. Every other pod is a job of its own.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -338,6 +339,7 @@ def _roles(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRol
     )
 
 
+@lru_cache(4096)
 def _form(request: PodRequest) -> PodRequest:
     """A request without what differs between a template and the pods made of it."""
     return PodRequest(

@@ -5,10 +5,10 @@ ended. It is *up* when its containers run.
 """
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from msgspec import Struct, json
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import fields, pod_rules, resources
@@ -87,8 +87,11 @@ def taint_pair(key: str, value: str, effect: str) -> Pair:
     return f"{key}:{effect}" if effect == NO_EXECUTE else key, value
 
 
-class PodRequest(Struct, frozen=True, kw_only=True):
-    """What one pod requests, whether it exists or is a template of its owner's."""
+class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
+    """What one pod requests, whether it exists or is a template of its owner's.
+
+    Pods of one template share one: what follows from it is kept with it.
+    """
 
     gpu: GpuRequest | None
     cpu_milli: int
@@ -121,13 +124,20 @@ class PodRequest(Struct, frozen=True, kw_only=True):
             all(one.holds(labels.get(one.key)) for one in term) for term in self.terms
         )
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(astuple(self))
+
+    @cached_property
     def rules(self) -> NodeRules:
         """Which nodes it may be on."""
         tolerated = {pair for one in self.tolerations for pair in one.pairs}
         return NodeRules(self.selector, tuple(sorted(tolerated)), self.terms)
 
-    @property
+    @cached_property
     def label_keys(self) -> set[str]:
         """The labels of nodes that it is placed by."""
         return self.rules.keys | {rule.key for rule in self.near}

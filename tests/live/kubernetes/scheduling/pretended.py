@@ -318,9 +318,8 @@ class Scheduler:
         server.deliver(self.view, len(server.news))
         self.view.look_at_all()
 
-    def _settled(self, j: int) -> None:
-        if (unit := self.differ.unit_of.get(j)) is not None:
-            self.view.dirty_units[unit] = None
+    def _settled(self, j: int, is_as_asked: bool) -> None:
+        self.differ.settle(j, is_as_asked=is_as_asked)
 
     def beat(self) -> None:
         self.clock += 1000

@@ -23,6 +23,7 @@ from tests.live.kubernetes.scheduling.pretended import (
     resource_of,
     results_of,
 )
+from tidemill.engine.loop import BEATS_AT_ONE_MOMENT
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes.scheduling import allocating, sending
@@ -134,7 +135,7 @@ def a_node_is_resized(server: PretendedServer, chance: random.Random, turn: int)
     del turn
     name = chance.choice(sorted(server.nodes))
     last = max((int(d[4:]) for at, d in server.held() if at == name), default=0)
-    if _used(server, name, GPU) <= 4 and last < 4:
+    if _used(server, name, GPU, "default-scheduler") <= 4 and last < 4:  # ours can be evicted
         server.put_node(name, chance.choice((4, 8)))
 
 
@@ -166,9 +167,11 @@ HAPPENINGS = (
 )  # fmt: skip
 
 
-def _used(server: PretendedServer, name: str, resource: str) -> int:
-    here = (one for one in server.pods.values() if one["spec"].get("nodeName") == name)
-    return sum(gpus(one) for one in here if resource_of(one) == resource)
+def _used(server: PretendedServer, name: str, resource: str, by: str = "") -> int:
+    """By all pods on a node, or those of one scheduler."""
+    here = [one for one in server.pods.values() if one["spec"].get("nodeName") == name]
+    mine = [one for one in here if not by or one["spec"]["schedulerName"] == by]
+    return sum(gpus(one) for one in mine if resource_of(one) == resource)
 
 
 def _free(server: PretendedServer, name: str, resource: str) -> int:
@@ -184,6 +187,43 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.0)
     monkeypatch.setattr(allocating, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(allocating, "LONGEST_PAUSE_S", 0.0)
+
+
+def test_pods_of_another_scheduler_push_ours_out_once():
+    """Where they take more than is left, as many of ours leave as are in the way, and no more."""
+
+    async def play() -> None:
+        server, journal = PretendedServer(random.Random(1)), MemoryJournal()
+        server.put_node("n0", 8)
+        scheduler = Scheduler(server, journal)
+        for i in range(8):
+            server.make(f"p{i}", 1)
+        server.deliver(scheduler.view, len(server.news))
+        await scheduler.rest()
+        server.make("theirs", 2, on="n0")
+        server.deliver(scheduler.view, len(server.news))
+        await scheduler.rest()
+        assert scheduler.sender.counts.evicted == 2
+        assert _used(server, "n0", GPU) == 8
+        check(server, journal)
+
+    asyncio.run(play())
+
+
+def test_a_clock_that_stands_still_stops_nobody():
+    """Set back by an hour, the cluster's clock shows the same for long: looks still count."""
+
+    async def play() -> None:
+        server, journal = PretendedServer(random.Random(1)), MemoryJournal()
+        server.put_node("n0", 8)
+        scheduler = Scheduler(server, journal)
+        await scheduler.rest()
+        scheduler.clock -= 3_600_000
+        for _ in range(BEATS_AT_ONE_MOMENT + 2):
+            scheduler.view.dirty_nodes["n0"] = None
+            scheduler.loop.beat(scheduler.backend.next_ms())
+
+    asyncio.run(play())
 
 
 @settings(max_examples=40, deadline=None)

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.faults import FAULTS
 from tests.rigs.kubernetes.forwarder import Forwarder
-from tests.rigs.kubernetes.kills import kill_often
-from tests.rigs.kubernetes.scheduled import OURS, gang_of, live, scheduling, wrong
+from tests.rigs.kubernetes.interposer import Interposer
+from tests.rigs.kubernetes.kills import METRICS, kill_often
+from tests.rigs.kubernetes.scheduled import OURS, Process, gang_of, live, scheduling, wrong
+from tests.rigs.kubernetes.story import Story
 from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
 
 PODS = "/api/v1/namespaces/ml/pods"
@@ -37,7 +38,7 @@ def at_rest(rig: Cluster, journal: str) -> Callable[[], bool]:
 
 def test_killed_in_the_middle_of_gangs_it_completes_them(rig: Cluster, tmp_path: Path):
     """Six times killed at random instants, five gangs of 16 are bound whole, once."""
-    fell = kill_often(rig, tmp_path, 6, seed=7)
+    fell = kill_often(rig, Process(rig, tmp_path, *METRICS), 6, seed=7)
     assert sum(fell.values()) == 6
 
 
@@ -113,10 +114,21 @@ def test_nodes_that_are_resized_cordoned_and_removed(rig: Cluster, tmp_path: Pat
     assert wrong(rig, ours.journal) == []
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_a_second_scheduler_that_races_for_the_same_nodes(rig: Cluster, tmp_path: Path, seed: int):
+def test_faults_that_are_mixed_by_a_seed(rig: Cluster, tmp_path: Path):
+    """Refusals, lost answers, a clock that is set, watches that end, deleted pods, nodes that flap.
+
+    The rest of them, and many more, are played by `python -m tests.rigs.kubernetes.faults`.
+    """
+    quick = ("409 storm", "429 storm", "answers lost", "clock set", "watches dropped",
+             "pods deleted", "nodes flap", "etcd paused")  # fmt: skip
+    with Interposer(rig) as way:
+        story = Story(rig, tmp_path, way, seed=3)
+        story.play({name: FAULTS[name] for name in quick}, rounds=2, per_round=4)
+    assert all(story.done[name] for name in quick)
+
+
+def test_a_second_scheduler_that_races_for_the_same_nodes(rig: Cluster, tmp_path: Path):
     """kube-scheduler and ours bind to the same 4 nodes at once: at rest no node has too much."""
-    del seed
     rig.add_nodes(*(node(f"n{i}") for i in range(4)))
     with scheduling(rig, tmp_path) as ours:
         ours.wait_for("began")

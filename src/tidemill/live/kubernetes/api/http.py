@@ -5,18 +5,15 @@ size, and a line of one, is refused. A general client costs 2 to 10 times the pr
 event of a watch (decision 0043).
 """
 
-import asyncio
-import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple, Self
 
+from tidemill.live.kubernetes.api.wire import Wire, WireEnded
+
 MOST_HEAD_BYTES = 64 << 10
 READ_BYTES = 1 << 20
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""A peer that is gone without a word is noticed after half a minute."""
 
 
 class BrokenAnswer(Exception):  # noqa: N818 - what the connection gave, and the caller's to retry
@@ -53,35 +50,31 @@ class AnswerHead(NamedTuple):
 class HttpConnection:
     """One connection; one question at a time."""
 
-    def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: ServerAddress
-    ) -> None:
-        self._reader, self._writer, self._address = reader, writer, address
+    def __init__(self, wire: Wire, address: ServerAddress) -> None:
+        self._wire, self._address = wire, address
 
     @classmethod
     async def open(cls, address: ServerAddress) -> Self:
         """Connect; ``OSError`` if nobody answers, or not the one who was asked for."""
-        named = (address.tls_name or address.host) if address.tls is not None else None
-        reader, writer = await asyncio.open_connection(
-            address.host, address.port, ssl=address.tls, server_hostname=named,
-            limit=MOST_HEAD_BYTES,
-        )  # fmt: skip
-        _keep_alive(writer)
-        return cls(reader, writer, address)
+        wire = await Wire.open(address.host, address.port, address.tls, address.tls_name)
+        return cls(wire, address)
+
+    def within(self, seconds: float) -> None:
+        """End it after so long, unless this is called again."""
+        self._wire.within(seconds)
 
     async def ask(self, path: str, headers: Mapping[str, str]) -> AnswerHead:
         """Send a GET; the beginning of the answer."""
         address = self._address
         lines = [f"GET {address.base}{path} HTTP/1.1", f"Host: {address.host}:{address.port}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        self._writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
-        await self._writer.drain()
+        await self._wire.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
         try:
             while True:
-                head = parsed_head(await self._reader.readuntil(b"\r\n\r\n"))
+                head = parsed_head(await self._wire.until(b"\r\n\r\n", MOST_HEAD_BYTES))
                 if head.status >= 200:  # what comes before is no answer
                     return head
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except (WireEnded, ValueError) as error:
             raise BrokenAnswer("no HTTP, or nothing at all") from error
 
     async def body(self, head: AnswerHead, most_bytes: int) -> bytes:
@@ -120,38 +113,36 @@ class HttpConnection:
                 raise BrokenAnswer("an answer that does not say how long it is")
             left = int(told)
             while left:
-                part = await self._reader.read(min(left, READ_BYTES))
-                if not part:
-                    raise BrokenAnswer("the connection ended in the middle of an answer")
+                part = await self._wire.some(min(left, READ_BYTES))
                 left -= len(part)
                 yield part
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        except (WireEnded, ValueError) as error:
             raise BrokenAnswer("the connection ended in the middle of an answer") from error
 
     async def _chunks(self) -> AsyncGenerator[bytes]:
         while True:
-            told = (await self._reader.readuntil(b"\r\n")).partition(b";")[0].strip()
+            told = (await self._wire.until(b"\r\n", MOST_HEAD_BYTES)).partition(b";")[0].strip()
             try:
                 left = int(told, 16)
             except ValueError:
                 raise BrokenAnswer("no HTTP in the middle of an answer") from None
             if left == 0:
-                await self._reader.readuntil(b"\r\n")
+                await self._wire.until(b"\r\n", MOST_HEAD_BYTES)
                 return
             while left:
-                part = await self._reader.read(min(left, READ_BYTES))
-                if not part:
-                    raise BrokenAnswer("the connection ended in the middle of an answer")
+                part = await self._wire.some(min(left, READ_BYTES))
                 left -= len(part)
                 yield part
-            await self._reader.readexactly(2)
+            await self._wire.exactly(2)
 
-    async def close(self) -> None:
+    @property
+    def is_closed(self) -> bool:
+        """Whether either side has ended it."""
+        return self._wire.is_ended
+
+    def close(self) -> None:
         """End the connection."""
-        self._writer.close()
-        with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(1):
-                await self._writer.wait_closed()
+        self._wire.end()
 
 
 def parsed_head(told: bytes) -> AnswerHead:
@@ -165,11 +156,3 @@ def parsed_head(told: bytes) -> AnswerHead:
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
     return AnswerHead(int(words[1]), headers)
-
-
-def _keep_alive(writer: asyncio.StreamWriter) -> None:
-    plug: socket.socket = writer.get_extra_info("socket")
-    plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEP_ALIVE.items():
-        if hasattr(socket, name):  # not on every system
-            plug.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -10,8 +10,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidemill.live.kubernetes.api.http import BrokenAnswer, HttpConnection, parsed_head
+from tidemill.live.kubernetes.api.http import (
+    MOST_HEAD_BYTES,
+    BrokenAnswer,
+    HttpConnection,
+    parsed_head,
+)
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+from tidemill.live.kubernetes.api.wire import WireEnded
 
 CONNECTIONS = 16
 """More were slower: the API server works on two or more at a time."""
@@ -60,15 +66,15 @@ class _WritingConnection(HttpConnection):
     async def send(self, head: str, body: bytes) -> Written:
         address = self._address
         first = f"{head} HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
-        self._writer.write(first.encode("latin-1") + body)
+        await self._wire.send(first.encode("latin-1") + body)
         try:
-            told = await self._reader.readuntil(b"\r\n\r\n")
+            told = await self._wire.until(b"\r\n\r\n", MOST_HEAD_BYTES)
             status, size = int(told[9:12]), _header(told, b"content-length")
             if size.isdigit() and int(size) <= MOST_BYTES:  # short, as nearly all are
-                answer = await self._reader.readexactly(int(size))
+                answer = await self._wire.exactly(int(size))
             else:
                 answer = await self.body(parsed_head(told), MOST_BYTES)
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+        except (WireEnded, ValueError) as error:
             raise BrokenAnswer("no HTTP, or nothing at all") from error
         return Written(status, answer, _retry_s(told) if status in (429, 503) else 0.0)
 
@@ -102,24 +108,25 @@ class ApiWriter:
         """End all connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
-            await connection.close()
+            connection.close()
 
     async def _once(self, method: str, path: str, framed: bytes) -> Written:
         self.sent += 1
-        async with asyncio.timeout(self._timeout_s):
-            connection = self._idle.pop() if self._idle else await self._opened()
-            try:
-                answer = await connection.send(
-                    f"{method} {self._access.address.base}{path}", framed
-                )
-            except BaseException:
-                await connection.close()
-                raise
+        self._idle = [one for one in self._idle if not one.is_closed]
+        connection = self._idle.pop() if self._idle else await self._opened()
+        connection.within(self._timeout_s)
+        try:
+            answer = await connection.send(f"{method} {self._access.address.base}{path}", framed)
+        except BaseException:
+            connection.close()
+            raise
+        connection.within(0)
         self._idle.append(connection)
         return answer
 
     async def _opened(self) -> _WritingConnection:
-        return await _WritingConnection.open(self._access.address)
+        async with asyncio.timeout(self._timeout_s):
+            return await _WritingConnection.open(self._access.address)
 
     async def _framed(self, body: bytes, kind: str) -> bytes:
         """The rest of a request: headers that are nearly always the same, and the body."""

@@ -31,6 +31,7 @@ class KubernetesBackend:
         self._world, self._view, self.differ, self.sender = world, view, differ, sender
         self._clock_ms = clock_ms
         self._wake_ms = FOREVER_MS
+        self._looked_ms = -1
         self._is_first = True
         self._asked: list[ev.AskedEvict] = []
         self.dictionary = Dictionary()
@@ -49,8 +50,8 @@ class KubernetesBackend:
 
     @property
     def now_ms(self) -> int:
-        """The cluster's clock; it goes on even where that goes back."""
-        return max(self._clock_ms(), self._world.now_ms + 1)
+        """The cluster's clock; it goes on even where that goes back, also if nothing happens."""
+        return max(self._clock_ms(), self._world.now_ms + 1, self._looked_ms + 1)
 
     @property
     def is_due(self) -> bool:
@@ -73,6 +74,7 @@ class KubernetesBackend:
     def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
         """Fold everything by which the cluster differs; whether anything does."""
         at_ms, before = self.now_ms, len(sheet)
+        self._looked_ms = at_ms
         if self._is_first:
             for event in self.differ.tell_unseen(at_ms):
                 self._note(event, inflow, sheet)

@@ -120,6 +120,10 @@ class Differ:
         self._over_foreign: dict[Key, None] = {}
         """Whoever holds devices that are not booked for it, since others hold them: looked at again
         whenever anything changes."""
+        self._put_off: set[UnitKey] = set()
+        """Jobs that changed while answers about them were to come."""
+        self._found: dict[UnitKey, _UnitNow] = {}
+        """What the last look found of the jobs that it looked at."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
 
@@ -128,10 +132,10 @@ class Differ:
     def tell(self, at_ms: int) -> Told:
         """What changed, in an order in which all of it can be folded."""
         yield from self._rules(at_ms)
-        view, again = self.view, dict[UnitKey, None]()
+        view, is_changed = self.view, self.view.is_changed
         self._nodes.keep_labels(self._selected(view.dirty_units))
         yield from self._nodes.tell(at_ms)
-        if view.is_changed:
+        if is_changed:
             view.dirty_units.update(self._over_units)
             view.dirty_foreign.update(self._over_foreign)
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
@@ -140,24 +144,24 @@ class Differ:
         yield from self._return_to_work(at_ms)
         self.spared.look(units, view.dirty_budgets)
         view.dirty_budgets.clear()
-        found = dict[UnitKey, _UnitNow]()
+        found = self._found = dict[UnitKey, _UnitNow]()
         for key in units:
             if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
-                again[key] = None  # it is looked at when the answers are there
-            else:
-                found[key] = self._now(view.unit(key))
-                yield from self._release(at_ms, key, found[key])
+                self._put_off.add(key)
+                continue
+            found[key] = self._now(view.unit(key))
+            yield from self._release(at_ms, key, found[key])
         for pod in foreign:
             yield from self._foreign_gone(at_ms, pod)
         for pod in foreign:
             yield from self._foreign_here(at_ms, pod)
         for key in found:
             yield from self._hold(at_ms, key, found[key])
+        yield from self._nodes.close(at_ms, self._crowded())
         for key in sorted(found, key=lambda key: (self._submit_ms(key), key)):
             yield from self._submit(at_ms, key, found[key])
         yield from self._nodes.tell_left(at_ms)
         view.looked()
-        view.dirty_units.update(again)
 
     def _return_to_work(self, at_ms: int) -> Told:
         """Jobs that were not let go hold what they held, as before; nobody is promised it."""
@@ -205,17 +209,41 @@ class Differ:
 
     def waiting(self, key: UnitKey) -> list[tuple[KubePod, int]]:
         """The pods of a job of ours that could be bound now, with the number of their role."""
-        return self._now(self.view.unit(key)).waits
+        known = self._found.get(key)  # of this very look, most of the time
+        return known.waits if known is not None else self._now(self.view.unit(key)).waits
+
+    def settle(self, j: int, *, is_as_asked: bool) -> bool:
+        """All answers about a job are there: whether it has to be looked at.
+
+        What was bound as planned, and has not changed meanwhile, differs in nothing.
+        """
+        unit = self.unit_of.get(j)
+        if unit is None:
+            return False
+        if is_as_asked and unit not in self._put_off and self._is_told(j, unit):
+            return False
+        self._put_off.discard(unit)
+        self.view.dirty_units[unit] = None
+        return True
+
+    def _is_told(self, j: int, unit: UnitKey) -> bool:
+        """Whether a job holds here as many seats of each node as its pods do there."""
+        view = self.view
+        places = [view.place_of(pod) for pod in view.unit_pods(unit) if pod.node]
+        mine = Counter[int | None]()
+        for (_, n), count in seats.of_job(self.world, j).items():
+            mine[n] += count
+        return Counter(map(self.lives.node_number, places)) == mine
 
     # Teams --------------------------------------------------------------------------------------
 
     def _selected(self, units: Iterable[UnitKey]) -> set[str]:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
-        pods = (pod for key in units for pod in self.view.unit_pods(key))
-        apart = (self.view.pods[key] for key in self.view.ruled.apart)
         labels |= self.view.volumes.keys
-        return labels.union(*(pod.request.label_keys for some in (pods, apart) for pod in some))
+        requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
+        requests |= {self.view.pods[key].request for key in self.view.ruled.apart}
+        return labels.union(*(request.label_keys for request in requests))
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
@@ -506,7 +534,7 @@ class Differ:
             else:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             if over:
-                yield from self._give_way(at_ms, n, told[0, n])
+                yield from self._give_way(at_ms, n, shape.roles[0].accelerators, told[0, n])
         if pod.up_ms is not None and world.jobs.state.item(j) == JobState.STARTING:
             yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
 
@@ -524,20 +552,32 @@ class Differ:
             if not self._now(self.view.unit(unit)).held:
                 yield ev.JobFailed(at_ms, j, world.jobs.attempt.item(j), ev.Why.UNSAID)
 
-    def _give_way(self, at_ms: int, n: int, told: int) -> Told:
-        """Another scheduler has bound to devices that ours hold: the youngest of ours leaves.
+    def _give_way(self, at_ms: int, n: int, each: int, told: int) -> Told:
+        """Another scheduler has bound to devices that ours hold: the youngest of ours leave.
 
-        ``told``: which devices, if that is known.
+        No more of them than are in the way; those that are leaving already count. ``told``: which
+        devices, if that is known.
         """
-        world = self.world
-        mine = [
-            j for j in world.aboard[n]
-            if j in self.unit_of and not world.jobs.is_leaving[j] and self._comes_back(j)
-            and (not told or told & _held_on(world, j, n))
-        ]  # fmt: skip
-        if mine:
-            j = max(mine, key=lambda j: (world.jobs.placed_ms.item(j), j))
-            yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
+        world, mine = self.world, dict[int, int]()
+        for j in world.aboard[n]:
+            held = _held_on(world, j, n)
+            if j in self.unit_of and (not told or told & held):
+                mine[j] = (held & told if told else held).bit_count()
+        lacking = each - seats.free_mask(world, n, each, 1, Marks(told=told))[1]
+        lacking -= sum(mine[j] for j in mine if world.jobs.is_leaving[j])
+        for j in sorted(mine, key=lambda j: (world.jobs.placed_ms.item(j), j), reverse=True):
+            if lacking > 0 and not world.jobs.is_leaving[j] and self._comes_back(j):
+                lacking -= mine[j]
+                yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
+
+    def _crowded(self) -> set[str]:
+        """Nodes where pods sit on more devices than there are: what leaves them is not given away.
+
+        Otherwise the next job of ours takes it, has to leave as well, and so on for ever.
+        """
+        pods = [pod for key in self._over_foreign if (pod := self.view.pods.get(key)) is not None]
+        pods += [pod for unit in self._over_units for pod in self.view.unit_pods(unit)]
+        return {self.view.place_of(pod) for pod in pods if pod.node and not pod.is_over}
 
     def _comes_back(self, j: int) -> bool:
         pods = self.view.unit_pods(self.unit_of[j])

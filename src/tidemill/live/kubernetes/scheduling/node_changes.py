@@ -34,6 +34,7 @@ class NodeChanges:
         self.kinds_of: KindsOf = {}
         self._kept: set[str] = set()
         """Labels by which somebody selects nodes."""
+        self._closed: set[str] = set()
         self.drains: Drains | None = None
         """Who drains nodes, if anybody may."""
         self._sick: set[str] = set()
@@ -59,6 +60,12 @@ class NodeChanges:
             if name in nodes and shapes.state_of(nodes[name]) is NodeState.UNHEALTHY
         }  # fmt: skip
         for name in sorted(self._sick):
+            yield from self._node(at_ms, name)
+
+    def close(self, at_ms: int, names: set[str]) -> Told:
+        """These nodes take no work for now; those that were closed before and are not do again."""
+        changed, self._closed = self._closed ^ names, names
+        for name in sorted(changed):
             yield from self._node(at_ms, name)
 
     def keep_labels(self, asked: Iterable[str]) -> None:
@@ -105,6 +112,7 @@ class NodeChanges:
             yield from self._replace(
                 at_ms, n, world.node_number[telling.present(name, world.node_number) or name]
             )
+            self._look_at_pods(name)  # it may have more room for them, or too little
 
     def _is_alike(self, n: int, seen: SeenNode) -> bool:
         """Whether the node of this number is as large, and called and tainted alike."""
@@ -157,8 +165,7 @@ class NodeChanges:
             return
         seen = self._seen(name)
         if seen is None:
-            for key in self.view.on_node.get(parts.machine(name), ()):
-                self.view.touch(key)
+            self._look_at_pods(name)
             yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
             return
         wanted, drains = shapes.state_of(self.view.nodes[name]), self.drains
@@ -169,6 +176,8 @@ class NodeChanges:
                 return
         if wanted is NodeState.UNHEALTHY and world.aboard[n]:
             wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
+        if wanted is NodeState.READY and name in self._closed:
+            wanted = NodeState.CORDONED
         yield from self._move(at_ms, n, wanted)
         if wanted is NodeState.READY or wanted is NodeState.CORDONED:
             lacking = self._failed_wanted(name) - world.nodes.failed.item(n)
@@ -178,6 +187,10 @@ class NodeChanges:
                 if lacking > 0 and is_free and not world.devices.is_failed[d]:
                     yield ev.DeviceFailed(at_ms, n, device)
                     lacking -= 1
+
+    def _look_at_pods(self, name: str) -> None:
+        for key in self.view.on_node.get(parts.machine(name), ()):
+            self.view.touch(key)
 
     def _move(self, at_ms: int, n: int, wanted: NodeState) -> Told:
         state = NodeState(self.world.nodes.state.item(n))

@@ -52,9 +52,9 @@ from tidemill.model.errors import BackendError, EventRefused, JournalError, Tide
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
-TOGETHER_S, LONGEST_APART_S = 0.002, 0.05
+TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.04, 0.1
 """Changes that come together are looked at together: a plan costs milliseconds, and a write to the
-disk. So long is waited for more, or twice as long as the last look took."""
+disk. So long is waited for more; and after a look twice as long as it took, within these limits."""
 SETTLE_S = 60.0
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
@@ -220,7 +220,7 @@ class ClusterScheduler:
         self.loop.beat(self.backend.next_ms())
         self.loop.commit()
         took_s = time.monotonic() - begun
-        self._next_at = begun + took_s + min(2 * took_s, LONGEST_APART_S)
+        self._next_at = begun + took_s + min(max(2 * took_s, LEAST_APART_S), LONGEST_APART_S)
         self.beats += 1
         self._say()
         self._note_types()
@@ -296,11 +296,8 @@ class ClusterScheduler:
         found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
         return "; ".join(one.said or str(one.state) for one in found if one is not None)
 
-    def _settled(self, j: int) -> None:
-        """All answers about a job have come: it is looked at."""
-        unit = self.differ.unit_of.get(j)
-        if unit is not None:
-            self.view.dirty_units[unit] = None
+    def _settled(self, j: int, is_as_asked: bool) -> None:
+        if self.differ.settle(j, is_as_asked=is_as_asked):
             self._changed.set()
 
     def _take_answers(self) -> None:

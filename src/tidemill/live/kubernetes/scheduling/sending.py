@@ -71,14 +71,18 @@ class PutOff(NamedTuple):
 
 
 class Sender:
-    """Sends what was decided; ``may_write``: false as soon as somebody else may be the leader."""
+    """Sends what was decided; ``may_write``: false as soon as somebody else may be the leader.
+
+    ``on_settled`` is told of each job about which all answers have come, and whether all of it was
+    bound as asked.
+    """
 
     def __init__(
         self,
         writer: ApiWriter,
         view: ClusterView,
         may_write: Callable[[], bool],
-        on_settled: Callable[[int], None],
+        on_settled: Callable[[int, bool], None],
     ) -> None:
         self._writer, self._view, self._may_write = writer, view, may_write
         self._on_settled = on_settled
@@ -86,6 +90,8 @@ class Sender:
         self._working = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: Counter[int] = Counter()
+        self._otherwise: set[int] = set()
+        """Jobs of which not everything was bound as asked."""
         self._evicting: set[str] = set()
         self.claims = ClaimWriter(writer, view, may_write)
         self.counts = SendCounts()
@@ -186,41 +192,48 @@ class Sender:
     async def _work(self) -> None:
         try:
             while self._queue:
-                seat = self._queue.popleft()
+                seat, is_bound = self._queue.popleft(), False
+                self._view.sent[seat.uid] = seat.node
                 try:
-                    await self._bind(seat)
+                    is_bound = await self._bind(seat)
                 finally:
+                    self._view.sent.pop(seat.uid, None)
                     self.claims.end(seat)
-                    self._settled(seat.job)
+                    self._settled(seat.job, is_bound=is_bound)
         finally:
             self._working -= 1
 
-    def _settled(self, j: int) -> None:
+    def _settled(self, j: int, *, is_bound: bool = False) -> None:
         self._open[j] -= 1
+        if not is_bound:
+            self._otherwise.add(j)
         if not self._open[j]:
             del self._open[j]
-            self._on_settled(j)
+            self._on_settled(j, j not in self._otherwise)
+            self._otherwise.discard(j)
 
-    async def _bind(self, seat: Vacant) -> None:
+    async def _bind(self, seat: Vacant) -> bool:
+        """Whether it was bound where it was asked for."""
         path, body = _binding_path(seat), _binding(seat)
         pause_s = FIRST_PAUSE_S
         for _ in range(MOST_TRIES):
             if not self._may_write():
-                return
+                return False
             answer = await self._sent("POST", path, body)
             if answer is not None and answer.is_done:
                 self.counts.bound += 1
                 self._view.assume(seat.uid, seat.key, seat.node)
-                return
+                return True
             if answer is not None and not answer.is_later:
                 await self._lost(seat, answer)
-                return
+                return False
             self.counts.retries += 1
             if answer is None and await self._is_decided(seat):
-                return
+                return False
             await asyncio.sleep(max(pause_s, answer.retry_s if answer is not None else 0.0))
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         self.refusals.append(BindRefused(seat, 0, SILENT))
+        return False
 
     async def may_bind(self, seat: Vacant) -> bool:
         """Whether the server would take a bind that it refused before; asked without doing it."""

@@ -49,7 +49,7 @@ class ClusterView:
     """A cluster, by what changes; ``scheduler``: the name by which pods ask for us."""
 
     def __init__(self, scheduler: str, team_by: str = "namespace") -> None:
-        self.scheduler, self._team_by = scheduler, team_by
+        self.scheduler = scheduler
         self.machines: dict[str, KubeNode] = {}
         self.nodes: dict[str, KubeNode] = {}
         """Machines, or their parts, by what the journal calls them."""
@@ -65,6 +65,8 @@ class ClusterView:
         self.on_node: dict[str, dict[Key, None]] = {}
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
+        self.sent: dict[str, str] = {}
+        """By uid: the node that a pod is being bound to; whoever sends keeps it."""
         self.volumes = VolumeBook()
         self.claimed = ClaimedPods(self.pods, self._take_pod, self.touch, self._cut)
         self._budgets: dict[str, dict[str, Budget]] = {}
@@ -78,7 +80,7 @@ class ClusterView:
         """By namespace, kind and name: what the objects that it owns want."""
         self.ruled = RuledPods()
         self.cluster = _empty()
-        TeamRule(team_by, self.cluster)  # refuses what is no rule
+        self._rule = TeamRule(team_by, self.cluster)
         self.dirty_nodes: dict[str, None] = {}
         self.dirty_units: dict[UnitKey, None] = {}
         self.dirty_foreign: dict[Key, None] = {}
@@ -132,12 +134,19 @@ class ClusterView:
                 self.take_claim(row, is_gone=is_gone)
 
     def assume(self, uid: str, key: Key, node: str) -> None:
-        """The server has bound a pod to a node, or says that it is bound there."""
+        """The server has bound a pod to a node, or says that it is bound there.
+
+        Nobody is told to look: whoever sent the bind says when all answers about the job are there.
+        """
         pod = self.pods.get(key)
         if pod is None or pod.uid != uid or pod.node:
             return
         self._assumed[uid] = node
-        self._index(key, pod, replace(pod, node=node))
+        row = self.pods[key] = replace(pod, node=node)
+        self.on_node.setdefault(node, {})[key] = None
+        self._stir(key, row, is_gone=False)
+        if self.dirty_units:
+            self.changed()
 
     def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
         """A claim, or a template of claims, is so now."""
@@ -183,8 +192,7 @@ class ClusterView:
     def unit(self, key: UnitKey) -> PodUnit:
         """The pods of a job of ours, and what it requests in all."""
         pods = self.unit_pods(key)
-        rule = TeamRule(self._team_by, self.cluster)
-        return PodUnit(key, jobs.job_of(self.cluster, rule, key, pods, None), tuple(pods))
+        return PodUnit(key, jobs.job_of(self.cluster, self._rule, key, pods, None), tuple(pods))
 
     def unit_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job of ours."""
@@ -223,8 +231,7 @@ class ClusterView:
 
     def team_of(self, pod: KubePod) -> str:
         """The team of a pod that is not ours."""
-        rule = TeamRule(self._team_by, self.cluster)
-        return rule.team(pod.namespace, (pod.labels,), "")
+        return self._rule.team(pod.namespace, (pod.labels,), "")
 
     def budgets_of(self, namespace: str) -> tuple[Budget, ...]:
         """The disruption budgets of a namespace."""
@@ -257,6 +264,8 @@ class ClusterView:
     def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
         if row.request.claims and self.is_ours(row):
             row = self.claimed.with_claims(key, row, is_gone=is_gone)
+        if row.node and self.sent.get(row.uid) == row.node:
+            self.assume(row.uid, key, row.node)  # the watch was quicker than the answer
         before = self.pods.get(key)
         assumed = self._assumed.get(row.uid)
         if assumed is not None:
@@ -438,11 +447,18 @@ class ClusterView:
             known[key] = row
 
 
+_OF_ITS_NODE = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
+"""Labels that the server gives to a pod when it is bound."""
+
+
 def _counts(pod: KubePod) -> tuple[Any, ...]:
     """What of a pod decides anything here."""
+    labels = pod.labels
+    if not _OF_ITS_NODE.isdisjoint(labels):
+        labels = {key: labels[key] for key in labels if key not in _OF_ITS_NODE}
     return (
         pod.uid, pod.node, pod.phase, pod.up_ms is None, pod.leaves_ms is None, pod.gates,
-        pod.labels, pod.owner, groups.of_pod(pod), pod.request,
+        labels, pod.owner, groups.of_pod(pod), pod.request,
     )  # fmt: skip
 
 
