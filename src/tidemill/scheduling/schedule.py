@@ -11,6 +11,7 @@
 """
 
 from collections.abc import Iterable, Sequence, Set
+from itertools import islice
 
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import (
@@ -65,6 +66,8 @@ CURED_BY_WAITING = frozenset(
     }
 )
 """Causes that go away when running jobs end; behind such a job a queue may be held."""
+ASKED_AT_ONCE = 64
+"""Shapes that are answered when one is asked about: of thousands that wait few are looked at."""
 MOVE_SHARE = 4  # of the searches of a cycle, one in so many may look for moves, which cost most
 _QUESTIONS = {ASK.OUTLASTS: fits_when_others_end, ASK.SUPPLY: supply_cause}
 CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
@@ -198,14 +201,14 @@ class Cycle:
                 self._decide_on(s, code)
 
     def _ask_all(self, s: int, column: ASK) -> None:
-        """Answer something of a shape, and of all that wait and that it is not known of: they ask.
+        """Answer something of a shape, and of some that wait and that it is not known of: they ask.
 
         What is found serves all that are like one.
         """
         question, rows = _QUESTIONS[column], self.memo.rows(self.world)
-        for one in (s, *self.world.queued):
-            if rows[one, column] == UNKNOWN:
-                question(self.world, self.memo, one)
+        unknown = (one for one in (s, *self.world.queued) if rows[one, column] == UNKNOWN)
+        for one in islice(unknown, ASKED_AT_ONCE):
+            question(self.world, self.memo, one)
 
     def _decide_on(self, s: int, code: int) -> None:
         """Do what may place somebody, stop somebody, or say why somebody waits."""

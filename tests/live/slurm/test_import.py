@@ -95,11 +95,14 @@ def test_every_reason_is_told_at_the_right_layer(rig: Played, exported: Path):
     ).world
     told = [one for one in STORY if one.state == "PENDING" and one.gpus]
     for one in told:
-        j = world.job_number[str(rig.ids[one.name])]
+        job_id = str(rig.ids[one.name])
+        j = world.job_number[job_id]
         reason = world.reason_of(j)
         assert reason is not None, one.name
         assert (one.name, reason.words.startswith(one.reason)) == (one.name, True)
         assert (one.name, Layer(reason.layer)) == (one.name, one.layer)
         said = explain.why(world, Policy(), j).words
-        assert f"its own scheduler says: {reason.words}" in said
+        words, _, command = reason.words.replace("JOBID", job_id).partition("; to see it: ")
+        assert f"its own scheduler says: {words}" in said
+        assert command in said
     assert len(told) >= 6
