@@ -2,7 +2,7 @@
 
 The streams of ``asyncio`` take TLS apart in Python, and pass every answer through four layers of
 it. Here the socket itself speaks TLS (OpenSSL reads from it directly), and one buffer is all there
-is: a bind and its answer cost half as much (decision 0063).
+is (decision 0063 says what binds cost by now; what of it this saves was not measured alone).
 """
 
 import asyncio
