@@ -101,7 +101,7 @@ WAITING = (
     Waits("InvalidAccount", f"-A left --hold {ONE}", 4, "research root"),
     Waits("Resources", f"-p broken {ONE}", 2, "ECC errors", "nodes are drained"),
     Waits("JobHeldAdmin", f"-b now+1hour {ONE}", 3, "Reason=JobHeldAdmin"),
-    Waits("DependencyNeverSatisfied", f"-d afterok:{{failing}} {ONE}", 4, "afterok"),
+    Waits("DependencyNeverSatisfied", f"-d afterok:{{doomed}} {ONE}", 4, "afterok"),
 )
 
 
@@ -118,10 +118,14 @@ def play(rig: Cluster, ids: dict[str, int]) -> dict[str, int]:
     rig.tell("sacctmgr", RULES, "-i", "-Q")
     rig.tell("scontrol", PARTITIONS)
     found = dict[str, int]()
+    # One that failed before may be forgotten by now, and whoever depends on it would begin.
+    doomed = submit(rig, Told("doomed", f"--hold {ONE}"), ids)
+    ids = {**ids, "doomed": doomed}
     for job in WAITING:
         told = Told((job.name or job.word).replace(" ", "-"), job.options)
         found[job.name or job.word] = submit(rig, told, ids)
     rig.run("sacctmgr", "-i", "-Q", "delete", "user", "root", "account=left")
+    rig.run("scancel", str(doomed))
     rig.tell("scontrol", AFTERWARDS.format(**found))
     rig.wait_for("each waits by its word", lambda: _are_said(rig, found))
     return found

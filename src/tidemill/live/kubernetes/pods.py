@@ -342,7 +342,7 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
         ),
         uncounted=resources.uncounted(amounts),
         also=tuple(sorted(set(gpus) - {first})),
-        unkept=(*near.unkept, *_unkept(spec)),
+        unkept=(*near.unkept, *_unkept(spec), *resources.others(amounts)),
         near=tuple(near.rules),
         volumes=tuple(_volumes(spec)),
     )

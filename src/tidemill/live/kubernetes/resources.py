@@ -65,6 +65,17 @@ def uncounted(amounts: Mapping[str, float]) -> str:
     return next((name for name in UNCOUNTED if amounts.get(name, 0) > 0), "")
 
 
+def others(amounts: Mapping[str, float]) -> tuple[str, ...]:
+    """Resources that a plug-in of the nodes gives out, and that nobody here counts."""
+    return tuple(
+        sorted(
+            name for name, amount in amounts.items()
+            if amount > 0 and ("/" in name or name.startswith("hugepages-"))
+            and not is_accelerator(name) and name not in UNCOUNTED
+        )
+    )  # fmt: skip
+
+
 _BY_LABEL = {
     "amd.com/gpu.product-name": "", "beta.amd.com/gpu.product-name": "",
     "cloud.google.com/gke-accelerator": "", "gpu.nvidia.com/class": "",

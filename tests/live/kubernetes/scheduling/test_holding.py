@@ -264,3 +264,18 @@ def test_a_tainted_node_is_called_tainted_and_only_a_cordoned_one_cordoned():
         "n0": "tainted node.kubernetes.io/disk-pressure:NoSchedule",
         "n1": "cordoned (spec.unschedulable)",
     }
+
+
+@pytest.mark.parametrize(
+    "resource", ["nvidia.com/vgpu", "example.com/foo", "rdma/hca", "hugepages-2Mi"]
+)
+def test_a_pod_that_requests_what_nobody_counts_is_held(resource: str):
+    """Bound to a node that lacks it, the kubelet would refuse it: it waits, and says what for."""
+    story = Story(8)
+    containers = [{"name": "main", "resources": {"limits": {resource: "1"}}}]
+    story.server.make("a", 0, spec={"containers": containers})
+    story.rest()
+    assert story.bound() == {}
+    ((reason, words),) = story.held().values()
+    assert reason == "NotSupported"
+    assert resource in words

@@ -10,8 +10,9 @@ from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats
-from tidemill.live.kubernetes.scheduling.differ import Differ, Vacant
+from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.sending import Leaver, Sender
+from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model import events as ev
 from tidemill.model.batch import Dictionary

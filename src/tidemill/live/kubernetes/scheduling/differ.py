@@ -30,6 +30,14 @@ from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sparing import Spared
+from tidemill.live.kubernetes.scheduling.units import (
+    UnitNow,
+    Vacant,
+    comes_back,
+    in_gang,
+    key_of,
+    may_be_stopped,
+)
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
@@ -40,8 +48,6 @@ from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
 Told = Iterator[ev.Event]
-PREEMPTIBLE = "tidemill/preemptible"
-"""The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
 _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
@@ -54,37 +60,6 @@ class FleetRules(NamedTuple):
     queues: tuple[Queue, ...] = ()
     """Those above before those below."""
     topology: Topology = Topology()
-
-
-class Vacant(NamedTuple):
-    """A seat that a gang holds by our plan, and the pod that is to be bound to it."""
-
-    job: int
-    key: Key
-    uid: str
-    node: str
-    place: str = ""
-    """The part of that node."""
-    devices: int = 0
-    """Those of it that the plan gives the pod, by number."""
-
-
-class _UnitNow(NamedTuple):
-    """The pods of a job of ours: those that hold something, and those that could be bound now."""
-
-    shape: Shape | Unplaceable
-    held: list[tuple[KubePod, Seat]]
-    waits: list[tuple[KubePod, int]]
-    """With the number of their role."""
-    is_complete: bool
-    """Whether all of its pods wait, and none of them holds anything."""
-    is_lost: bool
-    """Whether a pod of it sits on a node that is not known."""
-    end: AttemptEnd | None
-    """How it ended; None: it has not."""
-    hold: Unplaceable | None = None
-    """Why it is not placed whatever is free; None: nothing keeps it, or nothing of it waits."""
-    estimate_ms: int = 0
 
 
 class Differ:
@@ -122,7 +97,7 @@ class Differ:
         whenever anything changes."""
         self._put_off: set[UnitKey] = set()
         """Jobs that changed while answers about them were to come."""
-        self._found: dict[UnitKey, _UnitNow] = {}
+        self._found: dict[UnitKey, UnitNow] = {}
         """What the last look found of the jobs that it looked at."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
@@ -144,7 +119,7 @@ class Differ:
         yield from self._return_to_work(at_ms)
         self.spared.look(units, view.dirty_budgets)
         view.dirty_budgets.clear()
-        found = self._found = dict[UnitKey, _UnitNow]()
+        found = self._found = dict[UnitKey, UnitNow]()
         for key in units:
             if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
                 self._put_off.add(key)
@@ -260,15 +235,15 @@ class Differ:
 
     # Jobs of ours -------------------------------------------------------------------------------
 
-    def _now(self, unit: PodUnit) -> _UnitNow:
+    def _now(self, unit: PodUnit) -> UnitNow:
         view, job = self.view, unit.job
         self._share_out(unit)
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         shape: Shape | Unplaceable
         if alone:
             shape = shapes.of_pod(replace(alone[0], node=""), job.team)
-            if alone[0].request.unkept:
-                shape = Unplaceable("NotSupported", ", ".join(alone[0].request.unkept))
+            if alone[0].request.unkept or alone[0].request.uncounted:
+                shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:
             shape = shapes.of_job(job, self._nodes.kinds_of, self.rules.topology)
@@ -276,9 +251,11 @@ class Differ:
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
         shape = neighbours.kept(view, unit, shape, self.rules.topology)
-        alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
+        alive = [
+            (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
+        ]
         held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
-        for pod, r in sorted(alive, key=lambda one: _index(one[0])):
+        for pod, r in sorted(alive, key=lambda one: in_gang(one[0])):
             n = self.lives.node_number(self.view.place_of(pod)) if pod.node else None
             if n is not None:
                 held.append((pod, (r, n)))
@@ -286,7 +263,7 @@ class Differ:
                 is_lost = True
             elif pod.leaves_ms is None and not pod.gates:
                 waits.append((pod, r))
-        if isinstance(shape, Shape) and not _may_be_stopped(alive):
+        if isinstance(shape, Shape) and not may_be_stopped(alive):
             shape = replace(shape, is_preemptible=False)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
@@ -298,7 +275,7 @@ class Differ:
             bad = [one for one in ends if one is not AttemptEnd.DONE]
             end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
         estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
-        return _UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms)
+        return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms)
 
     def _hold_of(
         self,
@@ -327,9 +304,9 @@ class Differ:
         if unit.key.kind != "PodGroup" or group is None:
             return
         mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
-        mine.sort(key=lambda pod: (not pod.node, pod.created_ms, _index(pod)))
+        mine.sort(key=lambda pod: (not pod.node, pod.created_ms, in_gang(pod)))
         for pod in mine[group.least :]:
-            self.view.set_beyond(_key(pod), unit.key)
+            self.view.set_beyond(key_of(pod), unit.key)
         lacking = group.least - len(mine)
         if lacking > 0:
             spare = [k for k in self.view.beyond(unit.key) if self.view.pods[k].is_pending]
@@ -339,7 +316,7 @@ class Differ:
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
 
-    def _release(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
+    def _release(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job does not hold any more, or does not wait for any more."""
         j, jobs = self.lives.job(key), self.world.jobs
         if j is None:
@@ -370,7 +347,7 @@ class Differ:
         if not now.held and not (now.is_complete and is_same):
             yield ev.JobCancelled(at_ms, j)
 
-    def _hold(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
+    def _hold(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job is seen to hold."""
         if not now.held:
             self._over_units.pop(key, None)
@@ -397,7 +374,7 @@ class Differ:
         if world.jobs.is_leaving[j]:
             self.leaving.append(j)
             return
-        if seen - mine and _comes_back(now):  # its node has less than it did, or others have it
+        if seen - mine and comes_back(now):  # its node has less than it did, or others have it
             yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
             return
         yield from self._fill(at_ms, j, now, mine - seen)
@@ -405,7 +382,7 @@ class Differ:
         if is_up and world.jobs.state.item(j) == JobState.STARTING:
             yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
 
-    def _fill(self, at_ms: int, j: int, now: _UnitNow, vacant: Counter[Seat]) -> Told:
+    def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
         if not now.waits or self.unit_of[j] in self.barred:
             return
@@ -420,23 +397,23 @@ class Differ:
         else:
             self.vacant += filled
             return
-        if _comes_back(now):
+        if comes_back(now):
             attempt = self.world.jobs.attempt.item(j)
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
 
     def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
         """The seat of a pod on a node, with the first of these devices."""
         name, place = self.lives.node_name(n), self.lives.place_name(n)
-        return Vacant(j, _key(pod), pod.uid, name, place, devices.pop(0) if devices else 0)
+        return Vacant(j, key_of(pod), pod.uid, name, place, devices.pop(0) if devices else 0)
 
-    def _devices(self, now: _UnitNow) -> dict[Seat, int]:
+    def _devices(self, now: UnitNow) -> dict[Seat, int]:
         """The devices that pods hold by claim, by seat."""
         told = dict[Seat, int]()
         for pod, seat in now.held:
             told[seat] = told.get(seat, 0) | self.view.mask_of(pod)
         return told
 
-    def _free_devices(self, j: int, now: _UnitNow) -> dict[Seat, list[int]]:
+    def _free_devices(self, j: int, now: UnitNow) -> dict[Seat, list[int]]:
         """What a job holds by our plan and none of its pods has, by seat: a mask for each pod."""
         told, roles = self._devices(now), self.world.shape_of(j).roles
         return {
@@ -453,7 +430,7 @@ class Differ:
         )
         return self.world.nodes.state.item(seat[1]) == NodeState.READY and not is_short
 
-    def _as_held(self, now: _UnitNow) -> Shape:
+    def _as_held(self, now: UnitNow) -> Shape:
         """What pods hold that somebody bound although we would not have."""
         pod, _ = now.held[0]
         shape = shapes.of_pod(pod, self.view.team_of(pod))
@@ -463,7 +440,7 @@ class Differ:
             shape, roles=tuple(replace(shape.roles[0], count=counts[r] or 1) for r in range(roles))
         )
 
-    def _new(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Generator[ev.Event, None, int]:
+    def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from self._team(at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
@@ -472,7 +449,7 @@ class Differ:
         self.job_of[key], self.unit_of[j] = j, key
         return j
 
-    def _submit(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
+    def _submit(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """A job all of whose pods wait comes into the queue; one that is held does not."""
         if now.hold is not None:
             self.held[key] = now.hold
@@ -584,18 +561,6 @@ class Differ:
         return all(pod.owner is not None for pod in pods if not pod.is_over)
 
 
-def _comes_back(now: _UnitNow) -> bool:
-    """Whether somebody makes the pods of a job anew; others would be gone for ever."""
-    return all(pod.owner is not None for pod, _ in now.held)
-
-
-def _may_be_stopped(alive: Sequence[tuple[KubePod, int]]) -> bool:
-    """Whether a job may be stopped for another: somebody makes its pods anew, or they say so."""
-    return all(
-        pod.owner is not None or pod.annotations.get(PREEMPTIBLE) == "true" for pod, _ in alive
-    )
-
-
 def _job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
     """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
     return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))
@@ -611,13 +576,3 @@ def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: AN
 def _held_on(world: World, j: int, n: int) -> int:
     """The devices of a node that a job holds."""
     return sum(mask for (_, node), mask in seats.masks(world, j).items() if node == n)
-
-
-def _key(pod: KubePod) -> Key:
-    return pod.namespace, pod.name
-
-
-def _index(pod: KubePod) -> tuple[int, str]:
-    """Pods of a gang in the order of their numbers, so that neighbours sit together."""
-    told = pod.labels.get("batch.kubernetes.io/job-completion-index", "")
-    return (int(told) if told.isdecimal() else 0), pod.name

@@ -41,7 +41,8 @@ AFTER_S = 1.0
 """A pod that is bound sooner is told nothing."""
 PER_SECOND = 50
 """Pods that are told why they wait; more wait for their turn."""
-EVENTS_PER_SECOND = 5
+EVENTS_PER_SECOND, EVENTS_AT_ONCE = 5, 50
+"""Events of why jobs wait; those over it are left out, and the pods' conditions say the same."""
 MOST_WAITING = 100_000
 
 
@@ -76,7 +77,7 @@ class WaitSayer:
         self._said: dict[str, tuple[str, str, str]] = {}
         """By uid of the pod: what it was told last."""
         self._task: asyncio.Task[None] | None = None
-        self._events_left, self._events_at = float(EVENTS_PER_SECOND), 0.0
+        self._events_left, self._events_at = float(EVENTS_AT_ONCE), 0.0
         self._events: set[asyncio.Task[None]] = set()
         self.told = 0
         self.events = 0
@@ -95,7 +96,8 @@ class WaitSayer:
     def preempted(self, unit: UnitKey, words: str) -> None:
         """The pods of a job are evicted to make room: each gets an Event that says for whom."""
         for pod in self._differ.view.unit_pods(unit):
-            if pod.node and not pod.is_over and self._may_happen():
+            is_evicted = not pod.is_over or pod.deleted_ms is not None  # that may have been quick
+            if pod.node and is_evicted:
                 task = asyncio.get_running_loop().create_task(
                     self._happen(pod, "Preempting", "Preempted", words)
                 )
@@ -210,7 +212,7 @@ class WaitSayer:
         """Whether an Event may be written now; those over the rate are left out."""
         now = time.monotonic()
         self._events_left = min(
-            float(EVENTS_PER_SECOND),
+            float(EVENTS_AT_ONCE),
             self._events_left + (now - self._events_at) * EVENTS_PER_SECOND,
         )
         self._events_at = now

@@ -16,7 +16,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
-from tidemill.live.kubernetes.scheduling.differ import Vacant
+from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 10.0

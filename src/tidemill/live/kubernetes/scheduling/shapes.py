@@ -55,7 +55,7 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
         roles.append(found)
     for pod in job.pods:
         if pod.request.also or pod.request.unkept or pod.request.uncounted:
-            return _unkept(pod)
+            return unkept(pod)
     bonds = _bonds(job.pods, topology)
     if isinstance(bonds, Unplaceable):
         return bonds
@@ -128,7 +128,8 @@ def _bonds(pods: Iterable[KubePod], topology: Topology) -> tuple[Bond, ...] | Un
     return tuple(found)
 
 
-def _unkept(pod: KubePod) -> Unplaceable:
+def unkept(pod: KubePod) -> Unplaceable:
+    """What of a pod's constraints is not kept here, by name."""
     request = pod.request
     what = ", ".join((*request.unkept, *request.also, *filter(None, (request.uncounted,))))
     return Unplaceable("NotSupported", f"{what}: not placed by Tidemill's scheduler yet")

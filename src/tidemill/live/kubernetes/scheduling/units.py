@@ -1,0 +1,67 @@
+"""The pods of one job of ours as the cluster shows them now, and seats that are to be filled."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.view import Key
+from tidemill.model.rows import Shape
+
+PREEMPTIBLE = "tidemill/preemptible"
+"""The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
+
+
+class Vacant(NamedTuple):
+    """A seat that a gang holds by our plan, and the pod that is to be bound to it."""
+
+    job: int
+    key: Key
+    uid: str
+    node: str
+    place: str = ""
+    """The part of that node."""
+    devices: int = 0
+    """Those of it that the plan gives the pod, by number."""
+
+
+class UnitNow(NamedTuple):
+    """The pods of a job of ours: those that hold something, and those that could be bound now."""
+
+    shape: Shape | Unplaceable
+    held: list[tuple[KubePod, Seat]]
+    waits: list[tuple[KubePod, int]]
+    """With the number of their role."""
+    is_complete: bool
+    """Whether all of its pods wait, and none of them holds anything."""
+    is_lost: bool
+    """Whether a pod of it sits on a node that is not known."""
+    end: AttemptEnd | None
+    """How it ended; None: it has not."""
+    hold: Unplaceable | None = None
+    """Why it is not placed whatever is free; None: nothing keeps it, or nothing of it waits."""
+    estimate_ms: int = 0
+
+
+def comes_back(now: UnitNow) -> bool:
+    """Whether somebody makes the pods of a job anew; others would be gone for ever."""
+    return all(pod.owner is not None for pod, _ in now.held)
+
+
+def may_be_stopped(alive: Sequence[tuple[KubePod, int]]) -> bool:
+    """Whether a job may be stopped for another: somebody makes its pods anew, or they say so."""
+    return all(
+        pod.owner is not None or pod.annotations.get(PREEMPTIBLE) == "true" for pod, _ in alive
+    )
+
+
+def key_of(pod: KubePod) -> Key:
+    return pod.namespace, pod.name
+
+
+def in_gang(pod: KubePod) -> tuple[int, str]:
+    """Pods of a gang in the order of their numbers, so that neighbours sit together."""
+    told = pod.labels.get("batch.kubernetes.io/job-completion-index", "")
+    return (int(told) if told.isdecimal() else 0), pod.name
