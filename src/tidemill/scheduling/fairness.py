@@ -36,15 +36,20 @@ class Fair:
         queues, kinds = len(world.queue_rows), len(world.kinds)
         self._past: I64 = np.zeros((queues, kinds), np.int64)
         self._worth: I64 = np.zeros((kinds, len(WORTH)), np.int64)
+        self._has_past: set[int] = set()
         if self.mode != "none":
-            self.write(self._worth, self._past)
+            self.write_worth(self._worth)
 
-    def write(self, worth: I64, past: I64) -> None:
-        """Write what a thousandth of each kind counts as a share, and what queues used lately."""
+    def write_worth(self, worth: I64) -> None:
+        """Write what a thousandth of each kind counts as a share."""
         for k, (counts, whole) in enumerate(_worth(self.world, self.mode)):
             worth[k] = (*divmod(counts, whole), whole)
-        if self.world.half_life_ms:
-            past[:] = [past_milli(self.world, a) for a in range(len(past))]
+
+    def write_past(self, past: I64) -> None:
+        """Write what the queues in which somebody waits used lately, and those above them."""
+        paths, queue = self.world.tree.paths, self.world.shapes.queue
+        for a in {a for s in self.world.queued for a in paths[queue.item(s)]}:
+            past[a] = past_milli(self.world, a)
 
     def rank(self, used: I64, q: int) -> tuple[int, ...]:
         """The shares of a queue and of all above it, from the top down; smaller goes first."""
@@ -54,6 +59,9 @@ class Fair:
 
     def share(self, used: I64, a: int) -> int:
         """What a queue uses above its floor, now and lately, by the common measure and weight."""
+        if self.world.half_life_ms and a not in self._has_past:
+            self._has_past.add(a)
+            self._past[a] = past_milli(self.world, a)
         quotas, weight = self.world.matrices.quotas, self.world.tree.weights[a]
         milli = np.ascontiguousarray(used)  # a column of the quotas is not, and kernels take it so
         found: int = fair_shares.share_of(

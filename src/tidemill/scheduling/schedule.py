@@ -114,7 +114,7 @@ class Cycle:
         columns.reg[REG.SPREADS] = self.scoring.spreads
         columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
         if policy.fairness != "none":
-            Fair(world, policy).write(columns.worth, columns.past)
+            Fair(world, policy).write_worth(columns.worth)
         self.columns = layout.with_pools(columns, memo)
         self.begin_anew()
 
@@ -239,6 +239,8 @@ class Cycle:
     def begin(self) -> None:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
+        if world.half_life_ms and self.policy.fairness != "none":
+            Fair(world, self.policy).write_past(columns.past)
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         self.columns = layout.let_go(columns, self.going | world.kept)
 
