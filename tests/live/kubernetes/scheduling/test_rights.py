@@ -68,10 +68,10 @@ def test_a_gang_of_higher_priority_evicts_a_whole_one_of_lower(rig: Cluster, tmp
     assert wrong(rig, ours.journal) == []
 
 
-def events(rig: Cluster, reason: str) -> list[dict[str, Any]]:
-    """What we said of pods, with this reason."""
+def preempted(rig: Cluster) -> dict[str, str]:
+    """The names of Events of pods that were stopped for others, and what they say."""
     found = rig.items("/apis/events.k8s.io/v1/namespaces/ml/events")
-    return [one for one in found if one["reason"] == reason]
+    return {one["metadata"]["name"]: one["note"] for one in found if one["reason"] == "Preempted"}
 
 
 def nominated(rig: Cluster, job: str) -> list[str]:
@@ -89,6 +89,7 @@ def test_a_gang_leaves_whole_or_not_at_all_whatever_its_budget_says(rig: Cluster
     When it is gone both are, each with an Event that says for whom; the better gang is told the
     nodes that it will get, and not any more when it is bound. `why` finds the present life.
     """
+    before = preempted(rig).keys()  # those of other tests
     priorities(rig)
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY)
@@ -115,12 +116,12 @@ def test_a_gang_leaves_whole_or_not_at_all_whatever_its_budget_says(rig: Cluster
             let_go(rig, "worse")
             rig.wait_for("it runs", lambda: where(rig, "better") == ["n0", "n1"], 90)
             rig.wait_for("the other waits", lambda: where(rig, "worse") == ["-", "-"])
-            rig.wait_for("victims are told", lambda: len(events(rig, "Preempted")) == 2)
+            rig.wait_for("victims are told", lambda: len(preempted(rig).keys() - before) == 2)
             rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
             assert nominated(rig, "better") == ["-", "-"]
             found = CliRunner().invoke(app, ["why", "ml/worse", "-j", str(ours.journal)])
             assert ours.stop() == 0
-        note = events(rig, "Preempted")[0]["note"]
+        note = next(said for name, said in preempted(rig).items() if name not in before)
         assert "to make room for job `ml/better`" in note
         assert "priority 1000 is above 1" in note
         assert "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`" in found.output
