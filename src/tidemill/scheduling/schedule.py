@@ -52,6 +52,7 @@ from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import select
 from tidemill.scheduling.preemption.search import Hunt
 from tidemill.scheduling.preemptive_order import apply as reordering
+from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.scores.tables import BLANK, Tables
 
 CURED_BY_WAITING = frozenset(
@@ -112,6 +113,7 @@ class Cycle:
         columns.reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
         columns.reg[REG.IS_MOVING] = bool(world.moving)
         columns.reg[REG.SPREADS] = self.scoring.spreads
+        columns.reg[REG.SCORES] = self.scoring is not PACKING
         columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
         if policy.fairness != "none":
             Fair(world, policy).write_worth(columns.worth)
@@ -226,9 +228,9 @@ class Cycle:
 
     def _prepare(self, s: int) -> None:
         """Write what fitting a shape needs, if it is done by kernels."""
-        self.memo.known(self.world, s)
-        if self.columns.asks[s, ASK.IS_SIMPLE]:
-            self.memo.asks.prepare(self.world, s, self.room, self.scoring)
+        known = self.memo.known(self.world, s)
+        if self.memo.asks.is_fitted(s):
+            self.memo.asks.prepare(self.world, s, self.room, self.scoring, known)
 
     def _upcoming(self, s: int) -> int:
         """The job of a shape that is looked at."""
