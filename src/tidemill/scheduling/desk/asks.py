@@ -16,6 +16,7 @@ from tidemill.model.topology import Topology
 from tidemill.model.world import World
 from tidemill.scheduling.desk import gangs
 from tidemill.scheduling.desk.columns import ASK, OPTION, UNKNOWN
+from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fitting.columns import RUNG
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
@@ -97,6 +98,7 @@ class Asks:
         row[ASK.ROLES], row[ASK.COUNT] = len(shape.roles), role.count
         row[ASK.NEED] = max(each.total_milli for each in shape.roles)
         row[ASK.REPLICA] = role.replica_milli
+        row[ASK.LEAST] = smallest(shape).total_milli
         row[ASK.TYPE_SET], row[ASK.FIRST_TYPE] = self._types(known.kinds)
         row[ASK.TYPES] = len(known.kinds)
         key = like(shape)

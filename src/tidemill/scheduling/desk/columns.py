@@ -85,6 +85,10 @@ class REG(IntEnum):
     SINCE = 66  # the cycle since which room and reservations are as they are now
     SHORT = 67  # the row in ``members`` of the role that did not fit
     SCORES = 68  # whether nodes are chosen by anything else than packing
+    MOVES_LEFT = 69  # searches for moves that this cycle may still make
+    CUTS = 70  # scratch: elastic jobs that could give up replicas for the one that is looked at,
+    HAS_LATER_CUTS = 71  # and whether others could that have not come up yet
+    GROW_MS = 72  # when the next elastic job may grow that is below its full size
 
 
 class NOTE(IntEnum):
@@ -162,6 +166,7 @@ class ASK(IntEnum):
     IMPATIENT = 48  # and who loses patience first
     FIRST_MEMBER = 49  # in ``members``: its roles at its smallest size, then at the next,
     SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
+    LEAST = 51  # of all replicas of all roles at its smallest size, in milli
 
 
 class OPTION(IntEnum):

@@ -52,7 +52,7 @@ from tidemill.scheduling.desk.placing import (
 )
 from tidemill.scheduling.desk.reserving import READY, is_fitted, make_all
 from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
-from tidemill.scheduling.desk.rights import is_in_vain
+from tidemill.scheduling.desk.rights import is_in_vain, is_ready, is_shrinking_in_vain
 from tidemill.scheduling.desk.role_by_role import (
     TIED,
     fit_gang_beside,
@@ -249,8 +249,77 @@ def begin_search(d, s):
 
 
 @kernel
+def may_be_moved(reg, cause):
+    """Whether moving others may be a cure."""
+    return reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
+
+
+@kernel
+def is_moving_in_vain(d, s):
+    """Whether no moves are to be searched for: too little is free of every type, wherever it is.
+
+    Or this cycle may not search any more.
+    """
+    asks, first = d.asks, d.asks[s, ASK.FIRST_TYPE]
+    if d.reg[REG.MOVES_LEFT] <= 0:
+        return True
+    for i in range(first, first + asks[s, ASK.TYPES]):
+        if d.free[d.types[i]] >= asks[s, ASK.LEAST]:
+            return False
+    return True
+
+
+@kernel
+def is_sure_in_vain(w, d, g, s, cause):
+    """Whether neither moving others nor shrinking them helps a shape, for sure."""
+    if may_be_moved(d.reg, cause) and not is_moving_in_vain(d, s):
+        return False
+    if d.reg[REG.MAY_RESIZE] == 0:
+        return True
+    if d.reg[REG.GOING] > 0 or not is_ready(d.reg, d.asks, s):
+        return False
+    return is_shrinking_in_vain(w, d, g, s)
+
+
+@kernel
+def note_room_kept(d, s, cause):
+    """Neither moves nor cuts help a shape: note what may change that."""
+    reg, asks, is_doubted = d.reg, d.asks, 0
+    if may_be_moved(reg, cause):
+        asks[s, ASK.IS_HEEDING] = 1
+        is_doubted = int(reg[REG.MOVES_LEFT] <= 0)
+        reg[REG.MOVES_LEFT] -= 1
+    if reg[REG.MAY_RESIZE] != 0:
+        asks[s, ASK.IS_HEEDING] = 1
+        is_doubted |= reg[REG.HAS_LATER_CUTS]
+    if is_doubted != 0:
+        asks[s, ASK.IS_DOUBTED] = 1
+        d.notes[NOTE.HAS_OWED] = 1
+
+
+@kernel
+def search_victims(w, d, g, t, h, s):
+    """Who is to be stopped for a shape: OVER if nobody is found, or a code for Python."""
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.MAY_EVICT] == 0:
+        reg[REG.AGAIN_MS] = FOREVER_MS
+        reg[REG.IS_FINAL] = 1
+        return OVER
+    if is_in_vain(w, d, g, s):
+        return OVER
+    if reg[REG.CUTS] > 0:
+        return ask(d, s, FAILED)
+    reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
+    if reg[REG.FOUND] == UNPREPARED:
+        other = reg[REG.WHO]
+        ask_first(d, s, PREPARE)
+        return ask(d, other, PREPARE)
+    return ask(d, s, FAILED) if reg[REG.FOUND] != 0 else OVER
+
+
+@kernel
 def search(w, d, g, t, h, s, cause):
-    """A shape may stop others to have room: OVER if that is settled, or a code for Python.
+    """Others may make room for a shape: OVER if that is settled, or a code for Python.
 
     It is settled where no search is left in this cycle, and it is owed one; or where nobody is
     found. Python stops whoever is found, and searches where others may move or shrink.
@@ -258,19 +327,15 @@ def search(w, d, g, t, h, s, cause):
     reg, asks = d.reg, d.asks
     if not may_search(d, s):
         return OVER
-    may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
-    if may_move or reg[REG.MAY_RESIZE] != 0:
-        return ask(d, s, FAILED)
-    if not is_in_vain(w, d, g, s):
-        reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
-        if reg[REG.FOUND] == UNPREPARED:
-            other = reg[REG.WHO]
-            ask_first(d, s, PREPARE)
-            return ask(d, other, PREPARE)
-        if reg[REG.FOUND] != 0:
-            return ask(d, s, FAILED)
+    reg[REG.CUTS] = 0
+    is_vain = is_sure_in_vain(w, d, g, s, cause)
+    code = search_victims(w, d, g, t, h, s) if is_vain else ask(d, s, FAILED)
+    reg[REG.CUTS] = 0
+    if code != OVER:
+        return code
     count_search(d, s)
     note_vain(reg, d.notes, asks, s)
+    note_room_kept(d, s, cause)
     if asks[s, ASK.IS_DOUBTED] == 0:
         remember(w, d, s, cause)
     return OVER
