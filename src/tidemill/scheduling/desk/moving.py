@@ -318,7 +318,7 @@ def find_moves(w, d, g, t, h, s):
     reg[REG.WHO] = s
     if code < 0:
         return code
-    if reg[REG.GOING] > 0 or reg[REG.IS_MOVING] != 0 or w.at[AT.SLICED] != 0:
+    if d.asks[s, ASK.NEED] == 0 or reg[REG.GOING] > 0 or reg[REG.IS_MOVING] != 0 or w.at[AT.SLICED] != 0:
         return UNSURE
     seek(w.quotas, d.used, d.asks, d.types, d.sought, s, -1, d.asks[s, ASK.NEED])
     count = find_movable(w, d, g, s)

@@ -380,7 +380,7 @@ def reserve_by_halving(w, d, g, t, e, s, j):
     end_until(w, d, g, e, given, 0)
     if found == UNSURE:
         return NOT_HERE
-    if pieces > 0:
+    if pieces > 0 and high > 0:
         promise(d, j, e.rows[e.order[high - 1], ENDING.AT_MS], pieces)
     return READY
 
