@@ -42,7 +42,7 @@ class Life(NamedTuple):
         if self.up > now:
             return pod(name, 4, **held, up=-1, phase="Pending", **told)
         is_over = self.end <= now
-        end = {"end": self.end, "phase": self.phase} if is_over else {}
+        end: dict[str, Any] = {"end": self.end, "phase": self.phase} if is_over else {}
         return pod(name, 4, **held, up=self.up, **end, **told)
 
 

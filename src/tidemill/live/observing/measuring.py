@@ -22,6 +22,12 @@ from tidemill.model.errors import SpecError
 
 PATIENCE_S = 10.0
 """With a Prometheus that does not answer; the observer asks it again a little later."""
+ANSWER_S = 20.0
+"""Of one answer of a Prometheus, however slowly it comes."""
+ANSWERS_S = 60.0
+"""Of all answers of a Prometheus about a few minutes; more where more time is asked for."""
+_TIMES_FASTER = 60
+"""So much faster than it passed a longer time must be read, or the journal never catches up."""
 
 
 class MeasuredSpan(NamedTuple):
@@ -115,6 +121,7 @@ class PrometheusMeasuring:
         resolution_ms: int = joining.RESOLUTION_MS,
         ahead_ms: int = 0,
         patience_s: float = PATIENCE_S,
+        answer_s: float = ANSWER_S,
         prefixes: Sequence[str] = ("",),
     ) -> None:
         if not fetching.is_address(url):
@@ -125,7 +132,7 @@ class PrometheusMeasuring:
         joining.refuse_resolution(resolution_ms)
         self.url = Client(url).url  # refuses what is no address, or has a password in it
         self.step_ms, self._ahead_ms = resolution_ms, ahead_ms
-        self._patience_s, self._prefixes = patience_s, prefixes
+        self._patience_s, self._answer_s, self._prefixes = patience_s, answer_s, prefixes
 
     def settled_ms(self, until_ms: int) -> int:
         """The end of a window."""
@@ -135,7 +142,11 @@ class PrometheusMeasuring:
         """The windows from the watermark on."""
         start_ms = self._edge_ms(span.mark_ms) + self._ahead_ms
         end_ms = span.until_ms + self._ahead_ms
-        with Client(self.url, Access.told(), patience_s=self._patience_s) as client:
+        within_s = max(ANSWERS_S, (end_ms - start_ms) / 1000 / _TIMES_FASTER)
+        with Client(
+            self.url, Access.told(), patience_s=self._patience_s, timeout_s=self._answer_s,
+            within_s=within_s,
+        ) as client:  # fmt: skip
             try:
                 hours = fetching.read_minutes(client, start_ms, end_ms)
                 found = joining.join(hours, self._own(whose), self.step_ms, self._ahead_ms)

@@ -50,7 +50,7 @@ class SlurmSource:
         """The controller's clock."""
         with commands.run(
             commands.CLOCK, timeout_s=self._timeout_s, environment=self._environment
-        ) as output:
+        ).output as output:
             found = _CLOCK.search(output.read(4096))
         if found is None:
             raise BackendError(
@@ -81,7 +81,8 @@ class SlurmSource:
                 self._refuse_missing(command, opened)
                 gathering.add(command.arguments[0], opened)
                 self._refuse_cut_off(command, opened)
-                refused += opened.refusals.total
+                commands.refuse_known(command, opened.errors)
+                refused += opened.refusals.total + len(opened.errors)
         self._add_reservations(gathering)
         if is_due:
             self._limits, self._limits_ms = gathering.rules, now_ms
@@ -111,7 +112,7 @@ class SlurmSource:
     def _add_reservations(self, gathering: Gathering) -> None:
         """Reservations, of which those for maintenance close nodes; most clusters have none."""
         command = commands.RESERVATIONS
-        output = commands.run(command, timeout_s=self._timeout_s, environment=self._environment)
+        output, _ = commands.run(command, timeout_s=self._timeout_s, environment=self._environment)
         if output.read(len(NO_RESERVATIONS)) == NO_RESERVATIONS:
             output.close()
             return
