@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,7 +137,9 @@ class Story:
         for name, phase in phases.items():
             if phase == "Running":
                 rig.annotate("ml", name, ends="Succeeded")
-        return not {"Running", "Pending"} & {*phases.values()}
+        are_over = (one["status"].get("conditions") for one in rig.items(JOBS))
+        # a Job whose pod failed makes another one, later and later
+        return all(are_over) and not {"Running", "Pending"} & {*phases.values()}
 
     def _slurm(self, rig: slurm.Cluster) -> None:
         chance, n = self._chance, self._round
@@ -353,6 +356,11 @@ def kill_often(
             one.stop()
         try:
             return {one.name: _checked(rigs, one) for one in observers}
+        except AssertionError as error:
+            kept = Path(tempfile.mkdtemp(prefix="tidemill-observers-"))
+            for path in (*rigs.folder.glob("*.sqlite*"), *rigs.folder.glob("*.log")):
+                shutil.copy(path, kept)
+            raise AssertionError(f"{error}\njournals and logs are in {kept}") from error
         finally:
             starter.close()
 
@@ -373,7 +381,7 @@ def _checked(rigs: Rigs, observer: Killed) -> str:
             booked_milli[name] += amount
     booked = Counter({name: amount // WHOLE_MILLI for name, amount in booked_milli.items()})
     assert +booked == +by_hand, _difference(observer, booked, by_hand)
-    attempts = sum(kind == "PlacementSeen" for kind, _, _ in lives.elements())
+    attempts = sum(kind.startswith("PlacementSeen") for kind, _, _ in lives.elements())
     measured = ""
     if observer.name == "fleet":
         measured = _measured(observer.journal, has_devices=bool(rigs.prometheus))
@@ -406,7 +414,10 @@ def lives_of(journal: Path) -> Counter[tuple[str, str, int]]:
                 names.append(event.job.name)
                 found["JobSubmitted", event.job.name, event.at_ms] += 1
             elif isinstance(event, LIVES):
-                found[type(event).__name__, names[event.job], event.at_ms] += 1
+                what = type(event).__name__
+                if isinstance(event, ev.PlacementSeen):
+                    what += f" {sum(piece.replicas for piece in event.pieces)}"
+                found[what, names[event.job], event.at_ms] += 1
     return found
 
 

@@ -63,7 +63,7 @@ class SlurmSource:
         """All that the cluster shows now of the time since then; ``BackendError`` if it is down."""
         now_ms = self.now_ms()
         skew_s = round(time.time()) - now_ms // 1000
-        gathering, refused = Gathering(), 0
+        gathering, refused, complaints = Gathering(), 0, list[str]()
         gathering.take_limits(self._limits)
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
         asks = [
@@ -83,11 +83,12 @@ class SlurmSource:
                 self._refuse_cut_off(command, opened)
                 commands.refuse_known(command, opened.errors)
                 refused += opened.refusals.total + len(opened.errors)
+                complaints += [f"{command.arguments[0]}: {text}" for text in opened.errors[:3]]
         self._add_reservations(gathering)
         if is_due:
             self._limits, self._limits_ms = gathering.rules, now_ms
         past = gathering.past(since_ms)
-        notes = [
+        notes = complaints + [
             f"{name}: {kept.words()}"
             for name, refusals in past.refused.items()
             for kept in refusals.kept[:3]
