@@ -173,7 +173,7 @@ def test_rows_in_any_order_and_twice_are_the_same_books(
     cluster: Cluster, ask: Ask, where: Path, tmp_path: Path
 ):
     """Shuffled, each line twice, in every answer: as in order."""
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {"id": n, "gpus": 1, "submit": 10 * n, "start": 10 * n + 5, "node": f"n{n % 2 + 1}",
          "end": 10 * n + 65, "state": "COMPLETED"}
         for n in range(1, 9)
