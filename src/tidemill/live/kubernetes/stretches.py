@@ -47,15 +47,21 @@ def held_pods(job: KubeJob) -> list[HeldPod]:
     ]
 
 
-def stretches(job: KubeJob, held: Sequence[HeldPod]) -> Iterator[Stretch]:
-    """All stretches in which it holds something, in order."""
+def stretches(
+    job: KubeJob, held: Sequence[HeldPod], *, looks_back: bool = True
+) -> Iterator[Stretch]:
+    """All stretches in which it holds something, in order.
+
+    ``looks_back``: what shows later that a gang works with fewer pods counts from its beginning.
+    Whoever tells it while it lives cannot: it works from just before that is seen.
+    """
     lasting = [one for one in held if one.end_ms is None or one.end_ms > one.start_ms]
     if held and not lasting:
         yield _moment(job, held)
     marks = {one.start_ms for one in lasting}
     marks |= {one.end_ms for one in lasting if one.end_ms is not None}
     moments = sorted(marks)
-    needs = _works_with(job, lasting)
+    needs, shown_ms = _works_with(job, lasting)
     here = tuple[HeldPod, ...]()
     for i, start_ms in enumerate(moments):
         here = tuple(one for one in lasting if one.is_there(start_ms))
@@ -66,10 +72,15 @@ def stretches(job: KubeJob, held: Sequence[HeldPod]) -> Iterator[Stretch]:
             one.pod.outcome is AttemptEnd.DONE and one.end_ms is not None and one.end_ms <= start_ms
             for one in lasting
         )
-        yield Stretch(
-            start_ms, end_ms, _outcome(job, lasting, here, end_ms), here,
-            _up_ms(here, max(needs - done, 1), start_ms, end_ms),
-        )  # fmt: skip
+        outcome = _outcome(job, lasting, here, end_ms)
+        is_shown = looks_back or shown_ms <= start_ms
+        wanted = needs if is_shown else _least(job)
+        up_ms = _up_ms(here, max(wanted - done, 1), start_ms, end_ms)
+        if not looks_back and end_ms is not None and (
+            shown_ms == end_ms or outcome is AttemptEnd.DONE
+        ):  # fmt: skip
+            up_ms = min(up_ms, end_ms - 1)
+        yield Stretch(start_ms, end_ms, outcome, here, up_ms)
 
 
 def _moment(job: KubeJob, held: Sequence[HeldPod]) -> Stretch:
@@ -79,21 +90,27 @@ def _moment(job: KubeJob, held: Sequence[HeldPod]) -> Stretch:
     return Stretch(at_ms, at_ms, _outcome(job, (), here, at_ms), here, at_ms)
 
 
-def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> int:
-    """With how many pods it works; one, if any ended well before so many were there.
+def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> tuple[int, int]:
+    """With how many pods it works, and when that shows.
 
-    Whoever ends well alone did not need the others.
+    With one, if any ended well before as many were there as it was said to need: whoever ends well
+    alone did not need the others.
     """
-    least = max(1, min(job.least, job.size))
+    least = _least(job)
     ended = [one.end_ms for one in held if one.pod.outcome is AttemptEnd.DONE and one.end_ms]
     if not ended:
-        return least
+        return least, 0
     first = min(ended)
     most = max(
         sum(one.is_there(at) for one in held)
         for at in {one.start_ms for one in held if one.start_ms < first}
     )
-    return least if most >= least else 1
+    return (least, 0) if most >= least else (1, first)
+
+
+def _least(job: KubeJob) -> int:
+    """With how many pods it was said to work."""
+    return max(1, min(job.least, job.size))
 
 
 def _up_ms(here: Sequence[HeldPod], needs: int, start_ms: int, end_ms: int | None) -> int:
@@ -118,4 +135,5 @@ def _outcome(
     bad = [way for way in ways if way is not AttemptEnd.DONE]
     if bad:
         return bad[0]
-    return AttemptEnd.DONE if is_last else AttemptEnd.REQUEUED
+    is_over = is_last and job.owner is None and all(pod.is_over for pod in job.pods)
+    return AttemptEnd.DONE if is_over else AttemptEnd.REQUEUED

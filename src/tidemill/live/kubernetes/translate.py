@@ -73,11 +73,13 @@ class ToldCluster(ToldObjects, Protocol):
         """Objects of kinds that nobody asked for."""
 
 
-def translate(told: ToldCluster, team_by: str = "namespace") -> KubernetesPast:
-    """The history that these objects show."""
+def translate(
+    told: ToldCluster, team_by: str = "namespace", *, looks_back: bool = True
+) -> KubernetesPast:
+    """The history that these objects show; ``looks_back``: all of it is known (``stretches``)."""
     cluster = clusters.read(told)
     rule = TeamRule(team_by, cluster)
-    made = _Translation(cluster)
+    made = _Translation(cluster, looks_back=looks_back)
     for job in units.jobs_of(cluster, rule):
         made.add(job)
     nodes = [_seen(node, made.selected) for node in cluster.nodes if node.devices]
@@ -107,8 +109,8 @@ class _NodesFor(NamedTuple):
 class _Translation:
     """Rows and shapes, job by job, and what is to be said of them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, *, looks_back: bool) -> None:
+        self.cluster, self._looks_back = cluster, looks_back
         self.rows: list[dict[str, Any]] = []
         self.shapes: list[Shape] = []
         self.pods: dict[tuple[str, str], str] = {}
@@ -140,7 +142,8 @@ class _Translation:
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
         )  # fmt: skip
         held = held_pods(job)
-        rows = [self._row(job, shape, one) for one in stretches(job, held)]
+        parts = stretches(job, held, looks_back=self._looks_back)
+        rows = [self._row(job, shape, one) for one in parts]
         self._end(job, shape, rows, held)
         self.rows += rows
         for row in rows[:1]:
