@@ -78,6 +78,10 @@ class ClusterView:
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
+        self.served: dict[tuple[str, str], ServedKind] = {}
+        """By group and kind: where owners of that kind are."""
+        self.heeds_scales = False
+        """Whether jobs are looked at again when the scale of their owner changes."""
         self.ruled = RuledPods()
         self.cluster = _empty()
         self._rule = TeamRule(team_by, self.cluster)
@@ -102,6 +106,7 @@ class ClusterView:
                 self.volumes.take(row, is_gone=is_gone)
                 self._touch_all(self.ruled.with_volumes)
             case OwnerObject():
+                self.served[kind.group, kind.kind] = kind
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
                 self._take_budget(key, row, is_gone=is_gone)
@@ -384,14 +389,19 @@ class ClusterView:
         key: OwnerKey = (row.group, row.kind, row.namespace, row.name)
         row = self.claimed.with_templates(key, row, is_gone=is_gone)
         owners: Any = self.cluster.owners
-        if owners.get(key) == row:
+        before = owners.get(key)
+        if before == row:
             return
+        is_sized = self.heeds_scales and (before is None or before.scale != row.scale)
         self._put(owners, key, row, is_gone=is_gone)
         if row.owner is not None:
             self._take_part(key, row, is_gone=is_gone)
         for pod in list(self._owned.get((row.namespace, row.kind, row.name), ())):
             if pod in self.pods:
-                self._file(pod, self.pods[pod])
+                unit = self._file(pod, self.pods[pod])
+                if is_sized:
+                    self.dirty_units[unit] = None
+                    self.changed()
         units = [UnitKey(row.namespace, row.group, row.kind, row.name)]
         if row.owner is not None:
             above = row.owner
