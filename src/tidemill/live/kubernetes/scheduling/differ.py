@@ -28,6 +28,7 @@ from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import (
     declared,
     estimates,
+    extras,
     neighbours,
     seats,
     shapes,
@@ -248,6 +249,9 @@ class Differ:
         labels |= self.view.volumes.keys
         requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
         requests |= {self.view.pods[key].request for key in self.view.ruled.apart}
+        for request in requests:
+            if request.extras:
+                labels |= self.view.heed_extras(extras.shares(request))
         return labels.union(*(request.label_keys for request in requests))
 
     def _rules(self, at_ms: int) -> Told:
@@ -273,7 +277,8 @@ class Differ:
         shape: Shape | Unplaceable
         if alone:
             shape = shapes.of_pod(replace(alone[0], node=""), job.team)
-            if alone[0].request.unkept or alone[0].request.uncounted:
+            request = alone[0].request
+            if request.unkept or request.uncounted or request.extras:
                 shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:

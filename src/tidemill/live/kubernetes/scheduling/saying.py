@@ -21,7 +21,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import MERGE, ApiWriter, Written
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import nominating, purchase
+from tidemill.live.kubernetes.scheduling import extras, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.reasons import Cause
@@ -139,7 +139,15 @@ class WaitSayer:
         if purchase.helps(world, world.shape_rows[s], cause):
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
-        return WaitReason(reason, self._explain.words(world, cause), nodes)
+        words = self._explain.words(world, cause)
+        if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
+            words = f"{words}; it requests {named}"
+        return WaitReason(reason, words, nodes)
+
+    def _extras(self, unit: UnitKey) -> str:
+        """What the pods of a job request beside accelerators, CPU and memory."""
+        pods = self._differ.view.unit_pods(unit)
+        return "; ".join(sorted({s.label for p in pods for s in extras.shares(p.request)}))
 
     def _nominated(self, unit: UnitKey, s: int) -> tuple[tuple[str, str], ...]:
         left = nominating.nodes_for(self._differ.world, s)
