@@ -266,10 +266,10 @@ def test_a_policy_that_refuses_work_does_not_look_like_a_win(tmp_path: Path):
     sides = found.seen, found.shadow.statement
     said = shadow_tables.headline(sides, found.report)
     assert said[0] == (
-        "GPU-hours that jobs worked: 68.0 as it was, 36.0 with this policy (modelled);"
+        "GPU-hours that jobs worked: 68.000 as it was, 36.000 with this policy (modelled);"
         " each of them cost $11.29, and would have cost $21.33"
     )
-    assert "2 jobs that ended would not have ended by then, and 32.0 GPU-hours" in said[1]
+    assert "2 jobs that ended would not have ended by then, and 32.000 GPU-hours" in said[1]
     assert "no win" in said[1]
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NAMES = ("as it was", "modelled")
 SHOWN = 10
+_TO_A_TENTH = 100
+"""GPU-hours from which on tenths are enough."""
 
 
 def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> None:
@@ -61,7 +63,7 @@ def _worked(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str
     from tidemill.advise.shadow import comparing
 
     worked = comparing.worked_milli_ms(sides, report)
-    hours = [f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f}" for milli_ms in worked]
+    hours = [_hours(milli_ms) for milli_ms in worked]
     text = (
         f"GPU-hours that jobs worked: {hours[0]} as it was, {hours[1]} with this policy (modelled)"
     )
@@ -88,10 +90,11 @@ def _lost(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str:
     )
     if not report.undone.jobs:
         return text
-    hours = report.undone.milli_ms / MILLI_MS_PER_UNIT_HOUR
+    is_less = lost[0] is not None and lost[1] is not None and lost[1] < lost[0]
     return (
-        f"{text}; but {screen.count(report.undone.jobs, 'job')} that ended would not have ended by"
-        f" then, and {hours:,.1f} GPU-hours of work would not be done: that is no win"
+        f"{text}; {'but' if is_less else 'and'} {screen.count(report.undone.jobs, 'job')} that"
+        f" ended would not have ended by then, and {_hours(report.undone.milli_ms)} GPU-hours of"
+        f" work would not be done{': that is no win' if is_less else ''}"
     )
 
 
@@ -108,6 +111,11 @@ def _closed(sides: "tuple[Statement, Statement]") -> list[str]:
         " much of the line above is only which nodes stood empty"
     )
     return [text]
+
+
+def _hours(milli_ms: int) -> str:
+    hours = milli_ms / MILLI_MS_PER_UNIT_HOUR
+    return f"{hours:,.1f}" if hours >= _TO_A_TENTH else f"{hours:,.3f}"
 
 
 def _usd(usd_micro: int | None) -> str:
