@@ -111,6 +111,9 @@ class Differ:
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
         """What the last look found of the jobs that it looked at."""
+        self.unread: dict[UnitKey, tuple[str, ...]] = {}
+        """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
+        empties this."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
         self.resizes: list[Resize] = []
@@ -314,6 +317,8 @@ class Differ:
             bad = [one for one in ends if one is not AttemptEnd.DONE]
             end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
         estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
+        if unread := estimates.unread((pod for pod, _ in alive), job.owner):
+            self.unread[unit.key] = unread
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
 
     def _sized(
