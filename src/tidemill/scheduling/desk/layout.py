@@ -83,6 +83,8 @@ def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
+        members=asks.gangs.members,
+        seats=asks.gangs.seats,
         firsts=_firsts(columns, asks.sets),
         event_pieces=with_pieces(columns, out).event_pieces,
         **_scratch(columns, asks.rows, world),
@@ -156,6 +158,8 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
+        members=asks.gangs.members,
+        seats=asks.gangs.seats,
         firsts=_firsts(columns, asks.sets),
     )
 
@@ -234,5 +238,5 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
         _sharing(world), blank(kinds, len(WORTH)), blank(queues, kinds),
-        np.array(policy.attained_steps_ms, np.int64),
+        np.array(policy.attained_steps_ms, np.int64), nothing, nothing,
     )  # fmt: skip
