@@ -311,11 +311,7 @@ class Differ:
         lacks = scale.now - len(waits) if scale is not None else None
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
-        end = None
-        if not alive:
-            ends = [pod.outcome for pod, _ in mine if pod.is_over]
-            bad = [one for one in ends if one is not AttemptEnd.DONE]
-            end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
+        end = None if alive else _end_of(pod for pod, _ in mine)
         estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
         if unread := estimates.unread((pod for pod, _ in alive), job.owner):
             self.unread[unit.key] = unread
@@ -752,3 +748,10 @@ def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: AN
 def _held_on(world: World, j: int, n: int) -> int:
     """The devices of a node that a job holds."""
     return sum(mask for (_, node), mask in seats.masks(world, j).items() if node == n)
+
+
+def _end_of(pods: Iterable[KubePod]) -> AttemptEnd:
+    """How a job ended of which no pod is left: as the first of its pods that did not end well."""
+    ends = [pod.outcome for pod in pods if pod.is_over]
+    bad = [one for one in ends if one is not AttemptEnd.DONE]
+    return bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
