@@ -89,6 +89,10 @@ class REG(IntEnum):
     CUTS = 70  # scratch: elastic jobs that could give up replicas for the one that is looked at,
     HAS_LATER_CUTS = 71  # and whether others could that have not come up yet
     GROW_MS = 72  # when the next elastic job may grow that is below its full size
+    MOVES_AT_MOST = 73  # jobs that may be moved for one,
+    MOVES_APART_MS = 74  # each after it has worked for so long;
+    MOVE_AGAIN_MS = 75  # of a search for moves in vain: when others may be moved,
+    HAS_LATER_MOVES = 76  # and whether some have not come up yet
 
 
 class NOTE(IntEnum):

@@ -30,6 +30,7 @@ from tidemill.scheduling.desk.fair_shares import rank_again
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, expected_end, is_asked, step_on
+from tidemill.scheduling.desk.moving import find_moves
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
@@ -270,15 +271,35 @@ def is_moving_in_vain(d, s):
 
 
 @kernel
-def is_sure_in_vain(w, d, g, s, cause):
-    """Whether neither moving others nor shrinking them helps a shape, for sure."""
-    if may_be_moved(d.reg, cause) and not is_moving_in_vain(d, s):
-        return False
+def prepare_other(d, s):
+    """Come back to Python about a shape that a search met and that it must look at first."""
+    other = d.reg[REG.WHO]
+    ask_first(d, s, PREPARE)
+    return ask(d, other, PREPARE)
+
+
+@kernel
+def search_moves(w, d, g, t, h, s, cause):
+    """Who is to move for a shape: OVER if nobody can, or a code for Python."""
+    d.reg[REG.MOVE_AGAIN_MS] = FOREVER_MS
+    d.reg[REG.HAS_LATER_MOVES] = 0
+    if not may_be_moved(d.reg, cause) or is_moving_in_vain(d, s):
+        return OVER
+    found = find_moves(w, d, g, t, h, s)
+    if found == UNPREPARED:
+        return prepare_other(d, s)
+    return ask(d, s, FAILED) if found != 0 else OVER
+
+
+@kernel
+def search_cuts(w, d, g, s):
+    """Who is to shrink for a shape: OVER if nobody can, or a code for Python."""
+    d.reg[REG.CUTS] = 0
     if d.reg[REG.MAY_RESIZE] == 0:
-        return True
+        return OVER
     if d.reg[REG.GOING] > 0 or not is_ready(d.reg, d.asks, s):
-        return False
-    return is_shrinking_in_vain(w, d, g, s)
+        return ask(d, s, FAILED)
+    return OVER if is_shrinking_in_vain(w, d, g, s) else ask(d, s, FAILED)
 
 
 @kernel
@@ -287,7 +308,7 @@ def note_room_kept(d, s, cause):
     reg, asks, is_doubted = d.reg, d.asks, 0
     if may_be_moved(reg, cause):
         asks[s, ASK.IS_HEEDING] = 1
-        is_doubted = int(reg[REG.MOVES_LEFT] <= 0)
+        is_doubted = reg[REG.HAS_LATER_MOVES] | int(reg[REG.MOVES_LEFT] <= 0)
         reg[REG.MOVES_LEFT] -= 1
     if reg[REG.MAY_RESIZE] != 0:
         asks[s, ASK.IS_HEEDING] = 1
@@ -311,9 +332,7 @@ def search_victims(w, d, g, t, h, s):
         return ask(d, s, FAILED)
     reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
     if reg[REG.FOUND] == UNPREPARED:
-        other = reg[REG.WHO]
-        ask_first(d, s, PREPARE)
-        return ask(d, other, PREPARE)
+        return prepare_other(d, s)
     return ask(d, s, FAILED) if reg[REG.FOUND] != 0 else OVER
 
 
@@ -327,12 +346,15 @@ def search(w, d, g, t, h, s, cause):
     reg, asks = d.reg, d.asks
     if not may_search(d, s):
         return OVER
-    reg[REG.CUTS] = 0
-    is_vain = is_sure_in_vain(w, d, g, s, cause)
-    code = search_victims(w, d, g, t, h, s) if is_vain else ask(d, s, FAILED)
+    code = search_moves(w, d, g, t, h, s, cause)
+    if code == OVER:
+        code = search_cuts(w, d, g, s)
+    if code == OVER:
+        code = search_victims(w, d, g, t, h, s)
     reg[REG.CUTS] = 0
     if code != OVER:
         return code
+    reg[REG.AGAIN_MS] = min(reg[REG.AGAIN_MS], reg[REG.MOVE_AGAIN_MS])
     count_search(d, s)
     note_vain(reg, d.notes, asks, s)
     note_room_kept(d, s, cause)

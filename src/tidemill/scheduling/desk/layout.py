@@ -212,6 +212,8 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.DEPTH] = world.tree.depth
     reg[REG.KEYS_CHANGE] = policy.fairness != "none" or bool((world.floor > 0).any())
     reg[REG.MAY_MOVE] = policy.may_move
+    reg[REG.MOVES_AT_MOST] = policy.moves_at_most
+    reg[REG.MOVES_APART_MS] = policy.moves_apart_ms
     reg[REG.IS_GIVEN] = policy.estimates == "given"
     reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
     reg[REG.IS_PLAIN] = score_of(policy.placement) is None

@@ -8,6 +8,7 @@ from tidemill.scheduling.backfill import ends
 from tidemill.scheduling.desk import (
     cycle,
     gathering,
+    moving,
     opening,
     reserving,
     role_by_role,
@@ -25,5 +26,5 @@ KERNELS = (
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
     stopping.find_victims, reserving.reserve_by_halving, role_by_role.fit_largest, arrivals.note,
-    arrivals.count_hosts,
+    moving.find_moves, arrivals.count_hosts,
 )  # fmt: skip
