@@ -39,18 +39,18 @@ class Life(NamedTuple):
         if self.bound > now:
             return pod(name, 4, created=self.created, **told)
         held: dict[str, Any] = {"on": self.on, "created": self.created, "bound": self.bound}
-        if self.up > now:
+        if max(self.up, self.bound) > now:
             return pod(name, 4, **held, up=-1, phase="Pending", **told)
         is_over = self.end <= now
         end: dict[str, Any] = {"end": self.end, "phase": self.phase} if is_over else {}
         return pod(name, 4, **held, up=self.up, **end, **told)
 
 
-def a_job(name: str, size: int, created: int, ended: int | None) -> Object:
+def a_job(name: str, size: int, created: int, ended: int | None, how: str) -> Object:
     """A Job all of whose pods call each other by name, and so are one gang."""
     spec = {"completionMode": "Indexed", "parallelism": size, "completions": size,
             "template": template(4, subdomain=name)}  # fmt: skip
-    condition = {"type": "Complete", "status": "True"}
+    condition = {"type": how, "status": "True"}
     if ended is not None:
         condition["lastTransitionTime"] = made.moment(ended)
     status = {"conditions": [condition]} if ended is not None else {}
@@ -64,13 +64,16 @@ class Gang(NamedTuple):
     size: int
     created: int
     pods: list[Life]
+    delay: int = 0
+    """So long after its last pod it is said to be over."""
 
     def shown(self, now: int) -> list[Object]:
         """What exists of it at a moment."""
         if self.created > now:
             return []
-        over = max(life.end for life in self.pods)
-        job = a_job(self.name, self.size, self.created, over if over <= now else None)
+        over = max(life.end for life in self.pods) + self.delay
+        how = "Failed" if any(one.phase == "Failed" for one in self.pods[-1:]) else "Complete"
+        job = a_job(self.name, self.size, self.created, over if over <= now else None, how)
         return [job, *(life.shown(now) for life in self.pods if life.created <= now)]
 
 
@@ -87,11 +90,15 @@ def a_story(luck: Random) -> list[Gang]:
                 on = luck.choice(sorted(free))
                 half = min((0, 1), key=lambda one: free[on][one])
                 bound = max(created, free[on][half]) + luck.randrange(8)
-                up = bound + luck.randrange(1, 5)
-                end = up + luck.randrange(1, 120)
+                up = bound + luck.randrange(5)
+                end = up + luck.choice((0, *range(1, 120, 9)))
                 free[on][half] = end
                 pods.append(Life(name, index, turn, on, created, bound, up, end, phase))
-                created = end
+                created = end + luck.choice((0, 10, 40))
+        if luck.random() < 0.2:  # its last pod fails, and a deadline passes before the next
+            pods[-1] = pods[-1]._replace(phase="Failed")
+            found.append(Gang(name, size, at, pods, luck.choice((0, 60))))
+            continue
         found.append(Gang(name, size, at, pods))
     return found
 
@@ -119,7 +126,7 @@ def test_gangs_of_a_cluster_told_in_parts_are_those_told_at_once(seed: int):
     """
     luck = Random(seed)
     gangs = a_story(luck)
-    end = max(life.end for gang in gangs for life in gang.pods) + 5
+    end = max(life.end + gang.delay for gang in gangs for life in gang.pods) + 5
     once = Observer(BEGIN_MS)
     once.take(answer(gangs, end + LATENESS_S), BEGIN_MS + 1000 * end)
     observer, kills, now = Observer(BEGIN_MS), 0, 0

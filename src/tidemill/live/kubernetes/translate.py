@@ -22,7 +22,7 @@ from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.pods import taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import CLAIMED
-from tidemill.live.kubernetes.stretches import HeldPod, Stretch, held_pods, stretches
+from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.node_rules import NodeRules
@@ -268,6 +268,15 @@ class _Translation:
         waits = [pod for pod in job.pods if pod.is_pending]
         is_over = job.end is not None or (not waits and _is_finished(job))
         if is_over:
+            if (
+                last is not None
+                and job.end is not None
+                and ended_later(job.end, last["end_ms"], last["outcome"])
+            ):
+                rows.append(self._base(job, shape) | {
+                    "end_ms": job.end[1], "outcome": AttemptEnd.CANCELLED,
+                    "gpus": _requested(shape),
+                })  # fmt: skip
             return
         row = self._base(job, shape) | {
             "outcome": AttemptEnd.WAITING, "gpus": _requested(shape),
