@@ -277,10 +277,14 @@ class Differ:
             ends = [pod.outcome for pod, _ in mine if pod.is_over]
             bad = [one for one in ends if one is not AttemptEnd.DONE]
             end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
-        estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
-        if unread := estimates.unread((pod for pod, _ in alive), job.owner):
-            self.unread[unit.key] = unread
+        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms)
+
+    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
+        """How long it should run; 0: nobody says, or nobody can read it."""
+        if unread := estimates.unread(pods, unit.job.owner):
+            self.unread[unit.key] = unread
+        return estimates.of_job(pods, unit.job.owner)
 
     def _hold_of(
         self,
