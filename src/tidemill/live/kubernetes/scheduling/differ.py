@@ -312,9 +312,7 @@ class Differ:
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else _end_of(pod for pod, _ in mine)
-        estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
-        if unread := estimates.unread((pod for pod, _ in alive), job.owner):
-            self.unread[unit.key] = unread
+        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
 
     def _sized(
@@ -327,6 +325,12 @@ class Differ:
         was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
         known = self.world.shape_of(j) if j is not None and was_placed else None
         return sizes.elastic(shape, scale, known)
+
+    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
+        """How long it should run; 0: nobody says, or nobody can read it."""
+        if unread := estimates.unread(pods, unit.job.owner):
+            self.unread[unit.key] = unread
+        return estimates.of_job(pods, unit.job.owner)
 
     def _hold_of(
         self,
