@@ -476,6 +476,6 @@ class Cycle:
 
     def _say(self, s: int, cause: Cause) -> None:
         row = self.columns.asks[s]
-        if row[ASK.SAID] != cause:
+        if row.item(ASK.SAID) != cause:  # a number of numpy takes long to compare with an enum
             row[ASK.SAID] = cause
             self.sheet.write_one(CauseChanged(self.world.now_ms, s, cause))

@@ -227,12 +227,14 @@ class Snapshot:
 
     def book(self, q: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
         """Count pieces as used (1) or not used any more (-1) by a team."""
-        kinds = self.world.nodes.kind
+        kinds, sums = self.world.nodes.kind, dict[int, int]()
         for piece in pieces:
-            k = int(kinds[piece.node])
+            k = kinds.item(piece.node)
             milli = sign * piece.replicas * shape.roles[piece.role].replica_milli
             if self.is_open[piece.node]:  # what leaves a closed node is free to nobody
                 self.kind_free[k] -= milli
+            sums[k] = sums.get(k, 0) + milli
+        for k, milli in sums.items():
             self.count_used(q, k, milli)
 
     def count_used(self, q: int, k: int, milli: int) -> None:

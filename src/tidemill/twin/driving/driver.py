@@ -92,7 +92,7 @@ class Driver:
             if code in (BACK.OVER, BACK.PAUSE):
                 break
             is_finished = self._answer(BACK(code)) or is_finished
-            if drive[DRIVE.STAGE] == STAGE.MOMENT and (is_finished or not self._may_begin()):
+            if drive.item(DRIVE.STAGE) == STAGE.MOMENT and (is_finished or not self._may_begin()):
                 break
         if self._cycle is not None:
             loop.memo.scheduling.reservations = self._at_work(self._cycle).reservations.made()
@@ -143,7 +143,7 @@ class Driver:
     def _at_work_next(self) -> Cycle:
         """The cycle that is at work, or the next; not laid out yet where Python will make that."""
         loop, drive, before = self._loop, self._beat.drive, self._cycle
-        if before is not None and drive[DRIVE.STAGE] in _IN_CYCLE:
+        if before is not None and drive.item(DRIVE.STAGE) in _IN_CYCLE:
             return before if not self._is_mix_new else self._after(before)
         if self._last is not None and self._is_pythons():
             drive[DRIVE.IS_STALE] = 1
@@ -158,7 +158,7 @@ class Driver:
         If the columns where that is written stay where they are; else it is laid out after it.
         """
         drive, self._is_mix_new = self._beat.drive, False
-        if drive[DRIVE.STAGE] not in (STAGE.FOLDING, STAGE.CARRYING):
+        if drive.item(DRIVE.STAGE) not in (STAGE.FOLDING, STAGE.CARRYING):
             return before
         made, d = self._next(), before.columns
         if made.columns.events is d.events and made.columns.event_pieces is d.event_pieces:
@@ -180,10 +180,10 @@ class Driver:
 
     def _is_pythons(self) -> bool:
         """Whether nodes change at this moment, or will at the next: whole cycles are Python's."""
-        loop, stage = self._loop, self._beat.drive[DRIVE.STAGE]
+        loop, stage = self._loop, self._beat.drive.item(DRIVE.STAGE)
         if stage == STAGE.TELLING:
             return loop.world.supply_changes != loop.memo.provisioning.supply_changes
-        return bool(stage == STAGE.MOMENT) and self._twin.is_rare_soon()
+        return stage == STAGE.MOMENT and self._twin.is_rare_soon()
 
     def _write_layers(self) -> None:
         """Write when the layers above the scheduler look again."""
