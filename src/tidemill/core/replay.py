@@ -43,7 +43,7 @@ from tidemill.model.tables import NEVER_PASSED
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
     EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED, STRAGGLER,
-    FIGURE, DEVICE_ERROR, LOAD, LATENCY,
+    FIGURE, DEVICE_ERROR, LOAD, LATENCY, CANCEL,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
@@ -51,7 +51,7 @@ from tidemill.model.tables import NEVER_PASSED
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
         ev.CheckpointSeen, ev.StragglerSeen, ev.FigureSeen, ev.DeviceErrorSeen,
-        ev.LoadSeen, ev.LatencySeen,
+        ev.LoadSeen, ev.LatencySeen, ev.AskedCancel,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -272,6 +272,16 @@ def take_wish(w, events, counts, e):
 
 
 @kernel
+def take_cancel(w, j):
+    """A job is asked to stop for good; it holds its devices until it is seen to be gone."""
+    jobs = w.jobs
+    if jobs[j, JOB.STATE] not in (STARTING, RUNNING) or jobs[j, JOB.IS_LEAVING] != 0:
+        return False
+    leave_for(w.at, jobs, w.shapes, j, NONE)
+    return True
+
+
+@kernel
 def take_release(w, counts, s):
     """Room is made for a shape no more, if it was."""
     if s < 0 or s >= counts[0, 3] or w.shapes[s, SHAPE.PROMISED] == 0:
@@ -322,6 +332,8 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return 0
     if kind == EVICT:
         return int(take_wish(w, events, counts, e))
+    if kind == CANCEL:
+        return int(take_cancel(w, events[e, EventColumn.WHO]))
     if kind in (PLACED, SEEN):
         return int(take_placement(w, events, event_pieces, counts, e, now))
     if kind == EVICTED:

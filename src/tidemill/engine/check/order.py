@@ -27,6 +27,7 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.LEARNS] = policy.estimates == "history"
     reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
     reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
+    reg[REG.CULL_AFTER_MS] = policy.cull_idle_after_ms
     steps = policy.attained_steps_ms
     is_short = len(steps) <= STEPS_AT_MOST
     reg[REG.PATIENCE_MS] = policy.patience_ms

@@ -46,10 +46,8 @@ class REG(IntEnum):
     MAY_RECLAIM = 28
     VICTIMS_AT_MOST = 29
     SHAPES = 30  # that there are
-    IS_GIVEN = 31  # whether owners alone say how long jobs run
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
-    UNKNOWN_RUN_MS = 32  # how long one is taken to run of which nobody says anything
     EVENTS = 21  # rows of ``events`` that Python has not taken over,
     EVENT_PIECES = 35  # and of ``event_pieces``
     PROMISES = 36  # reservations that were made
@@ -81,8 +79,8 @@ class REG(IntEnum):
     MADE_OF = 62  # up to which change of nodes,
     MADE_PACE = 63  # and of pace,
     MADE = 64  # how many they are,
-    NEXT_END_MS = 65  # and until when nobody was expected to end
-    SINCE = 66  # the cycle since which room and reservations are as they are now
+    NEXT_END_MS = 32  # and until when nobody was expected to end
+    SINCE = 31  # the cycle since which room and reservations are as they are now
 
 
 class NOTE(IntEnum):
@@ -158,6 +156,7 @@ class ASK(IntEnum):
     BEST = 46  # in an order that reads jobs: the first of this line by rank,
     BEST_RANK = 47
     IMPATIENT = 48  # and who loses patience first
+    LINE_NEWS = 49  # what history had said when a line was read
 
 
 class OPTION(IntEnum):
@@ -221,7 +220,8 @@ class SHARING(IntEnum):
     WEIGHT = 0
     SHARE = 1
     ORDER = 2  # of another queue: which one is at this place, the smallest share first
-    TOP = 3
+    PAST_IN = 3  # the last cycle in which it was counted what was used lately
+    TOP = 4
 
 
 class WORTH(IntEnum):
@@ -317,3 +317,4 @@ class Desk(NamedTuple):
     worth: I64  # what shares are counted by, by GPU type
     past: I64  # by queue and GPU type: what was used lately, in milli
     steps: I64  # of the order ``attained``
+    learnt: I64  # how long jobs are taken to run (``core.estimates``)

@@ -1,33 +1,39 @@
 """Fair shares: how much of the fleet each queue uses above its floor, and who has the least.
 
 The measures are those of ``scheduling.fairness``, which says what a thousandth of each type is
-worth and what was used lately. Sums are exact, whatever the fleet costs.
+worth. Sums are exact, whatever the fleet costs.
 """
 
-from tidemill.model.columns import QUEUE, QUOTA
+from tidemill.core.decay import left_after
+from tidemill.core.decay import past as past_use
+from tidemill.core.wide import divided
+from tidemill.model.columns import AT, QUEUE, QUOTA, SHAPE
+from tidemill.model.world import PAST_BITS
 from tidemill.scheduling.desk.columns import REG, SHARING, WORTH
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import line_up_again
 
 TOP = int(SHARING.TOP)
 BY_BILL = 2
-LARGEST = 1 << 62
 
 
 @kernel
-def divided(amount, rest, whole):
-    """``amount * rest // whole``, where the product may be larger than a number can be."""
-    if amount == 0 or rest <= LARGEST // amount:
-        return amount * rest // whole
-    found, left, bit = 0, 0, 0
-    while amount >> bit > 1:
-        bit += 1
-    while bit >= 0:
-        left = 2 * left + (amount >> bit & 1) * rest
-        found = 2 * found + left // whole
-        left %= whole
-        bit -= 1
-    return found
+def count_past(at, queues, quotas, past, q, now):
+    """Write what a queue used lately above its floor, by type: the decayed mean as of now."""
+    left = left_after(now - queues[q, QUEUE.PAST_MS], at[AT.HALF_LIFE_MS])
+    for k in range(quotas.shape[1]):
+        past[q, k] = past_use(quotas, q, k, left) >> PAST_BITS
+
+
+@kernel
+def count_all_past(w, d):
+    """The same of the queues in which somebody waits, and of those above them."""
+    for i in range(d.reg[REG.LOOKS]):
+        q = w.shapes[d.looks[i], SHAPE.QUEUE]
+        while q >= 0 and d.sharing[q, SHARING.PAST_IN] != d.reg[REG.CYCLE]:
+            count_past(w.at, w.queues, w.quotas, d.past, q, d.reg[REG.NOW])
+            d.sharing[q, SHARING.PAST_IN] = d.reg[REG.CYCLE]
+            q = w.queues[q, QUEUE.PARENT]
 
 
 @kernel
@@ -83,6 +89,8 @@ def count_share(w, d, q):
 def rank_all(w, d):
     """At the beginning of a cycle: who has how much, and who has the least."""
     if d.reg[REG.FAIRNESS] != 0:
+        if w.at[AT.HALF_LIFE_MS] != 0:
+            count_all_past(w, d)
         for q in range(len(d.sharing)):
             count_share(w, d, q)
         rank(d.sharing, d.fair)

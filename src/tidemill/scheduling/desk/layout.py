@@ -44,8 +44,7 @@ _NOTHING: I64 = np.zeros((1, 1), np.int64)
 
 def ranks(policy: Policy) -> int:
     """The number by which kernels know an order that reads jobs; 0: they do not."""
-    is_read = policy.estimates != "given" and policy.order != "attained"
-    return 0 if is_read else _RANKS.get(policy.order, 0)
+    return _RANKS.get(policy.order, 0)
 
 
 class Laid:
@@ -85,6 +84,7 @@ def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
         rungs=asks.rungs,
         firsts=_firsts(columns, asks.sets),
         event_pieces=with_pieces(columns, out).event_pieces,
+        learnt=memo.lines(policy).estimates.columns(world),
         **_scratch(columns, asks.rows, world),
     )
     return kept.columns
@@ -198,7 +198,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     def blank(*size: int) -> I64:
         return np.zeros(size, np.int64)
 
-    reg = blank(len(REG))
+    reg = blank(max(REG) + 1)
     reg[REG.BY_SHAPE] = policy.order in BY_SHAPE
     reg[REG.BY_PRIORITY] = policy.order == "priority"
     reg[REG.PATIENCE_MS] = policy.patience_ms
@@ -208,8 +208,6 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.DEPTH] = world.tree.depth
     reg[REG.KEYS_CHANGE] = policy.fairness != "none" or bool((world.floor > 0).any())
     reg[REG.MAY_MOVE] = policy.may_move
-    reg[REG.IS_GIVEN] = policy.estimates == "given"
-    reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
     reg[REG.IS_PLAIN] = score_of(policy.placement) is None
     reg[REG.FAIRNESS] = FAIRNESS[policy.fairness]
     reg[REG.RANKS] = ranks(policy)
@@ -234,5 +232,5 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
         _sharing(world), blank(kinds, len(WORTH)), blank(queues, kinds),
-        np.array(policy.attained_steps_ms, np.int64),
+        np.array(policy.attained_steps_ms, np.int64), nothing,
     )  # fmt: skip

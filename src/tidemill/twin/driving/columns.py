@@ -46,6 +46,8 @@ class DRIVE(IntEnum):
     ACTIVE_AT_MOST = 20  # running jobs for which there is room
     WAKE_MS = 21  # when the plan asks to be woken
     IS_STALE = 22  # whether what cycles go by is to be laid out before the next one
+    CULL_AFTER_MS = 23  # after how long idle jobs are cancelled; 0: never
+    CULL_MS = 24  # when the next will be
 
 
 class Beat(NamedTuple):
