@@ -160,11 +160,11 @@ def test_the_shortest_of_a_line_is_kept_until_the_line_changes(seed: int):
         running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
         for j in luck.sample(running, min(len(running), luck.randrange(3))):
             end_somehow(luck, world, j)
-        w, columns = world.matrices, Cycle(world, EASY, memo.scheduling, Sheet()).columns
-        columns.reg[REG.NOW] = world.now_ms
+        w, d = world.matrices, Cycle(world, EASY, memo.scheduling, Sheet()).columns
+        d.reg[REG.NOW] = world.now_ms
         for s in world.queued:
             lasts = [_lasts_ms(world, j) for j in list(world.waiting[s])[:64]]
-            shortest = lines.shortest(w.jobs, w.shapes, columns.learnt, columns.reg, columns.asks, s)
+            shortest = lines.shortest(w.jobs, w.shapes, d.learnt, d.reg, d.asks, s)
             assert shortest == min(lasts)
             found += 1
     assert found

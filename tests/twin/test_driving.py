@@ -141,14 +141,13 @@ def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
 
 def _notebooks(luck: random.Random, arrivals: list[Arrival], share: float) -> list[Arrival]:
     """Some jobs are interactive: used for a while or by the clock, then they hold their GPUs."""
-    found = []
-    for arrival in arrivals:
+    uses = [Spell(1), Spell(700, 400_000), Tide((0, 0, 500_000, 0, 1_000_000), 1000), None]
+    found = list(arrivals)
+    for i, arrival in enumerate(arrivals):
         if luck.random() < share:
-            spells = [Spell(1), Spell(700, 400_000), Tide((0, 0, 500_000, 0, 1_000_000), 1000), None]
             shape = replace(arrival.job.shape, kind=JobClass.INTERACTIVE)
             row = replace(arrival.job, shape=shape)
-            arrival = arrival._replace(job=row, activity=luck.choice(spells))
-        found.append(arrival)
+            found[i] = arrival._replace(job=row, activity=luck.choice(uses))
     return found
 
 

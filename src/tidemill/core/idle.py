@@ -1,4 +1,4 @@
-"""Idle work: which interactive jobs nobody uses any more, and when the next will have been too long.
+"""Idle work: which interactive jobs nobody has used for too long, and when the next will be one.
 
 ``workload.review`` and the compiled loop ask here; what is asked of those jobs, they say.
 """

@@ -260,24 +260,26 @@ def take_eviction(w, j, attempt, now):
 
 
 @kernel
-def take_wish(w, events, counts, e):
-    """An attempt is asked to leave, for somebody who waits or for nobody."""
-    jobs, j, heir = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.TO]
-    if not is_plain(jobs, j, events[e, EventColumn.ATTEMPT]) or jobs[j, JOB.IS_LEAVING] != 0:
-        return False
-    if heir != NONE and not (0 <= heir < counts[0, 0] and jobs[heir, JOB.STATE] == WAITING):
-        return False
-    leave_for(w.at, jobs, w.shapes, j, jobs[heir, JOB.SHAPE] if heir >= 0 else NONE)
-    return True
-
-
-@kernel
 def take_cancel(w, j):
     """A job is asked to stop for good; it holds its devices until it is seen to be gone."""
     jobs = w.jobs
     if jobs[j, JOB.STATE] not in (STARTING, RUNNING) or jobs[j, JOB.IS_LEAVING] != 0:
         return False
     leave_for(w.at, jobs, w.shapes, j, NONE)
+    return True
+
+
+@kernel
+def take_wish(w, events, counts, e):
+    """An attempt is asked to leave, for somebody who waits or for nobody; or to stop for good."""
+    jobs, j, heir = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.TO]
+    if events[e, EventColumn.KIND] == CANCEL:
+        return take_cancel(w, j)
+    if not is_plain(jobs, j, events[e, EventColumn.ATTEMPT]) or jobs[j, JOB.IS_LEAVING] != 0:
+        return False
+    if heir != NONE and not (0 <= heir < counts[0, 0] and jobs[heir, JOB.STATE] == WAITING):
+        return False
+    leave_for(w.at, jobs, w.shapes, j, jobs[heir, JOB.SHAPE] if heir >= 0 else NONE)
     return True
 
 
@@ -330,10 +332,8 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return int(take_other(w, counts, kind, events[e, EventColumn.WHO]))
     if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
         return 0
-    if kind == EVICT:
+    if kind in (EVICT, CANCEL):
         return int(take_wish(w, events, counts, e))
-    if kind == CANCEL:
-        return int(take_cancel(w, events[e, EventColumn.WHO]))
     if kind in (PLACED, SEEN):
         return int(take_placement(w, events, event_pieces, counts, e, now))
     if kind == EVICTED:

@@ -16,11 +16,11 @@ used much lately yields to who used little, and after a few half-lives it is for
 
 import numpy as np
 
+from tidemill.core import fair_shares
+from tidemill.core.fair_shares import WORTH
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling.desk import fair_shares
-from tidemill.scheduling.desk.columns import WORTH
 from tidemill.scheduling.desk.layout import FAIRNESS
 
 ONE = 1_000_000_000_000

@@ -6,10 +6,12 @@ of the first of them.
 """
 
 from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE
+from tidemill.core.fair_shares import SHARING, count_past, share_of
+from tidemill.core.fair_shares import rank as rank_queues
 from tidemill.core.heaps import arrange, leave
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
-from tidemill.model.columns import AT, SHAPE
+from tidemill.model.columns import AT, QUEUE, QUOTA, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
@@ -57,11 +59,44 @@ def gather(w, b):
 
 
 @kernel
+def count_share(w, b, q):
+    """Count the fair share of a queue as of the last event."""
+    marks, weight = b.marks, b.sharing[q, SHARING.WEIGHT]
+    for k in range(w.quotas.shape[1]):
+        b.used[q, k] = w.quotas[q, k, QUOTA.USED]
+        b.past[q, k] = 0
+    if w.at[AT.HALF_LIFE_MS] != 0:
+        count_past(w.at, w.queues, w.quotas, b.past, q, marks[MARK.EVENT_MS])
+    share = share_of(w.quotas, b.used, b.past, b.worth, q, weight, marks[MARK.FAIRNESS])
+    b.sharing[q, SHARING.SHARE] = share
+    b.sharing[q, SHARING.COUNTED_IN] = marks[MARK.RANKED]
+
+
+@kernel
+def know_shares(w, b, count):
+    """Rank the queues of those who claim by their fair shares, once after an event."""
+    marks, sharing = b.marks, b.sharing
+    if marks[MARK.FAIRNESS] == 0 or marks[MARK.IS_FRESH] != 0:
+        return
+    marks[MARK.IS_FRESH] = 1
+    marks[MARK.RANKED] += 1
+    for i in range(count):
+        q = w.shapes[b.claims[i, CLAIMANT.SHAPE], SHAPE.QUEUE]
+        while q >= 0 and sharing[q, SHARING.COUNTED_IN] != marks[MARK.RANKED]:
+            count_share(w, b, q)
+            q = w.queues[q, QUEUE.PARENT]
+    rank_queues(sharing, b.fair)
+
+
+@kernel
 def rank(w, b, count):
     """Give those who claim their places in the scheduler's order."""
     marks, shapes, claims = b.marks, w.shapes, b.claims
+    if count > 1:
+        know_shares(w, b, count)
     for i in range(count):
         s = claims[i, CLAIMANT.SHAPE]
+        claims[i, CLAIMANT.FAIR] = 0
         claims[i, CLAIMANT.PLACE] = 0
         claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         if marks[MARK.ORDER] == ORDER.ASKED:
@@ -72,6 +107,8 @@ def rank(w, b, count):
             claims[i, CLAIMANT.RANK] = standing(
                 shapes, w.queues, w.quotas, b.demands, b.reach, s, marks[MARK.DEPTH]
             )
+            if marks[MARK.FAIRNESS] != 0:
+                claims[i, CLAIMANT.FAIR] = b.fair[shapes[s, SHAPE.QUEUE]]
             if marks[MARK.ORDER] == ORDER.PRIORITY:
                 claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY]
 

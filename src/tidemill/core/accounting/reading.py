@@ -95,6 +95,7 @@ def read(w, b, events, event_pieces, counts, e, now):
         if not fold_one(w, events, event_pieces, counts, e, at):
             break
         marks[MARK.IS_FRESH] = 0
+        marks[MARK.EVENT_MS] = at
         now = at
         if is_life:
             follow(w, b, j, 0, now)

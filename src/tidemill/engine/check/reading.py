@@ -35,9 +35,7 @@ from tidemill.model.columns import AT, JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 
-WAITING, STARTING, RUNNING = map(
-    int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING)
-)
+WAITING, STARTING, RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
 IS_NOT_WAITING, IS_ATTEMPT, IS_OUT_OF_ORDER = map(
     int, (RULE.NOT_WAITING, RULE.ATTEMPT, RULE.OUT_OF_ORDER)
 )

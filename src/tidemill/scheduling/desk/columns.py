@@ -212,28 +212,6 @@ class LINE(IntEnum):
     PLACED = 6
 
 
-class SHARING(IntEnum):
-    """One row per queue: its fair share. From ``TOP`` on: the queues above it and itself, from the
-    top down; UNKNOWN: no more.
-    """
-
-    WEIGHT = 0
-    SHARE = 1
-    ORDER = 2  # of another queue: which one is at this place, the smallest share first
-    PAST_IN = 3  # the last cycle in which it was counted what was used lately
-    TOP = 4
-
-
-class WORTH(IntEnum):
-    """One row per GPU type: what a thousandth of it counts as a share, in parts that kernels can
-    multiply.
-    """
-
-    WHOLES = 0
-    REST = 1  # of the division, over
-    WHOLE = 2
-
-
 class PROMISE(IntEnum):
     """One row per reservation."""
 
@@ -313,7 +291,7 @@ class Desk(NamedTuple):
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
     notes: I64  # what is remembered from cycle to cycle (``NOTE``)
-    sharing: I64  # fair shares, by queue
+    sharing: I64  # fair shares, by queue (``core.fair_shares``)
     worth: I64  # what shares are counted by, by GPU type
     past: I64  # by queue and GPU type: what was used lately, in milli
     steps: I64  # of the order ``attained``

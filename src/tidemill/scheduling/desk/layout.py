@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidemill.core.fair_shares import SHARING, WORTH
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.placements import score_of
@@ -19,10 +20,8 @@ from tidemill.scheduling.desk.columns import (
     PASSABLE,
     PROMISE,
     REG,
-    SHARING,
     UNKNOWN,
     VICTIM,
-    WORTH,
     Desk,
     Search,
 )
@@ -181,7 +180,7 @@ def _firsts(columns: Desk, sets: int) -> I64:
     return np.zeros((len(columns.firsts), 2 * sets), np.int64)
 
 
-def _sharing(world: World) -> I64:
+def sharing_of(world: World) -> I64:
     """Where queues are in their tree, and how much they weigh."""
     queues, tree = len(world.queue_rows), world.tree
     found: I64 = np.full((queues, SHARING.TOP + tree.depth), UNKNOWN, np.int64)
@@ -231,6 +230,6 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(PIECES, KEPT_COLUMNS), blank(length, len(CLAIM)),
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
-        _sharing(world), blank(kinds, len(WORTH)), blank(queues, kinds),
+        sharing_of(world), blank(kinds, len(WORTH)), blank(queues, kinds),
         np.array(policy.attained_steps_ms, np.int64), nothing,
     )  # fmt: skip

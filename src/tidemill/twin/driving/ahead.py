@@ -1,6 +1,6 @@
 """The kernels that every replay calls, for ``compiled.ahead``: those that take longest first."""
 
-from tidemill.core import arrivals, fold, replay
+from tidemill.core import arrivals, decay, estimates, fold, replay
 from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
 from tidemill.engine.check import expecting, reading, reservations
@@ -17,5 +17,6 @@ KERNELS = (
     opening.close, cycle.hold, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
-    stopping.find_victims, arrivals.note, arrivals.count_hosts,
+    stopping.find_victims, arrivals.note, arrivals.count_hosts, estimates.total_ms,
+    decay.left_after,
 )  # fmt: skip

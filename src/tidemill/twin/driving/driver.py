@@ -1,8 +1,8 @@
 """The driver: lays out what the compiled loop takes, and does what it comes back for.
 
-Only where a beat is jobs, nodes and the scheduler: where devices are shared with neighbours, elastic
-jobs grow, or a policy orders by more than columns hold, every beat is Python's (``engine.loop``),
-with the same journal.
+Only where a beat is jobs, nodes and the scheduler: where devices are shared with neighbours,
+elastic jobs grow, or a policy orders by more than columns hold, every beat is Python's
+(``engine.loop``), with the same journal.
 """
 
 from typing import TYPE_CHECKING, Any
