@@ -162,6 +162,7 @@ class CLAIMANT(IntEnum):
     PLACE = 2
     HEAD = 3
     SHAPE = 4
+    SURE = 5  # what it claims if enough is left, wherever that is
 
 
 class LOT(IntEnum):
@@ -217,6 +218,7 @@ class LedgerState(NamedTuple):
     demands: I64
     may_use: I64  # rule by contract
     reach: I64  # rule by kind: what the scheduler takes it to be able to use
+    standings: I64  # scratch, queue by rule: how it stands by its guaranteed quotas
     turns: I64  # by shape: whose turn it is, where the order was asked for
     claims: I64
     lots: I64

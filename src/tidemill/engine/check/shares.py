@@ -102,9 +102,7 @@ def passed_over(world: World, policy: Policy, plan: Plan) -> Iterator[str]:
     shares, reg = Shares(world, policy), registers(policy)
     placed = [action for action in plan.actions if isinstance(action, AskedPlace)]
     named = {action.job for action in placed}
-    left = [
-        next((j for j in world.waiting[s] if j not in named), -1) for s in sorted(world.queued)
-    ]
+    left = [next((j for j in world.waiting[s] if j not in named), -1) for s in sorted(world.queued)]
     for action in placed:
         j = action.job
         for other in left:
