@@ -120,7 +120,7 @@ def _is_plain(world: World, policy: Policy) -> bool:
     """Whether fair shares alone say whose turn it is, among jobs that ask for the same."""
     if policy.fairness == "none" or policy.order not in BY_SHAPE:
         return False
-    if world.promised or world.ink.w.at[AT.LEAVING] or world.sliced:
+    if world.promised or world.matrices.at[AT.LEAVING] or world.sliced:
         return False
     return not (world.floor > 0).any() and not (world.limit < FOREVER_MS).any()
 
