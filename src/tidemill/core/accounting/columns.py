@@ -51,6 +51,8 @@ class MARK(IntEnum):
     NOT_OBSERVED = 30
     UNKNOWN = 31
     EDGE_MS = 32  # when the next price changes: sums are kept apart from there on
+    LINE = 33  # rows of ``claims`` that are everybody who waits, in order; or ``LINE``
+    TOUCHED = 34  # changes of that line since time last went on
 
 
 class STOP(IntEnum):
@@ -68,6 +70,13 @@ class ORDER(IntEnum):
     OLDEST = 0
     PRIORITY = 1
     ASKED = 2  # as the scheduler says for each moment: ``turns``
+
+
+class LINE(IntEnum):
+    """Why nobody keeps those who wait in order from event to event."""
+
+    UNKNOWN = -1  # they have to be looked at anew
+    RANKED = -2  # what others use decides, too: the order is made when it is needed
 
 
 class HELD(IntEnum):
@@ -152,7 +161,7 @@ class DEMAND(IntEnum):
 
 
 class CLAIMANT(IntEnum):
-    """Scratch: a waiting shape that may use something of what is free."""
+    """A waiting shape and its place in the order; see ``claims`` for how long rows are kept."""
 
     RANK = 0
     PLACE = 1
