@@ -271,7 +271,7 @@ def test_a_tainted_node_is_called_tainted_and_only_a_cordoned_one_cordoned():
 @pytest.mark.parametrize(
     "resource", ["nvidia.com/vgpu", "example.com/foo", "rdma/hca", "hugepages-2Mi"]
 )
-def test_a_pod_that_requests_what_nobody_counts_is_held(resource: str):
+def test_a_pod_without_gpus_that_requests_what_is_counted_by_the_gpu_is_held(resource: str):
     """Bound to a node that lacks it, the kubelet would refuse it: it waits, and says what for."""
     story = Story(8)
     containers = [{"name": "main", "resources": {"limits": {resource: "1"}}}]
