@@ -177,7 +177,9 @@ def read_rows(path: Path) -> pl.DataFrame:
             hint="every line needs as many cells as the first, in UTF-8",
         ) from error
     if not len(rows):
-        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one job")
+        raise SpecError(
+            f"`{path}` has a header and no rows", hint="export it again, with a row or more"
+        )
     return rows
 
 
