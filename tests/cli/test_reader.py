@@ -81,3 +81,22 @@ def test_a_rate_that_cannot_be_is_refused(tmp_path: Path, given: str, said: str)
     """A decimal comma is two prices, and not the second of them."""
     table = "type,usd_per_gpu_hour\nH100,2\n"
     assert said in _priced(tmp_path, table, "--usd-per-hour", given)
+
+
+def test_another_file_than_a_table_of_jobs_is_called_what_it_is(tmp_path: Path):
+    """What sacct printed, and what is no text."""
+    (tmp_path / "junk.csv").write_bytes(bytes(range(256)))
+    junk = tidemill("import", "csv", "junk.csv", "-j", "j.sqlite", cwd=tmp_path)
+    assert "`junk.csv` is no table in text" in junk.err
+    sacct = str(ROOT / "examples" / "history" / "sacct.txt")
+    other = tidemill("import", "csv", sacct, "-j", "j.sqlite", cwd=tmp_path)
+    assert "hint: this is what sacct prints: tidemill import slurm reads it" in other.err
+
+
+def test_a_table_whose_jobs_are_all_left_out_says_why(tmp_path: Path):
+    """One that ended before it started has GPUs."""
+    row = "a,8,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,2026-11-01T00:30:00Z"
+    (tmp_path / "jobs.csv").write_text(f"job,gpus,submit,start,end\n{row}\n", encoding="utf-8")
+    found = tidemill("import", "csv", "jobs.csv", "-j", "j.sqlite", cwd=tmp_path)
+    assert "no job to account (1 attempt left out: ended before it started)" in found.err
+    assert "gres/gpu" not in found.err
