@@ -76,30 +76,30 @@ Maintenance = Annotated[
 
 
 class Given(NamedTuple):
-    """Prices, assumptions and intent as typed."""
+    """Prices, assumptions and intent as typed: options of a command (``options.takes_groups``)."""
 
-    usd_per_hour: Sequence[str] | None = None
-    files: Sequence[Path] | None = None
-    is_listed: bool = False
-    assumed: Sequence[str] | None = None
+    usd_per_hour: PerHour = None
+    prices: PriceFiles = None
+    list_prices: ListPrices = False
+    assume: Assumed = None
+    spares: Spares = None
+    maintenance: Maintenance = None
     by_type: Mapping[str, int] | None = None
     """Prices by GPU type that a table of nodes says."""
-    spares: Sequence[str] | None = None
-    maintenance: Sequence[str] | None = None
 
     def price_rule(self, zone: str, window_ms: tuple[int, int]) -> "PriceRule":
         """What a node costs: by the price files, then by flat rates, then by list prices."""
         from tidemill.live.prices import files, listed, matching, rules
 
         made = list["PriceRule"]()
-        for path in self.files or ():
+        for path in self.prices or ():
             found = files.read(path, zone)
             for text in found.notes:
                 screen.note(f"`{path.name}`: {text}")
             made.append(matching.rule_of(found.lines, window_ms, found.source))
         rates = {**(self.by_type or {}), **prices_of(self.usd_per_hour or ())}
         made.append(rules.flat(rates))
-        if self.is_listed:
+        if self.list_prices:
             made.append(listed.rule())
         return rules.first_of(made)
 
@@ -132,10 +132,13 @@ class Given(NamedTuple):
         """What is assumed; said, so that nobody takes it for measured."""
         from tidemill.live.history import assuming
 
-        found = assuming.read(self.assumed or ())
+        found = assuming.read(self.assume or ())
         if found.words:
             screen.note(f"assumed of every job of which it was not measured: {found.words}")
         return found
+
+
+NOTHING = Given()
 
 
 def _span(text: str, zone: str, option: str) -> "IntendedSpan | RepeatedSpan":

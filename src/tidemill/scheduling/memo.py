@@ -171,6 +171,10 @@ class Memo:
         self._outlasts_of[self._likes.of(world, s)] = fits
         self.asks.rows[self._likes.all(world, s), ASK.OUTLASTS] = fits
 
+    def like(self, world: World, s: int) -> Like:
+        """What the like of a shape have in common: they fit wherever one of them does."""
+        return self._likes.of(world, s)
+
     def rows(self, world: World) -> I64:
         """What is remembered, with a row for every shape."""
         self.asks.make(len(world.shape_rows))

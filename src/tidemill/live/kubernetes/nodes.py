@@ -68,6 +68,8 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     notice: NodeNotice | None = None
     """That it is going to be taken."""
     is_cordoned_by_us: bool = False
+    extras: Mapping[str, int] = {}
+    """What pods may have of other resources that nodes give out."""
 
     @property
     def takes_work(self) -> bool:
@@ -156,6 +158,7 @@ def read(one: Object) -> KubeNode:
         box=box, terms=prices.terms_in(labels), gpu_type=product.gpu_type, profile=product.profile,
         seen_ms=max([ms for ms in (*beats, created_ms) if ms is not None], default=0),
         expected=_expected(labels, box, product.profile), notice=notices.of_node(one),
+        extras=dict(resources.others(allocatable)),
         is_cordoned_by_us=notices.CORDONED in fields.words(one, "metadata", "annotations"),
     )  # fmt: skip
 
