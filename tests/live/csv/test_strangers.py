@@ -95,7 +95,7 @@ REFUSED = {
         b"name,num_gpu,gpu_milli,submit,start,end\nA,1,460,1772431200,1772433000,1772440200\n",
         "parts of GPUs",
     ),
-    "what sacct prints": (b"JobID,AllocTRES,Submit\n1,gres/gpu=4,2026-03-02T06:00:00\n", "slurm"),
+    "what sacct prints": (b"JobID,State,Submit\n1,FAILED,2026-03-02T06:00:00\n", "slurm"),
     "a half-written date": ((HEAD + ISO + "\n" + ISO.replace("08:30", "08:")).encode(), "write"),
     "dates either way": (HEAD.encode() + b"A,3/2/2026,3/3/2026,3/4/2026,4\n", "2026-03-04"),
 }  # fmt: skip

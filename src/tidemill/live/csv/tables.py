@@ -36,6 +36,13 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
 }  # fmt: skip
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
 
+_IN_UTF_8 = (
+    "save it as CSV UTF-8, or: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if that is what it was"
+    " written in)"
+)
+_SACCT = frozenset({"JobID", "State", "Submit"})
+"""Columns by which the output of sacct is known."""
+
 
 class ReadTable(NamedTuple):
     """A table of jobs as it was understood."""
@@ -110,7 +117,7 @@ def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]
     """A table must say how many GPUs, and when; every column that is read has a name of its own."""
     columns = ", ".join(rows.columns)
     hint = "say which it is: --map {}=COLUMN; a table without a header needs one in its first line"
-    if "AllocTRES" in rows.columns or "JobIDRaw" in rows.columns:
+    if {*rows.columns} >= _SACCT:
         hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
     for field, instead in (("gpus", "gpus"), ("submit", "start")):
         if field not in found and instead not in found:
@@ -212,6 +219,11 @@ def read_rows(path: Path) -> pl.DataFrame:
         ) from error
     if not head:
         raise SpecError(f"`{path}` is empty", hint="export a table with a header and rows")
+    if not head.startswith(_WIDE) and not _is_text(head.partition(b"\n")[0]):
+        raise SpecError(
+            f"`{path}` is no table in text: its first line is not UTF-8",
+            hint=f"give a CSV file, as it is or packed with gzip; {_IN_UTF_8}",
+        )
     if size > LARGEST_BYTES:
         raise SpecError(
             f"`{path}` has {size:,} bytes; at most {LARGEST_BYTES:,} are read at once",
@@ -233,13 +245,10 @@ def read_rows(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, UnicodeError, OSError) as error:
         fault, hint = str(error).split("\n", 1)[0], "every line needs as many cells as the first"
         if "utf" in fault.lower():
-            hint = (
-                "save it as CSV UTF-8, or: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if that is"
-                " what it was written in)"
-            )
+            hint = _IN_UTF_8
         raise SpecError(f"`{path}` is no table: {fault}", hint=hint) from error
     if not len(rows):
-        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one job")
+        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one row")
     return rows
 
 
@@ -250,6 +259,15 @@ def _opened(path: Path, is_packed: bool, most: int = -1) -> bytes:
 
 def _beginning(path: Path, is_packed: bool) -> bytes:
     return _opened(path, is_packed, 1 << 16).removeprefix(b"\xef\xbb\xbf")
+
+
+def _is_text(line: bytes) -> bool:
+    """Whether a line is text in UTF-8; the last letter may be cut off."""
+    try:
+        line[:-3].decode()
+    except UnicodeDecodeError as error:
+        return error.end == len(line) - 3 and error.reason == "unexpected end of data"
+    return b"\0" not in line
 
 
 def _parted_by(line: str) -> str:

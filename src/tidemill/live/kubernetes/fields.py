@@ -29,7 +29,7 @@ class MalformedObjectError(ValueError):
 
 def text(source: Object, *way: str) -> str:
     """A string; "": it is not there."""
-    found = source.get(way[0]) if len(way) == 1 else _at(source, way)
+    found = _at(source, way)
     if found is None:
         return ""
     if not isinstance(found, str):

@@ -126,6 +126,10 @@ class Objects:
             if "items" in one:
                 self._add_list(one, where, kind, version)
                 return
+            if kind == "Status":
+                said = fields.text(one, "message") or "no message"
+                self.refuse(where, f"the API server's error in place of objects: {said[:200]}")
+                return
             keys = ("namespace", "name", "uid", "resourceVersion")
             meta = _Meta(**{key: fields.text(one, "metadata", key) for key in keys})
         except MalformedObjectError as error:
@@ -146,9 +150,8 @@ class Objects:
         version = listed.apiVersion if of else ""
         for i, raw in enumerate(listed.items, 1):
             place = f"{where}, item {i}"
-            try:
-                head = _HEADS.decode(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            head = _head(raw)
+            if head is None or head.kind == "Status":
                 self.add(msgspec.json.decode(raw), place, of, version)
                 continue
             if head.items is not None:
@@ -200,6 +203,14 @@ class Objects:
             kind: len(mine) for (group, kind), mine in self._by_kind.items()
             if (group, kind) not in self._asked
         })  # fmt: skip
+
+
+def _head(raw: msgspec.Raw) -> _Head | None:
+    """What tells an object from others; None: something is in it that is in none."""
+    try:
+        return _HEADS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def load(paths: Sequence[Path]) -> Objects:

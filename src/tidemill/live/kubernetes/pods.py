@@ -111,6 +111,8 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Further accelerator resources beside the one that counts."""
     unkept: tuple[str, ...] = ()
     """Constraints on its place that Tidemill's own scheduler does not know."""
+    extras: tuple[tuple[str, int], ...] = ()
+    """Other resources that nodes give out (network cards, huge pages), and how much of each."""
     near: tuple[PodRule, ...] = ()
     """Rules about other pods that must hold."""
     volumes: tuple[str, ...] = ()
@@ -216,20 +218,19 @@ class KubePod(Struct, frozen=True, kw_only=True):
 
 def read(one: Object) -> KubePod:
     """A pod."""
-    meta, spec, status = (fields.inner(one, part) for part in ("metadata", "spec", "status"))
-    phase, node = fields.text(status, "phase"), fields.text(spec, "nodeName")
-    created_ms = fields.moment_ms(meta, "creationTimestamp")
+    phase, node = fields.text(one, "status", "phase"), fields.text(one, "spec", "nodeName")
+    created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
     if created_ms is None:
         raise MalformedObjectError("has no creationTimestamp")
     scheduled = fields.condition(one, "PodScheduled")
     told = [*_statuses(one)]
-    started = [_started_ms(each) for each in told]
+    started = [_started_ms(status) for status in told]
     begun = [ms for ms in started if ms is not None]
     bound_ms = None
     if node:
         is_bound = fields.text(scheduled, "status") == "True"
         bound_ms = fields.moment_ms(scheduled, "lastTransitionTime") if is_bound else None
-        bound_ms = bound_ms or fields.moment_ms(status, "startTime") or created_ms
+        bound_ms = bound_ms or fields.moment_ms(one, "status", "startTime") or created_ms
     is_over = phase in ("Succeeded", "Failed")
     end_ms = _end_ms(one, told, bound_ms) if is_over else None
     times = (
@@ -240,36 +241,35 @@ def read(one: Object) -> KubePod:
         fields.moment_ms(scheduled, "lastTransitionTime"),
     )
     is_up = bool(begun) and len(begun) == len(started)
-    labels, workload = fields.words(meta, "labels"), fields.inner(spec, "workloadRef")
     return KubePod(
-        namespace=fields.text(meta, "namespace") or "default",
-        name=fields.text(meta, "name"), uid=fields.text(meta, "uid"),
-        labels=labels,
-        annotations=fields.words(meta, "annotations"),
+        namespace=fields.text(one, "metadata", "namespace") or "default",
+        name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
+        labels=fields.words(one, "metadata", "labels"),
+        annotations=fields.words(one, "metadata", "annotations"),
         owner=owner_of(one), created_ms=created_ms,
-        request=request_of(spec, labels),
+        request=request_of(fields.inner(one, "spec"), fields.words(one, "metadata", "labels")),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
         end_ms=end_ms, outcome=_outcome(one, told, phase, node),
-        gates=tuple(fields.text(g, "name") for g in fields.each(spec, "schedulingGates")),
+        gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
         reason=fields.text(scheduled, "reason"), message=fields.text(scheduled, "message"),
-        nominated=fields.text(status, "nominatedNodeName"),
-        scheduling_group=fields.text(spec, "schedulingGroup", "podGroupName"),
+        nominated=fields.text(one, "status", "nominatedNodeName"),
+        scheduling_group=fields.text(one, "spec", "schedulingGroup", "podGroupName"),
         workload=(
-            fields.text(workload, "name"),
-            fields.text(workload, "podGroup"),
-            fields.text(workload, "podGroupReplicaKey"),
+            fields.text(one, "spec", "workloadRef", "name"),
+            fields.text(one, "spec", "workloadRef", "podGroup"),
+            fields.text(one, "spec", "workloadRef", "podGroupReplicaKey"),
         ),
-        restarts=sum(fields.number(each, "restartCount") or 0 for each in told),
+        restarts=sum(fields.number(status, "restartCount") or 0 for status in told),
         seen_ms=max(ms for ms in times if ms is not None),
-        subdomain=fields.text(spec, "subdomain"),
+        subdomain=fields.text(one, "spec", "subdomain"),
         claim_names={
             fields.text(c, "name"): fields.text(c, "resourceClaimName")
-            for c in fields.each(status, "resourceClaimStatuses")
+            for c in fields.each(one, "status", "resourceClaimStatuses")
         },
         if_deleted=_disrupted(one) or AttemptEnd.CANCELLED,
-        leaves_ms=fields.moment_ms(meta, "deletionTimestamp"),
-        deadline_s=max(0, fields.number(spec, "activeDeadlineSeconds") or 0),
-        version=fields.text(meta, "resourceVersion"),
+        leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
+        deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
+        version=fields.text(one, "metadata", "resourceVersion"),
     )  # fmt: skip
 
 
@@ -344,7 +344,8 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
         ),
         uncounted=resources.uncounted(amounts),
         also=tuple(sorted(set(gpus) - {first})),
-        unkept=(*near.unkept, *_unkept(spec), *resources.others(amounts)),
+        unkept=(*near.unkept, *_unkept(spec)),
+        extras=resources.others(amounts),
         near=tuple(near.rules),
         volumes=tuple(_volumes(spec)),
     )
