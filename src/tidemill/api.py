@@ -234,7 +234,8 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
         facts, where = opened.facts(), opened.where
         played.refuse_simulated(Source.of(facts), where)
         seen, calendar = story.read(opened), Calendar.of(facts)
-    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of))
+        ended = rebuild(opened)
+    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of), ended)
     twin = RecordedTwin(played.under(seen.supply, queues, topology), cast, seen.end_ms)
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",

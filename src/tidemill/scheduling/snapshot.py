@@ -157,12 +157,16 @@ class Snapshot:
         if self._sweeps and scoring.tables is not None:
             scoring = PACKING
         r = self.requests.row(role, is_ok, scoring)
-        if role.count > len(self.ground.out):
-            self.ground = self.ground._replace(out=_blank(2 * role.count, len(OUT)))
+        self.make_pieces(role.count)
         if is_placed and not self._sweeps:
             self.requests.plant(role, r, scoring)
         self.ground = self.requests.joined(self.ground)
         return r
+
+    def make_pieces(self, replicas: int) -> None:
+        """Make room for the pieces of so many replicas."""
+        if replicas > len(self.ground.out):
+            self.ground = self.ground._replace(out=_blank(2 * replicas, len(OUT)))
 
     def heed(self, scoring: Scoring) -> None:
         """From now on nodes are ranked by these scores."""

@@ -81,6 +81,10 @@ class Objects:
             if "items" in one:
                 self._add_list(one, where, kind, version)
                 return
+            if kind == "Status":
+                said = fields.text(one, "message") or "no message"
+                self.refuse(where, f"the API server's error in place of objects: {said[:200]}")
+                return
             group = version.rpartition("/")[0]
             namespace, name = (fields.text(one, "metadata", key) for key in ("namespace", "name"))
             if not kind or not name or len(name) > LONGEST_NAME or len(namespace) > LONGEST_NAME:

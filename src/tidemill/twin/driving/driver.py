@@ -1,8 +1,8 @@
 """The driver: lays out what the compiled loop takes, and does what it comes back for.
 
 Only where a beat is jobs, nodes and the scheduler: where past use decays, devices are shared with
-neighbours, idle work is culled, elastic jobs grow, or a policy orders by more than columns hold,
-every beat is Python's (``engine.loop``), with the same journal.
+neighbours, idle work is culled, or a policy orders by more than columns hold, every beat is
+Python's (``engine.loop``), with the same journal.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,8 @@ class Driver:
         """Whether the mix was looked at, and cycles do not go by it yet."""
         self._number = -1
         """Of the cycle that Python answered last."""
+        self._shares = -1
+        """Changes of quotas that were seen."""
         self._shapes = 0
         """Shapes of which everything that a cycle may ask was known when they came, or before."""
         self.codes = dict.fromkeys(BACK, 0)
@@ -106,9 +108,7 @@ class Driver:
             return False
         if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
             return False
-        if apply.may_reorder(policy) or world.moving or twin.has_neighbours:
-            return False
-        return not (policy.may_resize and loop.memo.scheduling.elastic_shapes(world))
+        return not (apply.may_reorder(policy) or twin.has_neighbours)
 
     # Laying out --------------------------------------------------------------------------------
 
@@ -196,6 +196,10 @@ class Driver:
         drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS] = nodes.wake_ms, contracts.wake_ms
         drive[DRIVE.IS_ELASTIC] = nodes.is_elastic
         drive[DRIVE.LOOK_AGAIN_MS] = look_again_after_ms(policy)
+        grows = policy.may_resize and bool(memo.scheduling.elastic_shapes(world))
+        drive[DRIVE.GROW_AFTER_MS] = policy.grow_after_ms if grows else -1
+        if self._shares != world.share_changes:
+            self._shares, drive[DRIVE.GREW_OF] = world.share_changes, -1
         looks_ahead = scoring.looks_ahead(policy)
         drive[DRIVE.MIX_AT] = mix.next_point(world) if looks_ahead else FOREVER_MS
 
@@ -223,7 +227,7 @@ class Driver:
                 return True
             case BACK.ANSWER:
                 return self._go_on(self._beat.drive.item(DRIVE.ROW))
-            case BACK.SUPPLY:
+            case BACK.SUPPLY | BACK.RESIZE:
                 self._finish()
                 return True
             case BACK.WRONG:
