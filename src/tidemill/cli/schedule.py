@@ -117,6 +117,14 @@ def kubernetes(
             " before the deadline (needs deploy/kubernetes/drain.yaml).",
         ),
     ] = False,
+    may_resize: Annotated[
+        bool,
+        typer.Option(
+            "--may-resize",
+            help="Ask the owners of elastic gangs for fewer or more pods, by their scale, where the"
+            " policy's may_resize says so (needs deploy/kubernetes/resize.yaml).",
+        ),
+    ] = False,
     shadow: Annotated[
         bool,
         typer.Option(
@@ -150,18 +158,22 @@ def kubernetes(
     shown, now_ms = imports.checked_zone(zone), round(datetime.now(UTC).timestamp() * 1000)
     rule = given.Given(usd_per_hour, prices, list_prices).price_rule(shown, (now_ms, now_ms))
     if shadow:
-        if lease is not None or metrics is not None or policy_object is not None or may_drain:
+        writes = may_drain or may_resize
+        if lease is not None or metrics is not None or policy_object is not None or writes:
             raise SpecError(
-                "a shadow only reads: it holds no Lease, serves no metrics, drains nothing, and its"
-                " policy is a file",
-                hint="leave --lease, --metrics, --may-drain and --policy-object out, or --shadow",
+                "a shadow only reads: it holds no Lease, serves no metrics, drains and resizes"
+                " nothing, and its policy is a file",
+                hint="leave --lease, --metrics, --may-drain, --may-resize and --policy-object out,"
+                " or --shadow",
             )
         until = given.Given(usd_per_hour, prices, list_prices).price_rule(
             shown, (now_ms, FOREVER_MS)
         )
+        rules = PolicyFile(policy)
+        rules.read()  # what cannot be used is refused before anybody is asked
         shadowing.run(
             kubeconfigs.find(kubeconfig, context),
-            PolicyFile(policy),
+            rules,
             shadowing.ShadowTerms(
                 journal, into or replay.beside(journal), shadow_of, team_by,
                 ObserverTerms(until, observers.span_ms(lateness, "--lateness"), zone=shown),
@@ -169,12 +181,12 @@ def kubernetes(
             ),
         )  # fmt: skip
         return
-    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown, may_drain)
+    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown, may_drain, may_resize)
     if lease is not None and (lease.count("/") != 1 or not all(lease.split("/"))):
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None
     rules = PolicyFile(policy)
-    rules.read()  # what cannot be used is refused before anybody is asked
+    rules.read()
     access = kubeconfigs.find(kubeconfig, context)
     asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))
 
@@ -275,7 +287,8 @@ class _Run:
 
         own = self._rules
         rules = own.begin() if isinstance(own, PolicySource) else own.read()
-        log("ready to plan", actions=rehearse(live_policy(rules.policy), rules.fleet))
+        policy = live_policy(rules.policy, may_resize=self._terms.may_resize)
+        log("ready to plan", actions=rehearse(policy, rules.fleet))
         has_begun = False
         while not self._stopped.is_set():
             leadership = self._leadership = await self._lead() if self._lease else None

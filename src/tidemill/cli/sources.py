@@ -21,7 +21,7 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
-from tidemill.model.states import JobClass, JobState
+from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units.catalogue import xids
@@ -186,10 +186,9 @@ def _ranks(statement: Statement) -> SourceFinding:
 
 def _services(statement: Statement) -> Iterator[SourceFinding]:
     """Of which services it is known what they were asked for."""
-    world, holders = statement.world, statement.holders
+    holders = statement.holders
     jobs = holders[holders >= 0]
-    served = [s for s, shape in enumerate(world.shape_rows) if shape.kind is JobClass.INFERENCE]
-    services = jobs[np.isin(world.jobs.shape[jobs], served)]
+    services = jobs[statement.are_services(jobs)]
     if not len(services):
         return
     known = int(statement.told.is_asked(services).sum())

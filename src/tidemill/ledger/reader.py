@@ -293,6 +293,7 @@ class Ledger:
                 self._pass(folding.next_ms)
                 _, touched = folding.single()
                 self._follow(touched)
+        self._pass(self._world.now_ms)
 
     def _room(self, batch: Batch) -> int:
         """How many jobs there will be if they go on to come as often, and some more."""
@@ -432,8 +433,9 @@ class Ledger:
         if world.contract_count > len(self._b.lots):
             self._b = self._b._replace(lots=grown(self._b.lots, world.contract_count))
         self._b = self._b._replace(
-            demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach
-        )
+            demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
+            standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
+        )  # fmt: skip
         if self._usable is not None:
             first, roles = self._usable.asks, claimants.roles
             self._usable.update(world, new, claimants.demands[roles - len(new) : roles])

@@ -43,7 +43,8 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     return LedgerState(
         marks, _rows(0, HELD), _rows(0, HOLD), _rows(0, EARLIER), _rows(SPANS_AT_ONCE, SPAN),
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
-        _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64), _rows(0, CLAIMANT),
+        _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64),
+        _rows(0, CLAIMANT),
         _rows(0, LOT), *(usable or Usable()).weighing, _tables(),
     )  # fmt: skip
 

@@ -110,10 +110,13 @@ class SHAPE(IntEnum):
     FIRST_ROLE = 14
     ROLES = 15
     IS_LASTING = 16  # a service: it does not end by itself
-    IS_ELASTIC = 17
+    IS_ELASTIC = 17  # 1; or ``IN_A_LINE``
     PROMISED = 18  # room is being made for it: 1, and evictions that are still to be seen
     IS_PREEMPTIBLE = 19
     IS_TRAINING = 20  # what it did since it last saved is lost when it is stopped
+
+
+IN_A_LINE = 2  # in ``SHAPE.IS_ELASTIC``: half of the replicas are half as fast
 
 
 class ROLE(IntEnum):

@@ -59,7 +59,8 @@ def cuts(hunt: Hunt, leaving: Set[int]) -> Cuts:
     world, found, is_final = hunt.world, list[tuple[int, int, int, int]](), True
     for t in hunt.memo.elastic_shapes(world):
         for j in sorted(world.active[t]):
-            if world.jobs.is_leaving.item(j) or j in leaving or not _may_ask(hunt, t):
+            is_asked = world.jobs.is_leaving.item(j) or j in leaving
+            if is_asked or j in world.kept or not _may_ask(hunt, t):
                 continue
             if world.jobs.state.item(j) != _RUNNING:
                 is_final = False

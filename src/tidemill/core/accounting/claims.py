@@ -6,7 +6,7 @@ of the first of them.
 """
 
 from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE
-from tidemill.core.heaps import arrange, leave
+from tidemill.core.heaps import arrange, goes_before, leave, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
 from tidemill.model.columns import AT, SHAPE
@@ -17,6 +17,8 @@ IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
     Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
 KEY = int(CLAIMANT.SHAPE)  # how many columns tell who claims first
+UNRANKED = -1  # a rank that was not looked for yet
+KEPT_AT_MOST = 32  # in a line that is kept by moving rows: a heap is quicker with more
 
 
 @kernel
@@ -51,9 +53,25 @@ def gather(w, b):
             continue
         if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.CONTRACTS], s):
             continue
+        rule = b.demands[shapes[s, SHAPE.FIRST_ROLE], DEMAND.RULE]
+        b.standings[shapes[s, SHAPE.QUEUE], rule] = UNRANKED
         claims[count, CLAIMANT.SHAPE] = s
         count += 1
     return count
+
+
+@kernel
+def standing_once(w, b, s):
+    """As ``standing``; found once for all shapes of a queue whose only roles may use the same."""
+    q, r = w.shapes[s, SHAPE.QUEUE], w.shapes[s, SHAPE.FIRST_ROLE]
+    depth, rule = b.marks[MARK.DEPTH], b.demands[r, DEMAND.RULE]
+    if w.shapes[s, SHAPE.ROLES] != 1:
+        return standing(w.shapes, w.queues, w.quotas, b.demands, b.reach, s, depth)
+    if b.standings[q, rule] == UNRANKED:
+        b.standings[q, rule] = standing(
+            w.shapes, w.queues, w.quotas, b.demands, b.reach, s, depth
+        )  # fmt: skip
+    return b.standings[q, rule]
 
 
 @kernel
@@ -69,9 +87,7 @@ def rank(w, b, count):
         elif shapes[s, SHAPE.PROMISED] != 0:
             claims[i, CLAIMANT.RANK] = -1
         else:
-            claims[i, CLAIMANT.RANK] = standing(
-                shapes, w.queues, w.quotas, b.demands, b.reach, s, marks[MARK.DEPTH]
-            )
+            claims[i, CLAIMANT.RANK] = standing_once(w, b, s)
             if marks[MARK.ORDER] == ORDER.PRIORITY:
                 claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY]
 
@@ -95,12 +111,59 @@ def take(b, shapes, s, left, dt):
 
 
 @kernel
+def surely_takes(shapes, demands, may_use, lots, contracts_known, s):
+    """What a shape claims if enough is left, wherever that is: by roles that may use all of it."""
+    first, milli = shapes[s, SHAPE.FIRST_ROLE], 0
+    for r in range(first, first + shapes[s, SHAPE.ROLES]):
+        may_use_all = demands[r, DEMAND.MILLI] > 0
+        for c in range(contracts_known):
+            if lots[c, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], c] == 0:
+                may_use_all = False
+        if may_use_all:
+            milli += demands[r, DEMAND.MILLI]
+    return shapes[s, SHAPE.WAITING] * milli
+
+
+@kernel
+def keep_first(w, b, count, left):
+    """Sort those before whom nothing can be left, to the front; how many, 0: they are too many.
+
+    A little is free and many wait, as a rule: then most are looked at once and go no further.
+    """
+    shapes, claims, kept, sure = w.shapes, b.claims, 0, 0
+    for i in range(count):
+        if sure >= left and goes_before(claims, kept - 1, i, KEY):
+            continue
+        if kept == KEPT_AT_MOST:
+            return 0
+        swap(claims, i, kept)
+        claims[kept, CLAIMANT.SURE] = surely_takes(
+            shapes, b.demands, b.may_use, b.lots, b.marks[MARK.CONTRACTS],
+            claims[kept, CLAIMANT.SHAPE],
+        )  # fmt: skip
+        sure += claims[kept, CLAIMANT.SURE]
+        place = kept
+        while place > 0 and goes_before(claims, place, place - 1, KEY):
+            swap(claims, place, place - 1)
+            place -= 1
+        kept += 1
+        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
+            kept -= 1
+            sure -= claims[kept, CLAIMANT.SURE]
+    return kept
+
+
+@kernel
 def claim(w, b, count, left, dt):
     """Divide what is free, for so long, among those who claim, the first in order first."""
-    claims = b.claims
+    claims, shapes, kept = b.claims, w.shapes, keep_first(w, b, count, left)
+    if kept > 0:
+        for i in range(kept):
+            left = take(b, shapes, claims[i, CLAIMANT.SHAPE], left, dt)
+        return
     arrange(claims, count, KEY)
     while count > 0 and left > 0:
-        left = take(b, w.shapes, claims[0, CLAIMANT.SHAPE], left, dt)
+        left = take(b, shapes, claims[0, CLAIMANT.SHAPE], left, dt)
         leave(claims, count, KEY)
         count -= 1
 

@@ -158,6 +158,7 @@ class CLAIMANT(IntEnum):
     PLACE = 1
     HEAD = 2
     SHAPE = 3
+    SURE = 4  # what it claims if enough is left, wherever that is
 
 
 class LOT(IntEnum):
@@ -213,6 +214,7 @@ class LedgerState(NamedTuple):
     demands: I64
     may_use: I64  # rule by contract
     reach: I64  # rule by kind: what the scheduler takes it to be able to use
+    standings: I64  # scratch, queue by rule: how it stands by its guaranteed quotas
     turns: I64  # by shape: whose turn it is, where the order was asked for
     claims: I64
     lots: I64

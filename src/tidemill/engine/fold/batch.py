@@ -185,8 +185,9 @@ class Folding:
             self._inflow.foresee(
                 world.job_count, batch.jobs, batch.job_names, batch.dictionary, room
             )
-        declares = np.isin(batch.events[:, EventColumn.KIND], _DECLARE)
-        self._settled = int(np.flatnonzero(declares).max(initial=-1))
+        kinds = batch.events[:, EventColumn.KIND]
+        declares = (kinds == _DECLARE[0]) | (kinds == _DECLARE[1])
+        self._settled = int(declares.nonzero()[0].max(initial=-1))
         """The last event that declares teams or tiers."""
         self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
         rows.make_pieces(world, self._most_pieces + 1)

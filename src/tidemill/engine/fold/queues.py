@@ -112,7 +112,7 @@ def _write(world: World, tree: Tree, amounts: Amounts) -> None:
     for column, values in zip((QUOTA.FLOOR, QUOTA.LIMIT, QUOTA.GUARD), amounts, strict=True):
         w.quotas[:, :, column] = values
     w.quotas[:, :, QUOTA.USED] = trees.summed(tree, world.used)
-    below, kind_kept = trees.kept(tree, world.guard, world.used)
+    below, kind_kept = trees.kept(tree, world.guard, world.used) if tree.keeps else (0, 0)
     w.quotas[:, :, QUOTA.BELOW], w.kinds[:, KIND.KEPT_MILLI] = below, kind_kept
     w.queues[:, QUEUE.PARENT] = [path[1] if len(path) > 1 else NONE for path in tree.paths]
     w.at[AT.KEEPS] = tree.keeps

@@ -32,6 +32,9 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
 }  # fmt: skip
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
 
+_SACCT = frozenset({"JobID", "State", "Submit"})
+"""Columns by which the output of sacct is known."""
+
 
 class ReadTable(NamedTuple):
     """A table of jobs as it was understood."""
@@ -64,7 +67,9 @@ def read_jobs(
             raise SpecError(
                 f"`{path}` has no column that says `{field}`; its columns are"
                 f" {', '.join(rows.columns)}",
-                hint=f"say which it is: --map {field}=COLUMN",
+                hint="this is what sacct prints: tidemill import slurm reads it"
+                if _SACCT <= {*rows.columns}
+                else f"say which it is: --map {field}=COLUMN",
             )
     notes = list[str]()
     columns: dict[str, pl.Series] = {
@@ -160,6 +165,11 @@ def read_rows(path: Path) -> pl.DataFrame:
         ) from error
     if not head:
         raise SpecError(f"`{path}` is empty", hint="export a table with a header and rows")
+    if "\0" in head or "\ufffd" in head:
+        raise SpecError(
+            f"`{path}` is no table in text: its first line is not UTF-8",
+            hint="give a CSV file, as it is or packed with gzip",
+        )
     if size > LARGEST_BYTES:
         raise SpecError(
             f"`{path}` has {size:,} bytes; at most {LARGEST_BYTES:,} are read at once",
@@ -177,7 +187,7 @@ def read_rows(path: Path) -> pl.DataFrame:
             hint="every line needs as many cells as the first, in UTF-8",
         ) from error
     if not len(rows):
-        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one job")
+        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one row")
     return rows
 
 

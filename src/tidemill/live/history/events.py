@@ -107,10 +107,13 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     seen = fleet.with_unlisted(nodes, attempts)
     if not len(jobs):
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
+        is_without = not ordered.notes or "requested no GPU" in left
         raise SpecError(
-            f"there is no job with GPUs, and so nothing to account{left}",
+            f"there is no job to account{left}",
             hint="give a longer history, or one that says how many GPUs jobs had (Slurm counts them"
-            " with AccountingStorageTRES=gres/gpu)",
+            " with AccountingStorageTRES=gres/gpu)"
+            if is_without
+            else "mend what is said of those that were left out, or give a longer history",
         )
     if not seen:
         raise SpecError(

@@ -346,7 +346,7 @@ def _form(request: PodRequest) -> PodRequest:
         gpu=request.gpu, cpu_milli=request.cpu_milli, memory_mib=request.memory_mib,
         selector=request.selector, terms=request.terms,
         tolerations=tuple(t for t in request.tolerations if not t.key.startswith(OF_CONDITIONS)),
-        scheduler="", priority=0, priority_class="", claims=(),
+        scheduler="", priority=0, priority_class="", claims=(), extras=request.extras,
     )  # fmt: skip
 
 

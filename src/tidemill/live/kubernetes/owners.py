@@ -54,6 +54,8 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
     completions: int = 0
     """How many of its pods have to succeed, where that is more than run at once; 0: it is not."""
+    scale: int = -1
+    """How many pods its scale says (`/scale`, or `parallelism` of a Job); -1: it has none."""
 
     def deleted(self, at_ms: int) -> "OwnerObject":
         """The object after it was deleted: over since then, unless it had ended before."""
@@ -67,6 +69,7 @@ class _Kind(Struct, frozen=True):
     is_gang: Callable[[Object], bool] = lambda _: True
     least: Callable[[Object], int] = lambda _: 0
     suspend: tuple[str, ...] = ("spec", "suspend")
+    scale: Callable[[Object], int] = lambda _: -1
 
 
 def _replicas(one: Object, default: int = 1) -> int:
@@ -76,6 +79,23 @@ def _replicas(one: Object, default: int = 1) -> int:
 
 def _template(name: str, count: int, spec: Object) -> PodTemplate:
     return PodTemplate(name, count, pods.request_of(fields.inner(spec, "template", "spec")))
+
+
+def _scale(one: Object) -> int:
+    return _replicas(fields.inner(one, "spec"))
+
+
+def _scale_of_job(one: Object) -> int:
+    found = fields.number(one, "spec", "parallelism")
+    return 1 if found is None else min(max(found, 0), MOST_PODS)
+
+
+def _scale_of_training(one: Object) -> int:
+    """Of its workers, which is what the training operator's `/scale` sets; -1: it has none."""
+    for key, roles in sorted(fields.inner(one, "spec").items()):
+        if key.endswith("ReplicaSpecs") and isinstance(roles, dict) and "Worker" in roles:
+            return _replicas(fields.inner(roles, "Worker"))
+    return -1
 
 
 def _nothing(one: Object) -> Iterator[PodTemplate]:  # noqa: ARG001 - as every row's function is called
@@ -170,7 +190,10 @@ _SUSPENDED_POLICY = ("spec", "runPolicy", "suspend")
 
 
 def _training(least: Callable[[Object], int] = _least_of_training) -> _Kind:
-    return _Kind(("kubeflow.org",), _of_training, _TRAINING, least=least, suspend=_SUSPENDED_POLICY)
+    return _Kind(
+        ("kubeflow.org",), _of_training, _TRAINING, least=least, suspend=_SUSPENDED_POLICY,
+        scale=_scale_of_training,
+    )  # fmt: skip
 
 
 def _loose(*groups: str, job_class: JobClass = _INFERENCE) -> _Kind:
@@ -178,9 +201,14 @@ def _loose(*groups: str, job_class: JobClass = _INFERENCE) -> _Kind:
     return _Kind(groups, _nothing, job_class, is_gang=lambda _: False)
 
 
+def _scaled(*groups: str) -> _Kind:
+    """The same, with a scale."""
+    return replace(_loose(*groups), scale=_scale)
+
+
 KINDS: dict[str, tuple[_Kind, ...]] = {
     "Job": (
-        _Kind(("batch",), _of_job, _TRAINING, is_gang=_is_indexed),
+        _Kind(("batch",), _of_job, _TRAINING, is_gang=_is_indexed, scale=_scale_of_job),
         _Kind(("batch.volcano.sh",), _of_volcano, _TRAINING, least=_least_of_volcano),
     ),
     "CronJob": (_loose("batch", job_class=_TRAINING),),
@@ -194,9 +222,9 @@ KINDS: dict[str, tuple[_Kind, ...]] = {
     "RayJob": (_Kind(("ray.io",), _of_ray, _TRAINING),),
     "RayService": (_Kind(("ray.io",), _of_ray, _INFERENCE),),
     "LeaderWorkerSet": (_Kind(("leaderworkerset.x-k8s.io",), _of_leader_worker_set, _INFERENCE),),
-    "Deployment": (_loose("apps"),),
-    "ReplicaSet": (_loose("apps"),),
-    "StatefulSet": (_loose("apps"),),
+    "Deployment": (_scaled("apps"),),
+    "ReplicaSet": (_scaled("apps"),),
+    "StatefulSet": (_scaled("apps"),),
     "DaemonSet": (_loose("apps"),),
     "InferenceService": (_loose("serving.kserve.io"),),
     "LLMInferenceService": (_loose("serving.kserve.io"),),
@@ -238,7 +266,7 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             is_gang=row.is_gang(one), is_suspended=fields.flag(one, *row.suspend),
             end=_end(one),
             deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
-            completions=_completions(one) if kind == "Job" else 0,
+            completions=_completions(one) if kind == "Job" else 0, scale=row.scale(one),
         )  # fmt: skip
 
     return read

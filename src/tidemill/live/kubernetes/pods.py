@@ -111,6 +111,8 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Further accelerator resources beside the one that counts."""
     unkept: tuple[str, ...] = ()
     """Constraints on its place that Tidemill's own scheduler does not know."""
+    extras: tuple[tuple[str, int], ...] = ()
+    """Other resources that nodes give out (network cards, huge pages), and how much of each."""
     near: tuple[PodRule, ...] = ()
     """Rules about other pods that must hold."""
     volumes: tuple[str, ...] = ()
@@ -342,7 +344,8 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
         ),
         uncounted=resources.uncounted(amounts),
         also=tuple(sorted(set(gpus) - {first})),
-        unkept=(*near.unkept, *_unkept(spec), *resources.others(amounts)),
+        unkept=(*near.unkept, *_unkept(spec)),
+        extras=resources.others(amounts),
         near=tuple(near.rules),
         volumes=tuple(_volumes(spec)),
     )

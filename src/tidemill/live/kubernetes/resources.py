@@ -4,6 +4,7 @@ Whole devices, parts of a device that several pods share (time-slicing, MPS: `â€
 instances (`nvidia.com/mig-1g.10gb`). Resources that nobody knows here are no accelerators.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -65,11 +66,11 @@ def uncounted(amounts: Mapping[str, float]) -> str:
     return next((name for name in UNCOUNTED if amounts.get(name, 0) > 0), "")
 
 
-def others(amounts: Mapping[str, float]) -> tuple[str, ...]:
-    """Resources that a plug-in of the nodes gives out, and that nobody here counts."""
+def others(amounts: Mapping[str, float]) -> tuple[tuple[str, int], ...]:
+    """Resources that a plug-in of the nodes gives out, or huge pages, and how much of them."""
     return tuple(
         sorted(
-            name for name, amount in amounts.items()
+            (name, math.ceil(amount)) for name, amount in amounts.items()
             if amount > 0 and ("/" in name or name.startswith("hugepages-"))
             and not is_accelerator(name) and name not in UNCOUNTED
         )

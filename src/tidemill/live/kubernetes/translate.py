@@ -316,7 +316,10 @@ def _decider(job: KubeJob) -> str:
 
     "": the cluster's own scheduler, by rules that the books have.
     """
-    unkept = sorted({one for pod in job.pods for one in pod.request.unkept})
+    unkept = sorted(
+        {one for pod in job.pods for one in pod.request.unkept}
+        | {name for pod in job.pods for name, _ in pod.request.extras}
+    )
     if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
         unkept.append("rules about other pods")
     if unkept:
@@ -352,6 +355,7 @@ def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
             if taint.keeps_out
         })),
         out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
+        reason=node.why_out(),
     )  # fmt: skip
 
 

@@ -80,7 +80,9 @@ class Reservations:
             kinds = self.memo.known(world, world.jobs.shape.item(job)).kinds
             rows = columns.promised[first : first + count].tolist()
             pieces = tuple(
-                Piece(0, row[KEPT.NODE], row[KEPT.REPLICAS], row[KEPT.DEVICES] & ALL_BITS)
+                Piece(
+                    row[KEPT.ROLE], row[KEPT.NODE], row[KEPT.REPLICAS], row[KEPT.DEVICES] & ALL_BITS
+                )
                 for row in rows
             )
             self.found.append(Reservation(job, kinds, at_ms, pieces))
@@ -188,7 +190,8 @@ class Reservations:
         world, memo, columns = self.world, self.memo, self.columns
         if not columns.asks[s, ASK.IS_SIMPLE]:
             return False
-        memo.asks.prepare(world, s, self.room, memo.scoring(world, self.policy))
+        scoring, known = memo.scoring(world, self.policy), memo.known(world, s)
+        memo.asks.prepare(world, s, self.room, scoring, known)
         columns = self._laid_out(layout.with_pools(columns, memo), columns.asks.item(s, ASK.COUNT))
         self.columns = columns
         if not reserving.may_reserve(world.matrices, columns, s):

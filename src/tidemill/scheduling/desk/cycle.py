@@ -30,6 +30,7 @@ from tidemill.scheduling.desk.fair_shares import rank_again
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, expected_end, is_asked, step_on
+from tidemill.scheduling.desk.moving import find_moves
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
@@ -44,14 +45,24 @@ from tidemill.scheduling.desk.placing import (
     note_first,
     obstacle,
     place,
+    place_gang,
     refuse,
     say,
     settle_books,
     try_to_fit,
 )
-from tidemill.scheduling.desk.reserving import READY, make_all
+from tidemill.scheduling.desk.reserving import READY, is_fitted, make_all
 from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
-from tidemill.scheduling.desk.rights import is_in_vain
+from tidemill.scheduling.desk.rights import is_in_vain, is_ready, is_shrinking_in_vain
+from tidemill.scheduling.desk.role_by_role import (
+    TIED,
+    fit_gang_beside,
+    fit_largest,
+    fit_roles,
+    is_of_nodes,
+    shortage_of_role,
+    unseat,
+)
 from tidemill.scheduling.desk.shortage import shortage
 from tidemill.scheduling.desk.stopping import UNPREPARED, find_victims
 from tidemill.scheduling.fitting.columns import CALL
@@ -163,12 +174,15 @@ def is_kept_back(w, d, s, q):
 
 
 @kernel
-def keep_back(w, d, s):
-    """A reservation keeps the next job of a shape back; one after it may be shorter."""
+def keep_back(w, d, s, latest):
+    """A reservation keeps the next job of a shape back, and whoever ends later than this.
+
+    One after it may be shorter.
+    """
     asks = d.asks
     d.reg[REG.HAS_REFUSED] = 1
     say(d, s, RESERVED)
-    asks[s, ASK.REFUSED_MS] = d.options[asks[s, ASK.FIRST_OPTION], OPTION.REFUSED_MS]
+    asks[s, ASK.REFUSED_MS] = latest
     asks[s, ASK.TRIED] += 1
     if asks[s, ASK.TRIED] < PASSERS_AT_MOST and step_on(w, d, s):
         enter(w, d, s)
@@ -236,8 +250,95 @@ def begin_search(d, s):
 
 
 @kernel
+def may_be_moved(reg, cause):
+    """Whether moving others may be a cure."""
+    return reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
+
+
+@kernel
+def is_moving_in_vain(d, s):
+    """Whether no moves are to be searched for: too little is free of every type, wherever it is.
+
+    Or this cycle may not search any more.
+    """
+    asks, first = d.asks, d.asks[s, ASK.FIRST_TYPE]
+    if d.reg[REG.MOVES_LEFT] <= 0:
+        return True
+    for i in range(first, first + asks[s, ASK.TYPES]):
+        if d.free[d.types[i]] >= asks[s, ASK.LEAST]:
+            return False
+    return True
+
+
+@kernel
+def prepare_other(d, s):
+    """Come back to Python about a shape that a search met and that it must look at first."""
+    other = d.reg[REG.WHO]
+    ask_first(d, s, PREPARE)
+    return ask(d, other, PREPARE)
+
+
+@kernel
+def search_moves(w, d, g, t, h, s, cause):
+    """Who is to move for a shape: OVER if nobody can, or a code for Python."""
+    d.reg[REG.MOVE_AGAIN_MS] = FOREVER_MS
+    d.reg[REG.HAS_LATER_MOVES] = 0
+    if not may_be_moved(d.reg, cause) or is_moving_in_vain(d, s):
+        return OVER
+    found = find_moves(w, d, g, t, h, s)
+    if found == UNPREPARED:
+        return prepare_other(d, s)
+    return ask(d, s, FAILED) if found != 0 else OVER
+
+
+@kernel
+def search_cuts(w, d, g, s):
+    """Who is to shrink for a shape: OVER if nobody can, or a code for Python."""
+    d.reg[REG.CUTS] = 0
+    if d.reg[REG.MAY_RESIZE] == 0:
+        return OVER
+    if d.reg[REG.GOING] > 0 or not is_ready(d.reg, d.asks, s):
+        return ask(d, s, FAILED)
+    return OVER if is_shrinking_in_vain(w, d, g, s) else ask(d, s, FAILED)
+
+
+@kernel
+def note_room_kept(d, s, cause):
+    """Neither moves nor cuts help a shape: note what may change that."""
+    reg, asks, is_doubted = d.reg, d.asks, 0
+    if may_be_moved(reg, cause):
+        asks[s, ASK.IS_HEEDING] = 1
+        is_doubted = reg[REG.HAS_LATER_MOVES] | int(reg[REG.MOVES_LEFT] <= 0)
+        reg[REG.MOVES_LEFT] -= 1
+    if reg[REG.MAY_RESIZE] != 0:
+        asks[s, ASK.IS_HEEDING] = 1
+        is_doubted |= reg[REG.HAS_LATER_CUTS]
+    if is_doubted != 0:
+        asks[s, ASK.IS_DOUBTED] = 1
+        d.notes[NOTE.HAS_OWED] = 1
+
+
+@kernel
+def search_victims(w, d, g, t, h, s):
+    """Who is to be stopped for a shape: OVER if nobody is found, or a code for Python."""
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.MAY_EVICT] == 0:
+        reg[REG.AGAIN_MS] = FOREVER_MS
+        reg[REG.IS_FINAL] = 1
+        return OVER
+    if is_in_vain(w, d, g, s):
+        return OVER
+    if reg[REG.CUTS] > 0:
+        return ask(d, s, FAILED)
+    reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
+    if reg[REG.FOUND] == UNPREPARED:
+        return prepare_other(d, s)
+    return ask(d, s, FAILED) if reg[REG.FOUND] != 0 else OVER
+
+
+@kernel
 def search(w, d, g, t, h, s, cause):
-    """A shape may stop others to have room: OVER if that is settled, or a code for Python.
+    """Others may make room for a shape: OVER if that is settled, or a code for Python.
 
     It is settled where no search is left in this cycle, and it is owed one; or where nobody is
     found. Python stops whoever is found, and searches where others may move or shrink.
@@ -245,22 +346,31 @@ def search(w, d, g, t, h, s, cause):
     reg, asks = d.reg, d.asks
     if not may_search(d, s):
         return OVER
-    may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
-    if may_move or reg[REG.MAY_RESIZE] != 0:
-        return ask(d, s, FAILED)
-    if not is_in_vain(w, d, g, s):
-        reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
-        if reg[REG.FOUND] == UNPREPARED:
-            other = reg[REG.WHO]
-            ask_first(d, s, PREPARE)
-            return ask(d, other, PREPARE)
-        if reg[REG.FOUND] != 0:
-            return ask(d, s, FAILED)
+    code = search_moves(w, d, g, t, h, s, cause)
+    if code == OVER:
+        code = search_cuts(w, d, g, s)
+    if code == OVER:
+        code = search_victims(w, d, g, t, h, s)
+    reg[REG.CUTS] = 0
+    if code != OVER:
+        return code
+    reg[REG.AGAIN_MS] = min(reg[REG.AGAIN_MS], reg[REG.MOVE_AGAIN_MS])
     count_search(d, s)
     note_vain(reg, d.notes, asks, s)
+    note_room_kept(d, s, cause)
     if asks[s, ASK.IS_DOUBTED] == 0:
         remember(w, d, s, cause)
     return OVER
+
+
+@kernel
+def why_not(w, d, g, s):
+    """Why a shape waits that no nodes hold, or of which a role did not fit (``REG.SHORT``)."""
+    d.reg[REG.VERSION] = g.regs[CALL.TOUCHED]
+    if d.reg[REG.SHORT] == UNKNOWN:
+        return shortage(w, d, g, s)
+    cause, supply = shortage_of_role(w, d, g, s), d.asks[s, ASK.SUPPLY]
+    return cause if supply == NOTHING else supply
 
 
 @kernel
@@ -269,8 +379,7 @@ def settle(w, d, g, t, h, s):
     reg, asks = d.reg, d.asks
     if asks[s, ASK.SUPPLY] == UNKNOWN:
         return ask_first(d, s, SUPPLY)
-    reg[REG.VERSION] = g.regs[CALL.TOUCHED]
-    cause = shortage(w, d, g, s)
+    cause = why_not(w, d, g, s)
     reg[REG.CAUSE] = cause
     reg[REG.FOUND] = UNKNOWN
     if w.shapes[s, SHAPE.PROMISED] != 0:
@@ -366,9 +475,9 @@ def go_on(w, d, s):
 
 
 @kernel
-def make(w, d, g, e, s):
+def make(w, d, g, t, e, s):
     """Make what was claimed before a shape may pass, which is the first in line again after it."""
-    why = make_all(w, d, g, e)
+    why = make_all(w, d, g, t, e)
     other = d.reg[REG.WHO]
     ask_first(d, s, MAKE)
     if why == UNPREPARED_CLAIM:
@@ -384,7 +493,7 @@ def is_plain(d, s):
     after it.
     """
     reg, asks = d.reg, d.asks
-    if asks[s, ASK.IS_SIMPLE] == 0 or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
+    if not is_fitted(asks, s) or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
         return False
     if reg[REG.IS_GIVEN] != 0 and not is_asked(reg):
         return True
@@ -400,13 +509,13 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
     The last of them begins at ``latest``. DONE, or a code.
     """
     if d.reg[REG.PENDING] > 0:
-        return make(w, d, g, e, s)
+        return make(w, d, g, t, e, s)
     count = 0 if is_refused(w, d, s) else fit_beside(w, d, g, t, s, q)
     if count == UNSURE:
         return ask(d, s, FIT)
     if count <= 0:
         refuse(d, s, latest)
-        keep_back(w, d, s)
+        keep_back(w, d, s, latest)
         return DONE
     settle_books(w, d, g, s, q)
     place(w, d, g, s, q, count)
@@ -417,13 +526,49 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
 def settle_unfit(w, d, g, t, h, s, why):
     """No place was found for the first in line: why, and what follows; DONE, OVER, or a code."""
     asks, options = d.asks, d.options
-    if why == BARRED and asks[s, ASK.IS_BINDING] == 0:
+    if why == BARRED and asks[s, ASK.IS_BINDING] != 0:
+        fit_roles(w, d, g, t, s, w.shapes[s, SHAPE.QUEUE], 0, TIED)
+        if is_of_nodes(d, d.reg[REG.SHORT]):
+            d.reg[REG.SHORT] = UNKNOWN
+            why = NO_NODES
+    if why == BARRED:
         return settle(w, d, g, t, h, s)
     if why != NO_NODES:
         return ask(d, s, FIT)
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         options[o, OPTION.UNFIT_IN] = d.reg[REG.CYCLE]
     return settle(w, d, g, t, h, s)
+
+
+@kernel
+def latest_before(w, d, s):
+    """When the last reservation begins that the next job of a shape disturbs; -1: none is."""
+    if d.reg[REG.PROMISES] == 0:
+        return -1
+    return latest_disturbed(w, d, s, expected_end(w.jobs, d.reg, d.asks[s, ASK.UPCOMING]))
+
+
+@kernel
+def fit_gang(w, d, g, t, h, e, s, q):
+    """As ``fit_first``, for a gang that is fitted role by role."""
+    count = fit_largest(w, d, g, t, s, q)
+    if count == 0:
+        return settle(w, d, g, t, h, s)
+    if count > 0 and d.reg[REG.PENDING] > 0:
+        unseat(w, d, g, s, q, count)
+        return make(w, d, g, t, e, s)
+    latest = latest_before(w, d, s)
+    if count > 0 and latest >= 0:
+        unseat(w, d, g, s, q, count)
+        count = fit_gang_beside(w, d, g, t, s, q)
+        if count == 0:
+            refuse(d, s, latest)
+            keep_back(w, d, s, latest)
+            return DONE
+    if count == UNSURE:
+        return ask(d, s, FIT)
+    place_gang(w, d, s, q, count)
+    return go_on(w, d, s)
 
 
 @kernel
@@ -435,6 +580,8 @@ def fit_first(w, d, g, t, h, e, s, q):
     """
     if not is_plain(d, s):
         return ask(d, s, FIT)
+    if d.asks[s, ASK.SIZES] > 0:
+        return fit_gang(w, d, g, t, h, e, s, q)
     reg, latest, is_first = d.reg, -1, d.reg[REG.PENDING] == 0
     if is_first and reg[REG.PROMISES] > 0:
         latest = latest_disturbed(w, d, s, expected_end(w.jobs, reg, d.asks[s, ASK.UPCOMING]))
@@ -474,19 +621,20 @@ def try_first(w, d, g, t, h, e, s, q):
     """
     asks = d.asks
     d.reg[REG.CAUSE] = UNKNOWN
+    d.reg[REG.SHORT] = UNKNOWN
     if w.shapes[s, SHAPE.PROMISED] == 0:
         d.reg[REG.CAUSE] = failure(w, d, s)
     if d.reg[REG.CAUSE] != UNKNOWN:
         return OVER
-    if asks[s, ASK.TYPES] == 0 and asks[s, ASK.ROLES] == 1 and asks[s, ASK.IS_SIMPLE] == 0:
+    if asks[s, ASK.TYPES] == 0 and asks[s, ASK.ROLES] == 1 and not is_fitted(asks, s):
         return has_no_type(w, d, s)
-    if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
+    if is_fitted(asks, s) and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
         return ask_first(d, s, PREPARE)
     if is_unfit(w, d, s, q):
         return settle(w, d, g, t, h, s)
     if not is_kept_back(w, d, s, q):
         return fit_first(w, d, g, t, h, e, s, q)
-    keep_back(w, d, s)
+    keep_back(w, d, s, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REFUSED_MS])
     return DONE
 
 

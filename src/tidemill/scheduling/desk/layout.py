@@ -83,6 +83,8 @@ def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
+        members=asks.gangs.members,
+        seats=asks.gangs.seats,
         firsts=_firsts(columns, asks.sets),
         event_pieces=with_pieces(columns, out).event_pieces,
         **_scratch(columns, asks.rows, world),
@@ -156,6 +158,8 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
+        members=asks.gangs.members,
+        seats=asks.gangs.seats,
         firsts=_firsts(columns, asks.sets),
     )
 
@@ -208,6 +212,8 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.DEPTH] = world.tree.depth
     reg[REG.KEYS_CHANGE] = policy.fairness != "none" or bool((world.floor > 0).any())
     reg[REG.MAY_MOVE] = policy.may_move
+    reg[REG.MOVES_AT_MOST] = policy.moves_at_most
+    reg[REG.MOVES_APART_MS] = policy.moves_apart_ms
     reg[REG.IS_GIVEN] = policy.estimates == "given"
     reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
     reg[REG.IS_PLAIN] = score_of(policy.placement) is None
@@ -234,5 +240,5 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
         _sharing(world), blank(kinds, len(WORTH)), blank(queues, kinds),
-        np.array(policy.attained_steps_ms, np.int64),
+        np.array(policy.attained_steps_ms, np.int64), nothing, nothing,
     )  # fmt: skip

@@ -16,6 +16,7 @@ from tidemill.scheduling.fitting.columns import CALL
 from tidemill.scheduling.fitting.sweeps import copy_changed
 
 READY = int(NodeState.READY)
+MOVE_SHARE = 4  # of the searches of a cycle, one in so many may look for moves, which cost most
 CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
 
 
@@ -225,6 +226,7 @@ def begin(w, d, g, now):
     rank_all(w, d)
     due = begin_searches(w.shapes, notes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
     reg[REG.SEARCHES] = most - due
+    reg[REG.MOVES_LEFT] = max(1, most // MOVE_SHARE)
 
 
 @kernel

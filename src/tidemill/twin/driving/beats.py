@@ -23,12 +23,14 @@ from tidemill.scheduling.desk.cycle import work_off
 from tidemill.scheduling.desk.gathering import gather
 from tidemill.scheduling.desk.opening import begin, close, is_news, next_question
 from tidemill.scheduling.desk.placing import tell as say_at_once
+from tidemill.scheduling.desk.resizing import count_growable, decides_about_room, uncontested
 from tidemill.twin.driving.columns import DRIVE, STAGE
 from tidemill.twin.driving.kernel import kernel
 from tidemill.twin.event_queue.columns import CLOCK, ENTRY, TRUTH
 from tidemill.twin.event_queue.lives import MIX, begin_moment, carry_out, happen, tell, wake
 from tidemill.twin.event_queue.lives import OVER as MOMENT_OVER
 
+TYPES_AT_MOST = 62  # that one number tells apart
 MOMENT, TELLING, CYCLE, GATHERING, WORKING, REVIEWING, CHECKING, FOLDING, CARRYING = map(int, STAGE)
 
 
@@ -47,9 +49,12 @@ class BACK(IntEnum):
     FOLD = 10  # the row of the plan is for Python to fold,
     CARRY = 11  # or to carry out
     SUPPLY = 12  # something is to be asked of nodes
+    RESIZE = 13  # elastic jobs may have room to grow
 
 
-OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY = map(int, BACK)
+OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY, RESIZE = map(
+    int, BACK
+)
 
 
 # A moment -------------------------------------------------------------------------------------
@@ -175,9 +180,55 @@ def decide(w, d, g, t, h, e, b):
 
 
 @kernel
+def is_known_vain(w, d, b, ready):
+    """Whether it was asked before where so many may grow, and nothing has changed since.
+
+    Who may grow only become more while no node changes and nobody is asked to leave.
+    """
+    drive, types = b.drive, 0
+    for k in range(len(d.sought)):
+        types = 2 * types + d.sought[k]
+    is_same = (
+        drive[DRIVE.GREW_OF] == w.at[AT.LOGGED]
+        and drive[DRIVE.GREW_SUPPLY] == w.at[AT.SUPPLY_CHANGES]
+        and drive[DRIVE.GREW_PACE] == w.at[AT.PACE_CHANGES]
+        and drive[DRIVE.GREW_TYPES] == types
+        and drive[DRIVE.GREW_READY] == ready
+    )
+    drive[DRIVE.GREW_OF] = w.at[AT.LOGGED]
+    drive[DRIVE.GREW_SUPPLY] = w.at[AT.SUPPLY_CHANGES]
+    drive[DRIVE.GREW_PACE] = w.at[AT.PACE_CHANGES]
+    drive[DRIVE.GREW_TYPES] = types
+    drive[DRIVE.GREW_READY] = ready
+    return is_same and len(d.sought) < TYPES_AT_MOST
+
+
+@kernel
+def look_at_sizes(w, d, b):
+    """Look whether elastic jobs may grow into room that nobody waits for; 0, or that they may."""
+    drive, now = b.drive, b.drive[DRIVE.NOW]
+    drive[DRIVE.GROW_MS] = FOREVER_MS
+    if drive[DRIVE.GROW_AFTER_MS] < 0:
+        return 0
+    ready = count_growable(w, d, now, drive[DRIVE.GROW_AFTER_MS])
+    drive[DRIVE.GROW_MS] = d.reg[REG.GROW_MS]
+    if ready == 0:
+        return 0
+    if decides_about_room(d):
+        drive[DRIVE.GROW_MS] = now
+        return 0
+    free = uncontested(w, d)
+    if free == 0 or (free > 0 and is_known_vain(w, d, b, ready)):
+        return 0
+    return RESIZE
+
+
+@kernel
 def review(w, d, u, b):
-    """Look at the nodes, if that is due; 0, or that something is to be asked of them."""
+    """Look at sizes and, if that is due, at the nodes; 0, or that something is to be asked."""
     drive = b.drive
+    if look_at_sizes(w, d, b) != 0:
+        return RESIZE
     if drive[DRIVE.NOW] >= drive[DRIVE.PROVISION_MS]:
         use(u, d.event_pieces, d.reg[REG.EVENT_PIECES])
         if not is_quiet(w, u, drive[DRIVE.NOW]):
@@ -204,6 +255,7 @@ def check(v, d, o, c, f, p, y, b):
     drive[DRIVE.ROW] = 0
     drive[DRIVE.STAGE] = FOLDING
     again_ms = next_question(d.looks, d.asks, d.notes, v.at[AT.QUEUED], drive[DRIVE.NOW])
+    again_ms = min(again_ms, drive[DRIVE.GROW_MS])
     drive[DRIVE.WAKE_MS] = min(again_ms, drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS])
     if rows == 0:
         return 0

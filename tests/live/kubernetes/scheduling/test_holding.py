@@ -235,6 +235,8 @@ def test_pods_say_how_long_they_should_run(annotation: str, deadline_s: int, wan
     story.rest()
     world = story.scheduler.loop.world
     assert world.jobs.estimate_ms[world.job_number["ml/p"]] == wanted_ms
+    unread = [*story.scheduler.differ.unread.values()]
+    assert unread == ([("soon",)] if annotation == "soon" else [])
 
 
 def test_a_quota_of_a_type_that_no_node_has_is_told_with_the_nearest_name():
@@ -269,7 +271,7 @@ def test_a_tainted_node_is_called_tainted_and_only_a_cordoned_one_cordoned():
 @pytest.mark.parametrize(
     "resource", ["nvidia.com/vgpu", "example.com/foo", "rdma/hca", "hugepages-2Mi"]
 )
-def test_a_pod_that_requests_what_nobody_counts_is_held(resource: str):
+def test_a_pod_without_gpus_that_requests_what_is_counted_by_the_gpu_is_held(resource: str):
     """Bound to a node that lacks it, the kubelet would refuse it: it waits, and says what for."""
     story = Story(8)
     containers = [{"name": "main", "resources": {"limits": {resource: "1"}}}]

@@ -11,6 +11,7 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.live.kubernetes.scheduling.resizing import Resizer
 from tidemill.live.kubernetes.scheduling.sending import Leaver, Sender
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
@@ -42,6 +43,10 @@ class KubernetesBackend:
         """Victims and their preemptors since somebody last asked; whoever asks empties this."""
         self.on_kept: Callable[[], None] = lambda: None
         """Called when others than before may be stopped."""
+        self.resizer: Resizer | None = None
+        """Who asks owners for another number of pods, if anybody may."""
+        self.resized: dict[int, ev.AskedMove] = {}
+        """What jobs were last asked for, of those whose owner was not asked yet."""
         self.causes: set[int] = set()
         """Shapes whose cause changed since somebody last asked; whoever asks empties this."""
 
@@ -113,6 +118,10 @@ class KubernetesBackend:
             match action:
                 case ev.AskedPlace(job=j, pieces=pieces):
                     self._place(j, pieces)
+                case ev.AskedMove(job=j):
+                    self.resized[j] = action
+                    self._view.dirty_units[self.differ.unit_of[j]] = None
+                    self._view.changed()
                 case ev.AskedEvict():
                     pass  # all that leave for one go together, or not at all
                 case ev.CauseChanged(shape=s):
@@ -131,12 +140,27 @@ class KubernetesBackend:
         self.sender.take_back()
         leaving, self.differ.leaving = self.differ.leaving, []
         self._evict(leaving)
+        resizes, self.differ.resizes = self.differ.resizes, []
+        for one in resizes:
+            if one.leavers:
+                some = [Leaver(one.job, one.leavers)]
+                self.sender.evict(some, is_begun=False, may_stay=True)
+        if self.resizer is not None:
+            self.resizer.ask(one for one in resizes if not one.leavers)
 
     def _place(self, j: int, pieces: tuple[Piece, ...]) -> None:
-        """Bind the pods of a job, each to a seat of its role."""
+        """Bind the pods of a job, each to a seat of its role.
+
+        Of an elastic one those with the highest numbers sit where the fewest do: they leave first.
+        """
         unit = self.differ.unit_of[j]
-        open_, roles = dict[int, list[tuple[int, list[int]]]](), self._world.shape_of(j).roles
-        for piece in sorted(pieces, key=lambda piece: (piece.role, piece.node)):
+        open_, shape = dict[int, list[tuple[int, list[int]]]](), self._world.shape_of(j)
+        roles, is_elastic = shape.roles, shape.elastic_role is not None
+
+        def rank(piece: Piece) -> tuple[int, int, int]:
+            return piece.role, -piece.replicas if is_elastic else 0, piece.node
+
+        for piece in sorted(pieces, key=rank):
             devices = seats.handed_out(piece.devices, roles[piece.role].accelerators)
             open_.setdefault(piece.role, []).extend([(piece.node, devices)] * piece.replicas)
         found = list[Vacant]()

@@ -10,6 +10,8 @@ the next, so that every comparison is with the state as it is by then.
   out in part is completed (``vacant``); where it cannot be, the whole gang is taken back.
 - A gang waits here only while all of its pods wait there. What is not placed whatever is free is
   held, in no queue, with the reason (``held``).
+- An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
+  (``resizes``), and what it makes of that is told.
 - Victims that are not let go stay, and their preemptor waits for something else (``give_back``).
 """
 
@@ -23,12 +25,22 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import declared, estimates, neighbours, seats, shapes
+from tidemill.live.kubernetes.scheduling import (
+    declared,
+    estimates,
+    extras,
+    neighbours,
+    seats,
+    shapes,
+    sizes,
+)
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
+from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize, called_off
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
@@ -42,7 +54,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB, SHAPE
-from tidemill.model.rows import Checkpointing, Job, Queue, Shape
+from tidemill.model.rows import Checkpointing, Job, Piece, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -99,8 +111,15 @@ class Differ:
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
         """What the last look found of the jobs that it looked at."""
+        self.unread: dict[UnitKey, tuple[str, ...]] = {}
+        """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
+        empties this."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
+        self.resizes: list[Resize] = []
+        """Owners to be asked for another number of pods; whoever asks them empties this."""
+        self._resized_ms: dict[int, int] = {}
+        """Since when jobs are asked to have another size."""
 
     # All of it ----------------------------------------------------------------------------------
 
@@ -146,14 +165,18 @@ class Differ:
             state = jobs.state.item(j)
             if not jobs.is_leaving[j] or state not in ACTIVE:
                 continue
-            heir = world.leaving_for[j]
             if state != JobState.RUNNING:
                 self.give_back.append(j)  # it comes up first
                 continue
             over = world.matrices.jobs.item(j, JOB.OVER_MILLI)
-            yield from seats.changed(world, at_ms, j, world.placements[j], over)
-            if heir >= 0 and world.matrices.shapes.item(heir, SHAPE.PROMISED) == 1:
-                yield ev.AskedRelease(at_ms, heir)
+            yield from self._stay(at_ms, j, world.placements[j], over)
+
+    def _stay(self, at_ms: int, j: int, pieces: tuple[Piece, ...], over_milli: int) -> Told:
+        """A job that was asked to leave, or to have another size, is asked for nothing any more."""
+        heir = self.world.leaving_for.get(j, -1)
+        yield from seats.changed(self.world, at_ms, j, pieces, over_milli)
+        if heir >= 0 and self.world.matrices.shapes.item(heir, SHAPE.PROMISED) == 1:
+            yield ev.AskedRelease(at_ms, heir)
 
     def tell_unseen(self, at_ms: int) -> Told:
         """At the beginning: jobs and nodes of the journal that the cluster does not show."""
@@ -177,6 +200,16 @@ class Differ:
     def let_drain(self, drains: Drains) -> None:
         """Nodes that are going to be taken are drained."""
         self._nodes.drains = drains
+
+    def let_resize(self) -> None:
+        """Gangs whose owner has a scale may have another size than it asks for."""
+        self.view.heeds_scales = True
+
+    def look_at_overdue(self, at_ms: int) -> None:
+        """Look again at jobs that were asked for another size, and did not get it in time."""
+        for j, since_ms in self._resized_ms.items():
+            if at_ms - since_ms > LONGEST_MS and j in self.unit_of:
+                self.view.dirty_units[self.unit_of[j]] = None
 
     def may_evict(self, j: int) -> bool:
         """Whether a job is ours to stop, and somebody makes its pods again."""
@@ -208,7 +241,8 @@ class Differ:
         mine = Counter[int | None]()
         for (_, n), count in seats.of_job(self.world, j).items():
             mine[n] += count
-        return Counter(map(self.lives.node_number, places)) == mine
+        is_elastic = self.world.shape_of(j).elastic_role is not None  # its owner may lag behind
+        return not is_elastic and Counter(map(self.lives.node_number, places)) == mine
 
     # Teams --------------------------------------------------------------------------------------
 
@@ -218,6 +252,9 @@ class Differ:
         labels |= self.view.volumes.keys
         requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
         requests |= {self.view.pods[key].request for key in self.view.ruled.apart}
+        for request in requests:
+            if request.extras:
+                labels |= self.view.heed_extras(extras.shares(request))
         return labels.union(*(request.label_keys for request in requests))
 
     def _rules(self, at_ms: int) -> Told:
@@ -237,12 +274,14 @@ class Differ:
 
     def _now(self, unit: PodUnit) -> UnitNow:
         view, job = self.view, unit.job
-        self._share_out(unit)
+        scale = sizes.of_unit(view, unit) if view.heeds_scales else None
+        self._share_out(unit, is_elastic=scale is not None)
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         shape: Shape | Unplaceable
         if alone:
             shape = shapes.of_pod(replace(alone[0], node=""), job.team)
-            if alone[0].request.unkept or alone[0].request.uncounted:
+            request = alone[0].request
+            if request.unkept or request.uncounted or request.extras:
                 shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:
@@ -250,6 +289,8 @@ class Differ:
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
+        shape = self._sized(unit.key, shape, scale)
+        scale = None if isinstance(scale, Unplaceable) else scale
         shape = neighbours.kept(view, unit, shape, self.rules.topology)
         alive = [
             (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
@@ -267,15 +308,29 @@ class Differ:
             shape = replace(shape, is_preemptible=False)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
-        hold = self._hold_of(unit, shape, pending, waits) if is_free and pending else None
+        lacks = scale.now - len(waits) if scale is not None else None
+        hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
-        end = None
-        if not alive:
-            ends = [pod.outcome for pod, _ in mine if pod.is_over]
-            bad = [one for one in ends if one is not AttemptEnd.DONE]
-            end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
-        estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
-        return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms)
+        end = None if alive else _end_of(pod for pod, _ in mine)
+        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
+        return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+
+    def _sized(
+        self, key: UnitKey, shape: Shape | Unplaceable, scale: OwnerScale | Unplaceable | None
+    ) -> Shape | Unplaceable:
+        """With the sizes of an elastic gang; of one that was placed, as it was submitted."""
+        if isinstance(scale, Unplaceable) or scale is None or isinstance(shape, Unplaceable):
+            return scale if isinstance(scale, Unplaceable) else shape
+        j = self.lives.job(key)
+        was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
+        known = self.world.shape_of(j) if j is not None and was_placed else None
+        return sizes.elastic(shape, scale, known)
+
+    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
+        """How long it should run; 0: nobody says, or nobody can read it."""
+        if unread := estimates.unread(pods, unit.job.owner):
+            self.unread[unit.key] = unread
+        return estimates.of_job(pods, unit.job.owner)
 
     def _hold_of(
         self,
@@ -283,8 +338,12 @@ class Differ:
         shape: Shape | Unplaceable,
         pending: Sequence[KubePod],
         waits: Sequence[tuple[KubePod, int]],
+        lacks: int | None,
     ) -> Unplaceable | None:
-        """Why none of the pods that wait is placed, whatever is free; None: they may be."""
+        """Why none of the pods that wait is placed, whatever is free; None: they may be.
+
+        ``lacks``: how many pods of an elastic gang are still to come; None: it has one size.
+        """
         if isinstance(shape, Unplaceable):
             return shape
         with_gpus = [pod for pod in pending if pod.request.gpu is not None]
@@ -292,16 +351,23 @@ class Differ:
         if not is_told and (flaw := declared.flaw(self.view.cluster, with_gpus)) is not None:
             return flaw
         counts = Counter(r for _, r in waits)
-        if any(counts[r] != role.count for r, role in enumerate(shape.roles)):
-            wanted = sum(role.count for role in shape.roles)
+        is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
+        if is_part if lacks is None else lacks:
+            wanted = sum(role.count for role in shape.roles) if lacks is None else (
+                len(waits) + lacks
+            )  # fmt: skip
             gates = [gate for pod in pending for gate in pod.gates]
             return declared.incomplete(len(pending), wanted, gates)
         return self.barred.get(unit.key)
 
-    def _share_out(self, unit: PodUnit) -> None:
+    def _share_out(self, unit: PodUnit, *, is_elastic: bool) -> None:
         """Of a pod group so many as it needs are the gang; others are placed as they fit."""
         group = unit.job.group
         if unit.key.kind != "PodGroup" or group is None:
+            return
+        if is_elastic:
+            for key in self.view.beyond(unit.key):
+                self.view.set_beyond(key, None)
             return
         mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
         mine.sort(key=lambda pod: (not pod.node, pod.created_ms, in_gang(pod)))
@@ -371,16 +437,126 @@ class Differ:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             mine = seats.of_job(world, j)
         _note(self._over_units, key, is_so=bool(seen - mine))
-        if world.jobs.is_leaving[j]:
+        if world.jobs.is_leaving[j] and j not in world.moving:
             self.leaving.append(j)
             return
-        if seen - mine and comes_back(now):  # its node has less than it did, or others have it
+        is_over = bool(seen - mine) and j not in world.moving
+        if is_over and comes_back(now):  # its node has less than it did, or others have it
             yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
             return
+        if world.shape_of(j).elastic_role is not None:
+            yield from self._resize(at_ms, j, now, seen)
+            return
         yield from self._fill(at_ms, j, now, mine - seen)
-        is_up = all(pod.up_ms is not None for pod, _ in now.held) and not mine - seen
-        if is_up and world.jobs.state.item(j) == JobState.STARTING:
-            yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
+        yield from self._start(at_ms, j, now, is_whole=not mine - seen)
+
+    def _start(self, at_ms: int, j: int, now: UnitNow, *, is_whole: bool) -> Told:
+        """A gang all of whose pods are up works."""
+        is_up = is_whole and all(pod.up_ms is not None for pod, _ in now.held)
+        if is_up and self.world.jobs.state.item(j) == JobState.STARTING:
+            yield ev.JobStarted(at_ms, j, self.world.jobs.attempt.item(j))
+
+    def _resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
+        """Bring an elastic gang to the size that is planned, and tell what its owner made of it."""
+        world, scale = self.world, now.scale
+        move = world.moving.get(j)
+        lost = seats.counted(move.lost) if move is not None else Counter[Seat]()
+        wanted = seats.of_job(world, j) - lost
+        is_still = all(pod.leaves_ms is None for pod, _ in now.held)
+        if move is not None and seen == wanted:
+            yield ev.JobMoved(at_ms, j, world.jobs.attempt.item(j))
+        elif scale is not None and is_still and self._is_other(j, scale, seen, wanted):
+            yield from self._sit(at_ms, j, now, seen)
+        elif move is not None and is_still and self._is_overdue(at_ms, j):
+            self.spared.refused(self.unit_of[j], called_off(move))
+            yield from self._sit(at_ms, j, now, seen)
+        elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
+            return
+        if j not in world.moving:
+            self._resized_ms.pop(j, None)
+            wanted = seats.of_job(world, j)
+        self._seat(j, now, wanted - seen)
+        if scale is not None:
+            self._ask_for(j, now, scale, wanted)
+        yield from self._start(at_ms, j, now, is_whole=not wanted - seen)
+
+    def _sit(self, at_ms: int, j: int, now: UnitNow, where: Counter[Seat]) -> Told:
+        """An elastic gang holds these seats from now on, whatever it was asked for."""
+        pieces, over = seats.pieces(self.world, j, where, self._devices(now))
+        yield from self._stay(at_ms, j, pieces, over)
+
+    def _do_without_shut(
+        self, at_ms: int, j: int, now: UnitNow, wanted: Counter[Seat], vacant: Counter[Seat]
+    ) -> Generator[ev.Event, None, bool]:
+        """Let an elastic gang go on without seats that cannot be filled; whether it does."""
+        shut = Counter({seat: count for seat, count in vacant.items() if not self._is_open(seat)})
+        if not shut:
+            return True
+        shape, left = self.world.shape_of(j), wanted - shut
+        r = shape.elastic_role
+        assert r is not None, "it is elastic"
+        if left.total() >= shape.roles[r].least:
+            yield from self._sit(at_ms, j, now, left)
+            return True
+        if comes_back(now) and now.waits and not self.world.jobs.is_leaving[j]:
+            yield ev.AskedEvict(at_ms, j, self.world.jobs.attempt.item(j), ev.Why.REPACKED)
+        return False
+
+    def _is_other(self, j: int, scale: OwnerScale, seen: Counter[Seat], wanted: Counter[Seat]
+                  ) -> bool:  # fmt: skip
+        """Whether the owner of a gang has given it another size, or others of its pods away.
+
+        Who runs with fewer pods than seats, and is not asked to grow, was made smaller by others.
+        """
+        if seen.total() != scale.now or seen == wanted:
+            return False
+        if j in self.world.moving:
+            return seen.total() == wanted.total()
+        is_running = self.world.jobs.state.item(j) == JobState.RUNNING
+        return is_running and scale.now < wanted.total()
+
+    def _is_overdue(self, at_ms: int, j: int) -> bool:
+        return at_ms - self._resized_ms.setdefault(j, at_ms) > LONGEST_MS
+
+    def _ask_for(self, j: int, now: UnitNow, scale: OwnerScale, wanted: Counter[Seat]) -> None:
+        """Ask the owner of a gang for as many pods as it has seats.
+
+        Where the owner chooses who leaves, those who are to leave are evicted first, and it is
+        asked when others are there in their place: on no node, they are the first to go. A size
+        below the least is its owner's own wish, and so is a smaller one of a gang at work.
+        """
+        count, move = wanted.total(), self.world.moving.get(j)
+        is_running = self.world.jobs.state.item(j) == JobState.RUNNING
+        is_theirs = scale.now < count and is_running and move is None
+        if scale.now == count or scale.now < scale.least or is_theirs:
+            return
+        leavers = list[KubePod]()
+        if scale.now > count and not scale.is_by_number:
+            left = seats.counted(move.lost) if move is not None else Counter[Seat]()
+            for pod, seat in reversed(now.held):
+                if left[seat] > 0:
+                    left[seat] -= 1
+                    leavers.append(pod)
+            leavers = [pod for pod in leavers if pod.leaves_ms is None]
+            stay = sum(pod.leaves_ms is None for pod, _ in now.held) + len(now.waits)
+            if not leavers and stay < scale.now:
+                return
+        self.resizes.append(Resize(
+            j, self.unit_of[j], scale.owner, scale.owner.scale, count - scale.fixed,
+            tuple(leavers),
+        ))  # fmt: skip
+
+    def _seat(self, j: int, now: UnitNow, vacant: Counter[Seat]) -> None:
+        """Bind pods of an elastic gang to seats that it has; those beyond them wait."""
+        if self.unit_of[j] in self.barred:
+            return
+        left, free = Counter(vacant), self._free_devices(j, now)
+        for pod, r in now.waits:
+            seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
+            if seat is None:
+                break
+            left -= Counter([seat])
+            self.vacant.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
 
     def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
@@ -576,3 +752,10 @@ def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: AN
 def _held_on(world: World, j: int, n: int) -> int:
     """The devices of a node that a job holds."""
     return sum(mask for (_, node), mask in seats.masks(world, j).items() if node == n)
+
+
+def _end_of(pods: Iterable[KubePod]) -> AttemptEnd:
+    """How a job ended of which no pod is left: as the first of its pods that did not end well."""
+    ends = [pod.outcome for pod in pods if pod.is_over]
+    bad = [one for one in ends if one is not AttemptEnd.DONE]
+    return bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED

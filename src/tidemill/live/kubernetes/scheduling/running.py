@@ -6,7 +6,7 @@ nodes are watched, and only then; a plan takes milliseconds, so nothing waits lo
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -32,12 +32,13 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiClient, ApiRefus
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import keeping, unknown_types
+from tidemill.live.kubernetes.scheduling import estimates, keeping, unknown_types
 from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.draining import Drains
+from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -90,13 +91,16 @@ class SchedulerTerms(NamedTuple):
     zone: str = "UTC"
     may_drain: bool = False
     """Whether nodes that are going to be taken are cordoned and emptied."""
+    may_resize: bool = False
+    """Whether owners of elastic gangs are asked for more or fewer pods."""
 
 
-def live_policy(policy: Policy) -> Policy:
+def live_policy(policy: Policy, *, may_resize: bool = False) -> Policy:
     """A policy without what nobody carries out on this backend: nodes are not ours to launch."""
     return replace(
-        policy, may_provision=False, may_move=False, may_resize=False, cull_idle_after_ms=0
-    )
+        policy, may_provision=False, may_move=False, cull_idle_after_ms=0,
+        may_resize=policy.may_resize and may_resize,
+    )  # fmt: skip
 
 
 class ClusterScheduler:
@@ -126,6 +130,7 @@ class ClusterScheduler:
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
         self.drains: Drains | None = None
+        self.resizer: Resizer | None = None
         self.beats = 0
         self._next_at = 0.0
 
@@ -162,7 +167,7 @@ class ClusterScheduler:
 
     def _open(self, cluster: str) -> None:
         rules = self._rules.read()
-        policy = live_policy(rules.policy)
+        policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         self.journal = open_journal(self.terms.journal, create=True)
         try:
             self.journal.claim()
@@ -194,6 +199,11 @@ class ClusterScheduler:
                 may_evict=self.differ.may_evict, log=self._log,
             )  # fmt: skip
             self.differ.let_drain(self.drains)
+        if self.terms.may_resize:
+            self.resizer = self.backend.resizer = Resizer(
+                self._writer, self.view, self._may_write, self._resized, self._log
+            )
+            self.differ.let_resize()
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         self.backend.on_kept = self.loop.forget
         for key, value in policies.facts(policy).items():
@@ -214,6 +224,8 @@ class ClusterScheduler:
         if self.drains is not None and self.is_watching and self._may_write():
             self.drains.drain_ms = self.loop.policy.drain_ms
             self.drains.look()
+        if self.resizer is not None:
+            self.differ.look_at_overdue(self.backend.now_ms)
         if not self.is_watching or not self.backend.is_due or not self._may_write():
             return False
         begun = time.monotonic()
@@ -230,6 +242,7 @@ class ClusterScheduler:
         """Jobs that came, or wait for another cause, are told why."""
         differ, world = self.differ, self.world
         units = [differ.unit_of[j] for j in differ.submitted if j in differ.unit_of]
+        self._note_estimates(units)
         for s in self.backend.causes:
             mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
             self.sayer.note(mine, at_once=s in world.promised)
@@ -247,6 +260,18 @@ class ClusterScheduler:
             hint = unknown_types.hint(found, self.world)
             self._log("policy names GPU types that no node has", types=list(found), hint=hint)
         self._unknown_types = found
+
+    def _note_estimates(self, units: Iterable[UnitKey]) -> None:
+        """An annotation that is no duration is told of jobs that came: they have no estimate."""
+        unread = self.differ.unread
+        for unit in units:
+            if unit in unread:
+                self._log(
+                    f"annotation {estimates.EXPECTED} is no duration",
+                    job=self.differ.lives.name(unit), found=list(unread[unit]),
+                    hint="such as 2h30m, or a number of seconds",
+                )  # fmt: skip
+        unread.clear()
 
     def _keep_facts(self) -> None:
         """Whom nobody places and whom nobody stops, and why nodes are out, beside the events."""
@@ -267,7 +292,8 @@ class ClusterScheduler:
     @property
     def is_settled(self) -> bool:
         """Whether all that the cluster shows was looked at, and all that was decided is done."""
-        return self.is_watching and self.sender.is_idle and not self.backend.is_due
+        is_idle = self.sender.is_idle and (self.resizer is None or self.resizer.is_idle)
+        return self.is_watching and is_idle and not self.backend.is_due
 
     async def _pause(self, longest_s: float) -> None:
         """Until something changed, or it is time; changes that follow at once are waited for."""
@@ -300,6 +326,12 @@ class ClusterScheduler:
         if self.differ.settle(j, is_as_asked=is_as_asked):
             self._changed.set()
 
+    def _resized(self, one: Resize) -> None:
+        """The owner of a gang was asked for another number of pods."""
+        words = keeping.resized_words(self.world, one, self.backend.resized.pop(one.job, None))
+        self._log("resized", job=one.unit.shown, owner=one.owner.kind, said=words)
+        self.sayer.resized(one, words)
+
     def _take_answers(self) -> None:
         """What was refused is held or goes on; who is evicted for another is told so."""
         called_off = self.refusals.take()
@@ -331,7 +363,7 @@ class ClusterScheduler:
             self._rules.settled(error)
             return
         self._rules.settled(None)
-        policy = live_policy(rules.policy)
+        policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
             self.loop.policy, self.differ.rules = policy, rules.fleet
@@ -344,6 +376,8 @@ class ClusterScheduler:
         await self.copy.stop()
         if self.drains is not None:
             await self.drains.stop()
+        if self.resizer is not None:
+            await self.resizer.stop()
         if hasattr(self, "sender"):
             await self.refusals.barring.stop()
             await self.sender.stop()

@@ -21,8 +21,9 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import MERGE, ApiWriter, Written
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import nominating, purchase
+from tidemill.live.kubernetes.scheduling import extras, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.world import World
@@ -98,11 +99,20 @@ class WaitSayer:
         for pod in self._differ.view.unit_pods(unit):
             is_evicted = not pod.is_over or pod.deleted_ms is not None  # that may have been quick
             if pod.node and is_evicted:
-                task = asyncio.get_running_loop().create_task(
-                    self._happen(pod, "Preempting", "Preempted", words)
-                )
-                self._events.add(task)
-                task.add_done_callback(self._events.discard)
+                self._begin(self._happen(pod, "Preempting", "Preempted", words))
+
+    def _begin(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._events.add(task)
+        task.add_done_callback(self._events.discard)
+
+    def resized(self, one: Resize, words: str) -> None:
+        """The owner of a gang was asked for another number of pods: it gets an Event."""
+        owner, served = one.owner, self._differ.view.served[one.owner.group, one.owner.kind]
+        about = {"apiVersion": served.api_version, "kind": owner.kind,
+                 "namespace": owner.namespace, "name": owner.name, "uid": owner.uid}  # fmt: skip
+        reason = "Shrunk" if one.wanted < one.now else "Grown"
+        self._begin(self._say_of(about, "Resizing", reason, words, "Normal"))
 
     async def stop(self) -> None:
         """Say nothing more; Events that were begun are sent."""
@@ -129,7 +139,15 @@ class WaitSayer:
         if purchase.helps(world, world.shape_rows[s], cause):
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
-        return WaitReason(reason, self._explain.words(world, cause), nodes)
+        words = self._explain.words(world, cause)
+        if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
+            words = f"{words}; it requests {named}"
+        return WaitReason(reason, words, nodes)
+
+    def _extras(self, unit: UnitKey) -> str:
+        """What the pods of a job request beside accelerators, CPU and memory."""
+        pods = self._differ.view.unit_pods(unit)
+        return "; ".join(sorted({s.label for p in pods for s in extras.shares(p.request)}))
 
     def _nominated(self, unit: UnitKey, s: int) -> tuple[tuple[str, str], ...]:
         left = nominating.nodes_for(self._differ.world, s)
@@ -223,15 +241,23 @@ class WaitSayer:
 
     async def _happen(self, pod: KubePod, action: str, reason: str, words: str) -> None:
         """An Event of a pod."""
+        about = {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace,
+                 "name": pod.name, "uid": pod.uid}  # fmt: skip
+        await self._say_of(about, action, reason, words, "Warning")
+
+    async def _say_of(
+        self, about: dict[str, str], action: str, reason: str, words: str, kind: str
+    ) -> None:
+        """An Event of an object."""
+        name, namespace = about["name"], about["namespace"]
         body = {
-            "metadata": {"generateName": f"{pod.name[:200]}-", "namespace": pod.namespace},
+            "metadata": {"generateName": f"{name[:200]}-", "namespace": namespace},
             "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": self._name, "reportingInstance": self._name,
-            "action": action, "reason": reason, "type": "Warning", "note": words[:1000],
-            "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace,
-                          "name": pod.name, "uid": pod.uid},
+            "action": action, "reason": reason, "type": kind, "note": words[:1000],
+            "regarding": about,
         }  # fmt: skip
-        path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+        path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         answer = await self._sent("POST", path, body)
         self.events += answer is not None and answer.is_done
 

@@ -18,10 +18,21 @@ Seat = tuple[int, int]
 """Role and node, by number."""
 
 
+def held(world: World, j: int) -> tuple[Piece, ...]:
+    """What a job holds, with what it grows into."""
+    move = world.moving.get(j)
+    return (*world.placements.get(j, ()), *(move.gained if move is not None else ()))
+
+
 def of_job(world: World, j: int) -> Counter[Seat]:
     """The seats that a job holds."""
+    return counted(held(world, j))
+
+
+def counted(pieces: Iterable[Piece]) -> Counter[Seat]:
+    """How many replicas are on each seat."""
     found = Counter[Seat]()
-    for piece in world.placements.get(j, ()):
+    for piece in pieces:
         found[piece.role, piece.node] += piece.replicas
     return found
 
@@ -78,7 +89,7 @@ def free_mask(
 def masks(world: World, j: int) -> dict[Seat, int]:
     """The devices that a job holds, by seat."""
     found = dict[Seat, int]()
-    for piece in world.placements.get(j, ()):
+    for piece in held(world, j):
         seat = (piece.role, piece.node)
         found[seat] = found.get(seat, 0) | piece.devices
     return found
@@ -106,7 +117,7 @@ def pieces(
     """
     roles = world.shape_of(j).roles
     own = dict[int, int]()
-    for piece in world.placements.get(j, ()):
+    for piece in held(world, j):
         own[piece.node] = own.get(piece.node, 0) | piece.devices
     pieces, over, taken = list[Piece](), 0, dict[int, int]()
     for (r, n), count in sorted(seats.items()):

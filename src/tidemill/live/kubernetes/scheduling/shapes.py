@@ -15,6 +15,7 @@ from tidemill.live.kubernetes import resources
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
+from tidemill.live.kubernetes.scheduling import extras
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Role, Shape
 from tidemill.model.states import JobClass, NodeState
@@ -92,10 +93,13 @@ def _role(name: str, count: int, request: PodRequest, kinds_of: KindsOf) -> Role
     if each > MAX_DEVICES:
         return Unplaceable("NotSupported", f"{each} accelerators in one pod; at most {MAX_DEVICES}")
     absent = (resource,) if kinds_of else ()
+    rules = request.rules
+    if request.extras:
+        rules = rules._replace(labels=tuple(sorted((*rules.labels, *extras.labels(request)))))
     return Role(
         name[:LONGEST_NAME], min(count, MAX_COUNT), each, cpu_milli=request.cpu_milli,
         memory_mib=request.memory_mib, kinds=kinds_of.get(resource, absent),
-        **request.rules._asdict(),
+        **rules._asdict(),
     )  # fmt: skip
 
 
@@ -131,7 +135,8 @@ def _bonds(pods: Iterable[KubePod], topology: Topology) -> tuple[Bond, ...] | Un
 def unkept(pod: KubePod) -> Unplaceable:
     """What of a pod's constraints is not kept here, by name."""
     request = pod.request
-    what = ", ".join((*request.unkept, *request.also, *filter(None, (request.uncounted,))))
+    named = () if request.gpu is not None else (name for name, _ in request.extras)
+    what = ", ".join((*request.unkept, *request.also, *named, *filter(None, (request.uncounted,))))
     return Unplaceable("NotSupported", f"{what}: not placed by Tidemill's scheduler yet")
 
 

@@ -7,6 +7,7 @@ from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.view import Key
 from tidemill.model.rows import Shape
 
@@ -43,6 +44,8 @@ class UnitNow(NamedTuple):
     hold: Unplaceable | None = None
     """Why it is not placed whatever is free; None: nothing keeps it, or nothing of it waits."""
     estimate_ms: int = 0
+    scale: OwnerScale | None = None
+    """Of an elastic gang: whose scale says how many pods it has."""
 
 
 def comes_back(now: UnitNow) -> bool:

@@ -5,7 +5,7 @@ to be looked at again, so that a look costs what changed. Binds that the server 
 watch has not shown yet are taken as done.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -19,8 +19,9 @@ from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, parts, volumes
+from tidemill.live.kubernetes.scheduling import claimed, extras, parts, volumes
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
+from tidemill.live.kubernetes.scheduling.extras import ExtraShare
 from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
@@ -78,6 +79,12 @@ class ClusterView:
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
+        self.served: dict[tuple[str, str], ServedKind] = {}
+        """By group and kind: where owners of that kind are."""
+        self._extras: dict[ExtraShare, None] = {}
+        """What was requested of other resources so far: machines are labelled by it."""
+        self.heeds_scales = False
+        """Whether jobs are looked at again when the scale of their owner changes."""
         self.ruled = RuledPods()
         self.cluster = _empty()
         self._rule = TeamRule(team_by, self.cluster)
@@ -102,6 +109,7 @@ class ClusterView:
                 self.volumes.take(row, is_gone=is_gone)
                 self._touch_all(self.ruled.with_volumes)
             case OwnerObject():
+                self.served[kind.group, kind.kind] = kind
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
                 self._take_budget(key, row, is_gone=is_gone)
@@ -299,6 +307,10 @@ class ClusterView:
 
     def _stir(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
         """Look again at jobs whose rules name a pod, and at those that its rules name."""
+        if self._extras and pod.request.extras and (machine := self.machines.get(pod.node)):
+            count = extras.units(self._parts_of.get(pod.node, ()))
+            if extras.taken_apart(machine, count, (pod,)):
+                self._cut(pod.node)
         is_ours = self.is_ours(pod)
         if self.ruled.take(key, pod, is_ours=is_ours, is_gone=is_gone):
             self.dirty_units.update(dict.fromkeys(self._units))
@@ -366,6 +378,8 @@ class ClusterView:
         row = self.machines.get(machine)
         before = {part.name: part for part in self._parts_of.pop(machine, ())}
         made = () if row is None else parts.of_node(row, self.claimed.book.groups(machine))
+        if row is not None and self._extras:
+            made = self._with_extras(row, made)
         now = {part.name: part for part in made}
         if now:
             self._parts_of[machine] = tuple(now.values())
@@ -380,18 +394,39 @@ class ClusterView:
         if news:
             self.changed()
 
+    def heed_extras(self, wanted: Iterable[ExtraShare]) -> set[str]:
+        """Label machines by what jobs request of other resources; all such labels."""
+        news = [one for one in wanted if one not in self._extras]
+        self._extras.update(dict.fromkeys(news))
+        for machine in list(self.machines) if news else ():
+            self._cut(machine)
+        return {one.label for one in self._extras}
+
+    def _with_extras(self, machine: KubeNode, made: Sequence[KubeNode]) -> list[KubeNode]:
+        """Parts of a machine with what it has of other resources, as labels."""
+        here = (self.pods.get(key) for key in self.on_node.get(machine.name, ()))
+        pods, count = [p for p in here if p is not None and not p.is_over], extras.units(made)
+        taken = extras.taken_apart(machine, count, pods)
+        told = extras.enough_for(machine, count, taken, self._extras)
+        return [replace(part, labels={**part.labels, **told}) for part in made]
+
     def _take_owner(self, row: OwnerObject, *, is_gone: bool) -> None:
         key: OwnerKey = (row.group, row.kind, row.namespace, row.name)
         row = self.claimed.with_templates(key, row, is_gone=is_gone)
         owners: Any = self.cluster.owners
-        if owners.get(key) == row:
+        before = owners.get(key)
+        if before == row:
             return
+        is_sized = self.heeds_scales and (before is None or before.scale != row.scale)
         self._put(owners, key, row, is_gone=is_gone)
         if row.owner is not None:
             self._take_part(key, row, is_gone=is_gone)
         for pod in list(self._owned.get((row.namespace, row.kind, row.name), ())):
             if pod in self.pods:
-                self._file(pod, self.pods[pod])
+                unit = self._file(pod, self.pods[pod])
+                if is_sized:
+                    self.dirty_units[unit] = None
+                    self.changed()
         units = [UnitKey(row.namespace, row.group, row.kind, row.name)]
         if row.owner is not None:
             above = row.owner

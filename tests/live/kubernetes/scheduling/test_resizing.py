@@ -1,0 +1,200 @@
+"""Elastic gangs on a real cluster: smaller instead of stopped, larger when nobody waits."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.conftest import ROOT
+from tests.live.kubernetes.scheduling.test_rights import PODS, priorities
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import OURS, Process, live, scheduling, wrong
+from tests.rigs.kubernetes.wanted import container, gang, node
+from tidemill.cli.main import app
+from tidemill.journal import open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.model.states import JobState
+
+Object = dict[str, Any]
+JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+SETS = "/apis/apps/v1/namespaces/ml/replicasets"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/ml/events"
+MERGE = "application/merge-patch+json"
+POLICY = """
+[policy]
+min_run = "0s"
+preempt_gain_ppm = 0
+grow_after = "1s"
+"""
+
+
+@pytest.fixture
+def resizable(rig: Cluster) -> Iterator[Cluster]:
+    """A cluster in which the scheduler may resize, with two classes of priority."""
+    path = str(ROOT / "deploy" / "kubernetes" / "resize.yaml")
+    rig.kubectl("apply", "-f", path)
+    priorities(rig)
+    yield rig
+    rig.kubectl("delete", "-f", path)
+    for one in rig.items(SETS):
+        rig.ask("DELETE", f"{SETS}/{one['metadata']['name']}?propagationPolicy=Background")
+    rig.ask("DELETE", EVENTS)
+
+
+def elastic_set(name: str, pods: int, least: int, gpus: int = 1) -> Object:
+    """A ReplicaSet whose pods are a gang that works with fewer, too."""
+    told = {"tidemill/gang": name, "tidemill/gang-size": str(pods),
+            "tidemill/gang-least": str(least)}  # fmt: skip
+    spec = {"containers": [container(gpus)], "schedulerName": OURS, "priorityClassName": "low"}
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": pods, "selector": {"matchLabels": {"set": name}},
+                 "template": {"metadata": {"labels": {"set": name}, "annotations": told},
+                              "spec": spec}},
+    }  # fmt: skip
+
+
+def elastic_job(name: str, pods: int, least: int, gpus: int = 1) -> Object:
+    """An indexed Job that works with fewer pods, too."""
+    made = gang(name, pods, gpus, schedulerName=OURS, priorityClassName="low")
+    made["spec"]["backoffLimit"] = 100  # pods that are evicted count as failed
+    made["metadata"]["annotations"] = {"tidemill/gang-least": str(least)}
+    return made
+
+
+def bound(rig: Cluster, name: str) -> list[str]:
+    """Where the pods of a gang are, "-" for those that wait."""
+    return sorted(
+        one["spec"].get("nodeName", "-")
+        for one in live(rig)
+        if one["metadata"]["name"].startswith(f"{name}-")
+        and "deletionTimestamp" not in one["metadata"]
+    )
+
+
+def at_rest(rig: Cluster, ours: Process, name: str, size: int) -> None:
+    """Until a gang has so many pods, all of them bound, and the journal says so."""
+    rig.wait_for(
+        f"{name} has {size} pods",
+        lambda: len(found := bound(rig, name)) == size and "-" not in found, 60,
+    )  # fmt: skip
+    rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
+
+
+def said(rig: Cluster, kind: str) -> list[tuple[str, str]]:
+    """Events of ours about owners of a kind: reason and note."""
+    return [(one["reason"], one["note"]) for one in rig.items(EVENTS)
+            if one["regarding"]["kind"] == kind
+            and one.get("reportingController") == OURS]  # fmt: skip
+
+
+def is_at_work(journal: str) -> bool:
+    """Whether the first job of a journal runs."""
+    with open_journal(journal) as opened:
+        return bool(rebuild(opened).jobs.state[0] == JobState.RUNNING)
+
+
+def told(journal: str, *command: str) -> str:
+    """What a command says of the journal."""
+    return CliRunner().invoke(app, [*command, "-j", journal]).output
+
+
+@pytest.mark.parametrize(
+    ("way", "make", "kind", "field"),
+    [(SETS, elastic_set, "ReplicaSet", "replicas"), (JOBS, elastic_job, "Job", "parallelism")],
+)
+def test_an_elastic_gang_shrinks_for_another_and_grows_again(
+    resizable: Cluster, tmp_path: Path, way: str, make: Any, kind: str, field: str
+):
+    """Two nodes of 8 full of 16 pods that work with 6: a better gang of 8 takes one node.
+
+    Nobody is stopped, the owner has 8 pods then, and 16 again when the better gang has gone. A gang
+    that would need more than 10 of them stops it, whole: never below its least.
+    """
+    rig, policy = resizable, tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(way, make("wide", 16, 6))
+    size = lambda: rig.ask("GET", f"{way}/wide")["spec"][field]  # noqa: E731
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        at_rest(rig, ours, "wide", 16)
+        rig.create(JOBS, gang("better", 8, 1, schedulerName=OURS, priorityClassName="high"))
+        at_rest(rig, ours, "better", 8)
+        at_rest(rig, ours, "wide", 8)
+        assert size() == 8
+        rig.wait_for("it is said", lambda: said(rig, kind) == [
+            ("Shrunk", "shrunk from 16 to 8 pods to make room for job `ml/better`")])  # fmt: skip
+        assert not [one for one in rig.items(EVENTS) if one["reason"] == "Preempted"]
+        assert "it runs on 8 of the 16 GPUs" in told(ours.journal, "why", "ml/wide")
+        assert "ml/better" in told(ours.journal, "decision", "ml/better")
+        rig.ask("DELETE", f"{JOBS}/better?propagationPolicy=Background")
+        at_rest(rig, ours, "wide", 16)
+        assert size() == 16
+        assert ("Grown", "grown from 8 to 16 pods: no job waits for what is free") in said(
+            rig, kind
+        )  # fmt: skip
+        rig.create(JOBS, gang("whole", 2, 8, schedulerName=OURS, priorityClassName="high"))
+        at_rest(rig, ours, "whole", 2)
+        assert {*bound(rig, "wide")} <= {"-"}  # a Job makes failed pods anew after minutes
+        assert ours.stop() == 0
+    assert wrong(rig, ours.journal) == []
+
+
+def test_an_elastic_gang_starts_as_large_as_it_fits(resizable: Cluster, tmp_path: Path):
+    """12 of 16 GPUs are free: a gang of 16 that works with 6 starts with 12, its owner has 12."""
+    rig, policy = resizable, tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(JOBS, gang("first", 4, 1, schedulerName=OURS, priorityClassName="low"))
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        at_rest(rig, ours, "first", 4)
+        rig.create(SETS, elastic_set("wide", 16, 6))
+        at_rest(rig, ours, "wide", 12)
+        rig.wait_for("it works", lambda: is_at_work(ours.journal))
+        rig.ask("DELETE", f"{JOBS}/first?propagationPolicy=Background")
+        at_rest(rig, ours, "wide", 16)
+        assert ours.stop() == 0
+
+
+def test_a_size_that_its_owner_chose_is_kept(resizable: Cluster, tmp_path: Path):
+    """Somebody scales a running gang down, then to nothing: it is not set back."""
+    rig, policy = resizable, tmp_path / "policy.toml"
+    policy.write_text(POLICY.replace("1s", "1h"))
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(SETS, elastic_set("wide", 12, 4))
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        at_rest(rig, ours, "wide", 12)
+        rig.wait_for("it works", lambda: is_at_work(ours.journal))
+        rig.ask("PATCH", f"{SETS}/wide/scale", {"spec": {"replicas": 7}}, kind=MERGE)
+        at_rest(rig, ours, "wide", 7)
+        rig.ask("PATCH", f"{SETS}/wide/scale", {"spec": {"replicas": 0}}, kind=MERGE)
+        rig.wait_for("nothing is left", lambda: not bound(rig, "wide"))
+        rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
+        assert rig.ask("GET", f"{SETS}/wide")["spec"]["replicas"] == 0
+        assert ours.stop() == 0
+
+
+def test_without_the_right_a_gang_keeps_its_size(rig: Cluster, tmp_path: Path):
+    """`--may-resize` without the role: said in the log with the rule that lacks; nothing is lost.
+
+    What was begun is called off, and the gang goes on with all of its pods.
+    """
+    policy = tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    priorities(rig)
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(JOBS, elastic_job("wide", 16, 6))
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        at_rest(rig, ours, "wide", 16)
+        rig.create(JOBS, gang("better", 8, 1, schedulerName=OURS, priorityClassName="high"))
+        rig.wait_for("it is said", lambda: ours.has_logged("resize refused"), 60)
+        line = next(one for one in ours.lines() if one["event"] == "resize refused")
+        assert line["missing_rule"] == (
+            'apiGroups: ["batch"], resources: ["jobs"], verbs: ["patch"]'
+        )
+        assert len(bound(rig, "wide")) == 16
+        assert rig.items(PODS)
+        assert ours.stop() == 0
