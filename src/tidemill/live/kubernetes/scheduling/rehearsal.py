@@ -79,8 +79,9 @@ def _jobs(fleet: FleetRules) -> Iterator[list[ev.Seen]]:
     few = [Shape(TEAM, (Role(cpu_milli=1000, memory_mib=1024),)), Shape(TEAM, (Role(),)),
            Shape(TEAM, (Role(accelerators=0, cpu_milli=500),)),
            Shape(TEAM, (Role("worker", 2, 2),), bonds=tied)]  # fmt: skip
-    large = [Shape(TEAM, (Role("worker", 4, 8),)), Shape(TEAM, (Role("worker", 1, 8),)),
-             Shape(TEAM, (Role(accelerators=2),)), Shape(TEAM, (Role("worker", 2, 4),))]  # fmt: skip
+    large = [Shape(TEAM, (role,)) for role in (
+        Role("worker", 4, 8), Role("worker", 1, 8), Role(accelerators=2), Role("worker", 2, 4)
+    )]  # fmt: skip
     urgent = [Shape(TEAM, (Role(accelerators=8),), priority=10),
               Shape(TEAM, (Role("worker", 2, 4),), priority=10)]  # fmt: skip
     for i, (shapes, times) in enumerate(((few, 2), (large, 1), (few, 4), (urgent, 1), (few, 1))):
