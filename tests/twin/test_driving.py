@@ -20,7 +20,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Contract, Queue
+from tidemill.model.rows import Contract, Queue, Shape
 from tidemill.model.states import JobClass
 from tidemill.model.world import World
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
@@ -137,6 +137,42 @@ def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
         policy = replace(policy, order=order, fairness=luck.choice(["none", "drf", "bill"]))
     codes = _expect_the_same(arrivals, policy, faults=faults, seed=seed)
     assert faulty or sum(codes.values()) < 1000, codes
+
+
+def _with_roles_and_sizes(luck: random.Random, arrivals: list[Arrival]) -> list[Arrival]:
+    """Some gangs have a second role, with GPUs or without; some are elastic; some come first."""
+    shapes: dict[Shape, Shape] = {}
+    for arrival in arrivals:
+        shape, only = arrival.job.shape, arrival.job.shape.roles[0]
+        if shape in shapes:
+            continue
+        least = luck.choice([0, 1]) if only.count > 1 else 0
+        second = role(luck.choice([1, 2]), name="head", gpus=luck.choice([0, 0, 1]), cpu_milli=1)
+        roles = (replace(only, least=least), *((second,) if luck.random() < 0.5 else ()))
+        shapes[shape] = replace(shape, roles=roles, priority=luck.choice([0, 0, 3]))
+    return [
+        arrival._replace(job=replace(arrival.job, shape=shapes[arrival.job.shape], resize_ms=20))
+        for arrival in arrivals
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("faulty", [False, True], ids=["quiet", "faulty"])
+def test_roles_sizes_and_moves_are_the_same_story(seed: int, faulty: bool):
+    """Gangs of several roles and sizes that grow, shrink, stop others and have them moved."""
+    luck = random.Random(f"roles and sizes {seed}")
+    arrivals = _with_roles_and_sizes(luck, _arrivals(luck, 400, 0.0))
+    faults = QUIET
+    if faulty:
+        known = tuple(FaultAt(luck.randrange(90_000), luck.randrange(10), 5000) for _ in range(4))
+        faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
+    policy = Policy(
+        placement=luck.choice(PLACEMENTS), backfill=luck.choice(["none", "easy", "conservative"]),
+        unknown_run_ms=4000, may_move=seed % 2 == 0, moves_apart_ms=1000, move_gain_ppm=0,
+        may_resize=seed % 4 != 3, grow_after_ms=luck.choice([500, 5000]),
+    )  # fmt: skip
+    codes = _expect_the_same(arrivals, policy, faults=faults, seed=seed)
+    assert codes[BACK.PAUSE] > 0
 
 
 def _notebooks(luck: random.Random, arrivals: list[Arrival], share: float) -> list[Arrival]:

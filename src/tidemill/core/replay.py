@@ -288,7 +288,7 @@ def take_measure(jobs, events, e, now):
 def take_news(w, events, e, now):
     """What an attempt that was placed does: it comes up, is busier or less, is done, or dies.
 
-    One that moves, or is paced by neighbours, is for Python.
+    Waiting jobs are cancelled here, too. One that moves, or is paced by neighbours, is for Python.
     """
     jobs, kind, j = w.jobs, events[e, EventColumn.KIND], events[e, EventColumn.WHO]
     attempt, value = events[e, EventColumn.ATTEMPT], events[e, EventColumn.VALUE]
@@ -299,6 +299,11 @@ def take_news(w, events, e, now):
         return True
     if kind == CANCELLATION:
         attempt = jobs[j, JOB.ATTEMPT]
+        if jobs[j, JOB.STATE] == WAITING:
+            dequeue(w, j)
+            end(jobs, w.shapes, w.queues, w.run_times, w.ratios, j, CANCELLED, now)
+            gave_back(w.queues, w.shapes[jobs[j, JOB.SHAPE], SHAPE.QUEUE])
+            return True
     if not is_plain(jobs, j, attempt) or jobs[j, JOB.STATE] != RUNNING:
         return False
     if kind == FINISHED:

@@ -51,9 +51,11 @@ class MARK(IntEnum):
     NOT_OBSERVED = 30
     UNKNOWN = 31
     EDGE_MS = 32  # when the next price changes: sums are kept apart from there on
-    FAIRNESS = 33  # by which measure kernels compare teams; 0: by none, or the order is asked for
-    EVENT_MS = 34  # when the last event was
-    RANKED = 35  # how often fair shares were counted
+    LINE = 33  # rows of ``claims`` that are everybody who waits, in order; or ``LINE``
+    TOUCHED = 34  # changes of that line since time last went on
+    FAIRNESS = 35  # by which measure kernels compare teams; 0: by none, or the order is asked for
+    EVENT_MS = 36  # when the last event was
+    RANKED = 37  # how often fair shares were counted
 
 
 class STOP(IntEnum):
@@ -71,6 +73,13 @@ class ORDER(IntEnum):
     OLDEST = 0
     PRIORITY = 1
     ASKED = 2  # as the scheduler says for each moment: ``turns``
+
+
+class LINE(IntEnum):
+    """Why nobody keeps those who wait in order from event to event."""
+
+    UNKNOWN = -1  # they have to be looked at anew
+    RANKED = -2  # what others use decides, too: the order is made when it is needed
 
 
 class HELD(IntEnum):
@@ -155,7 +164,7 @@ class DEMAND(IntEnum):
 
 
 class CLAIMANT(IntEnum):
-    """Scratch: a waiting shape that may use something of what is free."""
+    """A waiting shape and its place in the order; see ``claims`` for how long rows are kept."""
 
     RANK = 0
     FAIR = 1

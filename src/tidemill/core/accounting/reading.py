@@ -7,7 +7,7 @@ spans that it wrote must be taken out; called again, it goes on.
 
 from tidemill.compiled import shared
 from tidemill.core.accounting.attempts import follow, most_spans
-from tidemill.core.accounting.claims import integrate
+from tidemill.core.accounting.claims import integrate, keep_in_line
 from tidemill.core.accounting.columns import MARK, ORDER, STOP
 from tidemill.core.accounting.usable import weigh
 from tidemill.core.kernel import kernel
@@ -117,6 +117,8 @@ def read(w, b, events, event_pieces, counts, e, now):
         now = at
         if is_life:
             follow(w, b, j, 0, now)
+        if kind in (SUBMITTED, PLACED, SEEN, FAILURE, CANCELLATION, EVICTED):
+            keep_in_line(marks, w.shapes, b.claims, w.jobs[j, JOB.SHAPE])
         e += 1
     marks[MARK.STOP] = STOP.EVENT
     return e

@@ -199,7 +199,7 @@ class MEMBER(IntEnum):
     RUNGS = 6
 
 
-class SEAT(IntEnum):
+class SEATING(IntEnum):
     """One row per piece of a gang that was found to fit."""
 
     ROLE = 0

@@ -27,7 +27,7 @@ from tidemill.scheduling.desk.columns import (
     OPTION,
     PROMISE,
     REG,
-    SEAT,
+    SEATING,
 )
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import UNSURE, fit, is_over_limit
@@ -199,15 +199,15 @@ def write_promised(w, d, s, count):
     """Write the pieces of the next reservation down, where they were noted (``Desk.seats``)."""
     promised, seats, first = d.promised, d.seats, pieces_promised(d)
     for c in range(count):
-        p, replicas = first + c, seats[c, SEAT.REPLICAS]
-        r = w.shapes[s, SHAPE.FIRST_ROLE] + seats[c, SEAT.ROLE]
-        promised[p, KEPT.NODE] = seats[c, SEAT.NODE]
-        promised[p, KEPT.DEVICES] = seats[c, SEAT.DEVICES]
+        p, replicas = first + c, seats[c, SEATING.REPLICAS]
+        r = w.shapes[s, SHAPE.FIRST_ROLE] + seats[c, SEATING.ROLE]
+        promised[p, KEPT.NODE] = seats[c, SEATING.NODE]
+        promised[p, KEPT.DEVICES] = seats[c, SEATING.DEVICES]
         promised[p, KEPT.MILLI] = w.roles[r, ROLE.MILLI]
         promised[p, KEPT.CPU] = replicas * w.roles[r, ROLE.CPU]
         promised[p, KEPT.MEMORY] = replicas * w.roles[r, ROLE.MEMORY]
         promised[p, KEPT.REPLICAS] = replicas
-        promised[p, KEPT.ROLE] = seats[c, SEAT.ROLE]
+        promised[p, KEPT.ROLE] = seats[c, SEATING.ROLE]
 
 
 @kernel
@@ -380,7 +380,7 @@ def reserve_by_halving(w, d, g, t, e, s, j):
     end_until(w, d, g, e, given, 0)
     if found == UNSURE:
         return NOT_HERE
-    if pieces > 0:
+    if pieces > 0 and high > 0:
         promise(d, j, e.rows[e.order[high - 1], ENDING.AT_MS], pieces)
     return READY
 
