@@ -18,7 +18,7 @@ from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.model.world import World
 from tidemill.scheduling import moves, resize
 from tidemill.scheduling.desk import cycle, moving, rights, role_by_role
-from tidemill.scheduling.desk.columns import ASK, REG, SEAT, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, REG, SEATING, UNKNOWN
 from tidemill.scheduling.diagnose import diagnose
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fit import undo
@@ -30,7 +30,7 @@ from tidemill.twin.arrivals import Arrival
 from tidemill.twin.backend import Twin
 
 RACKS = Topology((Tier("rack", label="rack"),))
-EVERY = 7  # events between two looks at a story
+EVERY = 11  # events between two looks at a story
 PLACEMENTS = ("pack", "spread", "tide")
 
 
@@ -115,7 +115,10 @@ class Look:
         cause = cycle.why_not(w, d, g, s) if count == 0 else UNKNOWN
         return tuple(
             Piece(
-                row[SEAT.ROLE], row[SEAT.NODE], row[SEAT.REPLICAS], row[SEAT.DEVICES] & ALL_BITS
+                row[SEATING.ROLE],
+                row[SEATING.NODE],
+                row[SEATING.REPLICAS],
+                row[SEATING.DEVICES] & ALL_BITS,
             )
             for row in rows
         ), cause  # fmt: skip
@@ -140,7 +143,7 @@ def _looks(seed: int) -> Iterator[Look]:
             yield Look(world, policy)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_gangs_sit_where_python_has_them_sit(seed: int):
     """Role by role and as large as they fit; and where they do not, the cause is the same."""
     fits, causes = 0, set[int]()
@@ -159,7 +162,7 @@ def test_gangs_sit_where_python_has_them_sit(seed: int):
 def test_cuts_that_are_called_vain_are_in_vain():
     """Then no replicas that elastic jobs could give up let the shape sit; and it is often said."""
     said = [0, 0]
-    for seed in range(6):
+    for seed in range(4):
         for look in _looks(seed):
             w, d, g = look.world.matrices, look.desk.columns, look.desk.room.ground
             for s in look.waiting:

@@ -237,6 +237,8 @@ class Gathering:
         fleet = nodes.fleet_of(
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
+        if told["cluster"].n_unique() > 1:
+            attempts = nodes.by_cluster(attempts, {node.name for node in fleet.nodes})
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
         per_gpu = gpu_parts.shards_per_gpu(self._nodes)
         attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)
