@@ -68,7 +68,7 @@ def read_jobs(
                 f"`{path}` has no column that says `{field}`; its columns are"
                 f" {', '.join(rows.columns)}",
                 hint="this is what sacct prints: tidemill import slurm reads it"
-                if _SACCT <= {*rows.columns}
+                if {*rows.columns} >= _SACCT
                 else f"say which it is: --map {field}=COLUMN",
             )
     notes = list[str]()
