@@ -29,7 +29,7 @@ from tidemill.scheduling.desk.columns import ASK, LINE, REG
 from tidemill.scheduling.fit import Fit
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemptive_order.apply import Reordering, may_reorder, reorder
-from tidemill.scheduling.preemptive_order.plan import One
+from tidemill.scheduling.preemptive_order.members import One
 from tidemill.scheduling.schedule import Cycle
 from tidemill.workload import review as workload
 
