@@ -328,8 +328,10 @@ def build(
         assumed=said.assumptions(), **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
-    if unheard := said.unheard(row.kind for row in history.contracts):
-        screen.note(unheard)
+    kinds = [row.kind for row in history.contracts]
+    for text in (said.unheard(kinds), *said.unmet(zone, listed, kinds)):
+        if text:
+            screen.note(text)
     return history
 
 

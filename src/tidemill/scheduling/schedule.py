@@ -239,8 +239,6 @@ class Cycle:
     def begin(self) -> None:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
-        if world.half_life_ms and self.policy.fairness != "none":
-            Fair(world, self.policy).write_past(columns.past)
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         self.columns = layout.let_go(columns, self.going | world.kept)
 

@@ -22,7 +22,7 @@ class Life(NamedTuple):
     """One pod of a gang; times are seconds."""
 
     job: str
-    index: int
+    number: int
     turn: int
     on: str
     created: int
@@ -33,9 +33,9 @@ class Life(NamedTuple):
 
     def shown(self, now: int) -> Object:
         """As the API shows it at a moment."""
-        name, of = f"{self.job}-{self.index}-{self.turn}", ("batch/v1", "Job", self.job)
+        name, of = f"{self.job}-{self.number}-{self.turn}", ("batch/v1", "Job", self.job)
         told: dict[str, Any] = {"owner": of, "spec": {"subdomain": self.job}}
-        told["labels"] = {"batch.kubernetes.io/job-completion-index": str(self.index)}
+        told["labels"] = {"batch.kubernetes.io/job-completion-index": str(self.number)}
         if self.bound > now:
             return pod(name, 4, created=self.created, **told)
         held: dict[str, Any] = {"on": self.on, "created": self.created, "bound": self.bound}

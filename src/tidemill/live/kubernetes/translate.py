@@ -355,6 +355,7 @@ def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
             if taint.keeps_out
         })),
         out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
+        reason=node.why_out(),
     )  # fmt: skip
 
 

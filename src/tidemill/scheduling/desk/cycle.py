@@ -7,6 +7,7 @@ over the same columns and calls again.
 """
 
 from tidemill.compiled import shared
+from tidemill.core.estimates import end_if_placed
 from tidemill.core.heaps import goes_before, leave, rise
 from tidemill.model.columns import QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
@@ -29,7 +30,7 @@ from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.fair_shares import rank_again
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, expected_end, is_asked, step_on
+from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, is_asked, step_on
 from tidemill.scheduling.desk.moving import find_moves
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
@@ -144,6 +145,13 @@ def is_unfit(w, d, s, q):
 
 
 @kernel
+def end_of_next(w, d, s):
+    """When the next job of a shape is expected to end if it is placed now."""
+    j = d.asks[s, ASK.UPCOMING]
+    return end_if_placed(w.jobs, w.shapes, d.learnt, j, d.reg[REG.NOW])
+
+
+@kernel
 def is_refused(w, d, s):
     """Whether the next job of a shape has no place beside what is reserved, if it disturbs that.
 
@@ -151,11 +159,11 @@ def is_refused(w, d, s):
     what is reserved only more; and in cycles since then both may be the same.
     """
     reg, asks, options, o = d.reg, d.asks, d.options, d.asks[s, ASK.FIRST_OPTION]
-    if reg[REG.IS_GIVEN] == 0 or is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
+    if is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
         return False
     if options[o, OPTION.REFUSED_IN] < reg[REG.SINCE]:
         return False
-    return expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) > options[o, OPTION.REFUSED_MS]
+    return end_of_next(w, d, s) > options[o, OPTION.REFUSED_MS]
 
 
 @kernel
@@ -489,13 +497,12 @@ def make(w, d, g, t, e, s):
 def is_plain(d, s):
     """Whether the next job of a shape is fitted and placed here.
 
-    Not where it matters how long it runs and somebody else than its owner says that, or who comes
-    after it.
+    Not where it matters who comes after it, and Python says that.
     """
     reg, asks = d.reg, d.asks
     if not is_fitted(asks, s) or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
         return False
-    if reg[REG.IS_GIVEN] != 0 and not is_asked(reg):
+    if not is_asked(reg):
         return True
     return (
         reg[REG.PENDING] == 0 and reg[REG.PROMISES] == 0 and asks[s, ASK.REFUSED_MS] == FOREVER_MS
@@ -545,7 +552,7 @@ def latest_before(w, d, s):
     """When the last reservation begins that the next job of a shape disturbs; -1: none is."""
     if d.reg[REG.PROMISES] == 0:
         return -1
-    return latest_disturbed(w, d, s, expected_end(w.jobs, d.reg, d.asks[s, ASK.UPCOMING]))
+    return latest_disturbed(w, d, s, end_of_next(w, d, s))
 
 
 @kernel
@@ -584,7 +591,7 @@ def fit_first(w, d, g, t, h, e, s, q):
         return fit_gang(w, d, g, t, h, e, s, q)
     reg, latest, is_first = d.reg, -1, d.reg[REG.PENDING] == 0
     if is_first and reg[REG.PROMISES] > 0:
-        latest = latest_disturbed(w, d, s, expected_end(w.jobs, reg, d.asks[s, ASK.UPCOMING]))
+        latest = latest_disturbed(w, d, s, end_of_next(w, d, s))
         is_first = latest < 0
     if not is_first:
         count = try_to_fit(w, d, g, t, s, q)

@@ -100,11 +100,12 @@ class RollCall:
         if room.devices > len(self._seats):
             self._seats = np.zeros((room.devices, len(PLANNED)), np.int64)
         terms[:] = (
-            world.now_ms, ranks(policy), policy.unknown_run_ms, policy.patience_ms,
-            policy.min_run_ms, policy.evictions_at_most, FOREVER_MS, 1,
+            world.now_ms, ranks(policy), policy.patience_ms, policy.min_run_ms,
+            policy.evictions_at_most, FOREVER_MS, 1,
         )  # fmt: skip
+        learnt = memo.lines(policy).estimates.learnt(world)
         count = calling.call_all(
-            w, room.ground, self._roll, self._seats, self._wants, self._steps, terms
+            w, room.ground, learnt, self._roll, self._seats, self._wants, self._steps, terms
         )
         if count == calling.NOT_SIMPLE:
             return None
