@@ -34,7 +34,8 @@ def _policy(luck: Random) -> Policy:
         order=luck.choice(ORDERS), may_reorder=True, placement="pack", backfill="none",
         patience_ms=luck.choice([FOREVER_MS // 4, 2 * HOUR_MS]),
         min_run_ms=luck.choice([0, 10 * MINUTE_MS]), evictions_at_most=luck.choice([1, 5]),
-        unknown_run_ms=HOUR_MS, attained_steps_ms=(10 * MINUTE_MS, HOUR_MS), estimates="given",
+        unknown_run_ms=HOUR_MS, attained_steps_ms=(10 * MINUTE_MS, HOUR_MS),
+        estimates=luck.choice(["given", "history"]),
     )  # fmt: skip
 
 
