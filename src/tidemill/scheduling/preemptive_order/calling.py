@@ -15,7 +15,7 @@ from tidemill.scheduling.desk.lines import ATTAINED, SMALLEST
 from tidemill.scheduling.desk.rights import until_ms
 from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.fitting.sweeps import fill, give
-from tidemill.scheduling.preemptive_order.columns import ROLL, SEAT, TERM, WANT
+from tidemill.scheduling.preemptive_order.columns import PLANNED, ROLL, TERM, WANT
 from tidemill.scheduling.preemptive_order.kernel import kernel
 
 READY, RUNNING = int(NodeState.READY), int(JobState.RUNNING)
@@ -147,9 +147,9 @@ def seat(w, g, roll, seats, wants, i, seated):
             roll[i, ROLL.FIRST_SEAT] = seated
             roll[i, ROLL.SEATS] = found
             for p in range(found):
-                seats[seated, SEAT.NODE] = g.out[p, OUT.NODE]
-                seats[seated, SEAT.REPLICAS] = g.out[p, OUT.REPLICAS]
-                seats[seated, SEAT.DEVICES] = g.out[p, OUT.DEVICES]
+                seats[seated, PLANNED.NODE] = g.out[p, OUT.NODE]
+                seats[seated, PLANNED.REPLICAS] = g.out[p, OUT.REPLICAS]
+                seats[seated, PLANNED.DEVICES] = g.out[p, OUT.DEVICES]
                 seated += 1
             return seated
     wants[s, WANT.IS_OUT] = 1

@@ -17,7 +17,7 @@ class ROLL(IntEnum):
     SEATS = 6  # pieces that it is planned on; 0: it is not in
 
 
-class SEAT(IntEnum):
+class PLANNED(IntEnum):
     """A piece of a job that is in; as ``Piece``, but for the role, which is the first."""
 
     NODE = 0
