@@ -17,7 +17,7 @@ from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.model.world import World
 from tidemill.scheduling import moves, resize
-from tidemill.scheduling.desk import cycle, moving, rights, role_by_role
+from tidemill.scheduling.desk import cycle, moving, rights, role_by_role, searching
 from tidemill.scheduling.desk.columns import ASK, REG, SEATING, UNKNOWN
 from tidemill.scheduling.diagnose import diagnose
 from tidemill.scheduling.elastic import fit_largest
@@ -193,7 +193,7 @@ def test_a_search_for_moves_that_finds_nobody_is_pythons():
                 look.world.matrices, look.desk.columns, look.desk.room.ground, look.desk.tables
             )  # fmt: skip
             for s in look.waiting:
-                if cycle.is_moving_in_vain(d, s):
+                if searching.is_moving_in_vain(d, s):
                     continue
                 found = moving.find_moves(w, d, g, t, look.desk.hunt, s)
                 if found < 0:

@@ -31,6 +31,7 @@ from tidemill.scheduling import moves, resize
 from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.desk import cycle as desk
+from tidemill.scheduling.desk import searching
 from tidemill.scheduling.desk import (
     failures,
     fair_shares,
@@ -340,8 +341,8 @@ class Cycle:
             self.sheet.write_one(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
-        if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
-            if not desk.begin_search(self.columns, s):
+        if searching.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
+            if not searching.begin_search(self.columns, s):
                 self._say(s, cause)
                 self._hold_behind(s, cause)
                 return
