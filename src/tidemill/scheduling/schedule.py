@@ -31,7 +31,6 @@ from tidemill.scheduling import moves, resize
 from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import searching
 from tidemill.scheduling.desk import (
     failures,
     fair_shares,
@@ -40,6 +39,7 @@ from tidemill.scheduling.desk import (
     opening,
     placing,
     rights,
+    searching,
 )
 from tidemill.scheduling.desk import lines as desk_lines
 from tidemill.scheduling.desk import order as lining
