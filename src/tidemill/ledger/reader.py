@@ -18,7 +18,7 @@ import numpy as np
 
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
-from tidemill.core.accounting.columns import HELD, LINE, MARK, SPAN, STOP, LedgerState
+from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP, UNLINED, LedgerState
 from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -350,7 +350,7 @@ class Ledger:
         self._look_again()
         self._spans.mind_sight(columns_of(world).at.item(AT.BLIND) == NOTHING_SEEN, now_ms)
         self._b.marks[MARK.IS_FRESH] = 0
-        self._b.marks[MARK.LINE] = LINE.UNKNOWN
+        self._b.marks[MARK.LINE] = UNLINED.UNKNOWN
         for j in touched:
             self._make_room(columns_of(world), world.job_count)
             row = self._b.attempts[j]

@@ -8,12 +8,12 @@ from tidemill.core.accounting.columns import (
     EARLIER,
     HELD,
     HOLD,
-    LINE,
     LOT,
     MARK,
     NEVER,
     SPAN,
     TABLE,
+    UNLINED,
     USE,
     LedgerState,
 )
@@ -34,7 +34,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks = np.zeros(len(MARK), np.int64)
     marks[[MARK.START_MS, MARK.END_MS, MARK.BIN_MS]] = window
     marks[[MARK.BIN, MARK.FREE_HOLD, MARK.FREE_EARLIER]] = NONE
-    marks[MARK.LINE] = LINE.UNKNOWN
+    marks[MARK.LINE] = UNLINED.UNKNOWN
     marks[MARK.EDGE_MS] = NEVER
     marks[MARK.ORDER] = turns.order_of(policy)
     marks[MARK.WEIGHS_MIX] = usable is not None

@@ -8,7 +8,7 @@ Where nothing but age and priority decides, those who wait are kept in order fro
 (``MARK.LINE``): one event moves one of them. Otherwise the order is made at every moment.
 """
 
-from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LINE, LOT, MARK, ORDER, TABLE
+from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE, UNLINED
 from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
@@ -20,7 +20,7 @@ IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
     Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
 KEY = int(CLAIMANT.SHAPE)  # how many columns tell who claims first
-UNKNOWN, RANKED = map(int, LINE)
+UNKNOWN, RANKED = map(int, UNLINED)
 MOST_TOUCHED = 16  # in one moment: looking at all again is cheaper than moving more of them
 UNRANKED = -1  # a rank that was not looked for yet
 KEPT_AT_MOST = 32  # in a line that is kept by moving rows: a heap is quicker with more

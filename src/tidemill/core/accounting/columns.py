@@ -51,7 +51,7 @@ class MARK(IntEnum):
     NOT_OBSERVED = 30
     UNKNOWN = 31
     EDGE_MS = 32  # when the next price changes: sums are kept apart from there on
-    LINE = 33  # rows of ``claims`` that are everybody who waits, in order; or ``LINE``
+    LINE = 33  # rows of ``claims`` that are everybody who waits, in order; or ``UNLINED``
     TOUCHED = 34  # changes of that line since time last went on
 
 
@@ -72,7 +72,7 @@ class ORDER(IntEnum):
     ASKED = 2  # as the scheduler says for each moment: ``turns``
 
 
-class LINE(IntEnum):
+class UNLINED(IntEnum):
     """Why nobody keeps those who wait in order from event to event."""
 
     UNKNOWN = -1  # they have to be looked at anew
