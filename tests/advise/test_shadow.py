@@ -143,6 +143,20 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
         str(tmp_path / "seen.sqlite"), Policy(), str(tmp_path / "of.sqlite"), shadow_of="volcano"
     )
     assert set(starts(again)) == {"theirs"}
+    nobody = api.replay(
+        str(tmp_path / "seen.sqlite"), Policy(), str(tmp_path / "no.sqlite"), shadow_of="nobody"
+    )
+    sides = nobody.seen, nobody.shadow.statement
+    assert shadow_tables.headline(sides, nobody.report) == [shadow_tables.NOBODY]
+
+
+def test_waits_of_others_are_on_one_side_alone_and_said(tmp_path: Path):
+    """A job of another scheduler that waited is no gain of the shadow in which it does not."""
+    others = deciders.facts({}, [("theirs", "volcano")])
+    rows = [*SPREAD, row("theirs", 8, 2, 10, 12, "n0")]
+    found = played(tmp_path, rows, **others)
+    said = shadow_tables.headline((found.seen, found.shadow.statement), found.report)
+    assert "not to be compared: 1 job of other schedulers waited too" in said[1]
 
 
 def test_who_has_a_place_when_the_journal_begins_keeps_it(tmp_path: Path):
@@ -164,7 +178,7 @@ def test_nodes_are_as_they_were(tmp_path: Path):
 def test_a_simulated_fleet_is_changed_in_its_file(tmp_path: Path):
     """A journal of a twin, or of a shadow, is refused in words."""
     played(tmp_path, SPREAD)
-    with pytest.raises(SpecError, match="simulated"):
+    with pytest.raises(SpecError, match="what a replay made"):
         api.replay(str(tmp_path / "shadow.sqlite"), Policy(), str(tmp_path / "again.sqlite"))
 
 

@@ -62,7 +62,7 @@ def test_rows_of_sacct_that_are_not_as_they_should_be(tmp_path: Path, way: str):
 
 NOTHING = {
     "an error and nothing else": (f"{COMPLAINT}\n", "begins with a complaint of the command"),
-    "no row": (f"{HEADER}\n", "there is no job with GPUs"),
+    "no row": (f"{HEADER}\n", "there is no job"),
     "no column of times": (
         "JobIDRaw|State|AllocTRES\n7|COMPLETED|gres/gpu=2\n", "no column End, Start, Submit",
     ),

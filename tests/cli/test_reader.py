@@ -100,3 +100,23 @@ def test_a_table_whose_jobs_are_all_left_out_says_why(tmp_path: Path):
     found = tidemill("import", "csv", "jobs.csv", "-j", "j.sqlite", cwd=tmp_path)
     assert "no job to account (1 attempt left out: ended before it started)" in found.err
     assert "gres/gpu" not in found.err
+
+
+def test_a_replay_is_not_written_over_its_original(tmp_path: Path):
+    """Also not with --force, nor by another spelling of its path."""
+    history, journal = ROOT / "examples" / "history", tmp_path / "j.sqlite"
+    tidemill("import", "csv", str(history / "jobs.csv"), "-j", str(journal))
+    before = journal.read_bytes()
+    found = tidemill("twin", "replay", str(journal), "--into", f"{tmp_path}/./j.sqlite", "--force")
+    assert found.code != 0
+    assert "the journal that is to be played again" in found.err
+    assert journal.read_bytes() == before
+
+
+def test_a_policy_file_that_cannot_be_read_says_why(tmp_path: Path):
+    """In words, not by the name of an exception."""
+    (tmp_path / "junk.toml").write_bytes(bytes(range(128, 256)))
+    for path, said in ((tmp_path, "Is a directory"), (tmp_path / "junk.toml", "no text in UTF-8")):
+        found = tidemill("twin", "replay", str(tmp_path / "j.sqlite"), "--policy", str(path))
+        assert f"`{path}` cannot be read: " in found.err
+        assert said in found.err

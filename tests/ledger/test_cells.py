@@ -12,7 +12,7 @@ def _some(luck: Random, count: int, most: int) -> Cells:
     """Cells of which some are of the same."""
     columns = [np.array([luck.randrange(most) for _ in range(count)], np.int64) for _ in range(6)]
     amounts = np.array([luck.randrange(1, 1 << 40) for _ in range(count)], np.int64)
-    return Cells(*columns, amounts)
+    return Cells._make([*columns, amounts])
 
 
 @pytest.mark.parametrize("seed", range(5))

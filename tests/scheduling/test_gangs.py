@@ -17,8 +17,8 @@ from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.model.world import World
 from tidemill.scheduling import moves, resize
-from tidemill.scheduling.desk import cycle, moving, rights, role_by_role
-from tidemill.scheduling.desk.columns import ASK, REG, SEAT, UNKNOWN
+from tidemill.scheduling.desk import cycle, moving, rights, role_by_role, searching
+from tidemill.scheduling.desk.columns import ASK, REG, SEATING, UNKNOWN
 from tidemill.scheduling.diagnose import diagnose
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fit import undo
@@ -30,8 +30,9 @@ from tidemill.twin.arrivals import Arrival
 from tidemill.twin.backend import Twin
 
 RACKS = Topology((Tier("rack", label="rack"),))
-EVERY = 7  # events between two looks at a story
+EVERY = 11  # events between two looks at a story
 PLACEMENTS = ("pack", "spread", "tide")
+SCATTERED = (100, 106)  # stories of jobs that are one replica each, so that all can be moved
 
 
 def _roles(luck: random.Random) -> list[Role]:
@@ -62,9 +63,11 @@ def _story(seed: int) -> tuple[Policy, tuple[ev.Event, ...]]:
     """What happened on a crowded fleet with such gangs, where jobs may move and be resized."""
     luck = random.Random(f"gangs {seed}")
     asks = [_roles(luck) for _ in range(10)]
+    if seed in SCATTERED:
+        asks = [[role(1, gpus=1)], [role(1, gpus=2)], [role(1, gpus=8)]]
     arrivals = [
         Arrival(40 * i, _job(luck, i, luck.choice(asks)), luck.choice([300, 2000, 6000]))
-        for i in range(120)
+        for i in range(60 if seed in SCATTERED else 120)
     ]
     policy = Policy(
         placement=PLACEMENTS[seed % 3], may_move=seed % 2 == 0, moves_apart_ms=200,
@@ -115,7 +118,10 @@ class Look:
         cause = cycle.why_not(w, d, g, s) if count == 0 else UNKNOWN
         return tuple(
             Piece(
-                row[SEAT.ROLE], row[SEAT.NODE], row[SEAT.REPLICAS], row[SEAT.DEVICES] & ALL_BITS
+                row[SEATING.ROLE],
+                row[SEATING.NODE],
+                row[SEATING.REPLICAS],
+                row[SEATING.DEVICES] & ALL_BITS,
             )
             for row in rows
         ), cause  # fmt: skip
@@ -140,7 +146,7 @@ def _looks(seed: int) -> Iterator[Look]:
             yield Look(world, policy)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_gangs_sit_where_python_has_them_sit(seed: int):
     """Role by role and as large as they fit; and where they do not, the cause is the same."""
     fits, causes = 0, set[int]()
@@ -159,7 +165,7 @@ def test_gangs_sit_where_python_has_them_sit(seed: int):
 def test_cuts_that_are_called_vain_are_in_vain():
     """Then no replicas that elastic jobs could give up let the shape sit; and it is often said."""
     said = [0, 0]
-    for seed in range(6):
+    for seed in range(4):
         for look in _looks(seed):
             w, d, g = look.world.matrices, look.desk.columns, look.desk.room.ground
             for s in look.waiting:
@@ -180,14 +186,14 @@ def test_cuts_that_are_called_vain_are_in_vain():
 def test_a_search_for_moves_that_finds_nobody_is_pythons():
     """Where the kernel says that nobody can move, Python finds nobody, and asks again then."""
     said = [0, 0]
-    for seed in (0, 2, 4):
+    for seed in SCATTERED:
         policy = _story(seed)[0]
         for look in _looks(seed):
             w, d, g, t = (
                 look.world.matrices, look.desk.columns, look.desk.room.ground, look.desk.tables
             )  # fmt: skip
             for s in look.waiting:
-                if cycle.is_moving_in_vain(d, s):
+                if searching.is_moving_in_vain(d, s):
                     continue
                 found = moving.find_moves(w, d, g, t, look.desk.hunt, s)
                 if found < 0:

@@ -34,7 +34,8 @@ def _policy(luck: Random) -> Policy:
         order=luck.choice(ORDERS), may_reorder=True, placement="pack", backfill="none",
         patience_ms=luck.choice([FOREVER_MS // 4, 2 * HOUR_MS]),
         min_run_ms=luck.choice([0, 10 * MINUTE_MS]), evictions_at_most=luck.choice([1, 5]),
-        unknown_run_ms=HOUR_MS, attained_steps_ms=(10 * MINUTE_MS, HOUR_MS), estimates="given",
+        unknown_run_ms=HOUR_MS, attained_steps_ms=(10 * MINUTE_MS, HOUR_MS),
+        estimates=luck.choice(["given", "history"]),
     )  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def _happen(luck: Random, world: World, i: int) -> None:
     submit(world, *(_job(luck, 3 * i + n) for n in range(luck.randrange(3))))
     running = [j for j in world.placements if world.jobs.state[j] == JobState.RUNNING]
     for j in luck.sample(running, min(len(running), luck.randrange(3))):
-        luck.choice([finish, crash])(world, world.job_names[j])
+        ends = finish if luck.random() < 0.5 else crash
+        ends(world, world.job_names[j])
     n = luck.randrange(world.node_count)
     if luck.random() < 0.1 and world.nodes.state[n] == NodeState.READY:
         move_node(world, n, NodeState.DRAINING)

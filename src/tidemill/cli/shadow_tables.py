@@ -22,12 +22,20 @@ _TO_A_TENTH = 100
 """GPU-hours from which on tenths are enough."""
 
 
+NOBODY = (
+    "no job of these books is decided by the scheduler whose shadow this is (--shadow-of): nothing"
+    " was placed anew, and there is nothing to compare yet"
+)
+
+
 def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> None:
     """All of it."""
     before, after = sides
     console = screen.out()
     for line in headline(sides, report):
         console.print(line, soft_wrap=True, highlight=False)
+    if report.is_of_nobody:
+        return
     console.print(comparison_tables.figures(comparison.compare(before, after), *NAMES))
     console.print(comparison_tables.buckets(before.total(), after.total(), NAMES))
     for title, some in (("would have started earlier", report.earlier),
@@ -40,6 +48,8 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
 
 def headline(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> list[str]:
     """What it comes to, in a few lines: first the work that was done, then what was lost."""
+    if report.is_of_nobody:
+        return [NOBODY]
     found = [_worked(sides, report), _lost(sides, report)]
     found += _closed(sides)
     counts = f"{len(report.earlier):,} would have started earlier, {len(report.later):,} later"
@@ -88,6 +98,11 @@ def _lost(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str:
         "GPUs that were free while jobs waited, or held by jobs that had not started:"
         f" {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy: {_change(lost)}"
     )
+    if report.others_waited:
+        text += (
+            f"; not to be compared: {screen.count(report.others_waited, 'job')} of other schedulers"
+            " waited too, and that is on the first side alone"
+        )
     if not report.undone.jobs:
         return text
     is_less = lost[0] is not None and lost[1] is not None and lost[1] < lost[0]

@@ -55,7 +55,7 @@ from tidemill.model.tables import NEVER_PASSED
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
     EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED, STRAGGLER,
-    FIGURE, DEVICE_ERROR, LOAD, LATENCY,
+    FIGURE, DEVICE_ERROR, LOAD, LATENCY, CANCEL,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
@@ -63,7 +63,7 @@ from tidemill.model.tables import NEVER_PASSED
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
         ev.CheckpointSeen, ev.StragglerSeen, ev.FigureSeen, ev.DeviceErrorSeen,
-        ev.LoadSeen, ev.LatencySeen,
+        ev.LoadSeen, ev.LatencySeen, ev.AskedCancel,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -330,9 +330,21 @@ def take_eviction(w, j, attempt, now):
 
 
 @kernel
+def take_cancel(w, j):
+    """A job is asked to stop for good; it holds its devices until it is seen to be gone."""
+    jobs = w.jobs
+    if jobs[j, JOB.STATE] not in (STARTING, RUNNING) or jobs[j, JOB.IS_LEAVING] != 0:
+        return False
+    leave_for(w.at, jobs, w.shapes, j, NONE)
+    return True
+
+
+@kernel
 def take_wish(w, events, counts, e):
-    """An attempt is asked to leave, for somebody who waits or for nobody."""
+    """An attempt is asked to leave, for somebody who waits or for nobody; or to stop for good."""
     jobs, j, heir = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.TO]
+    if events[e, EventColumn.KIND] == CANCEL:
+        return take_cancel(w, j)
     if not is_plain(jobs, j, events[e, EventColumn.ATTEMPT]) or jobs[j, JOB.IS_LEAVING] != 0:
         return False
     if heir != NONE and not (0 <= heir < counts[0, 0] and jobs[heir, JOB.STATE] == WAITING):
@@ -390,7 +402,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return int(take_other(w, counts, kind, events[e, EventColumn.WHO]))
     if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
         return 0
-    if kind == EVICT:
+    if kind in (EVICT, CANCEL):
         return int(take_wish(w, events, counts, e))
     if kind in (PLACED, SEEN):
         return int(take_placement(w, events, event_pieces, counts, e, now))

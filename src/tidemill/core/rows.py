@@ -21,6 +21,7 @@ def write_roles(world: World, s: int) -> None:
     row[SHAPE.FIRST_ROLE], row[SHAPE.ROLES] = first, len(shape.roles)
     row[SHAPE.IS_LASTING] = shape.kind is JobClass.INFERENCE
     row[SHAPE.IS_TRAINING] = shape.kind is JobClass.TRAINING
+    row[SHAPE.IS_INTERACTIVE] = shape.kind is JobClass.INTERACTIVE
     row[SHAPE.IS_ELASTIC] = 0
     if shape.elastic_role is not None:
         row[SHAPE.IS_ELASTIC] = 1 if shape.speedup else IN_A_LINE

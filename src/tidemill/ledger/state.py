@@ -37,6 +37,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks[MARK.LINE] = UNLINED.UNKNOWN
     marks[MARK.EDGE_MS] = NEVER
     marks[MARK.ORDER] = turns.order_of(policy)
+    marks[MARK.FAIRNESS] = turns.fairness_of(policy)
     marks[MARK.WEIGHS_MIX] = usable is not None
     marks[MARK.SPENT_AT] = policy.evictions_at_most
     for bucket in ("STARTING", "RESTART", "REWORK", "UNSAVED", "CHECKPOINT", "NOT_LAUNCHED",
@@ -47,7 +48,8 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
         _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64),
         _rows(0, CLAIMANT),
-        _rows(0, LOT), *(usable or Usable()).weighing, _tables(),
+        _rows(0, LOT), *(usable or Usable()).weighing, _tables(), _rows(0, ()),
+        np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()),
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ from tidemill.scheduling.desk import (
     opening,
     placing,
     rights,
+    searching,
 )
 from tidemill.scheduling.desk import lines as desk_lines
 from tidemill.scheduling.desk import order as lining
@@ -239,8 +240,6 @@ class Cycle:
     def begin(self) -> None:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
-        if world.half_life_ms and self.policy.fairness != "none":
-            Fair(world, self.policy).write_past(columns.past)
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         self.columns = layout.let_go(columns, self.going | world.kept)
 
@@ -342,8 +341,8 @@ class Cycle:
             self.sheet.write_one(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
-        if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
-            if not desk.begin_search(self.columns, s):
+        if searching.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
+            if not searching.begin_search(self.columns, s):
                 self._say(s, cause)
                 self._hold_behind(s, cause)
                 return

@@ -130,7 +130,7 @@ class Twin:
     def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
         """As ``take``, but folded on the way and noted on a sheet; whether anything happened."""
         before = len(sheet)
-        if inflow.is_plain and not self._attempts.neighbours.are_any:
+        if not self._attempts.neighbours.are_any:
             self._tell(inflow.world, sheet, inflow)
         else:
             for event in self.take(inflow.world):

@@ -91,6 +91,13 @@ class ShadowReport(NamedTuple):
     others: int
     held: int
     interrupted: int
+    others_waited: int
+    """Jobs of others that waited: which is on the first side alone."""
+
+    @property
+    def is_of_nobody(self) -> bool:
+        """Whether no job is one that the policy would have decided for."""
+        return not self.starts and not self.pinned
 
     @property
     def earlier(self) -> list[JobStart]:
@@ -138,8 +145,9 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
     unknown = _unknown(cast.jobs, placed, world, seen.end_ms)
     undone = _undone(cast.jobs, placed, seen.end_ms)
     return ShadowReport(
-        starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted
-    )
+        starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted,
+        cast.others_waited,
+    )  # fmt: skip
 
 
 def stranded_usd_micro(account: Account) -> int | None:

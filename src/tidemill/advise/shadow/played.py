@@ -30,7 +30,12 @@ def under(
 
 
 def refuse_simulated(source: Source, where: str) -> None:
-    """A run of the twin is changed in its file, and run again."""
+    """A run of the twin is changed in its file, and run again; a shadow has an original."""
+    if source is Source.SHADOW:
+        raise SpecError(
+            f"`{where}` is what a replay made: nothing in it was seen",
+            hint="play the journal again that it was made of",
+        )
     if source.is_simulated:
         raise SpecError(
             f"`{where}` is of a simulated fleet: its history is not a recorded one",

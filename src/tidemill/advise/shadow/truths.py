@@ -55,6 +55,8 @@ class Cast(NamedTuple):
     """Never free to be placed."""
     interrupted: int
     """Stopped and tried again: what they lost with that is known only of those that save."""
+    others_waited: int = 0
+    """Of the jobs of others, those that waited: in the shadow they come when they are placed."""
 
     @property
     def pinned(self) -> int:
@@ -67,18 +69,19 @@ def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
 
     ``world``: the cluster state at the end of the story.
     """
-    played, held, foreign, interrupted = list[PlayedJob](), 0, 0, 0
+    played, held, foreign, interrupted, waited = list[PlayedJob](), 0, 0, 0, 0
     for j, seen in enumerate(story.jobs):
         if seen.is_held or (seen.over_ms is not None and seen.over_ms <= seen.came_ms):
             held += 1
         elif seen.job.name in others:
             foreign += 1
+            waited += not seen.attempts or seen.attempts[0].placed_ms > seen.came_ms
             played += _lives(seen)
         else:
             interrupted += any(one.end is End.STOPPED for one in seen.attempts)
             played.append(_ours(seen, story, _work_ms(seen, j, world)))
     played.sort(key=lambda one: one.arrival.at_ms)
-    return Cast(played, foreign, held, interrupted)
+    return Cast(played, foreign, held, interrupted, waited)
 
 
 def _ours(seen: SeenJob, story: Story, work_ms: int) -> PlayedJob:

@@ -9,10 +9,12 @@ Where nothing but age and priority decides, those who wait are kept in order fro
 """
 
 from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE, UNLINED
+from tidemill.core.fair_shares import SHARING, count_past, share_of
+from tidemill.core.fair_shares import rank as rank_queues
 from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
-from tidemill.model.columns import AT, QUOTA, SHAPE
+from tidemill.model.columns import AT, QUEUE, QUOTA, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
@@ -66,6 +68,36 @@ def gather(w, b):
 
 
 @kernel
+def count_share(w, b, q):
+    """Count the fair share of a queue as of the last event."""
+    marks, weight = b.marks, b.sharing[q, SHARING.WEIGHT]
+    for k in range(w.quotas.shape[1]):
+        b.used[q, k] = w.quotas[q, k, QUOTA.USED]
+        b.past[q, k] = 0
+    if w.at[AT.HALF_LIFE_MS] != 0:
+        count_past(w.at, w.queues, w.quotas, b.past, q, marks[MARK.EVENT_MS])
+    share = share_of(w.quotas, b.used, b.past, b.worth, q, weight, marks[MARK.FAIRNESS])
+    b.sharing[q, SHARING.SHARE] = share
+    b.sharing[q, SHARING.COUNTED_IN] = marks[MARK.RANKED]
+
+
+@kernel
+def know_shares(w, b, count):
+    """Rank the queues of those who claim by their fair shares, once after an event."""
+    marks, sharing = b.marks, b.sharing
+    if marks[MARK.FAIRNESS] == 0 or marks[MARK.IS_FRESH] != 0:
+        return
+    marks[MARK.IS_FRESH] = 1
+    marks[MARK.RANKED] += 1
+    for i in range(count):
+        q = w.shapes[b.claims[i, CLAIMANT.SHAPE], SHAPE.QUEUE]
+        while q >= 0 and sharing[q, SHARING.COUNTED_IN] != marks[MARK.RANKED]:
+            count_share(w, b, q)
+            q = w.queues[q, QUEUE.PARENT]
+    rank_queues(sharing, b.fair)
+
+
+@kernel
 def standing_once(w, b, s):
     """As ``standing``; found once for all shapes of a queue whose only roles may use the same."""
     q, r = w.shapes[s, SHAPE.QUEUE], w.shapes[s, SHAPE.FIRST_ROLE]
@@ -83,8 +115,11 @@ def standing_once(w, b, s):
 def rank(w, b, count):
     """Give those who claim their places in the scheduler's order."""
     marks, shapes, claims = b.marks, w.shapes, b.claims
+    if count > 1:
+        know_shares(w, b, count)
     for i in range(count):
         s = claims[i, CLAIMANT.SHAPE]
+        claims[i, CLAIMANT.FAIR] = 0
         claims[i, CLAIMANT.PLACE] = 0
         claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         if marks[MARK.ORDER] == ORDER.ASKED:
@@ -93,6 +128,8 @@ def rank(w, b, count):
             claims[i, CLAIMANT.RANK] = -1
         else:
             claims[i, CLAIMANT.RANK] = standing_once(w, b, s)
+            if marks[MARK.FAIRNESS] != 0:
+                claims[i, CLAIMANT.FAIR] = b.fair[shapes[s, SHAPE.QUEUE]]
             if marks[MARK.ORDER] == ORDER.PRIORITY:
                 claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY]
 
@@ -187,6 +224,7 @@ def has_floors(quotas):
 def stand(shapes, claims, order, i, s):
     """Write the place of a shape in a line in which only age and priority decide."""
     claims[i, CLAIMANT.RANK] = 0
+    claims[i, CLAIMANT.FAIR] = 0
     claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY] if order == ORDER.PRIORITY else 0
     claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
     claims[i, CLAIMANT.SHAPE] = s
@@ -228,7 +266,7 @@ def keep_in_line(marks, shapes, claims, s):
 def make_line(w, b):
     """Put all who wait in order, if only age and priority decide."""
     marks, order, count = b.marks, b.marks[MARK.ORDER], w.at[AT.QUEUED]
-    if order == ORDER.ASKED or has_floors(w.quotas):
+    if order == ORDER.ASKED or marks[MARK.FAIRNESS] != 0 or has_floors(w.quotas):
         marks[MARK.LINE] = RANKED
         return
     for i in range(count):

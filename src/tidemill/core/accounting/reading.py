@@ -61,16 +61,17 @@ def pass_time(w, b, jobs_known, moment):
 
 
 @kernel
-def goes_on(marks, kind):
+def goes_on(w, marks, kind):
     """Whether what is free, and who waits for it, is after an event of this kind what it was.
 
     Then the time before and after it is added up together. Who claims first is asked for anew
-    after every event, where it is.
+    after every event, where it is; and found anew where past use counts, since that decays.
     """
     is_same = kind in (
         STARTED, STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY
     )  # fmt: skip
-    return is_same and marks[MARK.ORDER] != ORDER.ASKED
+    decays = marks[MARK.FAIRNESS] != 0 and w.at[AT.HALF_LIFE_MS] != 0
+    return is_same and marks[MARK.ORDER] != ORDER.ASKED and not decays
 
 
 @kernel
@@ -93,7 +94,7 @@ def read(w, b, events, event_pieces, counts, e, now):
             events[e, EventColumn.KIND],
             events[e, EventColumn.WHO],
         )
-        is_later = at > marks[MARK.NOW_MS] and not goes_on(marks, kind)
+        is_later = at > marks[MARK.NOW_MS] and not goes_on(w, marks, kind)
         if is_later and not pass_time(w, b, counts[0, 0], at):
             return e
         is_life = kind in (
@@ -112,6 +113,7 @@ def read(w, b, events, event_pieces, counts, e, now):
         if not fold_one(w, events, event_pieces, counts, e, at):
             break
         marks[MARK.IS_FRESH] = 0
+        marks[MARK.EVENT_MS] = at
         now = at
         if is_life:
             follow(w, b, j, 0, now)

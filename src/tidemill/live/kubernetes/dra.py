@@ -48,6 +48,10 @@ class Device(Struct, frozen=True):
         return self.driver in DRIVERS
 
 
+MOST_CHOICES = 8
+"""As many as the API server lets a request have."""
+
+
 class DeviceRequest(Struct, frozen=True):
     """One request of a claim."""
 
@@ -58,6 +62,8 @@ class DeviceRequest(Struct, frozen=True):
     """0: all that match."""
     unkept: str
     """What of it is not understood here; "": nothing."""
+    choices: tuple["DeviceRequest", ...] = ()
+    """Instead of all that: the first of these for which there are devices (`firstAvailable`)."""
 
 
 class DeviceClass(Struct, frozen=True):
@@ -108,6 +114,8 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
     """All devices that it was given, of any driver."""
     reserved: tuple[str, ...] = ()
     """Uids of those who use it."""
+    answered: tuple[str, ...] = ()
+    """The requests that its devices were given for, by name: `REQUEST`, or `REQUEST/CHOICE`."""
     is_only_pods: bool = True
     """Whether only pods use it."""
     is_protected: bool = False
@@ -203,6 +211,7 @@ def read_claim(one: Object) -> DeviceClaim:
         version=fields.text(one, "metadata", "resourceVersion"),
         is_allocated=bool(given), allocated=allocated,
         reserved=tuple(fields.text(user, "uid") for user in users),
+        answered=tuple(fields.text(r, "request") for r in fields.each(given, "devices", "results")),
         is_only_pods=len(pods) == len(users),
         is_protected=FINALIZER in fields.texts(one, "metadata", "finalizers"),
         is_leaving=bool(fields.text(one, "metadata", "deletionTimestamp")),
@@ -244,11 +253,18 @@ def _asked(spec: Object) -> dict[str, Any]:
 
 
 def _request(told: Object) -> DeviceRequest:
-    exact = fields.inner(told, "exactly")
+    name, some = fields.text(told, "name"), list(fields.each(told, "firstAvailable"))
+    if not some:
+        return _exact(name, fields.inner(told, "exactly"))
+    choices = tuple(_exact(f"{name}/{fields.text(one, 'name')}", one) for one in some)
+    return DeviceRequest(name, "", (), 0, "", choices[:MOST_CHOICES])
+
+
+def _exact(name: str, exact: Object) -> DeviceRequest:
     mode = fields.text(exact, "allocationMode")
     unkept = ""
     if not exact:
-        unkept = "firstAvailable" if "firstAvailable" in told else "a request without `exactly`"
+        unkept = "a request without `exactly`"
     elif fields.flag(exact, "adminAccess"):
         unkept = "adminAccess"
     elif fields.inner(exact, "capacity"):
@@ -257,7 +273,7 @@ def _request(told: Object) -> DeviceRequest:
         unkept = f"allocationMode {mode}"
     count = 0 if mode == "All" else max(1, fields.number(exact, "count") or 1)
     return DeviceRequest(
-        fields.text(told, "name"), fields.text(exact, "deviceClassName"), _selectors(exact),
+        name, fields.text(exact, "deviceClassName"), _selectors(exact),
         min(count, MOST_DEVICES), unkept,
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ class Asks:
         self.rungs: I64 = np.zeros((1, 1), np.int64)
         self.requests: list[Request] = []
         """By row of ``options``: what is asked for, and where it may be."""
-        self.gangs = gangs.Gangs()
+        self.gangs = gangs.GangRows()
         self._rooms: tuple[object, ...] = ()
         self._room_at = 0
         self._ladders: dict[tuple[object, ...], tuple[int, int]] = {}

@@ -46,10 +46,8 @@ class REG(IntEnum):
     MAY_RECLAIM = 28
     VICTIMS_AT_MOST = 29
     SHAPES = 30  # that there are
-    IS_GIVEN = 31  # whether owners alone say how long jobs run
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
-    UNKNOWN_RUN_MS = 32  # how long one is taken to run of which nobody says anything
     EVENTS = 21  # rows of ``events`` that Python has not taken over,
     EVENT_PIECES = 35  # and of ``event_pieces``
     PROMISES = 36  # reservations that were made
@@ -171,6 +169,7 @@ class ASK(IntEnum):
     FIRST_MEMBER = 49  # in ``members``: its roles at its smallest size, then at the next,
     SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
     LEAST = 51  # of all replicas of all roles at its smallest size, in milli
+    LINE_NEWS = 52  # what history had said when a line was read
 
 
 class OPTION(IntEnum):
@@ -200,7 +199,7 @@ class MEMBER(IntEnum):
     RUNGS = 6
 
 
-class SEAT(IntEnum):
+class SEATING(IntEnum):
     """One row per piece of a gang that was found to fit."""
 
     ROLE = 0
@@ -246,27 +245,6 @@ class LINE(IntEnum):
     JOB = 4
     SHAPE = 5
     PLACED = 6
-
-
-class SHARING(IntEnum):
-    """One row per queue: its fair share. From ``TOP`` on: the queues above it and itself, from the
-    top down; UNKNOWN: no more.
-    """
-
-    WEIGHT = 0
-    SHARE = 1
-    ORDER = 2  # of another queue: which one is at this place, the smallest share first
-    TOP = 3
-
-
-class WORTH(IntEnum):
-    """One row per GPU type: what a thousandth of it counts as a share, in parts that kernels can
-    multiply.
-    """
-
-    WHOLES = 0
-    REST = 1  # of the division, over
-    WHOLE = 2
 
 
 class PROMISE(IntEnum):
@@ -348,9 +326,10 @@ class Desk(NamedTuple):
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
     notes: I64  # what is remembered from cycle to cycle (``NOTE``)
-    sharing: I64  # fair shares, by queue
+    sharing: I64  # fair shares, by queue (``core.fair_shares``)
     worth: I64  # what shares are counted by, by GPU type
     past: I64  # by queue and GPU type: what was used lately, in milli
     steps: I64  # of the order ``attained``
     members: I64  # pool: the roles of gangs
     seats: I64  # where the gang sits that was fitted last
+    learnt: I64  # how long jobs are taken to run (``core.estimates``)

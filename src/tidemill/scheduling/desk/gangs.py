@@ -8,7 +8,7 @@ import numpy as np
 
 from tidemill.model.rows import Shape
 from tidemill.model.tables import I64, grown
-from tidemill.scheduling.desk.columns import MEMBER, SEAT, UNKNOWN
+from tidemill.scheduling.desk.columns import MEMBER, SEATING, UNKNOWN
 from tidemill.scheduling.elastic import sized
 
 ROWS = 64  # to begin with
@@ -17,12 +17,12 @@ SIZES_AT_MOST = 64  # of a gang whose sizes have rows of their own
 Key = tuple[object, ...]
 
 
-class Gangs:
+class GangRows:
     """The rows of gangs, and where one sits that was fitted."""
 
     def __init__(self) -> None:
         self.members: I64 = np.zeros((ROWS, len(MEMBER)), np.int64)
-        self.seats: I64 = np.zeros((ROWS, len(SEAT)), np.int64)
+        self.seats: I64 = np.zeros((ROWS, len(SEATING)), np.int64)
         self._first: dict[Key, int] = {}
         self._end = 0
 

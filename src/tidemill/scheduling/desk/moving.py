@@ -10,7 +10,7 @@ from tidemill.core.progress import lost_ms
 from tidemill.model.columns import AT, JOB, NODE, PIECE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
-from tidemill.scheduling.desk.columns import ASK, REG, SEAT, VICTIM
+from tidemill.scheduling.desk.columns import ASK, REG, SEATING, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.offering import BY_NODE, line_up_by_node, may_use, write_victim
 from tidemill.scheduling.desk.placing import book, fit, is_kept, is_over_limit
@@ -151,16 +151,17 @@ def move_seats(w, d, g, r, start, end, sign):
     requests, seats = g.requests, d.seats
     for i in range(start, end):
         give(
-            w.nodes, g.regs, g.touched, g.spots, g.parts, seats[i, SEAT.NODE],
-            seats[i, SEAT.REPLICAS], seats[i, SEAT.DEVICES], requests[r, REQUEST.ACCELERATORS],
-            requests[r, REQUEST.MILLI], requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY], sign,
+            w.nodes, g.regs, g.touched, g.spots, g.parts, seats[i, SEATING.NODE],
+            seats[i, SEATING.REPLICAS], seats[i, SEATING.DEVICES],
+            requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI],
+            requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY], sign,
         )  # fmt: skip
 
 
 @kernel
 def settle_seats(w, d, g, s, start, end, sign):
     """Have a job of a shape sit on the pieces in these rows (1), or not any more (-1)."""
-    k = w.nodes[d.seats[start, SEAT.NODE], NODE.KIND]
+    k = w.nodes[d.seats[start, SEATING.NODE], NODE.KIND]
     move_seats(w, d, g, request_of(d.asks, d.options, s), start, end, -sign)
     book(w, d, w.shapes[s, SHAPE.QUEUE], k, sign * d.asks[s, ASK.NEED])
 
@@ -173,7 +174,7 @@ def seat_one(w, d, g, t, s, first):
         return 0
     note_seats(d, g, 0, first, count)
     book(
-        w, d, w.shapes[s, SHAPE.QUEUE], w.nodes[d.seats[first, SEAT.NODE], NODE.KIND],
+        w, d, w.shapes[s, SHAPE.QUEUE], w.nodes[d.seats[first, SEATING.NODE], NODE.KIND],
         d.asks[s, ASK.NEED],
     )  # fmt: skip
     return count
@@ -231,7 +232,7 @@ def may_sit(w, d, g, s, start, end):
     q, need, k = (
         w.shapes[s, SHAPE.QUEUE],
         d.asks[s, ASK.NEED],
-        w.nodes[d.seats[start, SEAT.NODE], NODE.KIND],
+        w.nodes[d.seats[start, SEATING.NODE], NODE.KIND],
     )
     is_barred = need > 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need)
     if need > 0 and not is_barred and w.at[AT.KEEPS] != 0:
@@ -240,7 +241,7 @@ def may_sit(w, d, g, s, start, end):
         return False
     settle_seats(w, d, g, s, start, end, 1)
     for i in range(start, end):
-        if not is_free(w.nodes, g.spots, g.parts, d.seats[i, SEAT.NODE]):
+        if not is_free(w.nodes, g.spots, g.parts, d.seats[i, SEATING.NODE]):
             settle_seats(w, d, g, s, start, end, -1)
             return False
     return True
@@ -318,7 +319,12 @@ def find_moves(w, d, g, t, h, s):
     reg[REG.WHO] = s
     if code < 0:
         return code
-    if d.asks[s, ASK.NEED] == 0 or reg[REG.GOING] > 0 or reg[REG.IS_MOVING] != 0 or w.at[AT.SLICED] != 0:
+    if (
+        d.asks[s, ASK.NEED] == 0
+        or reg[REG.GOING] > 0
+        or reg[REG.IS_MOVING] != 0
+        or w.at[AT.SLICED] != 0
+    ):
         return UNSURE
     seek(w.quotas, d.used, d.asks, d.types, d.sought, s, -1, d.asks[s, ASK.NEED])
     count = find_movable(w, d, g, s)

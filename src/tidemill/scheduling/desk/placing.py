@@ -5,7 +5,7 @@ from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, QUEUE, QUOTA
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.tables import NEVER_PASSED
-from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG, SEAT
+from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG, SEATING
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST, SPOT
@@ -73,10 +73,10 @@ def tell_gang(d, j, attempt, count):
     d.events[e, EventColumn.FIRST] = first
     d.events[e, EventColumn.COUNT] = count
     for i in range(count):
-        pieces[first + i, PieceColumn.ROLE] = seats[i, SEAT.ROLE]
-        pieces[first + i, PieceColumn.NODE] = seats[i, SEAT.NODE]
-        pieces[first + i, PieceColumn.REPLICAS] = seats[i, SEAT.REPLICAS]
-        pieces[first + i, PieceColumn.DEVICES] = seats[i, SEAT.DEVICES]
+        pieces[first + i, PieceColumn.ROLE] = seats[i, SEATING.ROLE]
+        pieces[first + i, PieceColumn.NODE] = seats[i, SEATING.NODE]
+        pieces[first + i, PieceColumn.REPLICAS] = seats[i, SEATING.REPLICAS]
+        pieces[first + i, PieceColumn.DEVICES] = seats[i, SEATING.DEVICES]
         pieces[first + i, PieceColumn.SLICES] = 0
     d.reg[REG.EVENT_PIECES] = first + count
 

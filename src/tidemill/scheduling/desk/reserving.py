@@ -2,7 +2,7 @@
 
 For jobs of one role in one pass over what ends; for others, and where quotas keep room back, by
 halving, a whole fit each time. Python makes them (``backfill.reservations``, which also says what a
-reservation is) where devices are cut, and where others than owners say how long jobs run.
+reservation is) where devices are cut.
 """
 
 from tidemill.compiled import shared
@@ -27,7 +27,7 @@ from tidemill.scheduling.desk.columns import (
     OPTION,
     PROMISE,
     REG,
-    SEAT,
+    SEATING,
 )
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import UNSURE, fit, is_over_limit
@@ -121,7 +121,7 @@ def replicas_of(asks, members, s):
 def may_make(w, d, e):
     """Whether all that was claimed can be made here; ``REG.WHO``: who is to be prepared before."""
     reg, asks, pieces = d.reg, d.asks, 0
-    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or not has_space(w, d, e):
+    if reg[REG.IS_MOVING] != 0 or not has_space(w, d, e):
         return NOT_HERE
     if w.at[AT.SLICED] != 0 or reg[REG.IS_SLICED] != 0 or reg[REG.IS_PLAIN] == 0:
         return NOT_HERE
@@ -199,15 +199,15 @@ def write_promised(w, d, s, count):
     """Write the pieces of the next reservation down, where they were noted (``Desk.seats``)."""
     promised, seats, first = d.promised, d.seats, pieces_promised(d)
     for c in range(count):
-        p, replicas = first + c, seats[c, SEAT.REPLICAS]
-        r = w.shapes[s, SHAPE.FIRST_ROLE] + seats[c, SEAT.ROLE]
-        promised[p, KEPT.NODE] = seats[c, SEAT.NODE]
-        promised[p, KEPT.DEVICES] = seats[c, SEAT.DEVICES]
+        p, replicas = first + c, seats[c, SEATING.REPLICAS]
+        r = w.shapes[s, SHAPE.FIRST_ROLE] + seats[c, SEATING.ROLE]
+        promised[p, KEPT.NODE] = seats[c, SEATING.NODE]
+        promised[p, KEPT.DEVICES] = seats[c, SEATING.DEVICES]
         promised[p, KEPT.MILLI] = w.roles[r, ROLE.MILLI]
         promised[p, KEPT.CPU] = replicas * w.roles[r, ROLE.CPU]
         promised[p, KEPT.MEMORY] = replicas * w.roles[r, ROLE.MEMORY]
         promised[p, KEPT.REPLICAS] = replicas
-        promised[p, KEPT.ROLE] = seats[c, SEAT.ROLE]
+        promised[p, KEPT.ROLE] = seats[c, SEATING.ROLE]
 
 
 @kernel
@@ -251,7 +251,7 @@ def is_kept_for(w, d, g, e, s, j):
     It is where many must end for one who was the first to wait before; nothing else is reserved.
     """
     tally, o = e.tally, d.asks[s, ASK.FIRST_OPTION]
-    if d.reg[REG.PROMISES] > 0 or d.asks[s, ASK.OPTIONS] != 1 or is_to_be_read(w, e):
+    if d.reg[REG.PROMISES] > 0 or d.asks[s, ASK.OPTIONS] != 1 or is_to_be_read(w, e, d.learnt):
         return False
     was_reserved, tally[TALLY.RESERVED] = tally[TALLY.RESERVED] == j, j
     if g.requests[d.options[o, OPTION.PACKED], REQUEST.HOSTS_ROW] == 0:
@@ -406,7 +406,7 @@ def stand(w, d):
 def note_made(w, d, e):
     """Note for whom reservations were made, and what of; not where ends move by themselves."""
     reg, tally = d.reg, e.tally
-    reg[REG.STANDS] = 0 if is_to_be_read(w, e) else reg[REG.PENDING] + 1
+    reg[REG.STANDS] = 0 if is_to_be_read(w, e, d.learnt) else reg[REG.PENDING] + 1
     reg[REG.MADE_IN] = reg[REG.CYCLE]
     reg[REG.MADE_OF] = w.at[AT.LOGGED]
     reg[REG.MADE_PACE] = w.at[AT.PACE_CHANGES]
@@ -422,7 +422,7 @@ def note_made(w, d, e):
 def make_anew(w, d, g, t, e):
     """Make all reservations that were claimed; READY, or NOT_HERE: none of them."""
     reg, before, is_first = d.reg, d.reg[REG.PROMISES], d.reg[REG.PLACED] + d.reg[REG.PROMISES] == 0
-    catch_up(w, e, reg[REG.NOW], reg[REG.UNKNOWN_RUN_MS])
+    catch_up(w, e, d.learnt, reg[REG.NOW])
     for i in range(reg[REG.PENDING]):
         s, j = d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB]
         if may_reserve(w, d, s):

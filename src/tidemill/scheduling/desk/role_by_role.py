@@ -7,7 +7,7 @@ room and is on the books; its pieces are in ``Desk.seats``.
 from tidemill.compiled import shared
 from tidemill.model.columns import NODE
 from tidemill.model.reasons import Cause
-from tidemill.scheduling.desk.columns import ASK, MEMBER, OPTION, REG, SEAT, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, MEMBER, OPTION, REG, SEATING, UNKNOWN
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import (
     ANYWHERE,
@@ -99,10 +99,10 @@ def note_seats(d, g, role, first, count):
     """Write down where the pieces of a role are that were found last."""
     seats = d.seats
     for i in range(count):
-        seats[first + i, SEAT.ROLE] = role
-        seats[first + i, SEAT.NODE] = g.out[i, OUT.NODE]
-        seats[first + i, SEAT.REPLICAS] = g.out[i, OUT.REPLICAS]
-        seats[first + i, SEAT.DEVICES] = g.out[i, OUT.DEVICES]
+        seats[first + i, SEATING.ROLE] = role
+        seats[first + i, SEATING.NODE] = g.out[i, OUT.NODE]
+        seats[first + i, SEATING.REPLICAS] = g.out[i, OUT.REPLICAS]
+        seats[first + i, SEATING.DEVICES] = g.out[i, OUT.DEVICES]
 
 
 @kernel
@@ -110,14 +110,14 @@ def unseat(w, d, g, s, q, count):
     """Take so many pieces of a gang out of the room, and off the books."""
     members, options, seats, requests = d.members, d.options, d.seats, g.requests
     for i in range(count):
-        m, n = d.asks[s, ASK.FIRST_MEMBER] + seats[i, SEAT.ROLE], seats[i, SEAT.NODE]
+        m, n = d.asks[s, ASK.FIRST_MEMBER] + seats[i, SEATING.ROLE], seats[i, SEATING.NODE]
         r, replicas = (
             options[members[m, MEMBER.FIRST_OPTION], OPTION.PACKED],
-            seats[i, SEAT.REPLICAS],
+            seats[i, SEATING.REPLICAS],
         )
         accelerators, milli = requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI]
         give(
-            w.nodes, g.regs, g.touched, g.spots, g.parts, n, replicas, seats[i, SEAT.DEVICES],
+            w.nodes, g.regs, g.touched, g.spots, g.parts, n, replicas, seats[i, SEATING.DEVICES],
             accelerators, milli, requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY], 1,
         )  # fmt: skip
         book(w, d, q, w.nodes[n, NODE.KIND], -replicas * accelerators * milli)

@@ -21,7 +21,7 @@ from tidemill.scheduling.desk.layout import ranks
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import Obstacle, Shortage
 from tidemill.scheduling.preemptive_order import calling
-from tidemill.scheduling.preemptive_order.columns import OPTIONS, ROLL, SEAT, TERM, WANT
+from tidemill.scheduling.preemptive_order.columns import OPTIONS, PLANNED, ROLL, TERM, WANT
 from tidemill.scheduling.preemptive_order.members import Members, One
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.snapshot import Snapshot
@@ -82,7 +82,7 @@ class RollCall:
         self._steps: I64 = np.array(policy.attained_steps_ms, np.int64)
         self._terms: I64 = np.zeros(len(TERM), np.int64)
         self._roll: I64 = np.zeros((0, len(ROLL)), np.int64)
-        self._seats: I64 = np.zeros((0, len(SEAT)), np.int64)
+        self._seats: I64 = np.zeros((0, len(PLANNED)), np.int64)
         self._known: tuple[object, ...] = ()
         self._shapes = 0
         self._wants: I64 = np.zeros((0, WANT.FIRST + OPTIONS), np.int64)
@@ -98,13 +98,14 @@ class RollCall:
         if entries > len(self._roll):
             self._roll = np.zeros((2 * entries, len(ROLL)), np.int64)
         if room.devices > len(self._seats):
-            self._seats = np.zeros((room.devices, len(SEAT)), np.int64)
+            self._seats = np.zeros((room.devices, len(PLANNED)), np.int64)
         terms[:] = (
-            world.now_ms, ranks(policy), policy.unknown_run_ms, policy.patience_ms,
-            policy.min_run_ms, policy.evictions_at_most, FOREVER_MS, 1,
+            world.now_ms, ranks(policy), policy.patience_ms, policy.min_run_ms,
+            policy.evictions_at_most, FOREVER_MS, 1,
         )  # fmt: skip
+        learnt = memo.lines(policy).estimates.learnt(world)
         count = calling.call_all(
-            w, room.ground, self._roll, self._seats, self._wants, self._steps, terms
+            w, room.ground, learnt, self._roll, self._seats, self._wants, self._steps, terms
         )
         if count == calling.NOT_SIMPLE:
             return None

@@ -4,8 +4,9 @@ Every job that may be stopped, and every waiting one, is fitted in order into a 
 nothing runs but what may not be stopped. A shape of which one did not fit is not tried again.
 """
 
+from tidemill.core.estimates import total_ms
 from tidemill.core.heaps import arrange, leave
-from tidemill.core.order import guarded_from, total_if_given
+from tidemill.core.order import guarded_from
 from tidemill.core.progress import lost_ms
 from tidemill.model.columns import AT, JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.measures import ONE_PPM
@@ -14,7 +15,7 @@ from tidemill.scheduling.desk.lines import ATTAINED, SMALLEST
 from tidemill.scheduling.desk.rights import until_ms
 from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.fitting.sweeps import fill, give
-from tidemill.scheduling.preemptive_order.columns import ROLL, SEAT, TERM, WANT
+from tidemill.scheduling.preemptive_order.columns import PLANNED, ROLL, TERM, WANT
 from tidemill.scheduling.preemptive_order.kernel import kernel
 
 READY, RUNNING = int(NodeState.READY), int(JobState.RUNNING)
@@ -66,7 +67,7 @@ def sit(w, g, j):
 
 
 @kernel
-def rank(jobs, shapes, steps, terms, j, running):
+def rank(jobs, shapes, learnt, steps, terms, j, running):
     """What the order makes of a job that has been running for so long now; as ``order.rank``."""
     milli = shapes[jobs[j, JOB.SHAPE], SHAPE.TOTAL_MILLI]
     if terms[TERM.RANKS] == ATTAINED:
@@ -76,12 +77,12 @@ def rank(jobs, shapes, steps, terms, j, running):
         return found
     done = running * ONE_PPM // (ONE_PPM + jobs[j, JOB.SLOW_PPM])
     worked = jobs[j, JOB.SAVED_MS] + done * jobs[j, JOB.SPEED_PPM] // ONE_PPM
-    left = total_if_given(jobs, j, worked, terms[TERM.UNKNOWN_RUN_MS]) - worked
+    left = total_ms(jobs, shapes, learnt, j, worked) - worked
     return left * milli if terms[TERM.RANKS] == SMALLEST else left
 
 
 @kernel
-def enter(jobs, shapes, roll, steps, terms, i, j, is_active):
+def enter(jobs, shapes, learnt, roll, steps, terms, i, j, is_active):
     """Write a job and its place in the order on the roll; as ``order.place_of``."""
     now, begun = terms[TERM.NOW], terms[TERM.NOW]
     if jobs[j, JOB.STATE] == RUNNING:
@@ -91,14 +92,14 @@ def enter(jobs, shapes, roll, steps, terms, i, j, is_active):
     roll[i, ROLL.FIRST] = 0 if is_lost else 1
     roll[i, ROLL.SECOND] = lost_at
     if not is_lost:
-        roll[i, ROLL.SECOND] = rank(jobs, shapes, steps, terms, j, now - begun)
+        roll[i, ROLL.SECOND] = rank(jobs, shapes, learnt, steps, terms, j, now - begun)
     roll[i, ROLL.JOB] = j
     roll[i, ROLL.SHAPE] = jobs[j, JOB.SHAPE]
     roll[i, ROLL.IS_ACTIVE] = is_active
 
 
 @kernel
-def enter_active(w, g, roll, wants, steps, terms):
+def enter_active(w, g, learnt, roll, wants, steps, terms):
     """Enter those that may be stopped, and seat those that stay; how many, or ``NOT_SIMPLE``."""
     jobs, shapes, count = w.jobs, w.shapes, 0
     for i in range(w.at[AT.ACTIVE]):
@@ -112,13 +113,13 @@ def enter_active(w, g, roll, wants, steps, terms):
         elif jobs[j, JOB.IS_LEAVING] == 0 or jobs[j, JOB.LEAVING_FOR] >= 0:
             if wants[s, WANT.IS_SIMPLE] == 0:
                 return NOT_SIMPLE
-            enter(jobs, shapes, roll, steps, terms, count, j, 1)
+            enter(jobs, shapes, learnt, roll, steps, terms, count, j, 1)
             count += 1
     return count
 
 
 @kernel
-def enter_waiting(w, roll, wants, steps, terms, count):
+def enter_waiting(w, learnt, roll, wants, steps, terms, count):
     """Enter all who wait; how many there are then, or ``NOT_SIMPLE``."""
     jobs, shapes = w.jobs, w.shapes
     for i in range(w.at[AT.QUEUED]):
@@ -127,7 +128,7 @@ def enter_waiting(w, roll, wants, steps, terms, count):
             return NOT_SIMPLE
         j = shapes[s, SHAPE.HEAD]
         while j >= 0:
-            enter(jobs, shapes, roll, steps, terms, count, j, 0)
+            enter(jobs, shapes, learnt, roll, steps, terms, count, j, 0)
             count += 1
             j = jobs[j, JOB.NEXT]
     return count
@@ -146,9 +147,9 @@ def seat(w, g, roll, seats, wants, i, seated):
             roll[i, ROLL.FIRST_SEAT] = seated
             roll[i, ROLL.SEATS] = found
             for p in range(found):
-                seats[seated, SEAT.NODE] = g.out[p, OUT.NODE]
-                seats[seated, SEAT.REPLICAS] = g.out[p, OUT.REPLICAS]
-                seats[seated, SEAT.DEVICES] = g.out[p, OUT.DEVICES]
+                seats[seated, PLANNED.NODE] = g.out[p, OUT.NODE]
+                seats[seated, PLANNED.REPLICAS] = g.out[p, OUT.REPLICAS]
+                seats[seated, PLANNED.DEVICES] = g.out[p, OUT.DEVICES]
                 seated += 1
             return seated
     wants[s, WANT.IS_OUT] = 1
@@ -163,13 +164,13 @@ def is_costly(jobs, terms, j):
 
 
 @kernel
-def call_all(w, g, roll, seats, wants, steps, terms):
+def call_all(w, g, learnt, roll, seats, wants, steps, terms):
     """Call the roll; how many are on it, the last first, or ``NOT_SIMPLE``: nothing was found."""
     for s in range(len(wants)):
         wants[s, WANT.IS_OUT] = 0
-    count = enter_active(w, g, roll, wants, steps, terms)
+    count = enter_active(w, g, learnt, roll, wants, steps, terms)
     if count != NOT_SIMPLE:
-        count = enter_waiting(w, roll, wants, steps, terms, count)
+        count = enter_waiting(w, learnt, roll, wants, steps, terms, count)
     if count == NOT_SIMPLE:
         return count
     arrange(roll, count, KEY)

@@ -17,7 +17,7 @@ class ROLL(IntEnum):
     SEATS = 6  # pieces that it is planned on; 0: it is not in
 
 
-class SEAT(IntEnum):
+class PLANNED(IntEnum):
     """A piece of a job that is in; as ``Piece``, but for the role, which is the first."""
 
     NODE = 0
@@ -40,9 +40,8 @@ class TERM(IntEnum):
 
     NOW = 0
     RANKS = 1  # the order, as ``desk.lines`` numbers them
-    UNKNOWN_RUN_MS = 2
-    PATIENCE_MS = 3
-    MIN_RUN_MS = 4
-    EVICTIONS_AT_MOST = 5
-    AGAIN_MS = 6  # when the first of those that are protected may be stopped
-    IS_LASTING = 7  # whether all who are in may be stopped again at this moment
+    PATIENCE_MS = 2
+    MIN_RUN_MS = 3
+    EVICTIONS_AT_MOST = 4
+    AGAIN_MS = 5  # when the first of those that are protected may be stopped
+    IS_LASTING = 6  # whether all who are in may be stopped again at this moment

@@ -10,7 +10,7 @@ kernel = beside(
     {"g": Ground},
     (*VECTORS, "terms", "steps"),
     OTHERS,
-    matrices=("roll", "seats", "wants"),
+    matrices=("learnt", "roll", "seats", "wants"),
     calls=(*CALLS, str(desk)),
 )
 """Compile this, unless the process runs interpreted."""

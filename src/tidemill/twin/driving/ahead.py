@@ -1,6 +1,6 @@
 """The kernels that every replay calls, for ``compiled.ahead``: those that take longest first."""
 
-from tidemill.core import arrivals, fold, replay
+from tidemill.core import arrivals, decay, estimates, fold, replay
 from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
 from tidemill.engine.check import expecting, reading, reservations
@@ -26,5 +26,5 @@ KERNELS = (
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
     stopping.find_victims, reserving.reserve_by_halving, role_by_role.fit_largest, arrivals.note,
-    moving.find_moves, arrivals.count_hosts,
+    moving.find_moves, arrivals.count_hosts, estimates.total_ms, decay.left_after,
 )  # fmt: skip

@@ -53,6 +53,8 @@ class DRIVE(IntEnum):
     GREW_PACE = 27  # and of who leaves,
     GREW_TYPES = 28  # on which types,
     GREW_READY = 29  # and how many might have
+    CULL_AFTER_MS = 30  # after how long idle jobs are cancelled; 0: never
+    CULL_MS = 31  # when the next will be
 
 
 class Beat(NamedTuple):

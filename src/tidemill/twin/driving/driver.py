@@ -1,8 +1,8 @@
 """The driver: lays out what the compiled loop takes, and does what it comes back for.
 
-Only where a beat is jobs, nodes and the scheduler: where past use decays, devices are shared with
-neighbours, idle work is culled, or a policy orders by more than columns hold, every beat is
-Python's (``engine.loop``), with the same journal.
+Only where a beat is jobs, nodes and the scheduler: where devices are shared with neighbours, or a
+policy orders by more than columns hold, every beat is Python's (``engine.loop``), with the same
+journal.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -106,7 +106,7 @@ class Driver:
         is_known = policy.order in BY_SHAPE or ranks(policy)
         if not is_known or not policy.may_provision:
             return False
-        if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
+        if policy.usage_half_life_ms != world.half_life_ms:  # that is to be said first
             return False
         return not (apply.may_reorder(policy) or twin.has_neighbours)
 
@@ -196,6 +196,7 @@ class Driver:
         drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS] = nodes.wake_ms, contracts.wake_ms
         drive[DRIVE.IS_ELASTIC] = nodes.is_elastic
         drive[DRIVE.LOOK_AGAIN_MS] = look_again_after_ms(policy)
+        drive[DRIVE.CULL_AFTER_MS] = policy.cull_idle_after_ms
         grows = policy.may_resize and bool(memo.scheduling.elastic_shapes(world))
         drive[DRIVE.GROW_AFTER_MS] = policy.grow_after_ms if grows else -1
         if self._shares != world.share_changes:
@@ -270,7 +271,7 @@ class Driver:
             at_work.answer(code)
         if not len(at_work.sheet):
             return False
-        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
+        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work, self._cull_ms))
         self._cycle, drive[DRIVE.STAGE] = None, STAGE.MOMENT
         return True
 
@@ -279,7 +280,7 @@ class Driver:
         at_work, loop = self._cycle, self._loop
         assert at_work is not None, "a cycle was made"
         at_work.tell()
-        loop.settle(one.climb(loop.world, loop.policy, loop.memo))
+        loop.settle(one.climb(loop.world, loop.policy, loop.memo, wake_ms=self._cull_ms))
         self._cycle, self._beat.drive[DRIVE.STAGE] = None, STAGE.MOMENT
 
     def _at_work(self, one: Cycle) -> Cycle:
@@ -287,8 +288,14 @@ class Driver:
         number = one.columns.reg.item(REG.CYCLE)
         if number != self._number:
             one.begin_anew()
+            one.leaving.update(one.columns.going[: one.columns.reg.item(REG.GOING)].tolist())
             self._number = number
         return one
+
+    @property
+    def _cull_ms(self) -> int:
+        """When the next idle job is to be cancelled."""
+        return self._beat.drive.item(DRIVE.CULL_MS)
 
     def _judge(self) -> None:
         """Have Python say what is wrong with the plan."""

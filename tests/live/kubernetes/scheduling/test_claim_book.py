@@ -80,7 +80,16 @@ def test_all_devices_of_a_machine_are_as_many_as_every_machine_has():
         (wanted.claim_spec(1, 'device.driver.matches("a")'), ".matches()"),
         (wanted.claim_spec(device_class="other"), "DeviceClass `other` is not there"),
         (wanted.claim_spec(constraints=[{"distinctAttribute": "a/b"}]), "constraints"),
-        ({"devices": {"requests": [{"name": "a", "firstAvailable": [{}]}]}}, "firstAvailable"),
+        (
+            {
+                "devices": {
+                    "requests": [
+                        {"name": "a", "firstAvailable": [{"name": "b", "deviceClassName": "none"}]}
+                    ]
+                }
+            },
+            "DeviceClass `none`",
+        ),
     ],
 )
 def test_what_is_not_understood_is_named(spec: dict[str, Any], named: str):

@@ -131,3 +131,30 @@ def test_claims_left_by_a_killed_scheduler_are_used_or_taken_back(
     assert nodes_of(rig, "late") == {"late": "n1"}
     assert {pool for pool, _ in allocated(rig)["left"]} == {"n1"}
     assert wrong_claims(rig) == []
+
+
+def test_the_first_of_several_requests_that_is_free_is_allocated(machines: Cluster, tmp_path: Path):
+    """Large devices rather than any: four pods get those of n1, the next two get small ones.
+
+    The claim says which request was answered, as kube-scheduler writes it.
+    """
+    rig = machines
+    large = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'
+    any_of = {"name": "any", "deviceClassName": "gpu.nvidia.com", "count": 1}
+    choices = [{**any_of, "name": "large", "selectors": [{"cel": {"expression": large}}]}, any_of]
+    spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": choices}]}}
+    rig.create(TEMPLATES, claim_template("best", spec))
+    with scheduling(rig, tmp_path) as ours:
+        for i in range(6):
+            rig.create(PODS, pod(f"p{i}", 0, schedulerName=OURS, **claiming(template="best")))
+            rig.wait_until_running("ml", i + 1)
+        assert ours.stop() == 0
+    where = nodes_of(rig, *(f"p{i}" for i in range(6)))
+    assert [where[f"p{i}"] for i in range(6)] == ["n1"] * 4 + ["n0"] * 2
+    assert wrong_claims(rig) == []
+    answered = Counter(
+        row["request"]
+        for one in rig.items(CLAIMS)
+        for row in one["status"]["allocation"]["devices"]["results"]
+    )
+    assert answered == {"gpu/large": 4, "gpu/any": 2}

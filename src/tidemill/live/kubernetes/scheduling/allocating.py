@@ -222,7 +222,7 @@ class ClaimWriter:
             for one in chosen
         ]  # fmt: skip
         config = list[dict[str, Any]]()
-        for request in claim.requests:
+        for request in self._view.claimed.book.requests(claim):
             known = self._view.claimed.book.classes.get(request.device_class)
             for one in known.config if known is not None else ():
                 config.append({"source": "FromClass", "requests": [request.name], **one})
@@ -242,7 +242,7 @@ class ClaimWriter:
         planned = [one for bit, one in enumerate(ids) if seat.devices >> bit & 1]
         await self._free(planned, seat)
         known = {device.id: device for device in book.published(seat.node)}
-        for request in claim.requests:
+        for request in self._view.claimed.book.requests(claim):
             form, count = book.form_of(claim, request.name)
             is_counted = book.is_accelerators(claim, request.name)
             able = [known[one] for one in (ids if is_counted else known) if one in known]

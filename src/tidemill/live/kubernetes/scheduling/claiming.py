@@ -50,6 +50,7 @@ class ClaimedPods:
         """A slice came, changed or is gone."""
         for machine in sorted(self.book.take_slice(row, is_gone=is_gone)):
             self._cut_up(machine)
+        self._choose_anew()
 
     def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:
         """A class came, changed or is gone."""
@@ -63,6 +64,7 @@ class ClaimedPods:
         now = self.book.claims.get(key)
         if before == now:
             return []
+        self._choose_anew()
         self._resolve(self._users.get(key, ()))
         self._show(key)
         for uid in before.reserved if before is not None else ():
@@ -134,6 +136,11 @@ class ClaimedPods:
             self._shown[key] = tuple(shown)
         if claim is not None and claim.reserved and not shown:
             self._promised[key] = None
+
+    def _choose_anew(self) -> None:
+        """Where claims leave a choice, pods that wait may ask for something else now."""
+        if self.book.choose_anew():
+            self._resolve(key for key, pod in self._told.items() if pod.is_pending)
 
     def _resolve(self, keys: Iterable[Key]) -> None:
         """Read again what pods ask for by claims that are others now, and what they hold."""

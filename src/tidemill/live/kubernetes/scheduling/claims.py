@@ -11,7 +11,14 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import cel, dra
-from tidemill.live.kubernetes.dra import Device, DeviceClaim, DeviceClass, DeviceId, DeviceSlice
+from tidemill.live.kubernetes.dra import (
+    Device,
+    DeviceClaim,
+    DeviceClass,
+    DeviceId,
+    DeviceRequest,
+    DeviceSlice,
+)
 from tidemill.live.kubernetes.nodes import Taint
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, Toleration
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
@@ -78,6 +85,8 @@ class ClaimBook:
         self.holder: dict[DeviceId, Key] = {}
         """The claim that a device was given to."""
         self._counted: dict[DeviceForm, bool] = {}
+        self._picked: dict[tuple[DeviceRequest, ...], DeviceRequest] = {}
+        """By what there is to choose from: what is chosen now, for all claims alike."""
 
     # What happens -------------------------------------------------------------------------------
 
@@ -249,21 +258,61 @@ class ClaimBook:
 
     def _asked(self, claim: DeviceClaim) -> Iterator[tuple[DeviceForm, int, str]]:
         """The requests of a claim: what, how many, and what is not understood."""
-        for one in claim.requests:
-            found = self.classes.get(one.device_class)
-            selectors = (*(found.selectors if found else ()), *one.selectors)
-            problem = one.unkept or claim.unkept or dra.unknown_in(selectors)
-            if found is None:
-                problem = problem or f"DeviceClass `{one.device_class}` is not there"
+        for one in self.requests(claim):
+            form, problem = self._form(one)
+            problem = problem or claim.unkept
             if problem:
                 yield DeviceForm(one.device_class, ()), max(one.count, 1), problem
                 continue
-            form = DeviceForm(one.device_class, selectors)
             count = one.count or self._all_of(form)
             if not count:
                 problem = "allocationMode All on machines that have different numbers of them"
             same = form._replace(alike=claim.alike, number=count) if claim.alike else form
             yield same, max(count, 1), problem
+
+    def _form(self, one: DeviceRequest) -> tuple[DeviceForm, str]:
+        """What a request asks a device to be like, and what of that is not understood."""
+        found = self.classes.get(one.device_class)
+        selectors = (*(found.selectors if found else ()), *one.selectors)
+        problem = one.unkept or dra.unknown_in(selectors)
+        if found is None:
+            problem = problem or f"DeviceClass `{one.device_class}` is not there"
+        return DeviceForm(one.device_class, selectors), problem
+
+    def requests(self, claim: DeviceClaim) -> tuple[DeviceRequest, ...]:
+        """The requests of a claim; of those with a choice what it was given, or what is chosen."""
+        return tuple(self._chosen(claim, one) if one.choices else one for one in claim.requests)
+
+    def _chosen(self, claim: DeviceClaim, one: DeviceRequest) -> DeviceRequest:
+        given = next((choice for choice in one.choices if choice.name in claim.answered), None)
+        if given is not None:
+            return given
+        if one.choices not in self._picked:
+            self._picked[one.choices] = self._pick(one.choices)
+        return self._picked[one.choices]
+
+    def choose_anew(self) -> bool:
+        """Choose again between requests, by what is free now; whether any choice is another."""
+        before = dict(self._picked)
+        self._picked = {choices: self._pick(choices) for choices in before}
+        return self._picked != before
+
+    def _pick(self, choices: tuple[DeviceRequest, ...]) -> DeviceRequest:
+        """The first that a machine has enough free devices for; else that one has them at all."""
+        known = [(one, form) for one in choices for form, problem in (self._form(one),)
+                 if not problem]  # fmt: skip
+        for is_free in (True, False):
+            for one, form in known:
+                if any(self._has(machine, form, one.count, is_free=is_free)
+                       for machine in self._published):  # fmt: skip
+                    return one
+        return known[0][0] if known else choices[0]
+
+    def _has(self, machine: str, form: DeviceForm, count: int, *, is_free: bool) -> bool:
+        """Whether a machine has so many such devices, or such that nobody holds."""
+        mine = [one for one in self.published(machine) if form.holds(one)]
+        left = [one for one in mine if one.id not in self.holder] if is_free else mine
+        return len(left) >= (count or len(mine)) > 0
 
     def _all_of(self, form: DeviceForm) -> int:
         """How many devices every machine that has such has; 0: not all of them the same."""
@@ -275,7 +324,8 @@ class ClaimBook:
 
     def form_of(self, claim: DeviceClaim, request: str) -> tuple[DeviceForm, int]:
         """What one request of a claim asks for, and how many."""
-        for one, (form, count, _) in zip(claim.requests, self._asked(claim), strict=True):
+        asked = zip(self.requests(claim), self._asked(claim), strict=True)
+        for one, (form, count, _) in asked:
             if one.name == request:
                 return form, count
         raise AssertionError(f"claim {claim.name} has no request {request}")

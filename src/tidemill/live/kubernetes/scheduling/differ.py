@@ -152,7 +152,7 @@ class Differ:
         for key in found:
             yield from self._hold(at_ms, key, found[key])
         yield from self._nodes.close(at_ms, self._crowded())
-        for key in sorted(found, key=lambda key: (self._submit_ms(key), key)):
+        for key in sorted(found, key=self._submit_ms):  # whole seconds: else as they came
             yield from self._submit(at_ms, key, found[key])
         yield from self._nodes.tell_left(at_ms)
         view.looked()
