@@ -23,7 +23,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
-from tidemill.model.states import JobState, NodeState
+from tidemill.model.states import Confidence, JobState, NodeState
 
 H = HOUR_MS
 
@@ -81,6 +81,8 @@ def test_small_jobs_that_were_spread_kept_large_ones_out(tmp_path: Path):
     assert sides[0].paid_usd_micro == sides[1].paid_usd_micro
     assert found.report.unknown.jobs == 0
     assert found.shadow.statement.source is Source.SHADOW
+    known = {found.shadow.statement.confidence(bucket) for bucket in Bucket}
+    assert not known & {Confidence.MEASURED, Confidence.SIMULATED}
 
 
 def test_the_same_jobs_work_as_long_as_they_were_seen_to(tmp_path: Path):

@@ -9,6 +9,7 @@ from rich.tree import Tree
 
 from tidemill.cli import screen, waits_tables
 from tidemill.cli.suggested import located
+from tidemill.journal.source import Source
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import missing, pricing, printed, ratios
 from tidemill.ledger.account import (
@@ -326,7 +327,7 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
     how = "predicted, not replayed"
     if statement.world.is_observed:
         how = "advice; what it wins shows when it is done"
-    if statement.source.is_simulated:
+    if statement.source.is_simulated and statement.source is not Source.SHADOW:
         how += "; `tidemill advise SPEC` replays each"
     made.append(f" ({how})", style="not bold")
     for number, remedy in enumerate(leaking.remedies(statement, most), 1):

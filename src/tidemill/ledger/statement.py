@@ -45,13 +45,10 @@ NOBODY = "(nobody)"
 _Names = Callable[[int], str]
 
 
-_MODELLED, _UNKNOWN, _MEASURED, _SIMULATED, _ASSUMED = (
+_MODELLED, _UNKNOWN, _MEASURED, _ASSUMED = (
     CONFIDENCES.index(c)
-    for c in (
-        Confidence.MODELLED, Confidence.UNKNOWN, Confidence.MEASURED, Confidence.SIMULATED,
-        Confidence.ASSUMED,
-    )
-)  # fmt: skip
+    for c in (Confidence.MODELLED, Confidence.UNKNOWN, Confidence.MEASURED, Confidence.ASSUMED)
+)
 
 
 class Statement:
@@ -239,8 +236,7 @@ class Statement:
         found[is_divided & (rows.bucket == Bucket.LINKS) & (found == _UNKNOWN)] = _MODELLED
         found[self._is_assumed()] = _ASSUMED
         found = np.where(is_held & (rows.known > 0), PLACES[rows.known], found)
-        if self.source.is_simulated:
-            found[found == _MEASURED] = _SIMULATED
+        found[found == _MEASURED] = CONFIDENCES.index(self.as_known(Confidence.MEASURED))
         return found
 
     @property
@@ -288,10 +284,13 @@ class Statement:
         return CONFIDENCES[int(sums.argmax())]
 
     def as_known(self, confidence: Confidence) -> Confidence:
-        """As it may be called here: what would be measured is simulated under a twin."""
-        if self.source.is_simulated and confidence is Confidence.MEASURED:
-            return Confidence.SIMULATED
-        return confidence
+        """As it may be called here: what would be measured is simulated under a twin.
+
+        What a policy would have done with a recorded history is modelled.
+        """
+        if not self.source.is_simulated or confidence is not Confidence.MEASURED:
+            return confidence
+        return Confidence.MODELLED if self.source is Source.SHADOW else Confidence.SIMULATED
 
     def bin_length_ms(self, number: int) -> int:
         """How long a time bin is; the last one may be cut short."""

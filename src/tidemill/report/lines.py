@@ -118,11 +118,12 @@ def known(statement: Statement, account: Account) -> tuple[KnownShare, ...]:
         for confidence, part in _parts(statement, bucket, amount).items():
             sums[confidence] += part
     points = share_out(10_000 if account.paid_milli_ms else 0, list(sums.values()))
-    other = Confidence.MEASURED if statement.source.is_simulated else Confidence.SIMULATED
+    never = {Confidence.MEASURED, Confidence.SIMULATED, Confidence.ASSUMED}
+    never -= {statement.as_known(Confidence.MEASURED)}
     return tuple(
         KnownShare(str(confidence), words.percent(share), KNOWN_AS[confidence])
         for confidence, share in zip(sums, points, strict=True)
-        if sums[confidence] or confidence not in (other, Confidence.ASSUMED)
+        if sums[confidence] or confidence not in never
     )
 
 

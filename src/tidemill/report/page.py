@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tidemill import __version__
+from tidemill.journal.source import Source
 from tidemill.ledger import pricing
 from tidemill.ledger.buckets import Stage
 from tidemill.ledger.statement import Statement
@@ -105,7 +106,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "lines": lines.lines(statement, account),
         "total": lines.total(account),
         "reference": capability.REFERENCE,
-        "is_simulated": statement.source.is_simulated,
+        "is_run": statement.source.is_simulated and statement.source is not Source.SHADOW,
         "unmeasured": len(unknowns_of(statement)),
         "is_hatched": account.of(stages.members(Stage.UNKNOWN)) > 0,
         "known": lines.known(statement, account),
