@@ -192,6 +192,7 @@ def slurm(
     as_json: options.Json = False,
 ) -> None:
     """The books of a Slurm cluster, from what its own commands print."""
+    from tidemill.live.prometheus import instances
     from tidemill.live.prometheus.joining import Whose
     from tidemill.live.slurm import translate
 
@@ -208,9 +209,10 @@ def slurm(
     window = BooksWindow.read(start, end, shown)
     measured = None
     if track is not None or asked.prometheus is not None:
-        whose = Whose(past.attempts, numbers=past.numbers)
+        attempts = instances.with_instances(past.attempts, past.shapes)
+        whose = Whose(attempts, numbers=past.numbers)
         measured = measured_of(track, asked, whose, *window[:2])
-        del whose
+        del whose, attempts
     history = build(
         past.attempts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
     )
@@ -268,6 +270,7 @@ def kubernetes(
 ) -> None:
     """The books of a Kubernetes cluster, from what kubectl prints."""
     from tidemill.live.kubernetes import translate
+    from tidemill.live.prometheus import instances
     from tidemill.live.prometheus.joining import Whose
 
     refuse_input(journal, *files)
@@ -284,7 +287,9 @@ def kubernetes(
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
     more = {"queues": past.queues, "shapes": past.shapes}
-    measured = measured_of(track, asked, Whose(past.attempts, past.pods), *window[:2])
+    whose = Whose(instances.with_instances(past.attempts, past.shapes), past.pods)
+    measured = measured_of(track, asked, whose, *window[:2])
+    del whose
     history = build(past.attempts, past.nodes, said, window, measured, **more)
     history = history._replace(deciders=past.deciders)
     del past, more  # what is needed of it is in the history

@@ -38,7 +38,10 @@ def begins_ms(journal: Journal) -> int:
 
 
 def attempts_of(journal: Journal) -> pl.DataFrame:
-    """Attempts with where and how long each held its place; one that still does has no end."""
+    """Attempts with where and how long each held its place; one that still does has no end.
+
+    ``is_instance``: whether MIG instances are what it held.
+    """
     begins, world = begins_ms(journal), rebuild(journal)
     kinds = {row.name: row.kind for row in world.contract_rows}
     rows: list[dict[str, object]] = []
@@ -52,6 +55,7 @@ def attempts_of(journal: Journal) -> pl.DataFrame:
             "user": world.job_users[j] or None, "gpus": _gpus(pieces),
             "gpu_type": kinds.get(world.node_rows[pieces[0].node].contract), "nodes": nodes,
             "start_ms": begins + start_ms, "end_ms": None if end_ms is None else begins + end_ms,
+            "is_instance": any(piece.slices for piece in pieces),
         })  # fmt: skip
 
     for event in journal.read():
@@ -73,7 +77,8 @@ def attempts_of(journal: Journal) -> pl.DataFrame:
                 pass
     for j in sorted(held):
         close(j, None)
-    return pl.DataFrame(rows, schema={name: ATTEMPTS[name] for name in _COLUMNS})
+    schema = {name: ATTEMPTS[name] for name in _COLUMNS} | {"is_instance": pl.Boolean}
+    return pl.DataFrame(rows, schema=schema)
 
 
 def windows_of(journal: Journal) -> pl.DataFrame:

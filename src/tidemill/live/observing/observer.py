@@ -37,6 +37,7 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.measuring import MeasuredSpan, Measuring
 from tidemill.live.prices.rules import PriceRule
+from tidemill.live.prometheus import instances
 from tidemill.live.prometheus.joining import Whose
 from tidemill.model.columns import AT
 from tidemill.model.errors import BackendError, JournalError
@@ -276,7 +277,8 @@ class Observer:
         found, late, notes = list[Measurements](), 0, list[str]()
         placed = [self._world.jobs.placed_ms.item(j) for j in self._world.placements]
         oldest_ms = self._begins_ms + min(placed, default=self._world.now_ms)
-        whose = Whose(answer.attempts, answer.pods, answer.numbers)
+        attempts = instances.with_instances(answer.attempts, answer.shapes)
+        whose = Whose(attempts, answer.pods, answer.numbers)
         span = MeasuredSpan(self.mark_ms, until_ms, oldest_ms, answer.now_ms)
         for one in self._measuring:
             asking = Asking(one.where, one.part)

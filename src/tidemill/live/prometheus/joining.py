@@ -2,9 +2,10 @@
 
 A minute of a GPU belongs to a job if a label says so (the pod, the number of a batch job) and the
 job ran through all of it; else if the history says that the job held this very GPU, or all GPUs of
-the node. What two jobs are said to hold at once belongs to neither. A window is a job's share of
-five minutes (``--resolution``): the average over its GPUs, unknown where less than half of what it
-held was sampled.
+the node. What two jobs are said to hold at once belongs to neither. A GPU is where its node and
+number say at that minute: one that was replaced is the same place with another UUID, one whose
+number moved the same UUID elsewhere. A window is a job's share of five minutes (``--resolution``):
+the average over its GPUs, unknown where less than half of what it held was sampled.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.measured.windows import ERRORS, LOADS, WINDOWS
-from tidemill.live.prometheus import serving
+from tidemill.live.prometheus import instances, serving
 from tidemill.live.prometheus.load_minutes import SEEN
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
@@ -55,7 +56,7 @@ class Whose(NamedTuple):
     """What a history says of who ran where."""
 
     attempts: pl.DataFrame
-    """As ``ATTEMPTS``."""
+    """As ``ATTEMPTS``; with ``is_instance`` (``instances.with_instances``) where that is known."""
     pods: Mapping[tuple[str, str], str] = {}
     """The job of each pod, by namespace and name."""
     numbers: Mapping[str, str] = {}
@@ -82,8 +83,8 @@ class Activity(NamedTuple):
         return pl.concat([self.windows.filter(known).select(*WINDOWS), self.idle])
 
     def errors(self) -> pl.DataFrame:
-        """As ``ERRORS``: each once, whatever its job."""
-        return self.xids.select(*ERRORS).unique(["at_ms", "node", "minor", "xid"])
+        """As ``ERRORS``: each once."""
+        return self.xids.select(*ERRORS)
 
 
 def join(
@@ -145,7 +146,8 @@ class _JoinTally:
 
     def __init__(self) -> None:
         self.hours = self.minutes = self.joined = self.shared = self.unnamed = self.dropped = 0
-        self.doubled = self.engines = self.lost = 0
+        self.doubled = self.engines = self.lost = self.whole = self.instances = 0
+        self.foreign, self.foreign_pods = 0, set[str]()
 
     def take(self, hour: Hour) -> None:
         self.hours += 1
@@ -171,6 +173,14 @@ class _JoinTally:
                 f"{self.unnamed:,} GPU-minutes lie on nodes where a job held some of the GPUs, and"
                 " nobody says which: not used"
             )
+        yield from self._instance_notes()
+        if self.foreign:
+            pods = sorted(self.foreign_pods)
+            more = ", …" if len(pods) > 3 else ""
+            yield (
+                f"{self.foreign:,} GPU-minutes are of pods that this history does not have"
+                f" ({', '.join(pods[:3])}{more}): not used"
+            )
         if self.shared:
             yield f"{self.shared:,} GPU-minutes are said to be held by several jobs: not used"
         if self.dropped:
@@ -182,6 +192,19 @@ class _JoinTally:
             yield (
                 f"{few:,} of {len(found):,} windows have samples of less than half of the job's"
                 " GPU-time: unknown"
+            )
+
+    def _instance_notes(self) -> Iterator[str]:
+        """What was left out because GPUs are partitioned."""
+        if self.whole:
+            yield (
+                f"{self.whole:,} GPU-minutes are of whole GPUs that are partitioned by MIG: not"
+                " used, because no job holds the whole of one"
+            )
+        if self.instances:
+            yield (
+                f"{self.instances:,} minutes of MIG instances lie on nodes where a job held GPUs,"
+                " and nobody says which instance: not used (labels of pods or batch jobs say it)"
             )
 
 
@@ -217,10 +240,12 @@ class _Holders:
     """Who held what when, ready to be joined."""
 
     def __init__(self, whose: Whose, ahead_ms: int) -> None:
-        ran = whose.attempts.filter(pl.col("start_ms").is_not_null())
+        ran = instances.with_instances(whose.attempts)
+        ran = ran.filter(pl.col("start_ms").is_not_null())
         held = ran.with_row_index("attempt").select(
             pl.col("attempt").cast(pl.Int64),
             "job",
+            instances.IS_INSTANCE,
             "nodes" if "nodes" in ran.columns else pl.lit(None, pl.List(pl.String)).alias("nodes"),
             (pl.col("devices") if "devices" in ran.columns else pl.lit(None, pl.List(pl.Int64)))
             .alias("devices"),
@@ -228,7 +253,9 @@ class _Holders:
             end_ms=pl.col("end_ms").fill_null(FOREVER_MS) + ahead_ms,
             gpus=pl.col("gpus").fill_null(0),
         )  # fmt: skip
-        self.attempts = held.select("attempt", "job", "start_ms", "end_ms", "gpus", "nodes")
+        self.attempts = held.select(
+            "attempt", "job", "start_ms", "end_ms", "gpus", "nodes", instances.IS_INSTANCE
+        )
         self.jobs = self.attempts["job"].n_unique()
         self._names = set(self.attempts["job"].to_list())
         self._pods, self._numbers = whose.pods, whose.numbers
@@ -242,7 +269,10 @@ class _Holders:
         rows = hour.gpus.with_row_index("row").with_columns(
             job=self._labelled(hour.gpus, hour), node=self._nodes(hour.gpus["node"])
         )
-        by_label = self._by_label(rows.filter(pl.col("job").is_not_null()), now)
+        whole = len(rows)
+        rows = instances.without_partitioned(rows)
+        tally.whole += whole - len(rows)
+        by_label = self._by_label(rows.filter(pl.col("job").is_not_null()), now, tally)
         by_place = self._by_place(rows, now, tally)
         both = pl.concat([by_label, by_place.select(by_label.columns)])
         both = both.unique(["attempt", *_DEVICE, "at_ms"], maintain_order=True)
@@ -303,30 +333,65 @@ class _Holders:
                  for name in told.unique().to_list()}  # fmt: skip
         return told.replace_strict(names, return_dtype=pl.String)
 
-    def _by_label(self, rows: pl.DataFrame, now: pl.Expr) -> pl.DataFrame:
-        tried = rows.join(
-            self.attempts.filter(now).select("attempt", "job", "start_ms", "end_ms"), on="job"
-        )
-        return tried.filter(_is_through()).drop("start_ms", "end_ms")
+    def _by_label(self, rows: pl.DataFrame, now: pl.Expr, tally: _JoinTally) -> pl.DataFrame:
+        """By a label; a label on a whole GPU does not say what an instance of it did."""
+        running = self.attempts.filter(now).drop("gpus", "nodes")
+        tried = rows.join(running, on="job").filter(_is_through())
+        is_more = pl.col(instances.IS_INSTANCE) & (pl.col("mig") == "")
+        tally.whole += tried.filter(is_more)["row"].n_unique()
+        return tried.filter(~is_more).drop("start_ms", "end_ms", instances.IS_INSTANCE)
 
     def _by_place(self, rows: pl.DataFrame, now: pl.Expr, tally: _JoinTally) -> pl.DataFrame:
         """By node and number of the GPU; where nobody says which, only whole nodes are known.
 
-        On a node where labels name jobs, a GPU without one is free.
+        On a node where labels name jobs, a GPU without one is free. In a history of pods, a GPU of
+        a pod that it does not have is that pod's.
         """
-        nodes = rows.group_by("node").agg(
-            size=pl.struct("uuid", "minor").n_unique(), labelled=pl.col("job").count()
-        )
-        nodes = nodes.filter(pl.col("labelled") == 0).drop("labelled")
-        silent = rows.filter(pl.col("mig") == "").drop("job").join(nodes, on="node")
+        silent = self._own(rows, tally).drop("job").join(_sizes(rows), on="node")
         tried = silent.join(self._places.filter(now), on="node").filter(_is_through())
-        is_told = pl.col("mask") != 0
+        is_part, is_told = pl.col("mig") != "", pl.col("mask") != 0
+        is_more = pl.col(instances.IS_INSTANCE) & ~is_part
+        tally.whole += tried.filter(is_more)["row"].n_unique()
+        tried = tried.filter(~is_more)
         bit = pl.lit(1, pl.Int64) * 2 ** pl.col("minor").clip(0, 62)
         has_it = (pl.col("mask") & bit.cast(pl.Int64) != 0) & (pl.col("minor") >= 0)
-        is_whole = pl.col("held") >= pl.col("size")
-        tally.unnamed += tried.filter(~is_told & ~is_whole)["row"].n_unique()
-        mine = tried.filter(pl.when(is_told).then(has_it).otherwise(is_whole))
-        return mine.drop("start_ms", "end_ms", "mask", "held", "size")
+        is_whole = pl.col("held") >= pl.when(is_part).then("parts").otherwise("size")
+        is_mine = pl.when(is_told & ~is_part).then(has_it).otherwise(is_whole)
+        lost = tried.filter(~is_mine & (is_part | ~is_told))
+        tally.unnamed += lost.filter(~is_part)["row"].n_unique()
+        tally.instances += lost.filter(is_part)["row"].n_unique()
+        return tried.filter(is_mine)
+
+    def _own(self, rows: pl.DataFrame, tally: _JoinTally) -> pl.DataFrame:
+        """Rows that may be found by their place."""
+        if not self._pods:
+            return rows
+        is_foreign = (pl.col("pod") != "") & pl.col("job").is_null()
+        foreign = rows.filter(is_foreign)
+        tally.foreign += len(foreign)
+        named = foreign.select(pl.concat_str("namespace", "pod", separator="/").unique())
+        tally.foreign_pods |= {*named.to_series().to_list()}
+        return rows.filter(~is_foreign)
+
+
+def _sizes(rows: pl.DataFrame) -> pl.DataFrame:
+    """Nodes without labels of jobs, with their GPUs (``size``) and MIG instances (``parts``).
+
+    GPUs by their numbers, because a replaced one has its predecessor's; by UUIDs where nobody
+    numbers them, as many as there are at once.
+    """
+    at_once = rows.group_by("node", "at_ms").agg(
+        uuids=pl.col("uuid").filter(pl.col("mig") == "").n_unique(),
+        parts=pl.struct("uuid", "minor", "mig").filter(pl.col("mig") != "").n_unique(),
+    )
+    most = at_once.group_by("node").agg(pl.col("uuids", "parts").max().cast(pl.Int64))
+    nodes = rows.group_by("node").agg(
+        numbers=pl.col("minor").filter(pl.col("minor") >= 0).n_unique().cast(pl.Int64),
+        labelled=pl.col("job").count(),
+    )
+    size = pl.when(pl.col("numbers") > 0).then("numbers").otherwise("uuids")
+    found = nodes.filter(pl.col("labelled") == 0).join(most, on="node")
+    return found.select("node", "parts", size=size)
 
 
 def _is_through() -> pl.Expr:
@@ -337,18 +402,24 @@ def _is_through() -> pl.Expr:
 
 
 def _places(held: pl.DataFrame) -> pl.DataFrame:
-    """One row per attempt and node: how many GPUs it held there, and which, if anybody says."""
+    """One row per attempt and node: how many GPUs (of MIG instances: how many of those) it held
+    there, and which, if anybody says. A node that is named for each replica is one node.
+    """
     some = held.filter(pl.col("nodes").list.len() > 0)
     count = pl.col("nodes").list.len().cast(pl.Int64)
     is_told = pl.col("devices").list.len() == pl.col("nodes").list.len()
     none = pl.lit(0, pl.Int64).repeat_by(count)
-    return (
-        some.with_columns(
-            held=(pl.col("gpus") + count - 1) // count,
-            mask=pl.when(is_told.fill_null(value=False)).then("devices").otherwise(none),
-        )
-        .select("attempt", "job", "start_ms", "end_ms", "held", "mask", node="nodes")
-        .explode("node", "mask")
+    each = some.with_columns(
+        count=count,
+        mask=pl.when(is_told.fill_null(value=False)).then("devices").otherwise(none),
+    ).explode("nodes", "mask")
+    whole = ["attempt", "job", "start_ms", "end_ms", "gpus", "count", instances.IS_INSTANCE]
+    there = each.group_by(*whole, node="nodes", maintain_order=True).agg(
+        times=pl.len().cast(pl.Int64), mask=pl.col("mask").bitwise_or()
+    )
+    gpus = pl.when(instances.IS_INSTANCE).then(pl.max_horizontal("gpus", "count")).otherwise("gpus")
+    return there.with_columns(held=gpus * pl.col("times") // pl.col("count")).drop(
+        "gpus", "count", "times"
     )
 
 
@@ -369,15 +440,17 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
         *(_total(name) for name in (*_SHARES, *_AVERAGES)),
         *(_weight(name) for name in (*_SHARES, *_AVERAGES)),
     )
+    at_once = rows.group_by("attempt", "grid_ms", "at_ms").agg(n=instances.devices_at_once())
+    most = at_once.group_by("attempt", "grid_ms").agg(gpus_seen=pl.col("n").max())
     by_job = by_gpu.group_by("attempt", "grid_ms").agg(
-        pl.len().alias("gpus_seen"),
         pl.col("samples", "seen_ms").sum(),
         pl.col("memory").mean(),
         pl.col("memory").count().alias("memory_gpus"),
         pl.col("busy_field").max(),
         pl.col("^(total|weight)_.*$").sum(),
     )
-    return _finished(by_job.join(holders.attempts, on="attempt"), hour, resolution_ms)
+    known = by_job.join(most, on=["attempt", "grid_ms"]).join(holders.attempts, on="attempt")
+    return _finished(known, hour, resolution_ms)
 
 
 def _total(name: str) -> pl.Expr:
@@ -442,9 +515,15 @@ def _ppm(share: pl.Expr) -> pl.Expr:
 
 
 def _xids(gpus: pl.DataFrame, told: pl.DataFrame, ahead_ms: int) -> pl.DataFrame:
-    """The errors of an hour, with the job that held the GPU."""
+    """The errors of an hour, each once, with the job that held the GPU if only one did."""
     errors = gpus.with_row_index("row").filter(pl.col("xid").is_not_null())
     found = errors.join(told.select("row", "job").unique(), on="row", how="left")
-    return found.with_columns(at_ms=pl.col("at_ms") - ahead_ms).select(
+    jobs = pl.col("job").drop_nulls()
+    key = ["at_ms", "node", "xid", instances.gpu().alias("gpu")]
+    each = found.group_by(key, maintain_order=True).agg(
+        pl.col("uuid", "minor").first(),
+        job=pl.when(jobs.n_unique() == 1).then(jobs.first()),
+    )
+    return each.with_columns(at_ms=pl.col("at_ms") - ahead_ms).select(
         pl.col(name).cast(kind) for name, kind in XIDS.items()
     )

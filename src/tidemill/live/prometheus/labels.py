@@ -16,6 +16,8 @@ _INDEX = ("device", "minor_number", "gpu", "gpu_id", "ordinal", "index")
 """`device` is the minor number (`nvidia3`), by which Slurm counts; `gpu` is DCGM's own order."""
 _HELD_BY_JOB = ("hpc_job", "jobid", "job_id", "slurm_job_id")
 _MODEL = ("modelname", "card_series", "card_model", "name")
+_OLD_MIG_UUID = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+$")
+"""Of drivers before 470: the GPU, its instance, and the compute instance."""
 _NUMBER = re.compile(r"(\d+)$")
 
 
@@ -27,7 +29,7 @@ class DeviceKey(NamedTuple):
     minor: int
     """The number of the device on its node; -1: nobody says."""
     mig: str
-    """The GPU instance; empty: the whole GPU."""
+    """The GPU instance: its number on its GPU, or its own UUID; empty: the whole GPU."""
     namespace: str
     pod: str
     """Empty: no pod, or nobody says."""
@@ -41,8 +43,9 @@ def key_of(labels: Mapping[str, str]) -> DeviceKey:
     """The key of a series."""
     low = {name.lower(): value for name, value in labels.items()}
     namespace, pod, container = _pod(low)
+    uuid, mig = _uuid_and_mig(low)
     return DeviceKey(
-        node_of(low), _first(low, _UUID), _index(low), _mig(low), namespace, pod, container,
+        node_of(low), uuid, _index(low), mig, namespace, pod, container,
         _first(low, _HELD_BY_JOB).strip(), _first(low, _MODEL),
     )  # fmt: skip
 
@@ -72,9 +75,14 @@ def _index(low: Mapping[str, str]) -> int:
     return -1
 
 
-def _mig(low: Mapping[str, str]) -> str:
+def _uuid_and_mig(low: Mapping[str, str]) -> tuple[str, str]:
+    """The UUID, of the GPU where it is known, and the instance; empty: the whole GPU."""
+    uuid = _first(low, _UUID)
     partition = low.get("gpu_partition_id", "")  # AMD's: 0 is the whole GPU, or the first part
-    return low.get("gpu_i_id") or ("" if partition == "0" else partition)
+    mig = low.get("gpu_i_id") or ("" if partition == "0" else partition)
+    if old := _OLD_MIG_UUID.match(uuid):
+        return old[1], mig or old[2]
+    return uuid, mig or (uuid if uuid.startswith("MIG-") else "")
 
 
 def _first(low: Mapping[str, str], names: tuple[str, ...]) -> str:

@@ -1,0 +1,226 @@
+"""Which GPU it was: replaced and renumbered ones, unknown pods, MIG, by a real Prometheus."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.live.prometheus.story import BEGIN_MS, END_MS, at
+from tests.rigs.prometheus import series, server
+from tests.rigs.prometheus.series import Recorded, dcgm, steady
+from tests.rigs.slurm.cluster import quick_folder
+from tidemill.live.history.rows import ATTEMPTS
+from tidemill.live.prometheus import fetching, instances, joining, labels
+from tidemill.live.prometheus.client import Client
+from tidemill.live.prometheus.joining import Activity, Whose
+from tidemill.live.prometheus.reading import Hour
+from tidemill.model.rows import Role, Shape
+
+BUSY = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+XID = "DCGM_FI_DEV_XID_ERRORS"
+M = 60
+
+
+def busy(share: float, start: int, end: int, told: dict[str, str]) -> Recorded:
+    """A GPU so busy from one minute to another."""
+    return Recorded(BUSY, told, steady(share, start * M, end * M))
+
+
+def swapped() -> list[Recorded]:
+    """s1: GPU 1 is another one from minute 32 on; the old one fell off the bus at 29."""
+    old, new = dcgm("s1", 1, UUID="GPU-old"), dcgm("s1", 1, UUID="GPU-new")
+    return [
+        busy(0.5, 0, 120, dcgm("s1", 0)), busy(0.1, 0, 30, old), busy(0.9, 32, 120, new),
+        Recorded(XID, old, [*steady(0, 0, 29 * M), *steady(79, 29 * M, 30 * M)]),
+        Recorded(XID, new, [*steady(0, 32 * M, 50 * M), *steady(31, 50 * M, 120 * M)]),
+    ]  # fmt: skip
+
+
+def moved() -> list[Recorded]:
+    """s2: GPU 0 is gone from minute 30 on, and GPU 1 is number 0; s3: the same under a pod."""
+    pod = {"namespace": "ml", "pod": "moves-0", "container": "main"}
+    return [
+        busy(0.2, 0, 30, dcgm("s2", 0, UUID="GPU-x")),
+        busy(0.7, 0, 30, dcgm("s2", 1, UUID="GPU-y")),
+        busy(0.8, 31, 120, dcgm("s2", 0, UUID="GPU-y")),
+        busy(0.4, 0, 22, dcgm("s3", 1, UUID="GPU-z", **pod)),
+        busy(0.4, 22, 120, dcgm("s3", 0, UUID="GPU-z", **pod)),
+    ]
+
+
+def unnumbered() -> list[Recorded]:
+    """s4: two GPUs by UUID alone, of which one is replaced at minute 30."""
+    told = [{"Hostname": "s4", "UUID": f"GPU-u{i}"} for i in range(3)]
+    return [busy(0.3, 0, 120, told[0]), busy(0.5, 0, 30, told[1]), busy(0.5, 30, 120, told[2])]
+
+
+def foreign() -> list[Recorded]:
+    """s5: a GPU that a pod holds of which only Prometheus knows."""
+    return [busy(0.6, 0, 120, dcgm("s5", 0, namespace="ops", pod="burn-in", container="main"))]
+
+
+def divided() -> list[Recorded]:
+    """m1: two instances under pods, and the whole GPU; m2: the whole GPU alone, under a pod;
+    m3: two instances without labels, of a GPU that is whole until minute 20.
+    """
+
+    def part(node: str, number: int, **more: str) -> dict[str, str]:
+        return dcgm(node, 0, GPU_I_ID=str(number), GPU_I_PROFILE="3g.40gb", **more)
+
+    def pod(name: str) -> dict[str, str]:
+        return {"namespace": "ml", "pod": name, "container": "main"}
+
+    own = part("m1", 1, **pod("part-0"))
+    return [
+        busy(0.2, 0, 120, own), busy(0.6, 0, 120, part("m1", 2, **pod("part-1"))),
+        busy(0.9, 0, 120, dcgm("m1", 0)), busy(0.9, 0, 120, dcgm("m1", 0, **pod("part-0"))),
+        Recorded(XID, own, [*steady(0, 0, 600), *steady(13, 600, 7200)]),
+        Recorded(XID, part("m1", 2, **pod("part-1")), [*steady(0, 0, 600), *steady(13, 600, 7200)]),
+        busy(0.9, 0, 120, dcgm("m2", 0, **pod("blind-0"))),
+        busy(0.9, 0, 120, dcgm("m3", 0)),
+        busy(0.1, 20, 120, part("m3", 1)), busy(0.3, 20, 120, part("m3", 2)),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hours() -> Iterator[list[Hour]]:
+    """Both hours of the story, as a real Prometheus has them."""
+    if reason := server.missing():
+        pytest.skip(f"this test starts a real Prometheus, and cannot: {reason}")
+    told = [*swapped(), *moved(), *unnumbered(), *foreign(), *divided()]
+    with (
+        tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
+        server.running(Path(folder), series.lines(told)) as url,
+        Client(url) as client,
+    ):
+        yield [*fetching.read(client, BEGIN_MS, END_MS)]
+
+
+def ran(job: str, node: str, start: int, end: int, gpus: int = 1, **more: object) -> dict:
+    """An attempt from one minute to another."""
+    return {"job": job, "start_ms": at(start), "end_ms": at(end), "gpus": gpus,
+            "nodes": [node]} | more  # fmt: skip
+
+
+def joined(
+    hours: list[Hour], *rows: dict, pods: tuple[str, ...] = (), cut: bool = False
+) -> Activity:
+    """What devices say of these attempts; ``cut``: their jobs request MIG instances."""
+    frame = pl.DataFrame(
+        [*rows], schema_overrides={n: ATTEMPTS[n] for n in ATTEMPTS if n in rows[0]}
+    )
+    if cut:
+        shape = Shape("ml", (Role("one", 1, 1, 428, profile="3g.40gb", kinds=("H100",)),))
+        frame = instances.with_instances(frame.with_columns(shape=pl.lit(0, pl.Int64)), [shape])
+    return joining.join(hours, Whose(frame, {("ml", pod): f"ml/{pod}" for pod in pods}))
+
+
+def shares(found: Activity, job: str) -> dict[int, int | None]:
+    """How busy a job's GPUs were, in percent, by the minute in which a window begins."""
+    rows = found.windows.filter(pl.col("job") == job)
+    return {
+        (start - BEGIN_MS) // 60_000: None if ppm is None else ppm // 10_000
+        for start, ppm in rows.select("start_ms", "busy_ppm").iter_rows()
+    }
+
+
+def test_a_replaced_gpu_is_that_of_its_time(hours: list[Hour]):
+    """Each job has the activity of the GPU that was there, in the hour of the change too."""
+    found = joined(hours, ran("first", "s1", 0, 30, 2), ran("second", "s1", 32, 120, 2))
+    assert {*shares(found, "first").values()} == {30}
+    assert {*shares(found, "second").values()} == {70}
+    assert len(shares(found, "first")) == 6
+    assert found.windows["gpus_seen"].unique().to_list() == [2]
+    assert not any("nobody says which" in note for note in found.notes)
+
+
+def test_errors_are_of_the_gpu_that_had_them(hours: list[Hour]):
+    """An XID of the old GPU and one of the new, each once, with its UUID and its job."""
+    found = joined(hours, ran("first", "s1", 0, 30, 2), ran("second", "s1", 32, 120, 2))
+    told = found.xids.filter(pl.col("node") == "s1").rows()
+    assert told == [
+        (at(29), "s1", "GPU-old", 1, 79, "first"), (at(50), "s1", "GPU-new", 1, 31, "second"),
+    ]  # fmt: skip
+
+
+def test_a_job_that_outlives_a_gpu_counts_one_place_once(hours: list[Hour]):
+    """Two GPUs held through the change: never three, and two minutes of one are not known."""
+    found = joined(hours, ran("through", "s1", 0, 120, 2))
+    assert found.windows["gpus_seen"].max() == 2
+    at_change = found.windows.filter(pl.col("start_ms") == at(30))
+    assert at_change["seen_ppm"].to_list() == [800_000]
+    assert {*shares(found, "through").values()} == {30, 70, 65}
+
+
+def test_numbers_that_moved_lead_to_the_gpu_of_that_minute(hours: list[Hour]):
+    """GPU 0 by the scheduler's number is another card after the restart."""
+    rows = [ran("one", "s2", 0, 30, devices=[1]), ran("two", "s2", 31, 120, devices=[1])]
+    found = joined(hours, *rows)
+    assert {*shares(found, "one").values()} == {20}
+    assert {*shares(found, "two").values()} == {80}
+    through = joined(hours, ran("ml/moves-0", "s3", 0, 120), pods=("moves-0",))
+    assert {*shares(through, "ml/moves-0").values()} == {40}
+    assert through.windows["gpus_seen"].unique().to_list() == [1]
+    assert through.windows["seen_ppm"].unique().to_list() == [1_000_000]
+
+
+def test_gpus_without_numbers_are_known_on_whole_nodes(hours: list[Hour]):
+    """By UUID alone: three UUIDs in an hour are two GPUs if only two were there at once."""
+    found = joined(hours, ran("all", "s4", 0, 120, 2))
+    assert {*shares(found, "all").values()} == {40}
+    assert found.windows["gpus_seen"].unique().to_list() == [2]
+
+
+def test_a_gpu_of_an_unknown_pod_is_that_pods(hours: list[Hour]):
+    """A history of pods does not give it to who held the node, and names the pod."""
+    hours = [hour._replace(gpus=hour.gpus.filter(pl.col("node") == "s5")) for hour in hours]
+    found = joined(hours, ran("ml/job", "s5", 0, 120), pods=("job",))
+    assert not shares(found, "ml/job")
+    said = "120 GPU-minutes are of pods that this history does not have (ops/burn-in): not used"
+    assert said in found.notes
+    batch = joined(hours, ran("4711", "s5", 0, 120))
+    assert {*shares(batch, "4711").values()} == {60}, "pods may be the nodes of a batch system"
+
+
+def test_an_instance_has_its_own_activity(hours: list[Hour]):
+    """Not that of the whole GPU, under whatever label; an error of the GPU counts once."""
+    rows = [ran("ml/part-0", "m1", 0, 120), ran("ml/part-1", "m1", 0, 120)]
+    for cut in (True, False):
+        found = joined(hours, *rows, pods=("part-0", "part-1"), cut=cut)
+        assert {*shares(found, "ml/part-0").values()} == {20}
+        assert {*shares(found, "ml/part-1").values()} == {60}
+        assert any("whole GPUs that are partitioned by MIG" in note for note in found.notes)
+        xids = found.xids.filter(pl.col("node") == "m1")
+        assert xids.rows() == [(at(10), "m1", "GPU-m1-0", 0, 13, None)], "whose it was: unknown"
+        assert len(found.errors().filter(pl.col("node") == "m1")) == 1
+
+
+def test_a_whole_gpu_says_nothing_of_one_instance(hours: list[Hour]):
+    """Where the exporter tells of whole GPUs only, what an instance did is unknown, and said."""
+    found = joined(hours, ran("ml/blind-0", "m2", 0, 120), pods=("blind-0",), cut=True)
+    assert not shares(found, "ml/blind-0")
+    assert any("whole GPUs that are partitioned by MIG" in note for note in found.notes)
+    by_place = joined(hours, ran("7", "m2", 0, 120, gpu_type="a100_3g.20gb"))
+    assert not shares(by_place, "7")
+
+
+def test_instances_without_labels_are_known_only_all_together(hours: list[Hour]):
+    """One of two: unknown, and said; both: their mean; before the GPU was divided, the GPU's."""
+    before, one = ran("whole", "m3", 0, 20), ran("one", "m3", 20, 120, gpu_type="3g.40gb")
+    found = joined(hours, before | {"gpu_type": "H100"}, one)
+    assert {*shares(found, "whole").values()} == {90}
+    assert not shares(found, "one")
+    assert any("nobody says which instance" in note for note in found.notes)
+    both = joined(hours, ran("both", "m3", 20, 120, 2, gpu_type="3g.40gb"))
+    assert {*shares(both, "both").values()} == {20}
+    assert both.windows["gpus_seen"].unique().to_list() == [2]
+
+
+def test_uuids_of_instances():
+    """Those of newer drivers name the instance, those of older ones its GPU too."""
+    new = labels.key_of({"uuid": "MIG-1b2c", "minor_number": "3", "instance": "n:9"})
+    old = labels.key_of({"uuid": "MIG-GPU-77/9/0", "minor_number": "3", "instance": "n:9"})
+    assert (new.uuid, new.minor, new.mig) == ("MIG-1b2c", 3, "MIG-1b2c")
+    assert (old.uuid, old.minor, old.mig) == ("GPU-77", 3, "9")
