@@ -1,11 +1,13 @@
 """What people who know only the guides met: each claim of an answer, held against what is so."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
+from tests.live.kubernetes.made import listed, node, pod
 from tidemill.ledger import missing
 
 
@@ -120,3 +122,64 @@ def test_a_policy_file_that_cannot_be_read_says_why(tmp_path: Path):
         found = tidemill("twin", "replay", str(tmp_path / "j.sqlite"), "--policy", str(path))
         assert f"`{path}` cannot be read: " in found.err
         assert said in found.err
+
+
+def test_an_empty_file_is_called_empty(tmp_path: Path):
+    """Of Kubernetes too, with what leaves one; beside another file it is no fault."""
+    (tmp_path / "pods.json").write_text(" \n", encoding="utf-8")
+    found = tidemill("import", "kubernetes", "pods.json", "-j", "j.sqlite", cwd=tmp_path)
+    assert found.code != 0
+    assert "`pods.json` is empty" in found.err
+    assert "kubectl writes nothing where it fails" in found.err
+    assert "gres/gpu" not in found.err
+    told = listed(node("n0"), pod("a", 8, on="n0"))
+    (tmp_path / "nodes.json").write_text(json.dumps(told), encoding="utf-8")
+    both = ("pods.json", "nodes.json", "-j", "j.sqlite")
+    assert tidemill("import", "kubernetes", *both, cwd=tmp_path).code == 0
+
+
+def test_a_time_of_another_age_is_left_out_and_said(tmp_path: Path):
+    """9999999999 seconds are the year 2286: somebody's "never"."""
+    first = "JobID|User|Account|Submit|Start|End|State|AllocTRES|NodeList"
+    rows = [
+        f"{n}|ann|ml|1790000000|1790000000|{end}|COMPLETED|gres/gpu=8|g1"
+        for n, end in ((1, 1_790_003_600), (2, 9_999_999_999))
+    ]
+    (tmp_path / "sacct.txt").write_text("\n".join([first, *rows]) + "\n", encoding="utf-8")
+    found = tidemill("import", "slurm", "sacct.txt", "-j", "j.sqlite", cwd=tmp_path)
+    assert found.code == 0, found.err
+    assert "1 attempt left out: has a time after the year 2100" in " ".join(found.err.split())
+
+
+def test_force_replaces_journals_and_nothing_else(tmp_path: Path):
+    """A text and a report stay as they are; an empty file and a journal make way."""
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    (tmp_path / "new.sqlite").touch()
+    told = ("import", "csv", str(ROOT / "examples" / "history" / "jobs.csv"), "--force", "-j")
+    found = tidemill(*told, "notes.txt", cwd=tmp_path)
+    assert found.code != 0
+    assert "`notes.txt` is not a file that Tidemill wrote, and no journal" in found.err
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "mine"
+    for _ in range(2):
+        assert tidemill(*told, "new.sqlite", cwd=tmp_path).code == 0
+
+
+def test_a_roll_up_says_what_stays(tmp_path: Path):
+    """Events go by whole batches: a short journal keeps its last one, whatever --keep says."""
+    jobs = str(ROOT / "examples" / "history" / "jobs.csv")
+    tidemill("import", "csv", jobs, "-j", "j.sqlite", cwd=tmp_path)
+    found = tidemill("journal", "roll-up", "j.sqlite", "--keep", "0s", cwd=tmp_path)
+    assert found.code == 0
+    said = " ".join(found.err.split())
+    assert "a batch goes only when all of it is older than --keep, and the last one stays" in said
+
+
+def test_a_ledger_says_where_taints_set_nodes_of_a_contract_apart(tmp_path: Path):
+    """What is free is divided by contract: where a taint makes that doubtful, it is said."""
+    taint = {"key": "dedicated", "value": "vision", "effect": "NoSchedule"}
+    for name, taints, is_said in (("with", [taint], True), ("without", [], False)):
+        told = listed(node("n0"), node("n1", taints=taints), pod("a", 8, on="n0"), pod("b", 8))
+        (tmp_path / f"{name}.json").write_text(json.dumps(told), encoding="utf-8")
+        tidemill("import", "kubernetes", f"{name}.json", "-j", f"{name}.sqlite", cwd=tmp_path)
+        said = " ".join(tidemill("ledger", f"{name}.sqlite", cwd=tmp_path).err.split())
+        assert ("have a taint (`dedicated=vision`) and others have not" in said) == is_said

@@ -102,6 +102,23 @@ def test_another_kind_or_no_label_would_do():
     assert near(found) == {"no labels": "4 without `rack=y`"}
 
 
+def test_to_tolerate_a_taint_is_offered_where_that_starts_it():
+    """With whom to ask; a job that tolerates it as it was told starts at once."""
+    tainted = contract("a", gpus=8, taints={"dedicated": "inference"})
+    world = fleet(tainted, contract("b", gpus=8))
+    submit(world, job("full", gpus=8))
+    beat(world)
+    submit(world, job("next", gpus=8))
+    beat(world)
+    found = why(world, "next")
+    said = [fix.words for fix in (found.fix, *found.other_fixes) if "tolerating" in fix.words]
+    kept = "(who set that keeps those nodes for others: ask them)"
+    assert said == [f"request 8 tolerating `dedicated=inference` {kept} instead: that starts now"]
+    wide = msgspec.structs.replace(role(gpus=8), tolerates=(("dedicated", "inference"),))
+    submit(world, job("tolerant", roles=[wide]))
+    assert "tolerant" in placed(world, decide(world))
+
+
 def test_taints_and_affinity_that_keep_it_off_every_node_are_named():
     """Which of them it is, with the values there are, and node by node."""
     rows = [

@@ -143,6 +143,11 @@ def roll_up(
             f"{found.gone:,} events up to {moment(found.up_to_ms)} rolled up into"
             f" {found.lines:,} lines by the hour; {found.left:,} events are left"
         )
+    if not as_json:
+        screen.note(
+            "events are stored in batches of up to 4,096; a batch goes only when all of it is older"
+            " than --keep, and the last one stays"
+        )
 
 
 @app.command("verify", epilog=options.example("tidemill journal verify run.sqlite"))

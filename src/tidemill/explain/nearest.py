@@ -1,9 +1,9 @@
 """Nearest: what is close to a request and would be placed now.
 
 Each candidate changes one thing: the same accelerators in smaller replicas, fewer replicas, smaller
-ones, another kind, no labels, fewer cores, less memory, a topology constraint preferred instead of
-required. One count over columns rules out most; what is left is submitted to the scheduler itself
-on a copy (``trials``), and only what it places at once is offered.
+ones, another kind, taints tolerated, no labels, fewer cores, less memory, a topology constraint
+preferred instead of required. One count over columns rules out most; what is left is submitted to
+the scheduler itself on a copy (``trials``), and only what it places at once is offered.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -228,6 +228,20 @@ def _unlabelled(wish: Wish) -> Iterator[Candidate]:
         yield _made("no labels", made, f"without {asked}")
 
 
+def _tolerating(wish: Wish) -> Iterator[Candidate]:
+    """The same on nodes behind taints, the fewest of them first."""
+    role = wish.role
+    repelling = {tuple(role.rules.repelled_by(group.taints)) for group in wish.room.world.groups}
+    for taints in sorted(repelling - {()}, key=lambda some: (len(some), some)):
+        made = replace(role, tolerates=(*role.tolerates, *taints))
+        if hosted(wish, made) >= made.count:
+            named = phrasing.pairs(taints)
+            yield _made(
+                "a toleration", made,
+                f"tolerating {named} (who set that keeps those nodes for others: ask them)",
+            )  # fmt: skip
+
+
 def _cores(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.cpu_milli):
         made = replace(wish.role, cpu_milli=asked)
@@ -257,7 +271,7 @@ def _loose(bonds: tuple[Bond, ...]) -> tuple[Bond, ...]:
 
 
 _CHANGES: tuple[Callable[[Wish], Iterator[Candidate]], ...] = (
-    _cores, _memory, _preferred, _split, _unlabelled, _other_profile, _elsewhere,
+    _cores, _memory, _preferred, _split, _tolerating, _unlabelled, _other_profile, _elsewhere,
 )  # fmt: skip
 
 

@@ -51,6 +51,11 @@ def kind_of(path: Path) -> Kind | None:
     return _kind(head, tail)
 
 
+def words_of(path: Path) -> str:
+    """What a file is, in words."""
+    return _words(kind_of(path))
+
+
 def _kind(head: bytes, tail: bytes) -> Kind | None:
     if head.startswith(_SQLITE):
         mark = int.from_bytes(head[_MARK_AT : _MARK_AT + 4], "big")

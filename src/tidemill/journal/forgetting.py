@@ -38,7 +38,7 @@ def replacing(
     """The same, for whoever writes another one under this name.
 
     What was there is put aside meanwhile: if there is nothing new at the end, it takes its name
-    again.
+    again. A file with something in it that is no journal is refused, whoever forces it.
     """
     if address.is_address(str(where)):
         with _postgres().replacing(address.of(str(where)), name, is_forced=is_forced):
@@ -49,6 +49,7 @@ def replacing(
         yield
         return
     _refuse_unless_meant(path, name, is_forced=is_forced)
+    _refuse_others(path)
     aside = path.with_name(path.name + ASIDE)
     with _unwritten(path):
         _remove(aside)
@@ -81,6 +82,15 @@ def _refuse_unless_meant(path: Path, name: str | None, *, is_forced: bool) -> No
                 f"`{path}` is the Tidemill journal of another run; nothing is written over it",
                 hint="give another name, or --force to replace it",
             )
+
+
+def _refuse_others(path: Path) -> None:
+    """A journal takes the place of a journal, or of an empty file."""
+    if path.is_file() and path.stat().st_size and files.kind_of(path) != "journal":
+        raise SpecError(
+            f"`{path}` is {files.words_of(path)}, and no journal; --force replaces journals only",
+            hint="give another name; remove the file yourself if it is not needed",
+        )
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from tidemill.model.rows import MAX_DEVICES
 
 LONGEST_NAME = 200
 MOST_GPUS = 1_000_000
+LATEST_MS = 4_102_444_800_000
+"""The year 2100: later than that is another unit, or a date that stands for "never"."""
 _OF_ATTEMPTS = ("nodes", "devices", "roles", "reason", "gpu_type", "outcome")
 """What nobody asks of a job: the longest of the columns."""
 UNNAMED_SIZE = 8
@@ -130,6 +132,8 @@ def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     rows = _keep(rows, pl.col("gpus") != 0, notes, "requested no GPU")
     most = f"not 1 to {MOST_GPUS:,} GPUs"
     rows = _keep(rows, pl.col("gpus").is_between(1, MOST_GPUS), notes, most)
+    last_ms = pl.max_horizontal("submit_ms", "start_ms", "end_ms")
+    rows = _keep(rows, last_ms.fill_null(0) <= LATEST_MS, notes, "has a time after the year 2100")
     if not tells_submissions(rows):
         rows = rows.with_columns(submit_ms="start_ms")
     rows = _keep(

@@ -113,7 +113,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         raise SpecError(
             f"there is no job to account{left}",
             hint="give a longer history, or one that says how many GPUs jobs had (Slurm counts them"
-            " with AccountingStorageTRES=gres/gpu)"
+            " with AccountingStorageTRES=gres/gpu; pods request nvidia.com/gpu or the like)"
             if is_without
             else "mend what is said of those that were left out, or give a longer history",
         )

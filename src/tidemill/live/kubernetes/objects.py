@@ -215,9 +215,15 @@ def _head(raw: msgspec.Raw) -> _Head | None:
 
 def load(paths: Sequence[Path]) -> Objects:
     """All objects of these files; of a folder, of every `.json` and `.json.gz` in it."""
-    found = Objects()
-    for path in _files(paths):
-        _read_file(path, found)
+    found, read = Objects(), [*_files(paths)]
+    has_text = [_read_file(path, found) for path in read]
+    if not any(has_text):
+        named = ", ".join(f"`{path}`" for path in read[:3]) + (", …" if len(read) > 3 else "")
+        raise SpecError(
+            f"{named} {'is' if len(read) == 1 else 'are'} empty",
+            hint="kubectl writes nothing where it fails: run `kubectl get nodes,pods -A -o json`"
+            " and look at what it says",
+        )
     return found
 
 
@@ -235,7 +241,8 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from inside
 
 
-def _read_file(path: Path, found: Objects) -> None:
+def _read_file(path: Path, found: Objects) -> bool:
+    """Take in the objects of a file; whether there is anything in it."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise SpecError(
@@ -245,8 +252,9 @@ def _read_file(path: Path, found: Objects) -> None:
         raw = path.read_bytes()
         if path.suffix == ".gz":
             raw = _inflated(raw, path)
-        if raw.strip():
-            found.add_text(raw, path.name)
+        if not raw.strip():
+            return False
+        found.add_text(raw, path.name)
     except OSError as error:
         raise SpecError(
             f"`{path}` cannot be read: {error.strerror}", hint="check the path"
@@ -256,6 +264,7 @@ def _read_file(path: Path, found: Objects) -> None:
             f"`{path}` is not JSON: {str(error)[:200]}",
             hint="write it with `kubectl get … -o json`; one that was cut off must be made again",
         ) from error
+    return True
 
 
 def _inflated(raw: bytes, path: Path) -> bytes:
