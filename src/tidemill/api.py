@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidemill import __version__
+from tidemill.compiled import collecting
 from tidemill.engine.fold.one_event import pass_time
 from tidemill.journal import (
     MEMORY,
@@ -190,6 +191,7 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     window = Window(0, end_ms, nice_bin_ms(end_ms))
     ledger = Ledger(policy, window, weighs_mix)
     with (
+        collecting.seldom(),
         _nothing_kept_of(journal, is_kept=is_resumed),
         open_journal(journal, create=not is_resumed) as opened,
     ):
@@ -232,7 +234,8 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
         facts, where = opened.facts(), opened.where
         played.refuse_simulated(Source.of(facts), where)
         seen, calendar = story.read(opened), Calendar.of(facts)
-    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of))
+        ended = rebuild(opened)
+    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of), ended)
     twin = RecordedTwin(played.under(seen.supply, queues, topology), cast, seen.end_ms)
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",

@@ -54,6 +54,7 @@ JOBS = (
     "owed",
 )
 LOW, STEADY, IDLE, THEIRS, DRAINED, LEAVES, HIGH, WHERE_X, GANG, FAT, OWED = range(11)
+CULLING = Policy(cull_idle_after_ms=NOW)
 
 
 def stage() -> World:
@@ -185,6 +186,8 @@ WRONG: dict[str, tuple[list[ev.Action], str]] = {
     ),
     "for nobody, without a drain": ([evicting(LOW)], "for nobody"),
     "cancelled though it works": ([ev.AskedCancel(NOW, LOW, ev.Why.IDLE)], "not idle"),
+    "cancelled while it leaves": ([ev.AskedCancel(NOW, LEAVES, ev.Why.IDLE)], "leaving already"),
+    "cancelled while it waits": ([ev.AskedCancel(NOW, HIGH, ev.Why.IDLE)], "not active"),
     "cancelled, unknown": ([ev.AskedCancel(NOW, 99, ev.Why.IDLE)], "job number 99"),
     # supply
     "repair under work": ([ev.AskedRepair(NOW, BUSY)], "still carries work"),
@@ -212,7 +215,7 @@ WRONG: dict[str, tuple[list[ev.Action], str]] = {
 def test_a_right_plan_passes():
     """A plan that keeps every promise is not refused, and fold takes every action of it."""
     world = stage()
-    assert violations(world, ev.Plan(tuple(RIGHT)), Policy()) == []
+    assert violations(world, ev.Plan(tuple(RIGHT)), CULLING) == []
     for action in RIGHT:
         fold(world, action)
 
@@ -222,8 +225,27 @@ def test_a_broken_promise_is_found(case: str):
     """With one promise broken the plan is refused, and the refusal names what and whose."""
     actions, message = WRONG[case]
     with pytest.raises(PlanRefused, match="nothing was carried out") as refusal:
-        check(stage(), ev.Plan(tuple(actions)), Policy())
+        check(stage(), ev.Plan(tuple(actions)), CULLING)
     assert message in refusal.value.message
+
+
+@pytest.mark.parametrize("after_ms", [0, NOW + 1], ids=["never", "later"])
+def test_idle_work_is_cancelled_when_the_policy_says_so(after_ms: int):
+    """Not at all where it says nothing, and not before its time."""
+    plan, policy = ev.Plan((ev.AskedCancel(NOW, IDLE, ev.Why.IDLE),)), Policy(min_run_ms=0)
+    assert not violations(stage(), plan, replace(policy, cull_idle_after_ms=NOW))
+    found = violations(stage(), plan, replace(policy, cull_idle_after_ms=after_ms))
+    assert found == ["job `idle` is cancelled but not idle for as long as it may be"]
+
+
+def test_only_interactive_work_is_cancelled_for_being_idle():
+    """Training that does nothing is somebody's, and is left alone."""
+    world = stage()
+    fall_idle(world, "steady")
+    pass_ms(world, NOW)
+    plan = ev.Plan((ev.AskedCancel(world.now_ms, STEADY, ev.Why.IDLE),))
+    found = violations(world, plan, CULLING)
+    assert found == ["job `steady` is cancelled but not idle for as long as it may be"]
 
 
 def test_a_right_part_does_not_hide_a_wrong_one():

@@ -65,10 +65,17 @@ def test_free_time_is_claimed_in_the_order_of_the_policy(order: Order, fairness:
 
 
 def test_the_orders_that_kernels_know_are_the_scheduler_s(monkeypatch: pytest.MonkeyPatch):
-    """Asked of the scheduler at every moment, `fifo` and `priority` divide what is free alike."""
+    """Asked of the scheduler at every moment, `fifo` and `priority` divide what is free alike.
+
+    Also by fair shares, and where past use decays.
+    """
     stories = [with_parents(story(seed, 120)) for seed in CONTENDED]
+    stories += [[ev.HalfLifeSet(0, 50 + 9 * i), *events] for i, events in enumerate(stories)]
     stories += [list(played(seed).kept) for seed in range(4)]
-    for policy in (Policy(order="fifo"), Policy(order="priority")):
+    for policy in (
+        Policy(order="fifo"), Policy(order="priority"), Policy(order="fifo", fairness="bill"),
+        Policy(fairness="drf"),
+    ):  # fmt: skip
         known = [amounts(read(events, policy=policy)) for events in stories]
         with monkeypatch.context() as patched:
             patched.setattr(turns, "order_of", lambda _: ORDER.ASKED)

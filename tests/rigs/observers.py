@@ -13,6 +13,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,7 +47,12 @@ LONGEST_S = 2.0
 """After at most so long an observer is killed: about two answers."""
 AFTER_TELLING = 0.7
 """The share of kills whose time begins when the observer has told something new."""
-PATIENCE_S = 60
+PATIENCE_S = 30
+MOST_LEFT = 30
+"""Jobs of a cluster that are not through; with more none is added: the end would be long in coming.
+"""
+MOST_RUNNING = 8
+"""Pods; of more some are ended."""
 STARTING = """
 import json, os, signal, sys
 import polars
@@ -107,7 +113,6 @@ class Story:
 
     def __init__(self, rigs: Rigs, chance: random.Random) -> None:
         self._rigs, self._chance, self._round = rigs, chance, 0
-        self._ends: list[str] = []
 
     def go_on(self) -> None:
         """Some more jobs begin, fail, are cancelled or end."""
@@ -132,11 +137,17 @@ class Story:
         for name, phase in phases.items():
             if phase == "Running":
                 rig.annotate("ml", name, ends="Succeeded")
-        return not {"Running", "Pending"} & {*phases.values()}
+        are_over = (one["status"].get("conditions") for one in rig.items(JOBS))
+        # a Job whose pod failed makes another one, later and later
+        return all(are_over) and not {"Running", "Pending"} & {*phases.values()}
 
     def _slurm(self, rig: slurm.Cluster) -> None:
         chance, n = self._chance, self._round
         whole = ("--gres=gpu:h100:8",)
+        if len(crowd.left(rig)) > MOST_LEFT:
+            return
+        if self._rigs.prometheus and n % 60 == 1:  # devices tell of whole minutes of one job
+            crowd.submit(rig, f"long-{n}", *whole, "--wrap", "sleep 150")
         done = crowd.submit(rig, f"short-{n}", *whole, "--wrap", f"sleep {chance.choice((0, 1))}")
         if n % 3 == 0:
             crowd.submit(rig, f"wrong-{n}", "-A", "small", "--gres=gpu:h100:1", "--wrap", "exit 3")
@@ -151,19 +162,16 @@ class Story:
             crowd.submit(rig, f"loop-{n}", *whole, "--wrap", line)
 
     def _kubernetes(self, rig: kubernetes.Cluster) -> None:
+        """Pods and gangs come; of those that run, whichever end: gangs in part, some alone."""
         chance, n = self._chance, self._round
-        rig.create(PODS, pod(f"p{n}", chance.choice((1, 2, 4))))
-        self._ends.append(f"p{n}")
-        if n % 6 == 0:
-            rig.create(JOBS, gang(f"g{n}", 2, 4))
-        if len(self._ends) > 3:
-            name = self._ends.pop(chance.randrange(len(self._ends)))
-            if _runs(rig, name):
-                rig.annotate("ml", name, ends=chance.choice(("Succeeded", "Failed")))
-
-
-def _runs(rig: kubernetes.Cluster, name: str) -> bool:
-    return rig.phases("ml").get(name) == "Running"
+        phases = [*rig.phases("ml").values()]
+        if phases.count("Pending") <= MOST_LEFT:
+            rig.create(PODS, pod(f"p{n}", chance.choice((1, 2, 4))))
+            if n % 6 == 0:
+                rig.create(JOBS, gang(f"g{n}", 2, 4))
+        runs = sorted(name for name, phase in rig.phases("ml").items() if phase == "Running")
+        for name in chance.sample(runs, max(0, len(runs) - MOST_RUNNING)):
+            rig.annotate("ml", name, ends=chance.choice(("Succeeded", "Succeeded", "Failed")))
 
 
 class Starter:
@@ -348,6 +356,11 @@ def kill_often(
             one.stop()
         try:
             return {one.name: _checked(rigs, one) for one in observers}
+        except AssertionError as error:
+            kept = Path(tempfile.mkdtemp(prefix="tidemill-observers-"))
+            for path in (*rigs.folder.glob("*.sqlite*"), *rigs.folder.glob("*.log")):
+                shutil.copy(path, kept)
+            raise AssertionError(f"{error}\njournals and logs are in {kept}") from error
         finally:
             starter.close()
 
@@ -362,15 +375,29 @@ def _checked(rigs: Rigs, observer: Killed) -> str:
     held, at_once = held_of(observer.journal), held_of(other)
     assert held == at_once, _difference(observer, held, at_once)
     by_hand = _counted(rigs, observer.name)
-    booked = Counter[str]()
+    booked_milli = Counter[str]()
     for (bucket, name), amount in held.items():
         if bucket in ALLOCATED:
-            booked[name] += amount // WHOLE_MILLI
+            booked_milli[name] += amount
+    booked = Counter({name: amount // WHOLE_MILLI for name, amount in booked_milli.items()})
     assert +booked == +by_hand, _difference(observer, booked, by_hand)
-    attempts = sum(kind == "PlacementSeen" for kind, _, _ in lives.elements())
+    attempts = sum(kind.startswith("PlacementSeen") for kind, _, _ in lives.elements())
+    measured = ""
+    if observer.name == "fleet":
+        measured = _measured(observer.journal, has_devices=bool(rigs.prometheus))
     return (f"{observer.kills} kills, {observer.grew} of them after it had told something new;"
             f" {len(by_hand)} jobs, {attempts} attempts, {sum(booked.values()) // 1000:,}"
-            " GPU-seconds: all is right")  # fmt: skip
+            f" GPU-seconds{measured}: all is right")  # fmt: skip
+
+
+def _measured(journal: Path, *, has_devices: bool) -> str:
+    """How often loops and devices said something; both must have."""
+    with open_journal(str(journal)) as opened:
+        kinds = Counter(type(event) for event in opened.read())
+    assert kinds[ev.CheckpointSeen], "no loop was joined"
+    assert kinds[ev.ActivitySeen] or not has_devices, "Prometheus was not joined"
+    return (f", {kinds[ev.CheckpointSeen]:,} checkpoints of loops and {kinds[ev.ActivitySeen]:,}"
+            " changes of how busy GPUs were")  # fmt: skip
 
 
 def _difference(observer: Killed, found: Counter[Any], expected: Counter[Any]) -> str:
@@ -387,7 +414,10 @@ def lives_of(journal: Path) -> Counter[tuple[str, str, int]]:
                 names.append(event.job.name)
                 found["JobSubmitted", event.job.name, event.at_ms] += 1
             elif isinstance(event, LIVES):
-                found[type(event).__name__, names[event.job], event.at_ms] += 1
+                what = type(event).__name__
+                if isinstance(event, ev.PlacementSeen):
+                    what += f" {sum(piece.replicas for piece in event.pieces)}"
+                found[what, names[event.job], event.at_ms] += 1
     return found
 
 

@@ -1,17 +1,22 @@
 """Estimates: the owner's guess, what history makes of it, and what follows when it was outrun."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.builders import beat, crash, finish, fleet, job, pass_ms, submit, team
+from tidemill.core.estimates import FEWEST
 from tidemill.engine.check import expecting
 from tidemill.model import history
-from tidemill.model.measures import HOUR_MS, MINUTE_MS
+from tidemill.model.columns import QUEUE
+from tidemill.model.measures import HOUR_MS, MINUTE_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.scheduling.estimates import FEWEST, Estimates
+from tidemill.scheduling.estimates import Estimates
 
 GIVEN = Policy(unknown_run_ms=7 * HOUR_MS)
 HISTORY = Policy(estimates="history", unknown_run_ms=7 * HOUR_MS)
@@ -27,9 +32,10 @@ def past(world: World, runs_ms: list[int], guess_ms: int = 0, gpus: int = 1) -> 
         finish(world, name)
 
 
-def number(world: World, estimate_ms: int = 0, gpus: int = 1) -> int:
+def number(world: World, estimate_ms: int = 0, gpus: int = 1, team: str = "a") -> int:
     """A new job's number."""
-    submit(world, job(f"new-{world.job_count}", estimate_ms=estimate_ms, gpus=gpus))
+    name = f"new-{world.job_count}"
+    submit(world, job(name, estimate_ms=estimate_ms, gpus=gpus, team=team))
     return world.job_count - 1
 
 
@@ -142,3 +148,44 @@ def test_a_quantile_is_that_of_the_sorted_values(values: list[int], share_ppm: i
 def test_sizes_double(milli: int, size: int):
     """A size class is a doubling of whole accelerators."""
     assert history.size_of(milli) == size
+
+
+def naive_total_ms(world: World, j: int, worked_ms: int, policy: Policy) -> int:
+    """How long a job is taken to run, from the counts alone and by numbers of any size."""
+    jobs, s = world.jobs, world.jobs.shape.item(j)
+    q, guess_ms = world.shapes.queue.item(s), jobs.estimate_ms.item(j)
+    size = history.size_of(world.shapes.total_milli.item(s))
+    counts, unit = (world.ratios[q], guess_ms) if guess_ms else (world.run_times[q, size], ONE_PPM)
+    is_told = int(counts.sum()) >= FEWEST
+    total_ms = guess_ms or policy.unknown_run_ms or 1
+    if is_told:
+        total_ms = unit * (history.quantile(counts, policy.estimate_ppm) or 0) // ONE_PPM
+    total_ms = max(1, total_ms)
+    while total_ms <= max(worked_ms, jobs.reached_ms.item(j)):
+        past = max(1, total_ms * ONE_PPM // unit)
+        longer = history.quantile(counts, policy.estimate_ppm, past) if is_told else None
+        longer_ms = unit * (longer or 0) // ONE_PPM
+        total_ms = longer_ms if longer_ms > total_ms else 2 * total_ms
+    return total_ms
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_kept_of_history_is_what_its_counts_say(seed: int):
+    """As teams' histories grow: for every guess, size and amount of work that was done."""
+    luck = Random(seed)
+    policy = replace(HISTORY, estimate_ppm=luck.choice([0, 1, 500_000, 800_000, ONE_PPM]))
+    world, estimates = fleet(teams=[team("a"), team("b")]), Estimates(policy)
+    guesses = [0, 1, MINUTE_MS, 3 * HOUR_MS, 10**13]
+    jobs = [
+        number(world, gpus=gpus, estimate_ms=guess, team=name)
+        for gpus in (1, 3, 8) for guess in guesses for name in ("a", "b")
+    ]  # fmt: skip
+    for _ in range(60):
+        q, step = luck.randrange(2), min(history.STEPS - 1, int(luck.gauss(45, 12)))
+        world.ink.w.run_times[q, luck.randrange(5), step] += luck.randrange(4)
+        world.ink.w.ratios[q, luck.randrange(30, 50)] += luck.randrange(4)
+        world.ink.w.queues[q, QUEUE.ENDED] += 1
+        for j in luck.sample(jobs, 8):
+            worked_ms = luck.choice([0, 1, 10**5, 10**8, luck.randrange(10**10)])
+            expected = naive_total_ms(world, j, worked_ms, policy)
+            assert estimates.total_ms(world, j, worked_ms) == expected

@@ -51,7 +51,7 @@ def test_what_will_be_free_is_kept_by_what_changed(seed: int):
         wanted = luck.randrange(6, 13)
         expected, hosts = enough_simply(world, role, is_ok, wanted)
         w, kept, r = world.matrices, running.columns, room.request(role, is_ok, PACKING)
-        ends.catch_up(w, kept, world.now_ms, EASY.unknown_run_ms)
+        ends.catch_up(w, kept, running.estimates.learnt(world), world.now_ms)
         sweeps.count_hosts(w, room.ground, r)
         before = [column.tolist() for column in (room.ground.spots, room.ground.parts)]
         kept_on += later.is_kept(w, room.ground, kept, r, 0, 0)

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 
 from tests.builders import contract, fleet, job, submit
+from tidemill.core import fair_shares
+from tidemill.core.fair_shares import SHARING
+from tidemill.core.wide import divided
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.desk import fair_shares, lines
-from tidemill.scheduling.desk.columns import ASK, REG, SHARING
+from tidemill.scheduling.desk import lines
+from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.schedule import Cycle
@@ -81,7 +84,7 @@ def test_products_larger_than_a_number_are_divided_exactly():
     for _ in range(500):
         amount, whole = luck.randrange(10**9), luck.randrange(1, 10**17)
         rest = luck.randrange(whole)
-        assert fair_shares.divided(amount, rest, whole) == amount * rest // whole
+        assert divided(amount, rest, whole) == amount * rest // whole
 
 
 def test_queues_are_ranked_by_shares_from_the_top_down():

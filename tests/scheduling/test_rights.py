@@ -30,7 +30,8 @@ class Look:
         for s in world.queued:
             self.memo.known(world, s)
             if self.memo.asks.rows[s, ASK.IS_SIMPLE]:
-                self.memo.asks.prepare(world, s, self.desk.room, self.desk.scoring)
+                known = self.memo.known(world, s)
+                self.memo.asks.prepare(world, s, self.desk.room, self.desk.scoring, known)
         self.desk.columns = layout.with_pools(self.desk.columns, self.memo)
 
     def shapes(self) -> list[int]:

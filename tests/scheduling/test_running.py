@@ -137,7 +137,7 @@ def test_of_many_ends_the_next_are_sorted_and_nobody_is_lost(seed: int):
             end_somehow(luck, world, j)
         expected = simple_ends(world, Estimates(EASY))
         w, kept = world.matrices, running.columns
-        ends.catch_up(w, kept, world.now_ms, EASY.unknown_run_ms)
+        ends.catch_up(w, kept, running.estimates.learnt(world), world.now_ms)
         if luck.random() < 0.3:
             ends.sort_more(w, kept)
         near, count = kept.tally.item(TALLY.NEAR), kept.tally.item(TALLY.COUNT)
@@ -160,11 +160,12 @@ def test_the_shortest_of_a_line_is_kept_until_the_line_changes(seed: int):
         running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
         for j in luck.sample(running, min(len(running), luck.randrange(3))):
             end_somehow(luck, world, j)
-        w, columns = world.matrices, Cycle(world, EASY, memo.scheduling, Sheet()).columns
-        columns.reg[REG.NOW] = world.now_ms
+        w, d = world.matrices, Cycle(world, EASY, memo.scheduling, Sheet()).columns
+        d.reg[REG.NOW] = world.now_ms
         for s in world.queued:
             lasts = [_lasts_ms(world, j) for j in list(world.waiting[s])[:64]]
-            assert lines.shortest(w.jobs, w.shapes, columns.reg, columns.asks, s) == min(lasts)
+            shortest = lines.shortest(w.jobs, w.shapes, d.learnt, d.reg, d.asks, s)
+            assert shortest == min(lasts)
             found += 1
     assert found
 

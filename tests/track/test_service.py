@@ -1,6 +1,7 @@
 """What a service may do with a run, what is written then, and what the books make of it."""
 
 import threading
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,24 @@ def test_a_request_that_fails_counts_and_its_exception_passes(tmp_path: Path):
         raise ValueError("no")
     (told,) = [one for one in loads(tmp_path) if one.requests]
     assert (told.tokens_in, told.tokens_out) == (None, None)
+
+
+@pytest.mark.parametrize(("tokens", "sums"), [(3, (2, 3, 3)), (None, (2, None, None))])
+def test_a_request_that_is_aborted_blanks_no_tokens_of_others(
+    tmp_path: Path, tokens: int | None, sums: tuple[int | None, ...]
+):
+    """It made what was told of it: nothing. Where nobody tells tokens, they stay unknown."""
+    with track.service("chat", to=f"file:{tmp_path}") as served:
+        with served.request(tokens_in=tokens) as one:
+            one.tokens_out = tokens
+        with suppress(ConnectionError), served.request():
+            raise ConnectionError
+    told = [one for one in loads(tmp_path) if one.requests]
+    found = [
+        None if None in (some := [getattr(one, key) for one in told]) else sum(some)
+        for key in ("requests", "tokens_in", "tokens_out")
+    ]
+    assert tuple(found) == sums
 
 
 def test_without_an_outlet_nothing_is_counted(tmp_path: Path):

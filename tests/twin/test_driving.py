@@ -18,11 +18,12 @@ from tidemill.ledger.rows import rows_of
 from tidemill.ledger.spans import Window
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
-from tidemill.model.measures import HOUR_MS
+from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Contract, Queue
+from tidemill.model.rows import Contract, Queue, Shape
+from tidemill.model.states import JobClass
 from tidemill.model.world import World
-from tidemill.twin.arrivals import Arrival, Ending
+from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.backend import Twin
 from tidemill.twin.driving.beats import BACK
 from tidemill.twin.driving.driver import Driver
@@ -136,6 +137,83 @@ def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
         policy = replace(policy, order=order, fairness=luck.choice(["none", "drf", "bill"]))
     codes = _expect_the_same(arrivals, policy, faults=faults, seed=seed)
     assert faulty or sum(codes.values()) < 1000, codes
+
+
+def _with_roles_and_sizes(luck: random.Random, arrivals: list[Arrival]) -> list[Arrival]:
+    """Some gangs have a second role, with GPUs or without; some are elastic; some come first."""
+    shapes: dict[Shape, Shape] = {}
+    for arrival in arrivals:
+        shape, only = arrival.job.shape, arrival.job.shape.roles[0]
+        if shape in shapes:
+            continue
+        least = luck.choice([0, 1]) if only.count > 1 else 0
+        second = role(luck.choice([1, 2]), name="head", gpus=luck.choice([0, 0, 1]), cpu_milli=1)
+        roles = (replace(only, least=least), *((second,) if luck.random() < 0.5 else ()))
+        shapes[shape] = replace(shape, roles=roles, priority=luck.choice([0, 0, 3]))
+    return [
+        arrival._replace(job=replace(arrival.job, shape=shapes[arrival.job.shape], resize_ms=20))
+        for arrival in arrivals
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("faulty", [False, True], ids=["quiet", "faulty"])
+def test_roles_sizes_and_moves_are_the_same_story(seed: int, faulty: bool):
+    """Gangs of several roles and sizes that grow, shrink, stop others and have them moved."""
+    luck = random.Random(f"roles and sizes {seed}")
+    arrivals = _with_roles_and_sizes(luck, _arrivals(luck, 400, 0.0))
+    faults = QUIET
+    if faulty:
+        known = tuple(FaultAt(luck.randrange(90_000), luck.randrange(10), 5000) for _ in range(4))
+        faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
+    policy = Policy(
+        placement=luck.choice(PLACEMENTS), backfill=luck.choice(["none", "easy", "conservative"]),
+        unknown_run_ms=4000, may_move=seed % 2 == 0, moves_apart_ms=1000, move_gain_ppm=0,
+        may_resize=seed % 4 != 3, grow_after_ms=luck.choice([500, 5000]),
+    )  # fmt: skip
+    codes = _expect_the_same(arrivals, policy, faults=faults, seed=seed)
+    assert codes[BACK.PAUSE] > 0
+
+
+def _notebooks(luck: random.Random, arrivals: list[Arrival], share: float) -> list[Arrival]:
+    """Some jobs are interactive: used for a while or by the clock, then they hold their GPUs."""
+    uses = [Spell(1), Spell(700, 400_000), Tide((0, 0, 500_000, 0, 1_000_000), 1000), None]
+    found = list(arrivals)
+    for i, arrival in enumerate(arrivals):
+        if luck.random() < share:
+            shape = replace(arrival.job.shape, kind=JobClass.INTERACTIVE)
+            row = replace(arrival.job, shape=shape)
+            found[i] = arrival._replace(job=row, activity=luck.choice(uses))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("feature", ["learnt", "half-life", "culled", "all of them"])
+def test_learnt_run_times_past_use_and_culled_jobs_are_the_same_story(seed: int, feature: str):
+    """In every order and sort of backfill, by shares of either measure, with crashes and floors."""
+    luck = random.Random(f"{feature} {seed}")
+    arrivals = _notebooks(luck, _arrivals(luck, 500, 0.02 if seed % 3 == 0 else 0.0), 0.3)
+    policy = Policy(
+        order=luck.choice(["fifo", "priority", "priority", "shortest", "smallest", "attained"]),
+        patience_ms=luck.choice([HOUR_MS, 20_000]), attained_steps_ms=(400, 9000, 70_000),
+        backfill=luck.choice(["none", "easy", "easy", "conservative"]), min_run_ms=1000,
+        hold_after_ms=luck.choice([60_000, HOUR_MS]), unknown_run_ms=4000,
+    )  # fmt: skip
+    is_all = feature == "all of them"
+    if is_all or feature == "learnt":
+        share_ppm = luck.choice([300_000, 800_000, 990_000])
+        policy = replace(policy, estimates="history", estimate_ppm=share_ppm)
+    if is_all or feature == "half-life":
+        half_life_ms, fairness = luck.choice([1, 700, 60_000, 40 * DAY_MS]), ("drf", "bill")
+        policy = replace(policy, usage_half_life_ms=half_life_ms, fairness=luck.choice(fairness))
+    if is_all or feature == "culled":
+        policy = replace(policy, cull_idle_after_ms=luck.choice([1, 500, 4000]))
+    faults = Faults(schedule=(FaultAt(30_000, 3, 5000), FaultAt(90_000, 1, 5000)))
+    queues = [team("a", limit=24), team("b", floor=seed % 2 * 8), Queue("c", weight=2)]
+    if seed % 3 == 1:  # fair shares alone decide, so that the plan checker may judge them
+        queues = [Queue("a"), Queue("b", weight=3), Queue("c")]
+    codes = _expect_the_same(arrivals, policy, faults=faults, queues=queues, seed=seed)
+    assert sum(codes.values()) > 0, "every beat was Python's"
 
 
 @pytest.mark.parametrize("seed", range(6))

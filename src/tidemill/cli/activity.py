@@ -47,12 +47,12 @@ RESOLUTION, AHEAD, PATIENCE = "5m", "0s", "15s"
 
 
 class ActivityOptions(NamedTuple):
-    """What was asked for on the command line."""
+    """What was asked for on the command line (``options.takes_groups``)."""
 
-    source: str | None
-    resolution: str = RESOLUTION
-    ahead: str = AHEAD
-    patience: str = PATIENCE
+    prometheus: Source = None
+    resolution: Resolution = RESOLUTION
+    ahead: Ahead = AHEAD
+    patience: Patience = PATIENCE
 
     @property
     def resolution_ms(self) -> int:
@@ -66,15 +66,18 @@ class ActivityOptions(NamedTuple):
         return sign * (screen.span_ms(self.ahead.lstrip("+-"), "--prometheus-ahead") or 0)
 
 
+NOBODY = ActivityOptions()
+
+
 def measured_of(
     asked: ActivityOptions, whose: "Whose", start_ms: int | None, end_ms: int | None
 ) -> "Measurements | None":
     """What devices measured of these jobs; None where nobody asked."""
     from tidemill.live.measured.windows import nothing
 
-    if asked.source is None:
+    if asked.prometheus is None:
         return None
-    found = read(asked, asked.source, whose, (start_ms, end_ms))
+    found = read(asked, asked.prometheus, whose, (start_ms, end_ms))
     for text in found.notes:
         screen.note(text)
     if len(found.xids):
@@ -98,7 +101,7 @@ def read(
     """
     from tidemill.live.prometheus import joining
 
-    hours, ahead_ms = hours_of(asked._replace(source=source), whose, span)
+    hours, ahead_ms = hours_of(asked._replace(prometheus=source), whose, span)
     watched = hours if on_hour is None else _watched(hours, on_hour)
     return joining.join(watched, whose, asked.resolution_ms, ahead_ms)
 
@@ -107,10 +110,10 @@ def hours_of(
     asked: ActivityOptions, whose: "Whose", span: tuple[int | None, int | None] = (None, None)
 ) -> "tuple[Iterator[Hour], int]":
     """The hours in which jobs ran, and how far their clock is ahead of the jobs', in ms."""
-    assert asked.source is not None, "somebody asked"
+    assert asked.prometheus is not None, "somebody asked"
     ahead = asked.ahead_ms
     start_ms, end_ms = _ran(whose, *span)
-    return _hours(asked, asked.source, start_ms + ahead, end_ms + ahead), ahead
+    return _hours(asked, asked.prometheus, start_ms + ahead, end_ms + ahead), ahead
 
 
 def _watched(hours: "Iterator[Hour]", on_hour: "Callable[[Hour], None]") -> "Iterator[Hour]":

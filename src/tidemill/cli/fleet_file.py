@@ -115,7 +115,7 @@ class FleetFile(NamedTuple):
     prices: PricesTable
     teams: dict[str, str]
     """What the books call a team, by what clusters call it."""
-    assume: Sequence[str]
+    assume: list[str]
     """As ``--assume`` takes them."""
 
     def place(self, told: str) -> Path:

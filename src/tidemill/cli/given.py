@@ -8,6 +8,7 @@ import typer
 
 from tidemill.cli import screen
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import decimal_number
 from tidemill.model.rows import UNPRICED
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from tidemill.live.history.assuming import Assumptions
     from tidemill.live.history.intent import IntendedSpan, NodeIntent, RepeatedSpan
+    from tidemill.live.history.rows import SeenNode
     from tidemill.live.prices.rules import PriceRule
     from tidemill.model.rows import Contract
 
@@ -76,32 +78,49 @@ Maintenance = Annotated[
 
 
 class Given(NamedTuple):
-    """Prices, assumptions and intent as typed."""
+    """Prices, assumptions and intent as typed: options of a command (``options.takes_groups``)."""
 
-    usd_per_hour: Sequence[str] | None = None
-    files: Sequence[Path] | None = None
-    is_listed: bool = False
-    assumed: Sequence[str] | None = None
+    usd_per_hour: PerHour = None
+    prices: PriceFiles = None
+    list_prices: ListPrices = False
+    assume: Assumed = None
+    spares: Spares = None
+    maintenance: Maintenance = None
     by_type: Mapping[str, int] | None = None
     """Prices by GPU type that a table of nodes says."""
-    spares: Sequence[str] | None = None
-    maintenance: Sequence[str] | None = None
 
     def price_rule(self, zone: str, window_ms: tuple[int, int]) -> "PriceRule":
         """What a node costs: by the price files, then by flat rates, then by list prices."""
         from tidemill.live.prices import files, listed, matching, rules
 
         made = list["PriceRule"]()
-        for path in self.files or ():
+        for path in self.prices or ():
             found = files.read(path, zone)
             for text in found.notes:
                 screen.note(f"`{path.name}`: {text}")
             made.append(matching.rule_of(found.lines, window_ms, found.source))
         rates = {**(self.by_type or {}), **prices_of(self.usd_per_hour or ())}
         made.append(rules.flat(rates))
-        if self.is_listed:
+        if self.list_prices:
             made.append(listed.rule())
         return rules.first_of(made)
+
+    def unmet(self, zone: str, nodes: Iterable["SeenNode"], kinds: Iterable[str]) -> list[str]:
+        """Types in price files that no node has, in words, a line for each file."""
+        from tidemill.live.prices import files, labels, matching
+
+        some = list(nodes)
+        gpus = {*kinds, *(node.gpu_type for node in some)}
+        machines = {labels.plain(labels.instance_type(node)) for node in some}
+        found = list[str]()
+        for path in self.prices or ():
+            told = files.read(path, zone)
+            lost = matching.unmet(told.lines, gpus, machines)
+            if lost and gpus and not told.is_bill:
+                names = ", ".join(f"`{name}`" for name in lost[:5])
+                there = ", ".join(f"`{name}`" for name in sorted({*kinds})[:5])
+                found.append(f"`{path.name}`: no node is of type {names}; nodes have {there}")
+        return found
 
     def unheard(self, kinds: Iterable[str]) -> str:
         """That prices were given of GPU types that no node has, in words; "": none were."""
@@ -132,10 +151,13 @@ class Given(NamedTuple):
         """What is assumed; said, so that nobody takes it for measured."""
         from tidemill.live.history import assuming
 
-        found = assuming.read(self.assumed or ())
+        found = assuming.read(self.assume or ())
         if found.words:
             screen.note(f"assumed of every job of which it was not measured: {found.words}")
         return found
+
+
+NOTHING = Given()
 
 
 def _span(text: str, zone: str, option: str) -> "IntendedSpan | RepeatedSpan":
@@ -234,19 +256,25 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
 def prices_of(told: Sequence[str]) -> Mapping[str, int]:
     """``2.50``, or ``H100=2.50,A100=1.60``; micro-dollars by GPU type."""
     from tidemill.live.history.attempts import kind_of
-    from tidemill.live.prices.rules import ANY
+    from tidemill.live.prices.rules import ANY, MOST_USD_MICRO
 
     found: dict[str, int] = {}
     for part in (part.strip() for text in told for part in text.split(",")):
         kind, sign, usd = part.rpartition("=")
         try:
-            micro = round(float(usd) * 1_000_000)
+            micro = round(decimal_number(usd) * 1_000_000)
         except ValueError:
             micro = -1
-        if not 0 <= micro <= 10**13:
+        if not 0 <= micro <= MOST_USD_MICRO or (sign and not kind):
             raise SpecError(
                 f"--usd-per-hour is `{part}`, which is no price",
                 hint="such as 2.50, or H100=2.50 for one GPU type",
             )
-        found[kind_of(kind) if sign else ANY] = micro
+        named = kind_of(kind) if sign else ANY
+        if found.get(named, micro) != micro:
+            raise SpecError(
+                f"--usd-per-hour gives {f'`{named}`' if sign else 'all GPUs'} two prices",
+                hint="one price for each GPU type; prices that change go into a file (--prices)",
+            )
+        found[named] = micro
     return found

@@ -63,6 +63,7 @@ CSV_EXAMPLES = options.example(
 
 @app.command("csv", epilog=CSV_EXAMPLES)
 @options.takes_journal
+@options.takes_groups
 def csv(
     jobs: Annotated[Path, typer.Argument(help="A table of jobs, one row per job or attempt.")],
     journal: options.Target = options.DEFAULT_JOURNAL,
@@ -73,12 +74,7 @@ def csv(
         list[str] | None,
         typer.Option("--map", help="FIELD=COLUMN where the guess is wrong; may be repeated."),
     ] = None,
-    usd_per_hour: given.PerHour = None,
-    prices: given.PriceFiles = None,
-    list_prices: given.ListPrices = False,
-    assume: given.Assumed = None,
-    spares: given.Spares = None,
-    maintenance: given.Maintenance = None,
+    said: given.Given = given.NOTHING,
     zone: Zone = "UTC",
     start: From = None,
     end: Until = None,
@@ -86,10 +82,7 @@ def csv(
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
     ] = False,
     track: Track = None,
-    prometheus: activity.Source = None,
-    resolution: activity.Resolution = activity.RESOLUTION,
-    ahead: activity.Ahead = activity.AHEAD,
-    patience: activity.Patience = activity.PATIENCE,
+    asked: activity.ActivityOptions = activity.NOBODY,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -105,10 +98,8 @@ def csv(
         screen.note(text)
     listed, by_type = _listed_nodes(nodes) if nodes else ([], {})
     window = BooksWindow.read(start, end, zone)
-    asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
     measured = measured_of(track, asked, Whose(table.attempts), *window[:2])
-    said = given.Given(usd_per_hour, prices, list_prices, assume, by_type, spares, maintenance)
-    history = build(table.attempts, listed, said, window, measured)
+    history = build(table.attempts, listed, said._replace(by_type=by_type), window, measured)
     del table  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
@@ -177,6 +168,7 @@ SLURM_EXAMPLES = options.example(
 
 
 @app.command("slurm", epilog=SLURM_EXAMPLES)
+@options.takes_groups
 def slurm(
     files: Annotated[
         list[Path],
@@ -187,12 +179,7 @@ def slurm(
         ),
     ],
     journal: options.Target = options.DEFAULT_JOURNAL,
-    usd_per_hour: given.PerHour = None,
-    prices: given.PriceFiles = None,
-    list_prices: given.ListPrices = False,
-    assume: given.Assumed = None,
-    spares: given.Spares = None,
-    maintenance: given.Maintenance = None,
+    said: given.Given = given.NOTHING,
     zone: Annotated[
         str | None,
         typer.Option("--zone", help="The time zone that Slurm printed dates in.", metavar="ZONE"),
@@ -200,10 +187,7 @@ def slurm(
     start: From = None,
     end: Until = None,
     track: Track = None,
-    prometheus: activity.Source = None,
-    resolution: activity.Resolution = activity.RESOLUTION,
-    ahead: activity.Ahead = activity.AHEAD,
-    patience: activity.Patience = activity.PATIENCE,
+    asked: activity.ActivityOptions = activity.NOBODY,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -222,12 +206,8 @@ def slurm(
     for text in past.notes:
         screen.note(text)
     window = BooksWindow.read(start, end, shown)
-    asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
-    said = given.Given(
-        usd_per_hour, prices, list_prices, assume, spares=spares, maintenance=maintenance
-    )
     measured = None
-    if track is not None or prometheus is not None:
+    if track is not None or asked.prometheus is not None:
         whose = Whose(past.attempts, numbers=past.numbers)
         measured = measured_of(track, asked, whose, *window[:2])
         del whose
@@ -258,6 +238,7 @@ TeamBy = Annotated[
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_groups
 def kubernetes(
     files: Annotated[
         list[Path],
@@ -267,12 +248,7 @@ def kubernetes(
         ),
     ],
     journal: options.Target = options.DEFAULT_JOURNAL,
-    usd_per_hour: given.PerHour = None,
-    prices: given.PriceFiles = None,
-    list_prices: given.ListPrices = False,
-    assume: given.Assumed = None,
-    spares: given.Spares = None,
-    maintenance: given.Maintenance = None,
+    said: given.Given = given.NOTHING,
     team_by: TeamBy = "namespace",
     zone: Zone = "UTC",
     start: From = None,
@@ -286,10 +262,7 @@ def kubernetes(
         ),
     ] = None,
     track: Track = None,
-    prometheus: activity.Source = None,
-    resolution: activity.Resolution = activity.RESOLUTION,
-    ahead: activity.Ahead = activity.AHEAD,
-    patience: activity.Patience = activity.PATIENCE,
+    asked: activity.ActivityOptions = activity.NOBODY,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -310,11 +283,7 @@ def kubernetes(
     window = BooksWindow.read(start, end, shown)
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
-    said = given.Given(
-        usd_per_hour, prices, list_prices, assume, spares=spares, maintenance=maintenance
-    )
     more = {"queues": past.queues, "shapes": past.shapes}
-    asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
     measured = measured_of(track, asked, Whose(past.attempts, past.pods), *window[:2])
     history = build(past.attempts, past.nodes, said, window, measured, **more)
     history = history._replace(deciders=past.deciders)
@@ -359,8 +328,10 @@ def build(
         assumed=said.assumptions(), **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
-    if unheard := said.unheard(row.kind for row in history.contracts):
-        screen.note(unheard)
+    kinds = [row.kind for row in history.contracts]
+    for text in (said.unheard(kinds), *said.unmet(zone, listed, kinds)):
+        if text:
+            screen.note(text)
     return history
 
 

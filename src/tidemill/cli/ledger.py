@@ -372,8 +372,14 @@ def _print_breakdown(
     screen.out().print(ledger_tables.breakdown(by, statement, only, most))
     if by in _HOURS_OF and only is None:
         screen.note(_HOURS_OF[by])
+    if by == "class" and (count := statement.called_otherwise()):
+        screen.note(CLASSES.format(screen.count(count, "job")))
 
 
+CLASSES = (
+    "classes as jobs were submitted: {} said while running to be a service (tidemill.track), and"
+    " counts there as whatever it was submitted as"
+)
 _HOURS_OF: "dict[Dimension, str]" = {
     "team": "hours of a team: what its jobs held, and what stood free beside its waiting jobs;"
     " (nobody): free with nothing waiting, or not taking work",

@@ -21,6 +21,7 @@ from tidemill import __version__
 from tidemill.cli import numbers, plugins
 from tidemill.cli.options import takes_journal
 from tidemill.cli.screen import complain
+from tidemill.compiled import collecting
 from tidemill.model.errors import JournalError, SpecError, TidemillError
 
 
@@ -116,16 +117,9 @@ def _root(
     plugins.load()
 
 
-_NEW_AT_MOST = 50_000, 20, 50
-"""Objects, and looks at the young ones, between looks for garbage in cycles. Nearly everything that
-a command makes is needed to its end: with Python's own limits a fifth of an import went into
-looking (82,247 jobs, November 2026).
-"""
-
-
 def main() -> None:
     """Run the program; turn errors into words and exit codes."""
-    gc.set_threshold(*_NEW_AT_MOST)
+    gc.set_threshold(*collecting.NEW_AT_MOST)
     if any("://" in word for word in sys.argv):
         from tidemill.journal.postgres.address import without_passwords
 

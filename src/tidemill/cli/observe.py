@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidemill.cli import activity, given, imports, observers, options
-from tidemill.cli.observers import Beside
+from tidemill.cli import given, imports, observers, options
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 
@@ -102,20 +101,11 @@ Since = Annotated[
 
 
 @app.command("slurm", epilog=SLURM_EXAMPLES)
+@options.takes_groups
 def slurm(
     journal: options.Target = options.DEFAULT_JOURNAL,
-    usd_per_hour: given.PerHour = None,
-    prices: given.PriceFiles = None,
-    list_prices: given.ListPrices = False,
-    assume: given.Assumed = None,
-    spares: given.Spares = None,
-    maintenance: given.Maintenance = None,
-    track: observers.Track = None,
-    listen: observers.Listen = None,
-    token_file: observers.TokenFile = None,
-    prometheus: observers.Prometheus = None,
-    resolution: activity.Resolution = activity.RESOLUTION,
-    ahead: activity.Ahead = activity.AHEAD,
+    said: given.Given = given.NOTHING,
+    beside: observers.Beside = observers.NOBODY,
     every: Every = "30s",
     lateness: Lateness = "1m",
     gap: Gap = "10m",
@@ -137,17 +127,13 @@ def slurm(
 
     shown = imports.checked_zone(zone)
     begins_ms, now_ms = imports.moment_ms(since, shown, "--since"), round(time.time() * 1000)
-    said = given.Given(
-        usd_per_hour, prices, list_prices, assume, spares=spares, maintenance=maintenance
-    )
     rule = said.price_rule(shown, (now_ms if begins_ms is None else begins_ms, FOREVER_MS))
     late_ms, gap_ms = observers.lengths(lateness, gap)
     terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown),
                           said.unheard)  # fmt: skip
     source = SlurmSource(timeout_s=observers.span_ms(timeout, "--timeout") / 1000)
-    asked = activity.ActivityOptions(prometheus, resolution, ahead)
     observers.run(
-        source, journal, terms, Beside(track, listen, token_file, asked), begins_ms,
+        source, journal, terms, beside, begins_ms,
         observers.AskingPace(every, once, as_json),
     )  # fmt: skip
 
@@ -160,20 +146,11 @@ KUBERNETES_EXAMPLES = options.example(
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_groups
 def kubernetes(
     journal: options.Target = options.DEFAULT_JOURNAL,
-    usd_per_hour: given.PerHour = None,
-    prices: given.PriceFiles = None,
-    list_prices: given.ListPrices = False,
-    assume: given.Assumed = None,
-    spares: given.Spares = None,
-    maintenance: given.Maintenance = None,
-    track: observers.Track = None,
-    listen: observers.Listen = None,
-    token_file: observers.TokenFile = None,
-    prometheus: observers.Prometheus = None,
-    resolution: activity.Resolution = activity.RESOLUTION,
-    ahead: activity.Ahead = activity.AHEAD,
+    said: given.Given = given.NOTHING,
+    beside: observers.Beside = observers.NOBODY,
     kubeconfig: observers.Kubeconfig = None,
     context: observers.Context = None,
     team_by: imports.TeamBy = "namespace",
@@ -197,17 +174,13 @@ def kubernetes(
     from tidemill.live.observing.observer import ObserverTerms
 
     shown, now_ms = imports.checked_zone(zone), round(time.time() * 1000)
-    said = given.Given(
-        usd_per_hour, prices, list_prices, assume, spares=spares, maintenance=maintenance
-    )
     rule = said.price_rule(shown, (now_ms, FOREVER_MS))
     late_ms, gap_ms = observers.lengths(lateness, gap)
     terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown),
                           said.unheard)  # fmt: skip
     access, wait_s = kubeconfigs.find(kubeconfig, context), observers.span_ms(timeout, "--timeout")
-    asked = activity.ActivityOptions(prometheus, resolution, ahead)
     with KubernetesSource(access, team_by=team_by, timeout_s=wait_s / 1000) as source:
         observers.run(
-            source, journal, terms, Beside(track, listen, token_file, asked), None,
+            source, journal, terms, beside, None,
             observers.AskingPace(every, once, as_json),
         )  # fmt: skip

@@ -68,12 +68,22 @@ Prometheus = Annotated[
 
 
 class Beside(NamedTuple):
-    """Who measures beside a scheduler, as typed."""
+    """Who measures beside a scheduler, as typed (``options.takes_groups``)."""
 
-    track: Path | None = None
-    listen: str | None = None
-    token_file: Path | None = None
-    devices: activity.ActivityOptions = activity.ActivityOptions(None)
+    track: Track = None
+    listen: Listen = None
+    token_file: TokenFile = None
+    prometheus: Prometheus = None
+    resolution: activity.Resolution = activity.RESOLUTION
+    ahead: activity.Ahead = activity.AHEAD
+
+    @property
+    def devices(self) -> activity.ActivityOptions:
+        """What is asked of Prometheus."""
+        return activity.ActivityOptions(self.prometheus, self.resolution, self.ahead)
+
+
+NOBODY = Beside()
 
 
 class AskingPace(NamedTuple):
@@ -161,8 +171,8 @@ def measuring_of(folder: Path | None, asked: activity.ActivityOptions) -> "list[
     from tidemill.live.observing.measuring import LoopsMeasuring, PrometheusMeasuring
 
     found: list[Measuring] = [] if folder is None else [LoopsMeasuring(folder)]
-    if asked.source is not None:
-        found.append(PrometheusMeasuring(asked.source, asked.resolution_ms, asked.ahead_ms))
+    if asked.prometheus is not None:
+        found.append(PrometheusMeasuring(asked.prometheus, asked.resolution_ms, asked.ahead_ms))
     return found
 
 

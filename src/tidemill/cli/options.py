@@ -87,6 +87,40 @@ def takes_journal(command: Callable[..., None]) -> Callable[..., None]:
     return _with_path(command, _PLAIN)
 
 
+def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """A command some of whose parameters are groups of options: named tuples with one per field.
+
+    Each such field is an option of the command; what was given is handed over as the tuple.
+    """
+    signature = inspect.signature(command)
+    groups = {name: _options_of(p.annotation) for name, p in signature.parameters.items()}
+
+    @wraps(command)
+    def taking(*args: Any, **told: Any) -> None:  # noqa: ANN401 - whatever the command takes
+        for name, fields in groups.items():
+            if fields:
+                given = {field.name: told.pop(field.name) for field in fields}
+                told[name] = signature.parameters[name].annotation(**given)
+        command(*args, **told)
+
+    apart = [one for p in signature.parameters.values() for one in groups[p.name] or [p]]
+    taking.__signature__ = signature.replace(parameters=apart)  # type: ignore[attr-defined]
+    taking.__annotations__ = {one.name: one.annotation for one in apart}
+    return taking
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:  # noqa: ANN401 - whatever annotates
+    """The fields of a named tuple that are options; of anything else none."""
+    if not (isinstance(group, type) and issubclass(group, tuple)):
+        return []
+    anywhere, defaults = inspect.Parameter.POSITIONAL_OR_KEYWORD, group._field_defaults  # type: ignore[attr-defined]
+    return [
+        inspect.Parameter(name, anywhere, default=defaults[name], annotation=annotation)
+        for name, annotation in group.__annotations__.items()
+        if hasattr(annotation, "__metadata__")
+    ]
+
+
 def takes_journal_before_commands(command: Callable[..., None]) -> Callable[..., None]:
     """The same for the callback of a ``JournalGroup``."""
     return _with_path(command, _BEFORE_COMMANDS)

@@ -53,8 +53,9 @@ class PolicyFile:
         try:
             text = self._path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
             raise SpecError(
-                f"the policy file `{self._path}` cannot be read: {type(error).__name__}",
+                f"the policy file `{self._path}` cannot be read: {why}",
                 hint="check the path and who may read it",
             ) from None
         return rules_of(read.read(text, self._path.name))

@@ -60,6 +60,13 @@ def replay(
     where, and from when on, is the policy's. Pods that had a place when the journal began keep it.
     """
     target = beside(journal) if into is None else into
+    if target == journal or (
+        "://" not in target and Path(target).resolve() == Path(journal).resolve()
+    ):
+        raise SpecError(
+            f"--into is `{target}`, the journal that is to be played again",
+            hint="what would have been is a journal of its own: give it another name",
+        )
     done = play(journal, target, PolicyFile(policy), shadow_of, force=force)
     show(done, (journal, target), as_json=as_json)
 

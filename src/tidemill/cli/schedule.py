@@ -169,9 +169,11 @@ def kubernetes(
         until = given.Given(usd_per_hour, prices, list_prices).price_rule(
             shown, (now_ms, FOREVER_MS)
         )
+        rules = PolicyFile(policy)
+        rules.read()  # what cannot be used is refused before anybody is asked
         shadowing.run(
             kubeconfigs.find(kubeconfig, context),
-            PolicyFile(policy),
+            rules,
             shadowing.ShadowTerms(
                 journal, into or replay.beside(journal), shadow_of, team_by,
                 ObserverTerms(until, observers.span_ms(lateness, "--lateness"), zone=shown),
@@ -184,7 +186,7 @@ def kubernetes(
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None
     rules = PolicyFile(policy)
-    rules.read()  # what cannot be used is refused before anybody is asked
+    rules.read()
     access = kubeconfigs.find(kubeconfig, context)
     asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))
 

@@ -6,17 +6,26 @@ from typing import TYPE_CHECKING
 from tidemill.cli import comparison_tables, screen
 from tidemill.explain import phrasing
 from tidemill.ledger import comparison
-from tidemill.model.measures import dollars_text, duration_text
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from tidemill.advise.shadow.comparing import JobStart, ShadowReport
+    from tidemill.ledger.account import Account
     from tidemill.ledger.statement import Statement
     from tidemill.model.world import World
 
 NAMES = ("as it was", "modelled")
 SHOWN = 10
+_TO_A_TENTH = 100
+"""GPU-hours from which on tenths are enough."""
+
+
+NOBODY = (
+    "no job of these books is decided by the scheduler whose shadow this is (--shadow-of): nothing"
+    " was placed anew, and there is nothing to compare yet"
+)
 
 
 def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> None:
@@ -25,6 +34,8 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
     console = screen.out()
     for line in headline(sides, report):
         console.print(line, soft_wrap=True, highlight=False)
+    if report.is_of_nobody:
+        return
     console.print(comparison_tables.figures(comparison.compare(before, after), *NAMES))
     console.print(comparison_tables.buckets(before.total(), after.total(), NAMES))
     for title, some in (("would have started earlier", report.earlier),
@@ -36,27 +47,90 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
 
 
 def headline(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> list[str]:
-    """What it comes to, in a few lines."""
+    """What it comes to, in a few lines: first the work that was done, then what was lost."""
+    if report.is_of_nobody:
+        return [NOBODY]
+    found = [_worked(sides, report), _lost(sides, report)]
+    found += _closed(sides)
+    counts = f"{len(report.earlier):,} would have started earlier, {len(report.later):,} later"
+    found.append(
+        f"of {screen.count(len(report.starts), 'job')} that it would have placed, {counts}"
+    )
+    unknown = report.unknown
+    if unknown.jobs:
+        whose = "it works" if unknown.jobs == 1 else "they work"
+        taken = "it is taken to go on" if unknown.jobs == 1 else "they are taken to go on"
+        found.append(
+            f"beside that {_usd(unknown.usd_micro)} would be held by"
+            f" {screen.count(unknown.jobs, 'job')} of which nobody has seen how long {whose}:"
+            f" {taken}"
+        )
+    return found
+
+
+def _worked(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str:
+    """The hours that jobs worked, and what one costs: the figure that may be compared."""
+    from tidemill.advise.shadow import comparing
+
+    worked = comparing.worked_milli_ms(sides, report)
+    hours = [_hours(milli_ms) for milli_ms in worked]
+    text = (
+        f"GPU-hours that jobs worked: {hours[0]} as it was, {hours[1]} with this policy (modelled)"
+    )
+    costs = [_per_hour(side.total(), amount) for side, amount in zip(sides, worked, strict=True)]
+    if None not in costs:
+        text += f"; each of them cost {costs[0]}, and would have cost {costs[1]}"
+    return text
+
+
+def _per_hour(account: "Account", milli_ms: int) -> str | None:
+    if not milli_ms or account.unpriced_milli_ms:
+        return None
+    return dollars_text(account.paid_usd_micro * MILLI_MS_PER_UNIT_HOUR // milli_ms)
+
+
+def _lost(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str:
+    """Dollars of what stood still although somebody waited; and whether less is a win."""
     from tidemill.advise.shadow.comparing import stranded_usd_micro
 
     lost = [stranded_usd_micro(side.total()) for side in sides]
-    unknown = report.unknown
-    free = (
+    text = (
         "GPUs that were free while jobs waited, or held by jobs that had not started:"
-        f" {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy"
+        f" {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy: {_change(lost)}"
     )
-    counts = f"{len(report.earlier):,} would have started earlier, {len(report.later):,} later"
-    found = [
-        f"{free} (modelled): {_change(lost)}",
-        f"of {screen.count(len(report.starts), 'job')} that it would have placed, {counts}",
-    ]
-    if unknown.jobs:
-        found.append(
-            f"{_usd(unknown.usd_micro)} of it would be held by"
-            f" {screen.count(unknown.jobs, 'job')} of which nobody has seen how long they work:"
-            " they are taken to go on"
+    if report.others_waited:
+        text += (
+            f"; not to be compared: {screen.count(report.others_waited, 'job')} of other schedulers"
+            " waited too, and that is on the first side alone"
         )
-    return found
+    if not report.undone.jobs:
+        return text
+    is_less = lost[0] is not None and lost[1] is not None and lost[1] < lost[0]
+    return (
+        f"{text}; {'but' if is_less else 'and'} {screen.count(report.undone.jobs, 'job')} that"
+        f" ended would not have ended by then, and {_hours(report.undone.milli_ms)} GPU-hours of"
+        f" work would not be done{': that is no win' if is_less else ''}"
+    )
+
+
+def _closed(sides: "tuple[Statement, Statement]") -> list[str]:
+    """Where nodes that somebody closed had work on one side: others were free there instead."""
+    from tidemill.advise.shadow.comparing import closed_usd_micro
+
+    before, after = (closed_usd_micro(side.total()) for side in sides)
+    if before == after or before is None or after is None:
+        return []
+    text = (
+        "nodes that somebody closed (cordoned, draining) stood empty for"
+        f" {dollars_text(before)} as it was, {dollars_text(after)} with this policy: up to that"
+        " much of the line above is only which nodes stood empty"
+    )
+    return [text]
+
+
+def _hours(milli_ms: int) -> str:
+    hours = milli_ms / MILLI_MS_PER_UNIT_HOUR
+    return f"{hours:,.1f}" if hours >= _TO_A_TENTH else f"{hours:,.3f}"
 
 
 def _usd(usd_micro: int | None) -> str:
@@ -79,13 +153,17 @@ def _starts(title: str, some: "Sequence[JobStart]", world: "World") -> "Table":
         right_from=3,
     )  # fmt: skip
     for one in some[:SHOWN]:
-        seen, shadow = (
-            f"≥ {duration_text(one.end_ms - one.came_ms)}" if at is None
-            else duration_text(at - one.came_ms)
-            for at in (one.seen_ms, one.shadow_ms)
-        )  # fmt: skip
+        seen, shadow = (waited(one, at) for at in (one.seen_ms, one.shadow_ms))
         why = phrasing.label(world, one.cause) if one.cause else ""
         made.add_row(one.name, one.team, why, f"{one.milli / 1000:g}", seen, shadow)
     if len(some) > SHOWN:
         made.add_row(f"… {len(some) - SHOWN:,} more", "", "", "", "", "")
     return made
+
+
+def waited(one: "JobStart", at_ms: int | None) -> str:
+    """How long it waited; to the end of the books, or until its owner ended it."""
+    if at_ms is not None:
+        return duration_text(at_ms - one.came_ms)
+    waited = duration_text(one.end_ms - one.came_ms)
+    return f"{waited}, then cancelled" if one.is_cancelled else f"≥ {waited}"

@@ -1,23 +1,27 @@
 """What the sources of an observed journal told, what none of them did, and what to install."""
 
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from tidemill.cli import screen
+from tidemill.journal import asked_sources
+from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.base import Journal
 from tidemill.ledger import missing
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import journalled
-from tidemill.live.observing.observer import WATCHES
+from tidemill.live.observing.observer import WATCHES, late_of
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
-from tidemill.model.states import JobClass, JobState
+from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units.catalogue import xids
@@ -35,6 +39,25 @@ _SUBMITS = "give an export with the times of submission"
 _STATES = "give what the scheduler says of nodes too (scontrol show node, kubectl get nodes)"
 
 
+SLOW_MS = 10_000
+"""An answer that takes longer is said to be slow; most take less than one second."""
+SLOW = "slow: the journal is told so much later, and beyond the timeout it is no answer"
+TOLD_BY = {
+    SourcePart.JOBS: (Bucket.NOT_OBSERVED,),
+    SourcePart.LOOPS: (
+        Bucket.STARTING, Bucket.REWORK, Bucket.CHECKPOINT, Bucket.HOST, Bucket.LINKS,
+        Bucket.UNKNOWN, Bucket.UNSAVED,
+    ),
+    SourcePart.DEVICES: (Bucket.IDLE,),
+}  # fmt: skip
+"""The lines of the ledger that rest on a source."""
+WITHOUT = {
+    SourcePart.JOBS: "nothing is told after that; what stands free grows",
+    SourcePart.LOOPS: "unknown of that time",
+    SourcePart.DEVICES: "unknown of that time",
+}
+
+
 class SourceFinding(NamedTuple):
     """One source: whether it told all, what it told, what to do."""
 
@@ -49,6 +72,7 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
     counts, over = _counted(journal)
     if (watched := journal.facts().get(WATCHES)) is not None:
         yield SourceFinding(True, "schedulers that are watched", watched)
+        yield from _asked(journal)
     yield _loops(statement, counts)
     yield _ranks(statement)
     seen = int(counts[codes.KIND_CODE[ev.ActivitySeen]])
@@ -89,6 +113,52 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
     )
 
 
+def _asked(journal: Journal) -> Iterator[SourceFinding]:
+    """How each source answered when it was last asked, and what came after its time."""
+    for one in asked_sources.of(journal.facts(), journal.where):
+        yield _answering(one)
+    late = late_of(journal)
+    said = late.words()
+    yield SourceFinding(
+        not said, "told after its time, or otherwise than before", "; ".join(said) or "nothing",
+        "what was told stands: a longer --lateness takes in what comes late" if said else "",
+    )  # fmt: skip
+
+
+def _answering(one: AskedSource) -> SourceFinding:
+    """One source: down, slow, contradictory, or as it should be."""
+    what = f"{one.part}: {one.name}"
+    last = f"answered {_moment(one.answered_ms)}" if one.answered_ms else "never answered"
+    last += f" in {one.took_ms / 1000:,.1f} s" if one.answered_ms else ""
+    lines = ", ".join(f"`{ABOUT[bucket].title}`" for bucket in TOLD_BY[one.part])
+    if one.failed:
+        return SourceFinding(
+            False, what, f"{_shortened(one.failed)} ({_moment(one.asked_ms)}); it {last}",
+            f"{WITHOUT[one.part]}: {lines}",
+        )  # fmt: skip
+    late = f"{one.late:,} record(s) came after their time was told: not used"
+    notes = [*one.notes, *([late] if one.late else [])]
+    is_slow = one.took_ms > SLOW_MS
+    so = [SLOW] if is_slow else []
+    if notes and one.part is SourcePart.JOBS:
+        so.append("what it does not show is on no line, and what it told before goes on")
+    elif notes:
+        so.append(f"may be wrong or unknown: {lines}")
+    return SourceFinding(not so, what, "; ".join([last, *map(_shortened, notes)]), "; ".join(so))
+
+
+def _shortened(said: str) -> str:
+    """A message without the end of long commands."""
+    return _COMMAND.sub(r"`\1 …`", said)
+
+
+_COMMAND = re.compile(r"`([^`]{40})[^`]+`")
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
 def _loops(statement: Statement, counts: I64) -> SourceFinding:
     known, worked = missing.known_efficiency(statement)
     share = f"{100 * known / worked:.0f} %" if worked else "none"
@@ -116,10 +186,9 @@ def _ranks(statement: Statement) -> SourceFinding:
 
 def _services(statement: Statement) -> Iterator[SourceFinding]:
     """Of which services it is known what they were asked for."""
-    world, holders = statement.world, statement.holders
+    holders = statement.holders
     jobs = holders[holders >= 0]
-    served = [s for s, shape in enumerate(world.shape_rows) if shape.kind is JobClass.INFERENCE]
-    services = jobs[np.isin(world.jobs.shape[jobs], served)]
+    services = jobs[statement.are_services(jobs)]
     if not len(services):
         return
     known = int(statement.told.is_asked(services).sum())

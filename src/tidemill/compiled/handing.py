@@ -99,14 +99,19 @@ def _hand_over(handed: Handed, value: Any, c: Any) -> Any:  # noqa: ANN401 - as 
         for i, array_type in enumerate(handed.fields.values()):
             found = _pointer(builder, value, _ITEMS + _BYTES * i)
             dimensions = _number(builder, found, _DIMENSIONS, 32)
-            flags = builder.and_(_number(builder, found, _FLAGS, 32), ir.IntType(32)(_IN_ORDER))
             has_other = builder.icmp_signed("!=", dimensions, ir.IntType(32)(array_type.ndim))
-            has_gaps = builder.icmp_signed("!=", flags, ir.IntType(32)(_IN_ORDER))
-            bad = builder.or_(builder.load(failed), builder.or_(has_other, has_gaps))
+            is_wrong = builder.or_(has_other, has_gaps(builder, found))
+            bad = builder.or_(builder.load(failed), is_wrong)
             builder.store(bad, failed)
     with builder.if_then(builder.load(failed), likely=False):
         c.pyapi.err_set_string("PyExc_TypeError", f"a kernel wants {handed}")
     return NativeValue(value, is_error=builder.load(failed))
+
+
+def has_gaps(builder: Any, array: Any) -> Any:  # noqa: ANN401 - as above
+    """Whether the rows of an array do not follow one after another, by numpy's own flags."""
+    flags = builder.and_(_number(builder, array, _FLAGS, 32), ir.IntType(32)(_IN_ORDER))
+    return builder.icmp_signed("!=", flags, ir.IntType(32)(_IN_ORDER))
 
 
 def _pointer(builder: Any, base: Any, offset: int) -> Any:  # noqa: ANN401 - as above

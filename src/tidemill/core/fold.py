@@ -3,6 +3,7 @@
 Events were looked at before (``engine.fold`` refuses those that contradict the state).
 """
 
+from tidemill.core.decay import settle
 from tidemill.core.kernel import kernel
 from tidemill.core.lines import become_active, cease_active, leave_line, line_up
 from tidemill.core.places import change, cut, hang, hop_of, is_part, vacate
@@ -38,10 +39,11 @@ def use_piece(w, j, p, sign):
 
 
 @kernel
-def hold(w, j, count, is_coming):
+def hold(w, j, count, is_coming, now):
     """A job takes the pieces that were found for it, and its queue uses them."""
-    p = hang(w, j, count, is_coming)
-    if w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.IS_LASTING] != 0:
+    p, s = hang(w, j, count, is_coming), w.jobs[j, JOB.SHAPE]
+    settle(w.at, w.queues, w.quotas, w.shapes[s, SHAPE.QUEUE], now)
+    if w.shapes[s, SHAPE.IS_LASTING] != 0:
         w.at[AT.LASTING_CHANGES] += 1
     while p >= 0:
         change(w, p, -1)
@@ -55,6 +57,7 @@ def release(w, j, is_coming, now):
     """A job gives back all of its pieces, or only those of a place to which it was to move."""
     jobs, pieces = w.jobs, w.pieces
     s = jobs[j, JOB.SHAPE]
+    settle(w.at, w.queues, w.quotas, w.shapes[s, SHAPE.QUEUE], now)
     if w.shapes[s, SHAPE.IS_LASTING] != 0:
         w.at[AT.LASTING_CHANGES] += 1
     last, p = NONE, jobs[j, JOB.FIRST_PIECE]
@@ -156,7 +159,7 @@ def placed(w, j, count, now):
         unpromise(at, w.shapes, jobs[j, JOB.SHAPE])
     dequeue(w, j)
     become_active(at, jobs, w.shapes, w.active, j)
-    hold(w, j, count, 0)
+    hold(w, j, count, 0, now)
     jobs[j, JOB.STATE] = STARTING
     jobs[j, JOB.ATTEMPT] += 1
     jobs[j, JOB.SINCE_MS] = now
@@ -347,6 +350,7 @@ def lose(w, j, count, now):
     """A job gives back the parts of its pieces that were found, and holds the rest."""
     at, jobs, pieces, found = w.at, w.jobs, w.pieces, w.found
     s = jobs[j, JOB.SHAPE]
+    settle(at, w.queues, w.quotas, w.shapes[s, SHAPE.QUEUE], now)
     if w.shapes[s, SHAPE.IS_LASTING] != 0:
         at[AT.LASTING_CHANGES] += 1
     for i in range(count):

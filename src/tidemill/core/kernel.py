@@ -18,9 +18,10 @@ from tidemill import compiled
 from tidemill.core.accounting.columns import LedgerState
 from tidemill.model.columns import State
 
-_VECTORS = ("at", "queued", "active", "log", "blocks", "marks", "paid", "turns")
-_MATRICES = ("events", "event_pieces", "counts", "heap")
-"""Beside those of the state: the columns of a batch, and single numbers that a kernel hands on."""
+_VECTORS = ("at", "queued", "active", "log", "blocks", "marks", "paid", "turns", "fair")
+_MATRICES = ("events", "event_pieces", "counts", "heap", "learnt")
+"""Beside those of the state: the columns of a batch, single numbers that a kernel hands on, what
+history says (``estimates``)."""
 _CUBES = ("quotas", "run_times", "unheld")
 _FIELDS = {*State._fields, *LedgerState._fields}
 

@@ -1,6 +1,4 @@
-"""Order: how a queue stands by its guaranteed quotas, whom the starvation guard protects, how long
-a job is taken to run by what its owner said.
-"""
+"""Order: how a queue stands by its guaranteed quotas, whom the starvation guard protects."""
 
 from tidemill.core.accounting.columns import DEMAND
 from tidemill.core.kernel import kernel
@@ -23,30 +21,6 @@ def guarded_from(jobs, j, backfills, by_shape, patience_ms, hold_after_ms):
     if by_shape != 0:
         return jobs[j, JOB.SINCE_MS] + patience_ms
     return jobs[j, JOB.SUBMIT_MS] + jobs[j, JOB.RAN_MS] + patience_ms
-
-
-@kernel
-def total_if_given(jobs, j, worked_ms, unknown_run_ms):
-    """How long a job that has done so much is taken to run in all, by what its owner said.
-
-    One that outran what was thought of it is taken to run twice as long.
-    """
-    total = jobs[j, JOB.ESTIMATE_MS]
-    if total == 0:
-        total = unknown_run_ms
-    total = max(1, min(total, FOREVER_MS // 4))
-    while total <= max(worked_ms, jobs[j, JOB.REACHED_MS]):
-        total *= 2
-    return total
-
-
-@kernel
-def end_if_placed(jobs, j, total_ms, now):
-    """When a waiting job that runs for so long in all is expected to end if it is placed now."""
-    up = jobs[j, JOB.STARTUP_MS]
-    if jobs[j, JOB.ATTEMPT] > 0:
-        up += jobs[j, JOB.RESTART_MS]
-    return now + up + total_ms - jobs[j, JOB.SAVED_MS]
 
 
 @kernel

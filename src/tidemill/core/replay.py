@@ -36,14 +36,26 @@ from tidemill.core.quotas import gave_back
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn, PieceColumn
-from tidemill.model.columns import AT, DEVICE, JOB, KIND, NODE, NONE, PIECE, ROLE, SHAPE
+from tidemill.model.columns import (
+    AT,
+    DEVICE,
+    IN_A_LINE,
+    JOB,
+    KIND,
+    NODE,
+    NONE,
+    PIECE,
+    ROLE,
+    SHAPE,
+)
+from tidemill.model.measures import ONE_PPM
 from tidemill.model.reasons import Cause
 from tidemill.model.tables import NEVER_PASSED
 
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
     EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED, STRAGGLER,
-    FIGURE, DEVICE_ERROR, LOAD, LATENCY,
+    FIGURE, DEVICE_ERROR, LOAD, LATENCY, CANCEL,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
@@ -51,40 +63,11 @@ from tidemill.model.tables import NEVER_PASSED
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
         ev.CheckpointSeen, ev.StragglerSeen, ev.FigureSeen, ev.DeviceErrorSeen,
-        ev.LoadSeen, ev.LatencySeen,
+        ev.LoadSeen, ev.LatencySeen, ev.AskedCancel,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
 COUNTS = 5  # jobs that came, rows of jobs that are written, nodes; shapes that came, rows of those
-
-
-@kernel
-def takes_work(nodes, roles, event_pieces, i, r):
-    """Whether a node takes new work, and has the CPU and memory left that a piece asks for."""
-    n, replicas = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.REPLICAS]
-    if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0:
-        return False
-    if nodes[n, NODE.CPU_FREE_MILLI] < replicas * roles[r, ROLE.CPU]:
-        return False
-    return nodes[n, NODE.MEMORY_FREE_MIB] >= replicas * roles[r, ROLE.MEMORY]
-
-
-@kernel
-def is_free(nodes, devices, roles, event_pieces, i, r):
-    """Whether the devices that a piece holds are there, whole and free, as many as it asks for."""
-    n, replicas = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.REPLICAS]
-    mask, milli = event_pieces[i, PieceColumn.DEVICES], roles[r, ROLE.MILLI]
-    if nodes[n, NODE.STATE] in (ASKED, GONE) or replicas < 1:
-        return False
-    held, first = 0, nodes[n, NODE.FIRST_DEVICE]
-    for d in range(64):
-        if mask >> d & 1:
-            held += 1
-            if d >= nodes[n, NODE.DEVICES] or devices[first + d, DEVICE.IS_FAILED] != 0:
-                return False
-            if devices[first + d, DEVICE.FREE_MILLI] < milli:
-                return False
-    return held == replicas * roles[r, ROLE.ACCELERATORS]
 
 
 @kernel
@@ -97,32 +80,112 @@ def is_named(event_pieces, first, i, n):
 
 
 @kernel
-def is_whole(w, events, event_pieces, node_count, e):
-    """Whether a placement is of one role, all of it, on nodes each of which is named once.
+def takes_work(nodes, n, cpu, memory):
+    """Whether a node takes new work, and has so much CPU and memory left."""
+    if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0:
+        return False
+    return nodes[n, NODE.CPU_FREE_MILLI] >= cpu and nodes[n, NODE.MEMORY_FREE_MIB] >= memory
 
-    What is more than that (several roles, a node named twice, slices, another size than asked) is
-    not wrong, but looked at one event at a time. What was seen may be on nodes that take no work.
+
+@kernel
+def takes_all(w, event_pieces, first, i, r):
+    """Whether the node of a piece has CPU and memory for it, and for those on it before.
+
+    ``r``: the first role of the gang.
     """
-    is_seen = events[e, EventColumn.KIND] == SEEN
-    s = w.jobs[events[e, EventColumn.WHO], JOB.SHAPE]
-    first, count = events[e, EventColumn.FIRST], events[e, EventColumn.COUNT]
-    r, replicas = w.shapes[s, SHAPE.FIRST_ROLE], 0
-    if w.shapes[s, SHAPE.ROLES] != 1 or w.shapes[s, SHAPE.IS_ELASTIC] != 0:
+    n, cpu, memory = event_pieces[i, PieceColumn.NODE], 0, 0
+    for p in range(first, i + 1):
+        if event_pieces[p, PieceColumn.NODE] == n:
+            role = r + event_pieces[p, PieceColumn.ROLE]
+            cpu += event_pieces[p, PieceColumn.REPLICAS] * w.roles[role, ROLE.CPU]
+            memory += event_pieces[p, PieceColumn.REPLICAS] * w.roles[role, ROLE.MEMORY]
+    return takes_work(w.nodes, n, cpu, memory)
+
+
+@kernel
+def milli_before(w, event_pieces, first, i, r, n, d):
+    """What earlier pieces of a gang take of a device; ``r``: its first role."""
+    taken = 0
+    for p in range(first, i):
+        if event_pieces[p, PieceColumn.NODE] == n and event_pieces[p, PieceColumn.DEVICES] >> d & 1:
+            taken += w.roles[r + event_pieces[p, PieceColumn.ROLE], ROLE.MILLI]
+    return taken
+
+
+@kernel
+def is_free(w, event_pieces, first, i, r):
+    """Whether the devices that a piece holds are there, whole and free, as many as it asks for.
+
+    Beside those that the gang, whose first role is ``r``, has taken with earlier pieces.
+    """
+    nodes, devices, role = w.nodes, w.devices, r + event_pieces[i, PieceColumn.ROLE]
+    n, replicas = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.REPLICAS]
+    mask, milli = event_pieces[i, PieceColumn.DEVICES], w.roles[role, ROLE.MILLI]
+    if nodes[n, NODE.STATE] in (ASKED, GONE) or replicas < 1:
         return False
-    if w.roles[r, ROLE.IS_SLICED] != 0:
-        return False
-    for i in range(first, first + count):
-        n = event_pieces[i, PieceColumn.NODE]
-        if n < 0 or n >= node_count or event_pieces[i, PieceColumn.ROLE] != 0:
+    held, start, again = 0, nodes[n, NODE.FIRST_DEVICE], is_named(event_pieces, first, i, n)
+    for d in range(64):
+        if mask >> d & 1:
+            held += 1
+            if d >= nodes[n, NODE.DEVICES] or devices[start + d, DEVICE.IS_FAILED] != 0:
+                return False
+            taken = milli_before(w, event_pieces, first, i, r, n, d) if again else 0
+            if devices[start + d, DEVICE.FREE_MILLI] < taken + milli:
+                return False
+    return held == replicas * w.roles[role, ROLE.ACCELERATORS]
+
+
+@kernel
+def are_free(w, events, event_pieces, node_count, e, s):
+    """Whether all pieces of a placement are on nodes that are there, and free; none is slices.
+
+    What was seen may be on nodes that take no work.
+    """
+    is_seen, r = events[e, EventColumn.KIND] == SEEN, w.shapes[s, SHAPE.FIRST_ROLE]
+    first = events[e, EventColumn.FIRST]
+    for i in range(first, first + events[e, EventColumn.COUNT]):
+        n, role = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.ROLE]
+        if n < 0 or n >= node_count or role < 0 or role >= w.shapes[s, SHAPE.ROLES]:
             return False
-        if event_pieces[i, PieceColumn.SLICES] != 0 or is_named(event_pieces, first, i, n):
+        if event_pieces[i, PieceColumn.SLICES] != 0 or w.roles[r + role, ROLE.IS_SLICED] != 0:
             return False
-        if not is_free(w.nodes, w.devices, w.roles, event_pieces, i, r):
+        if not is_free(w, event_pieces, first, i, r):
             return False
-        if not is_seen and not takes_work(w.nodes, w.roles, event_pieces, i, r):
+        if not is_seen and not takes_all(w, event_pieces, first, i, r):
             return False
-        replicas += event_pieces[i, PieceColumn.REPLICAS]
-    return replicas == w.roles[r, ROLE.COUNT]
+    return True
+
+
+@kernel
+def replicas_of(events, event_pieces, e, role):
+    """How many replicas of a role a placement has."""
+    found, first = 0, events[e, EventColumn.FIRST]
+    for i in range(first, first + events[e, EventColumn.COUNT]):
+        if event_pieces[i, PieceColumn.ROLE] == role:
+            found += event_pieces[i, PieceColumn.REPLICAS]
+    return found
+
+
+@kernel
+def speed_if_whole(w, events, event_pieces, node_count, e):
+    """The speed of a gang that is placed whole, on nodes where that is free; 0: it is not.
+
+    Less than full where it is elastic and smaller. What is more than that (slices, a speed-up of
+    its own) is not wrong, but looked at one event at a time.
+    """
+    s, speed = w.jobs[events[e, EventColumn.WHO], JOB.SHAPE], ONE_PPM
+    is_elastic, r = w.shapes[s, SHAPE.IS_ELASTIC], w.shapes[s, SHAPE.FIRST_ROLE]
+    if is_elastic not in (0, IN_A_LINE) or (is_elastic and events[e, EventColumn.KIND] == SEEN):
+        return 0
+    if not are_free(w, events, event_pieces, node_count, e, s):
+        return 0
+    for role in range(w.shapes[s, SHAPE.ROLES]):
+        replicas, most = replicas_of(events, event_pieces, e, role), w.roles[r + role, ROLE.COUNT]
+        if replicas > most or replicas < (w.roles[r + role, ROLE.LEAST] or most):
+            return 0
+        if replicas < most:
+            speed = ONE_PPM * replicas // most
+    return speed
 
 
 @kernel
@@ -182,10 +245,12 @@ def take_placement(w, events, event_pieces, counts, e, now):
         return False
     if jobs[j, JOB.STATE] != WAITING or jobs[j, JOB.ATTEMPT] + 1 != events[e, EventColumn.ATTEMPT]:
         return False
-    if not is_whole(w, events, event_pieces, counts[0, 2], e):
+    speed = speed_if_whole(w, events, event_pieces, counts[0, 2], e)
+    if speed == 0:
         return False
     find(w.found, event_pieces, events[e, EventColumn.FIRST], count)
     place(w, j, count, now)
+    jobs[j, JOB.SPEED_PPM] = speed
     if events[e, EventColumn.KIND] == SEEN:
         w.at[AT.SEEN] += 1
         jobs[j, JOB.OVER_MILLI] = events[e, EventColumn.VALUE]
@@ -223,7 +288,7 @@ def take_measure(jobs, events, e, now):
 def take_news(w, events, e, now):
     """What an attempt that was placed does: it comes up, is busier or less, is done, or dies.
 
-    One that moves, or is paced by neighbours, is for Python.
+    Waiting jobs are cancelled here, too. One that moves, or is paced by neighbours, is for Python.
     """
     jobs, kind, j = w.jobs, events[e, EventColumn.KIND], events[e, EventColumn.WHO]
     attempt, value = events[e, EventColumn.ATTEMPT], events[e, EventColumn.VALUE]
@@ -234,6 +299,11 @@ def take_news(w, events, e, now):
         return True
     if kind == CANCELLATION:
         attempt = jobs[j, JOB.ATTEMPT]
+        if jobs[j, JOB.STATE] == WAITING:
+            dequeue(w, j)
+            end(jobs, w.shapes, w.queues, w.run_times, w.ratios, j, CANCELLED, now)
+            gave_back(w.queues, w.shapes[jobs[j, JOB.SHAPE], SHAPE.QUEUE])
+            return True
     if not is_plain(jobs, j, attempt) or jobs[j, JOB.STATE] != RUNNING:
         return False
     if kind == FINISHED:
@@ -260,9 +330,21 @@ def take_eviction(w, j, attempt, now):
 
 
 @kernel
+def take_cancel(w, j):
+    """A job is asked to stop for good; it holds its devices until it is seen to be gone."""
+    jobs = w.jobs
+    if jobs[j, JOB.STATE] not in (STARTING, RUNNING) or jobs[j, JOB.IS_LEAVING] != 0:
+        return False
+    leave_for(w.at, jobs, w.shapes, j, NONE)
+    return True
+
+
+@kernel
 def take_wish(w, events, counts, e):
-    """An attempt is asked to leave, for somebody who waits or for nobody."""
+    """An attempt is asked to leave, for somebody who waits or for nobody; or to stop for good."""
     jobs, j, heir = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.TO]
+    if events[e, EventColumn.KIND] == CANCEL:
+        return take_cancel(w, j)
     if not is_plain(jobs, j, events[e, EventColumn.ATTEMPT]) or jobs[j, JOB.IS_LEAVING] != 0:
         return False
     if heir != NONE and not (0 <= heir < counts[0, 0] and jobs[heir, JOB.STATE] == WAITING):
@@ -320,7 +402,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return int(take_other(w, counts, kind, events[e, EventColumn.WHO]))
     if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
         return 0
-    if kind == EVICT:
+    if kind in (EVICT, CANCEL):
         return int(take_wish(w, events, counts, e))
     if kind in (PLACED, SEEN):
         return int(take_placement(w, events, event_pieces, counts, e, now))

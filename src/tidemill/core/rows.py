@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tidemill.model.columns import AT, PIECE, SHAPE
+from tidemill.model.columns import AT, IN_A_LINE, PIECE, SHAPE
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobClass
 from tidemill.model.world import World
@@ -21,7 +21,10 @@ def write_roles(world: World, s: int) -> None:
     row[SHAPE.FIRST_ROLE], row[SHAPE.ROLES] = first, len(shape.roles)
     row[SHAPE.IS_LASTING] = shape.kind is JobClass.INFERENCE
     row[SHAPE.IS_TRAINING] = shape.kind is JobClass.TRAINING
-    row[SHAPE.IS_ELASTIC] = shape.elastic_role is not None
+    row[SHAPE.IS_INTERACTIVE] = shape.kind is JobClass.INTERACTIVE
+    row[SHAPE.IS_ELASTIC] = 0
+    if shape.elastic_role is not None:
+        row[SHAPE.IS_ELASTIC] = 1 if shape.speedup else IN_A_LINE
     row[SHAPE.IS_PREEMPTIBLE] = shape.is_preemptible
     for r, role in enumerate(shape.roles):
         world.ink.w.roles[first + r] = (

@@ -145,6 +145,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
     w.at[AT.SUPPLY_CHANGES] = state["supply_changes"]
     w.at[AT.LASTING_CHANGES] = state["lasting_changes"]
     w.at[AT.SLICED] = state["sliced"]
+    w.at[AT.HALF_LIFE_MS] = state["half_life_ms"]
 
 
 def _load_rows(world: World, state: dict[str, Any]) -> None:
@@ -172,7 +173,6 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.mix_changes = state["mix_changes"]
     world.mix_free_milli = state["mix_free_milli"]
     world.mix_turnover_ppm = state["mix_turnover_ppm"]
-    world.half_life_ms = state["half_life_ms"]
     world.job_number = {name: j for j, name in enumerate(world.job_names)}
     world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}
     world.contract_number = {row.name: c for c, row in enumerate(world.contract_rows)}

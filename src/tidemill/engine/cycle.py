@@ -64,10 +64,12 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     return climb(world, policy, memo, said, wake_ms)
 
 
-def resume(world: World, policy: Policy, memo: Memo, begun: SchedulingCycle) -> Plan:
+def resume(
+    world: World, policy: Policy, memo: Memo, begun: SchedulingCycle, wake_ms: int = FOREVER_MS
+) -> Plan:
     """The plan of a cycle whose scheduling was begun elsewhere, and writes on the memo's sheet."""
     begun.work_off()
-    return climb(world, policy, memo)
+    return climb(world, policy, memo, wake_ms=wake_ms)
 
 
 def climb(

@@ -24,6 +24,58 @@ class Cells(NamedTuple):
     milli_ms: I64
 
 
+class PackedCells(NamedTuple):
+    """The same in 16 bytes a cell: the job, and after it the rest in as few bits as they take."""
+
+    widths: tuple[int, ...]
+    """Bits of the columns that ``_BELOW_JOB`` names."""
+    keys: I64
+    """Ascending, each once."""
+    sums: I64
+
+
+def packed(cells: Cells) -> PackedCells:
+    """Cells in few bytes."""
+    below = [getattr(cells, name) for name in _BELOW_JOB]
+    widths = tuple(int(column.max(initial=0)).bit_length() for column in below)
+    assert sum(widths) + int(cells.job.max(initial=0)).bit_length() < _BITS, "too many cells"
+    return PackedCells(widths, *summed(_keys(cells, widths), cells.milli_ms))
+
+
+def unpacked(cells: PackedCells) -> Cells:
+    """Packed cells in columns; by job, not in the order of ``added``."""
+    found, keys = dict[str, I64](), cells.keys
+    for name, width in zip(reversed(_BELOW_JOB), reversed(cells.widths), strict=True):
+        found[name] = keys & ((1 << width) - 1)
+        keys = keys >> width
+    return Cells(job=keys, milli_ms=cells.sums, **found)
+
+
+def added_packed(*parts: PackedCells) -> PackedCells:
+    """Packed cells of the same made one."""
+    widths = tuple(max(column) for column in zip(*(part.widths for part in parts), strict=True))
+    keys = np.concatenate([_widened(part, widths) for part in parts])
+    return PackedCells(widths, *summed(keys, np.concatenate([part.sums for part in parts])))
+
+
+def _widened(cells: PackedCells, widths: tuple[int, ...]) -> I64:
+    """Keys with so many bits for each column; as a rule they have them."""
+    if widths == cells.widths or not len(cells.keys):
+        return cells.keys
+    return _keys(unpacked(cells), widths)
+
+
+def _keys(cells: Cells, widths: tuple[int, ...]) -> I64:
+    keys = cells.job
+    for name, width in zip(_BELOW_JOB, widths, strict=True):
+        keys = keys << width | getattr(cells, name)
+    return keys
+
+
+_BELOW_JOB = ("bin", "contract", "bucket", "known", "period")
+_BITS = 63  # of a key
+
+
 def added(*parts: Cells) -> Cells:
     """Cells of the same made one; empty cells dropped."""
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -47,4 +99,5 @@ def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:
     return ordered[starts], np.add.reduceat(amounts[order], starts)
 
 
+NOTHING = PackedCells((0,) * len(_BELOW_JOB), np.zeros(0, np.int64), np.zeros(0, np.int64))
 EMPTY = Cells(*(np.zeros(0, np.int64) for _ in Cells._fields))

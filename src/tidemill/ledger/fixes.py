@@ -350,7 +350,7 @@ _OBSERVED: dict[int, _Rule] = {
         " data on the nodes",
         "time from a placement until all of a job works",
         _TIME,
-        "tidemill pending",
+        "tidemill ledger --bucket starting --by job",
     ),
     Bucket.DRAINING: _advice(
         "bring drained nodes back sooner: give every drain a reason, an owner and an end",

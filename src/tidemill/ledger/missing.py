@@ -4,7 +4,6 @@ import numpy as np
 
 from tidemill.ledger.buckets import BELOW, Bucket
 from tidemill.ledger.statement import Statement
-from tidemill.model.states import JobClass
 
 LOOPS = "call tidemill.track in the loops, and import or observe with --track"
 FLOPS = "loops that are tracked: give `flops=…` to run.step, or call run.efficiency(mfu=…)"
@@ -27,8 +26,7 @@ def words(statement: Statement) -> str:
     is_unknown = np.zeros(world.job_count, bool)
     is_unknown[rows.job[(rows.bucket == Bucket.UNKNOWN) & (rows.job >= 0)]] = True
     jobs = np.flatnonzero(is_unknown)
-    serves = np.array([row.kind is JobClass.INFERENCE for row in world.shape_rows] or [False])
-    is_service, is_tracked = serves[world.jobs.shape[jobs]], statement.told.is_tracked(jobs)
+    is_service, is_tracked = statement.are_services(jobs), statement.told.is_tracked(jobs)
     told = (
         (LOOPS, ~is_service & ~is_tracked),
         (FLOPS, ~is_service & is_tracked),

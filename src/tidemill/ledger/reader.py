@@ -18,7 +18,7 @@ import numpy as np
 
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
-from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP, LedgerState
+from tidemill.core.accounting.columns import HELD, LINE, MARK, SPAN, STOP, LedgerState
 from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -31,7 +31,7 @@ from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.stops import Stops, StopsSoFar
 from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
-from tidemill.ledger.turns import Turns
+from tidemill.ledger.turns import Turns, with_shares
 from tidemill.ledger.usable import Usable
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
@@ -112,6 +112,7 @@ class Ledger:
         """Up to which job rows were made blank: no more than are used take memory."""
         self._foreseen = 0
         self._seen: tuple[int, ...] = ()
+        self._shared_at: tuple[int, ...] = ()
         self._dictionary = Dictionary()
         self._told = Sheet(self._dictionary)
 
@@ -293,6 +294,7 @@ class Ledger:
                 self._pass(folding.next_ms)
                 _, touched = folding.single()
                 self._follow(touched)
+        self._pass(self._world.now_ms)
 
     def _room(self, batch: Batch) -> int:
         """How many jobs there will be if they go on to come as often, and some more."""
@@ -349,6 +351,7 @@ class Ledger:
         self._look_again()
         self._spans.mind_sight(columns_of(world).at.item(AT.BLIND) == NOTHING_SEEN, now_ms)
         self._b.marks[MARK.IS_FRESH] = 0
+        self._b.marks[MARK.LINE] = LINE.UNKNOWN
         for j in touched:
             self._make_room(columns_of(world), world.job_count)
             row = self._b.attempts[j]
@@ -420,6 +423,7 @@ class Ledger:
         """Take in what is new: contracts, shapes, kinds, groups, queues, nodes."""
         world, marks = self._world, self._b.marks
         marks[MARK.DEPTH] = world.tree.depth
+        self._know_shares()
         seen = (
             world.contract_count, len(world.shape_rows), len(world.kinds), len(world.groups),
             len(world.queue_rows), world.node_count,
@@ -432,8 +436,9 @@ class Ledger:
         if world.contract_count > len(self._b.lots):
             self._b = self._b._replace(lots=grown(self._b.lots, world.contract_count))
         self._b = self._b._replace(
-            demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach
-        )
+            demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
+            standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
+        )  # fmt: skip
         if self._usable is not None:
             first, roles = self._usable.asks, claimants.roles
             self._usable.update(world, new, claimants.demands[roles - len(new) : roles])
@@ -444,6 +449,19 @@ class Ledger:
                 usable.rehost_all(columns_of(world), self._b, first)
         if self._mark(MARK.BIN) >= 0:
             self._open_bin()
+
+    def _know_shares(self) -> None:
+        """Take in what fair shares are counted by: teams, and what the fleet has and costs."""
+        world = self._world
+        if self._mark(MARK.FAIRNESS):
+            self._b.marks[MARK.EVENT_MS] = world.now_ms
+            stamp = (
+                world.supply_changes, world.share_changes, len(world.queue_rows), len(world.kinds)
+            )  # fmt: skip
+            if stamp != self._shared_at:
+                self._shared_at = stamp
+                self._b = with_shares(self._b, world, self.policy)
+                self._b.marks[MARK.IS_FRESH] = 0
 
     def _open_bin(self) -> None:
         """Let kernels add to the sums of the bin that time is in now."""

@@ -132,7 +132,7 @@ def _for_gangs(statement: Statement, c: int) -> int:
     world, rows = statement.world, statement.rows
     kind = world.contract_rows[c].kind
     alike = [n for n, row in enumerate(world.contract_rows) if row.kind == kind]
-    jobs = np.unique(rows.job[(rows.job >= 0) & np.isin(rows.contract, alike)])
+    jobs = rows.job[(rows.job >= 0) & np.isin(rows.contract, alike)]
     largest = int(world.shapes.total_milli[world.jobs.shape[jobs]].max(initial=0))
     row = world.contract_rows[c]
     return 2 * -(-largest // WHOLE_MILLI) - _others(statement, c) + row.spares * row.node.devices

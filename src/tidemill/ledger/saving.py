@@ -80,8 +80,8 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
             break  # nobody after it has as much to win
         books = _Books(*(float(column[number]) for column in sums))
         each.append(_saving(number, found.row(number), books, usual))
-        each.sort(key=lambda one: (-one.win, one.group.name))
-    return each[:most]
+        each = sorted(each, key=lambda one: (-one.win, one.group.name))[:most]
+    return each
 
 
 def _by_what_is_spent(

@@ -315,4 +315,5 @@ def _cells(
 ) -> Cells:  # fmt: skip
     buckets = np.broadcast_to(np.asarray(bucket, np.int64), places.bin.shape)
     columns = (places.bin, rows.contract, buckets, rows.job, known, places.period, milli_ms)
-    return Cells(*(column[where] for column in columns))
+    filled = np.flatnonzero(where & (milli_ms != 0))
+    return Cells(*(column[filled] for column in columns))

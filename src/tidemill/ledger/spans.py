@@ -7,7 +7,7 @@ before, so that a million jobs cost a few merges and not one a sweep.
 
 from array import array
 
-from tidemill.ledger.cells import EMPTY, Cells, added
+from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added, added_packed, packed, unpacked
 from tidemill.ledger.span_binning import WIDTH, Window, cut
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
@@ -24,8 +24,8 @@ class Spans:
     def __init__(self, window: Window) -> None:
         self.window = window
         self._fresh = array("q")
-        self._merged = EMPTY
-        self._swept: list[Cells] = []
+        self._merged = NOTHING
+        self._swept: list[PackedCells] = []
         self.unseen: list[tuple[int, int]] = []
         """When nobody watched the jobs either; the last one may go on."""
 
@@ -43,7 +43,7 @@ class Spans:
         self._fresh.extend(spans)
         if len(self._fresh) >= SWEEP_AT * WIDTH:
             self._sweep(world)
-            if sum(len(part.job) for part in self._swept) >= len(self._merged.job):
+            if sum(len(part.keys) for part in self._swept) >= len(self._merged.keys):
                 self._merge()
 
     def add_all(self, world: World, spans: I64) -> None:
@@ -54,20 +54,20 @@ class Spans:
         """Everything so far, with the spans that are still open counted as they are given."""
         self._sweep(world)
         self._merge()
-        return added(self._merged, cut(world, still_open, self.window, self.unseen))
+        return added(unpacked(self._merged), cut(world, still_open, self.window, self.unseen))
 
     def hand_over(self, world: World) -> Cells:
         """Everything whose fate is known, which is forgotten here."""
         found = self.cells(world, array("q"))
-        self._merged = EMPTY
+        self._merged = NOTHING
         return found
 
     def _sweep(self, world: World) -> None:
         if self._fresh:
-            self._swept.append(cut(world, self._fresh, self.window, self.unseen))
+            self._swept.append(packed(cut(world, self._fresh, self.window, self.unseen)))
             self._fresh = array("q")
 
     def _merge(self) -> None:
         if self._swept:
-            self._merged = added(self._merged, *self._swept)
+            self._merged = added_packed(self._merged, *self._swept)
             self._swept = []

@@ -8,6 +8,7 @@ from tidemill.core.accounting.columns import (
     EARLIER,
     HELD,
     HOLD,
+    LINE,
     LOT,
     MARK,
     NEVER,
@@ -33,8 +34,10 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks = np.zeros(len(MARK), np.int64)
     marks[[MARK.START_MS, MARK.END_MS, MARK.BIN_MS]] = window
     marks[[MARK.BIN, MARK.FREE_HOLD, MARK.FREE_EARLIER]] = NONE
+    marks[MARK.LINE] = LINE.UNKNOWN
     marks[MARK.EDGE_MS] = NEVER
     marks[MARK.ORDER] = turns.order_of(policy)
+    marks[MARK.FAIRNESS] = turns.fairness_of(policy)
     marks[MARK.WEIGHS_MIX] = usable is not None
     marks[MARK.SPENT_AT] = policy.evictions_at_most
     for bucket in ("STARTING", "RESTART", "REWORK", "UNSAVED", "CHECKPOINT", "NOT_LAUNCHED",
@@ -43,8 +46,10 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     return LedgerState(
         marks, _rows(0, HELD), _rows(0, HOLD), _rows(0, EARLIER), _rows(SPANS_AT_ONCE, SPAN),
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
-        _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64), _rows(0, CLAIMANT),
-        _rows(0, LOT), *(usable or Usable()).weighing, _tables(),
+        _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64),
+        _rows(0, CLAIMANT),
+        _rows(0, LOT), *(usable or Usable()).weighing, _tables(), _rows(0, ()),
+        np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()),
     )  # fmt: skip
 
 

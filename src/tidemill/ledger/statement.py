@@ -31,7 +31,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
-from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.tables import I64
 
 if TYPE_CHECKING:
@@ -352,6 +352,7 @@ class Statement:
         return codes[jobs], lambda key: shown[key + 1]
 
     def _class_keys(self, jobs: I64) -> tuple[I64, _Names]:
+        """As they were submitted: what a job said later is not known of what was rolled up."""
         world = self.world
         kinds = [str(shape.kind) for shape in world.shape_rows]
         names = sorted({*kinds, *(holder.job_class for holder in self._holders)})
@@ -360,6 +361,23 @@ class Statement:
         told = [names.index(holder.job_class) for holder in reversed(self._holders)]
         codes = np.array([*of_jobs, *told, NO_JOB], np.int64)
         return codes[jobs], lambda key: names[key] if key >= 0 else NOBODY
+
+    @cached_property
+    def classes(self) -> list[JobClass]:
+        """What each job is for."""
+        return self.told.classes(self.world)
+
+    def called_otherwise(self) -> int:
+        """Jobs that said they are services while they ran, and were not submitted as such."""
+        jobs = np.arange(self.world.job_count)
+        kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
+        is_submitted = np.array(kinds)[self.world.jobs.shape[jobs]]
+        return int((self.are_services(jobs) & ~is_submitted).sum())
+
+    def are_services(self, jobs: I64) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether it answers requests."""
+        classes = self.classes
+        return np.array([classes[j] is JobClass.INFERENCE for j in jobs.tolist()], bool)
 
     @property
     def _holders(self) -> tuple[Holder, ...]:

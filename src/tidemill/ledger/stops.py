@@ -8,13 +8,12 @@ accelerators.
 from collections import Counter
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.codes import KIND_CODE, WHYS
 from tidemill.model.events import Why
-from tidemill.model.tables import I64
+from tidemill.model.tables import I64, grown
 
 WITH_NODE = "lost with a node (failed or reclaimed)"
 _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
@@ -37,6 +36,7 @@ _FAILED = KIND_CODE[ev.JobFailed]
 _OVER = (KIND_CODE[ev.JobFinished], KIND_CODE[ev.JobCancelled])
 _IS_COUNTED = np.isin(range(len(KIND_CODE)), (*_ASKED, *_DONE, *_OVER, _FAILED, _SEEN))
 _IS_OVER = np.isin(range(len(KIND_CODE)), _OVER)
+_IS_ASKED = np.isin(range(len(KIND_CODE)), (*_ASKED, *_DONE))
 
 
 StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, int]]
@@ -48,17 +48,21 @@ class Stops:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._asked: dict[int, Why] = {}
-        self._attempts: dict[int, int] = {}
-        """The attempt in which each job was seen to sit somewhere, unless it has failed since."""
+        self._seen: I64 = np.zeros(64, np.int64)
+        """The attempt in which each job was seen to sit somewhere; 0: none, or it failed since."""
 
     def begin(self, counts: Counter[str], asked: dict[int, Why], attempts: dict[int, int]) -> None:
         """Go on from what others counted."""
-        self._counts, self._asked, self._attempts = counts, asked, attempts
+        self._counts, self._asked = counts, asked
+        self._make_room(max(attempts, default=0))
+        self._seen[[*attempts]] = [*attempts.values()]
 
     @property
     def so_far(self) -> StopsSoFar:
         """What was counted, what was asked for and has not happened yet, who was seen where."""
-        return self._counts, self._asked, self._attempts
+        seated = np.flatnonzero(self._seen)
+        attempts = dict(zip(seated.tolist(), self._seen[seated].tolist(), strict=True))
+        return self._counts, self._asked, attempts
 
     def by_why(self, stopped: int) -> dict[str, int]:
         """All that were stopped, by why, in a fixed order, without zeros.
@@ -72,51 +76,61 @@ class Stops:
 
     def count(self, batch: Batch) -> None:
         """Count the events of a batch."""
-        rows = self._that_matter(batch.events)
+        rows = batch.events[_IS_COUNTED[batch.events[:, EventColumn.KIND]]]
+        self._make_room(int(rows[:, EventColumn.WHO].max(initial=0)))
+        if self._asked or _IS_ASKED[rows[:, EventColumn.KIND]].any():
+            self._one_by_one(rows)
+        elif len(rows):
+            self._at_once(rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")])
+
+    def _one_by_one(self, rows: I64) -> None:
+        """Events of which some ask jobs to leave."""
         columns = (
             EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE,
             EventColumn.ATTEMPT,
         )  # fmt: skip
-        rows = rows[~self._is_one_life(rows)][:, columns]
-        for kind, job, why, is_final, attempt in rows.tolist():
+        for kind, job, why, is_final, attempt in self._that_matter(rows)[:, columns].tolist():
             if kind == _SEEN:
-                if self._attempts.get(job, attempt) != attempt:  # it sat elsewhere until now
+                if self._seen[job] not in (0, attempt):  # it sat elsewhere until now
                     self._add(Why.MOVED)
-                self._attempts[job] = attempt
+                self._seen[job] = attempt
             elif kind in _ASKED:
                 self._asked[job] = WHYS[why]
             elif kind in _DONE:
                 self._add(self._asked.pop(job, Why.UNSAID))
             else:
                 self._asked.pop(job, None)
-                self._attempts.pop(job, None)
+                self._seen[job] = 0
                 if kind == _FAILED and not is_final:
                     self._add(WHYS[why])
 
-    def _that_matter(self, events: I64) -> I64:
+    def _that_matter(self, rows: I64) -> I64:
         """Those of jobs that something else than an end happens to, or did."""
-        rows = events[_IS_COUNTED[events[:, EventColumn.KIND]]]
         is_over = _IS_OVER[rows[:, EventColumn.KIND]]
-        named = [*self._attempts, *self._asked, *rows[~is_over, EventColumn.WHO].tolist()]
-        return rows[~is_over | np.isin(rows[:, EventColumn.WHO], named)]
+        named = [*self._asked, *rows[~is_over, EventColumn.WHO].tolist()]
+        who = rows[:, EventColumn.WHO]
+        return rows[~is_over | (self._seen[who] != 0) | np.isin(who, named)]
 
-    def _is_one_life(self, rows: I64) -> NDArray[np.bool_]:
-        """Whether rows are of jobs that sit once and are over with that, and so were not stopped.
+    def _at_once(self, rows: I64) -> None:
+        """Events, by job and then by time, of which none asks anybody to leave."""
+        kind, who, attempt = (
+            rows[:, c] for c in (EventColumn.KIND, EventColumn.WHO, EventColumn.ATTEMPT)
+        )
+        left = np.where(kind == _SEEN, attempt, 0)  # where each event leaves its job
+        is_first = np.diff(who, prepend=-1) != 0
+        before = np.where(is_first, self._seen[who], np.roll(left, 1))
+        moves = int(np.count_nonzero((kind == _SEEN) & (before != 0) & (before != attempt)))
+        self._add(Why.MOVED, moves)
+        failed = rows[(kind == _FAILED) & (rows[:, EventColumn.VALUE] == 0), EventColumn.WHY]
+        for why, times in zip(*np.unique(failed, return_counts=True), strict=True):
+            self._add(WHYS[why], int(times))
+        is_last = np.diff(who, append=-1) != 0
+        self._seen[who[is_last]] = left[is_last]
 
-        Of a history that others made these are nearly all.
-        """
-        order = np.argsort(rows[:, EventColumn.WHO], kind="stable")
-        who = rows[order, EventColumn.WHO]
-        first = np.flatnonzero(np.diff(who, prepend=-1))
-        jobs, count = who[first], np.diff(first, append=len(who))
-        seen, end = rows[order[first]], rows[order[first + count - 1]]
-        kind = end[:, EventColumn.KIND]
-        is_over = np.isin(kind, _OVER) | ((kind == _FAILED) & (end[:, EventColumn.VALUE] != 0))
-        is_one = (count == 2) & (seen[:, EventColumn.KIND] == _SEEN) & is_over
-        is_one &= ~np.isin(jobs, [*self._attempts, *self._asked])
-        found: NDArray[np.bool_] = np.zeros(len(rows), np.bool_)
-        found[order] = np.repeat(is_one, count)
-        return found
+    def _make_room(self, most: int) -> None:
+        if most >= len(self._seen):
+            self._seen = grown(self._seen, most + 1)
 
-    def _add(self, why: Why) -> None:
-        self._counts[_TITLE.get(why, OTHERWISE)] += 1
+    def _add(self, why: Why, times: int = 1) -> None:
+        if times:
+            self._counts[_TITLE.get(why, OTHERWISE)] += times

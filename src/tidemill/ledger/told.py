@@ -11,9 +11,11 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.loads import LoadSource
 from tidemill.model.measures import ONE_PPM
-from tidemill.model.states import Confidence
+from tidemill.model.states import Confidence, JobClass
 from tidemill.model.tables import I64, grown
+from tidemill.model.world import World
 
 _ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
     codes.KIND_CODE[kind]
@@ -37,8 +39,9 @@ _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
 
 
-_IN_PART, _ASKED = 62, 61
-"""Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted.
+_IN_PART, _ASKED, _SERVES = 62, 61, 60
+"""Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted; one
+that counts them itself, and so says that it is a service.
 
 A service that was only ever told to be busy or idle as a whole was told so by its requests: that it
 stood still is known, but not how busy its devices were while it did not."""
@@ -64,7 +67,9 @@ class Told:
         self._mark(0, 0, busy)
         share = busy[:, EventColumn.VALUE]
         self._mark(1, _IN_PART, busy[(share > 0) & (share < ONE_PPM)])
-        self._mark(1, _ASKED, rows[kind == _LOAD])
+        loads = rows[kind == _LOAD]
+        self._mark(1, _ASKED, loads)
+        self._mark(1, _SERVES, loads[loads[:, EventColumn.TO] == LoadSource.TRACK])
         self._mark(0, 1, rows[kind == _SAVES])
         stalls = rows[kind == _STALLS]
         for place, column in _SHARES:
@@ -93,8 +98,21 @@ class Told:
 
     def is_asked(self, jobs: I64) -> NDArray[np.bool_]:
         """Of each of these jobs, whether its requests were counted."""
+        return self._has(jobs, _ASKED)
+
+    def classes(self, world: World) -> list[JobClass]:
+        """What each job is for: as it was submitted; a service, if it said so while it ran."""
+        kinds = [shape.kind for shape in world.shape_rows]
+        shapes = world.jobs.shape[: world.job_count].tolist()
+        serves = self._has(np.arange(world.job_count), _SERVES).tolist()
+        return [
+            JobClass.INFERENCE if is_service else kinds[s]
+            for s, is_service in zip(shapes, serves, strict=True)
+        ]
+
+    def _has(self, jobs: I64, place: int) -> NDArray[np.bool_]:
         bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
-        found: NDArray[np.bool_] = (bits[:, 1] >> _ASKED & 1) == 1
+        found: NDArray[np.bool_] = (bits[:, 1] >> place & 1) == 1
         return found
 
     def _known(self, jobs: I64) -> I64:

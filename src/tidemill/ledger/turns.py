@@ -1,15 +1,19 @@
 """Turns: in which order waiting shapes claim what is free, as the scheduler's own order says.
 
-Kernels know two orders by themselves (oldest first, and by priority, both after guaranteed quotas);
-every other one, and fair shares, are asked of ``scheduling.order`` for each moment at which more
+Kernels know two orders by themselves (oldest first, and by priority, both after guaranteed quotas
+and fair shares); every other one is asked of ``scheduling.order`` for each moment at which more
 than one could claim. The moment is that of the last event: nothing has changed since.
 """
 
-from tidemill.core.accounting.columns import ORDER
+import numpy as np
+
+from tidemill.core.accounting.columns import ORDER, LedgerState
+from tidemill.core.fair_shares import WORTH
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling import order
+from tidemill.scheduling.desk.layout import FAIRNESS, sharing_of
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.pending_queues import PendingQueues
 from tidemill.scheduling.shape_eligibility import Known, know
@@ -17,9 +21,24 @@ from tidemill.scheduling.shape_eligibility import Known, know
 
 def order_of(policy: Policy) -> ORDER:
     """The order that kernels go by."""
-    if policy.fairness != "none" or policy.order not in BY_SHAPE:
+    if policy.order not in BY_SHAPE:
         return ORDER.ASKED
     return ORDER.PRIORITY if policy.order == "priority" else ORDER.OLDEST
+
+
+def fairness_of(policy: Policy) -> int:
+    """The measure by which kernels compare teams; 0: by none, or they ask for the whole order."""
+    return 0 if order_of(policy) == ORDER.ASKED else FAIRNESS[policy.fairness]
+
+
+def with_shares(b: LedgerState, world: World, policy: Policy) -> LedgerState:
+    """The columns by which fair shares are counted, as teams and the fleet are now."""
+    sharing, kinds = sharing_of(world), len(world.kinds)
+    worth = np.zeros((kinds, len(WORTH)), np.int64)
+    Fair(world, policy).write_worth(worth)
+    past, used = np.zeros((2, len(sharing), kinds), np.int64)
+    fair = np.zeros(len(sharing), np.int64)
+    return b._replace(sharing=sharing, fair=fair, worth=worth, past=past, used=used)
 
 
 class Turns:

@@ -37,6 +37,7 @@ class AT(IntEnum):
     PACE_CHANGES = 16  # how often a job that is there began or ceased to leave
     SEEN = 17  # placements that another scheduler made
     BLIND = 18  # nobody watches: NOTHING_SEEN, or JOBS_KEPT (what jobs hold is told afterwards)
+    HALF_LIFE_MS = 19  # how fast past use is forgotten; 0: it is not counted
 
 
 class JOB(IntEnum):
@@ -110,10 +111,14 @@ class SHAPE(IntEnum):
     FIRST_ROLE = 14
     ROLES = 15
     IS_LASTING = 16  # a service: it does not end by itself
-    IS_ELASTIC = 17
+    IS_ELASTIC = 17  # 1; or ``IN_A_LINE``
     PROMISED = 18  # room is being made for it: 1, and evictions that are still to be seen
     IS_PREEMPTIBLE = 19
     IS_TRAINING = 20  # what it did since it last saved is lost when it is stopped
+    IS_INTERACTIVE = 21  # somebody works with it; idle, it may be cancelled
+
+
+IN_A_LINE = 2  # in ``SHAPE.IS_ELASTIC``: half of the replicas are half as fast
 
 
 class ROLE(IntEnum):

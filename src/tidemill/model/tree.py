@@ -7,6 +7,7 @@ not lend of its floor it keeps back.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -60,24 +61,27 @@ def grown(rows: Sequence[Queue], number: Mapping[str, int]) -> Tree:
 
 def amounts(rows: Sequence[Queue], tree: Tree, kind_number: Mapping[str, int]) -> Amounts:
     """What the queues are sure of, may use and keep, from the leaves up."""
-    shape = (len(rows), len(kind_number))
-    floor, below = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    limit, guard = np.full(shape, FOREVER_MS, np.int64), np.zeros(shape, np.int64)
-    for q in tree.upward:
-        floor[q] = below[q]
+    kinds = range(len(kind_number))
+    floor, guard = [[0 for _ in kinds] for _ in rows], [[0 for _ in kinds] for _ in rows]
+    limit = [[FOREVER_MS for _ in kinds] for _ in rows]
+    for q in tree.upward:  # a floor holds the sum of those below until its own turn comes
         for share in rows[q].shares:
             k = kind_number[share.kind]
-            floor[q, k] = max(share.floor_milli, int(below[q, k]))
-            limit[q, k] = min(share.limit_milli, int(floor[q, k]) + share.borrow_milli)
-            guard[q, k] = max(0, int(floor[q, k]) - share.lend_milli)
+            sure = floor[q][k] = max(share.floor_milli, floor[q][k])
+            limit[q][k] = min(share.limit_milli, sure + share.borrow_milli)
+            guard[q][k] = max(0, sure - share.lend_milli)
         if len(tree.paths[q]) > 1:
-            below[tree.paths[q][1]] += floor[q]
-    return Amounts(floor, limit, guard)
+            above = floor[tree.paths[q][1]]
+            above[:] = map(add, above, floor[q])
+    shape = (len(rows), len(kind_number))
+    return Amounts(*(np.array(one, np.int64).reshape(shape) for one in (floor, limit, guard)))
 
 
 def summed(tree: Tree, used: I64) -> I64:
     """The use of every queue with everything below it, from that of the leaves."""
     sums = used.copy()
+    if not sums.any():
+        return sums
     sums[[not leaf for leaf in tree.is_leaf]] = 0
     for q in tree.upward:
         if len(tree.paths[q]) > 1:

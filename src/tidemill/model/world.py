@@ -237,8 +237,6 @@ class World:
         """How often the shares of teams changed."""
         self.unseen = frozenset[str]()
         """With which the names of nodes begin that nobody watches."""
-        self.half_life_ms = 0
-        """How fast past use is forgotten; 0: it is not counted."""
         self.mix_point = 0
         """How many jobs had arrived at the last look at the mix."""
         self.mix_changes = 0
@@ -334,6 +332,11 @@ class World:
     def supply_changes(self) -> int:
         """How often contracts or nodes changed: supply decisions are looked at again after."""
         return self.ink.w.at.item(AT.SUPPLY_CHANGES)
+
+    @property
+    def half_life_ms(self) -> int:
+        """How fast past use is forgotten; 0: it is not counted."""
+        return self.ink.w.at.item(AT.HALF_LIFE_MS)
 
     @property
     def lasting_changes(self) -> int:

@@ -14,9 +14,8 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.elastic import smallest
-from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
+from tidemill.scheduling.fit import Obstacle, Shortage, shortage_of
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.scheduling.topology import feasibility
 from tidemill.units.mig import geometry as mig
@@ -50,10 +49,7 @@ def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
     if known is None:
         room, q = memo.lasting_room(world), int(world.shapes.queue[s])
         shape = smallest(world.shape_rows[s])
-        found = fit(room, q, shape, memo.known(world, s).options, PACKING)
-        known = found.shortage is None
-        if known:
-            undo(room, q, shape, found.pieces)
+        known = shortage_of(room, q, shape, memo.known(world, s).options) is None
         memo.remember_outlasts(world, s, known)
     return known
 
@@ -178,13 +174,12 @@ def unkept_milli(world: World, q: int, k: int, need: int) -> int:
 def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
     room, q = memo.empty_room(world), int(world.shapes.queue[s])
     shape = smallest(world.shape_rows[s])
-    found = fit(room, q, shape, memo.known(world, s).options, PACKING)
-    if found.shortage is None:
-        undo(room, q, shape, found.pieces)
+    shortage = shortage_of(room, q, shape, memo.known(world, s).options)
+    if shortage is None:
         return Cause.NONE
-    if _is_limited_everywhere(world, shape.roles[found.shortage.role], found.shortage):
+    if _is_limited_everywhere(world, shape.roles[shortage.role], shortage):
         return Cause.OVER_LIMIT_ALWAYS
-    states = _states(world, memo, s, found.shortage.role)
+    states = _states(world, memo, s, shortage.role)
     if not (states > NodeState.ASKED).any():
         return Cause.NOTHING_LAUNCHED
     if not (states == NodeState.READY).any():

@@ -10,18 +10,17 @@ accelerators that takes a common measure, and there are two:
   kind still takes away what was paid for it.
 
 Shares are compared from the top of the tree down, so that a large faculty does not win by having
-many groups. Past use counts by its decayed mean (see ``model.decay``) beside what is used now: who
+many groups. Past use counts by its decayed mean (see ``core.decay``) beside what is used now: who
 used much lately yields to who used little, and after a few half-lives it is forgotten.
 """
 
 import numpy as np
 
-from tidemill.model import decay
+from tidemill.core import fair_shares
+from tidemill.core.fair_shares import WORTH
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
-from tidemill.model.world import PAST_BITS, World
-from tidemill.scheduling.desk import fair_shares
-from tidemill.scheduling.desk.columns import WORTH
+from tidemill.model.world import World
 from tidemill.scheduling.desk.layout import FAIRNESS
 
 ONE = 1_000_000_000_000
@@ -45,12 +44,6 @@ class Fair:
         for k, (counts, whole) in enumerate(_worth(self.world, self.mode)):
             worth[k] = (*divmod(counts, whole), whole)
 
-    def write_past(self, past: I64) -> None:
-        """Write what the queues in which somebody waits used lately, and those above them."""
-        paths, queue = self.world.tree.paths, self.world.shapes.queue
-        for a in {a for s in self.world.queued for a in paths[queue.item(s)]}:
-            past[a] = past_milli(self.world, a)
-
     def rank(self, used: I64, q: int) -> tuple[int, ...]:
         """The shares of a queue and of all above it, from the top down; smaller goes first."""
         if self.mode == "none":
@@ -61,7 +54,7 @@ class Fair:
         """What a queue uses above its floor, now and lately, by the common measure and weight."""
         if self.world.half_life_ms and a not in self._has_past:
             self._has_past.add(a)
-            self._past[a] = past_milli(self.world, a)
+            _count_past(self.world, self._past, a)
         quotas, weight = self.world.matrices.quotas, self.world.tree.weights[a]
         milli = np.ascontiguousarray(used)  # a column of the quotas is not, and kernels take it so
         found: int = fair_shares.share_of(
@@ -72,15 +65,16 @@ class Fair:
 
 def past_milli(world: World, a: int) -> list[int]:
     """The decayed mean of what a queue used above its floor, by kind, as of now."""
-    half_life_ms = world.half_life_ms
-    if not half_life_ms:
-        return [0] * len(world.kinds)
-    elapsed_ms = world.now_ms - int(world.past_ms[a])
-    above = np.maximum(world.used[a] - world.floor[a], 0).tolist()
-    return [
-        decay.toward(mean, level << PAST_BITS, elapsed_ms, half_life_ms) >> PAST_BITS
-        for mean, level in zip(world.past[a].tolist(), above, strict=True)
-    ]
+    past: I64 = np.zeros((len(world.queue_rows), len(world.kinds)), np.int64)
+    if world.half_life_ms:
+        _count_past(world, past, a)
+    found: list[int] = past[a].tolist()
+    return found
+
+
+def _count_past(world: World, past: I64, a: int) -> None:
+    w = world.matrices
+    fair_shares.count_past(w.at, w.queues, w.quotas, past, a, world.now_ms)
 
 
 def _worth(world: World, mode: str) -> list[tuple[int, int]]:

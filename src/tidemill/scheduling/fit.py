@@ -11,6 +11,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling import shares
 from tidemill.scheduling.eligibility import Option
@@ -88,6 +89,36 @@ def _fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scorin
         room.book(q, shape, found, 1)
         pieces += found
     return Fit(pieces, None)
+
+
+def shortage_of(room: Snapshot, q: int, shape: Shape, options: Options) -> Shortage | None:
+    """What stands in the way of a gang; None: nothing. The room stays as it is.
+
+    Replicas of one size that sit wherever there is room are counted, not placed.
+    """
+    if _is_counted(room, shape) and _is_hosted(room, q, shape.roles[0], options[0]):
+        return None
+    found = fit(room, q, shape, options, PACKING)
+    if found.shortage is None:
+        undo(room, q, shape, found.pieces)
+    return found.shortage
+
+
+def _is_counted(room: Snapshot, shape: Shape) -> bool:
+    """Whether a gang fits wherever its replicas do, each by itself."""
+    role, tiers = shape.roles[0], room.world.topology.tiers
+    is_tied = bool(tiers) and constraints.of(room.world.topology, shape) is not None
+    is_cut = bool(role.profile) or (role.milli < WHOLE_MILLI and role.accelerators > 1)
+    return len(shape.roles) == 1 and not is_tied and not is_cut
+
+
+def _is_hosted(room: Snapshot, q: int, role: Role, options: tuple[Option, ...]) -> bool:
+    """Whether some kind that nothing bars a role from hosts all its replicas."""
+    return any(
+        barred_by(room, q, option.kind, role.total_milli) is None
+        and room.count_hosts(role, option.is_ok) >= role.count
+        for option in options
+    )
 
 
 def undo(room: Snapshot, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:

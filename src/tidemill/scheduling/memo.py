@@ -34,6 +34,7 @@ from tidemill.scheduling.snapshot import Snapshot
 if TYPE_CHECKING:
     from tidemill.scheduling.backfill.expected_ends import Running
     from tidemill.scheduling.backfill.reservations import Made, Reservation
+    from tidemill.scheduling.preemptive_order.called import RollCall
     from tidemill.scheduling.preemptive_order.plan import Remembered
 
 Stamp = tuple[int, ...]
@@ -75,6 +76,8 @@ class Memo:
         self.running: Running | None = None
         self.members: Remembered | None = None
         """Who was in the plan of the whole fleet, where a policy has one."""
+        self.roll: RollCall | None = None
+        """What such plans are made with."""
         self._lines: PendingQueues | None = None
         self._evictors_at: Stamp = ()
         self._scoring = scoring.PACKING
@@ -167,6 +170,10 @@ class Memo:
         """Keep whether a shape and its like fit beside the services, until they change."""
         self._outlasts_of[self._likes.of(world, s)] = fits
         self.asks.rows[self._likes.all(world, s), ASK.OUTLASTS] = fits
+
+    def like(self, world: World, s: int) -> Like:
+        """What the like of a shape have in common: they fit wherever one of them does."""
+        return self._likes.of(world, s)
 
     def rows(self, world: World) -> I64:
         """What is remembered, with a row for every shape."""

@@ -10,6 +10,7 @@ The search is bounded: the emptiest nodes of those that could host a replica, an
 """
 
 from collections.abc import Iterator, Sequence, Set
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -66,7 +67,7 @@ def plan(
     if found is None:
         return Moves(())
     hunt, role, is_ok, candidates, is_final, again_ms = found
-    able = [victim for victim in candidates if _has_another_place(hunt, victim)]
+    able = _able(hunt, candidates)
     timeless = _settle(hunt, role, is_ok, able, offers.as_one)
     if not timeless:  # whether there are any moves is not a question of prices; see ``victims``
         return Moves((), is_final=is_final, again_ms=again_ms)
@@ -152,14 +153,24 @@ def _candidates(
     return list(found.values()), is_final, again_ms
 
 
-def _has_another_place(hunt: Hunt, victim: Victim) -> bool:
-    """Whether a job fits elsewhere with everybody where it is: that is where it would go.
+def _able(hunt: Hunt, candidates: list[Victim]) -> list[Victim]:
+    """The jobs that fit elsewhere with everybody where it is: that is where they would go.
 
-    Most searches are in vain because nobody does, and this is a hundredth of the search.
+    Many searches are in vain because nobody does, and this is a hundredth of the search. Jobs that
+    ask for the same, and whom quotas mean the same, are asked about once.
     """
-    pieces = _another_place(hunt, victim)
-    undo(hunt.room, victim.queue, victim.shape, pieces)
-    return bool(pieces)
+    world, found = hunt.world, dict[tuple[object, ...], bool]()
+    able = list[Victim]()
+    for victim in candidates:
+        like = hunt.memo.like(world, world.jobs.shape.item(victim.job))
+        key = (like, victim.shape.roles)
+        if key not in found:
+            pieces = _another_place(hunt, victim)
+            undo(hunt.room, victim.queue, victim.shape, pieces)
+            found[key] = bool(pieces)
+        if found[key]:
+            able.append(victim)
+    return able
 
 
 def _emptiest(hunt: Hunt, role: Role, is_ok: I64) -> list[int]:
@@ -190,8 +201,9 @@ def _settle(
     for _ in range(ROUNDS):
         if not candidates:
             return ()
+        at_most = hunt.policy.moves_at_most
         order: Iterator[Victim] = offers.by_node(hunt.room, role, is_ok, candidates, price)
-        victims, pieces = clear(hunt, list(order), hunt.policy.moves_at_most)
+        victims, pieces = clear(hunt, list(islice(order, at_most)), at_most)
         if not pieces:
             return ()
         movers, stuck = _seat_elsewhere(hunt, victims)

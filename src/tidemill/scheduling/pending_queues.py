@@ -13,7 +13,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.estimates import Basis, Estimates
+from tidemill.scheduling.estimates import Estimates
 
 _WAITING = int(JobState.WAITING)
 
@@ -63,10 +63,10 @@ class PendingQueues:
         return self._line(world, s).first_to_lose_patience_ms(world)
 
     def _line(self, world: World, s: int) -> "_Line":
-        line, basis = self._lines.get(s), self.estimates.basis(world, s)
-        if line is None or line.returns != world.returns.item(s) or line.basis != basis:
+        line, stamp = self._lines.get(s), (world.returns.item(s), self.estimates.news(world))
+        if line is None or line.stamp != stamp:
             taken = line.taken if line is not None else set[int]()
-            line = self._lines[s] = _Line(self.policy, self.estimates, basis, world.returns.item(s))
+            line = self._lines[s] = _Line(self.policy, self.estimates, stamp)
             line.taken = taken
         line.add_new(world, s)
         return line
@@ -75,9 +75,10 @@ class PendingQueues:
 class _Line:
     """The waiting jobs of one shape."""
 
-    def __init__(self, policy: Policy, estimates: Estimates, basis: Basis, returns: int) -> None:
+    def __init__(self, policy: Policy, estimates: Estimates, stamp: tuple[int, int]) -> None:
         self._policy, self._estimates = policy, estimates
-        self.basis, self.returns = basis, returns
+        self.stamp = stamp
+        """How many had come back to wait, and what history had said."""
         self.taken: set[int] = set()
         self._by_rank: list[tuple[int, int]] = []
         self._by_patience: list[tuple[int, int]] = []

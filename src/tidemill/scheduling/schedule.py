@@ -39,6 +39,7 @@ from tidemill.scheduling.desk import (
     opening,
     placing,
     rights,
+    searching,
 )
 from tidemill.scheduling.desk import lines as desk_lines
 from tidemill.scheduling.desk import order as lining
@@ -52,6 +53,7 @@ from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import select
 from tidemill.scheduling.preemption.search import Hunt
 from tidemill.scheduling.preemptive_order import apply as reordering
+from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.scores.tables import BLANK, Tables
 
 CURED_BY_WAITING = frozenset(
@@ -68,7 +70,6 @@ CURED_BY_WAITING = frozenset(
 """Causes that go away when running jobs end; behind such a job a queue may be held."""
 ASKED_AT_ONCE = 64
 """Shapes that are answered when one is asked about: of thousands that wait few are looked at."""
-MOVE_SHARE = 4  # of the searches of a cycle, one in so many may look for moves, which cost most
 _QUESTIONS = {ASK.OUTLASTS: fits_when_others_end, ASK.SUPPLY: supply_cause}
 CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
@@ -112,6 +113,7 @@ class Cycle:
         columns.reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
         columns.reg[REG.IS_MOVING] = bool(world.moving)
         columns.reg[REG.SPREADS] = self.scoring.spreads
+        columns.reg[REG.SCORES] = self.scoring is not PACKING
         columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
         if policy.fairness != "none":
             Fair(world, policy).write_worth(columns.worth)
@@ -124,7 +126,6 @@ class Cycle:
         self.reservations = Reservations(
             self.world, self.policy, self.memo, self.room, self.columns
         )
-        self.move_searches = max(1, self.policy.searches_per_cycle // MOVE_SHARE)
         self.again_ms = FOREVER_MS
 
     def has_news(self) -> bool:
@@ -226,9 +227,9 @@ class Cycle:
 
     def _prepare(self, s: int) -> None:
         """Write what fitting a shape needs, if it is done by kernels."""
-        self.memo.known(self.world, s)
-        if self.columns.asks[s, ASK.IS_SIMPLE]:
-            self.memo.asks.prepare(self.world, s, self.room, self.scoring)
+        known = self.memo.known(self.world, s)
+        if self.memo.asks.is_fitted(s):
+            self.memo.asks.prepare(self.world, s, self.room, self.scoring, known)
 
     def _upcoming(self, s: int) -> int:
         """The job of a shape that is looked at."""
@@ -239,8 +240,6 @@ class Cycle:
     def begin(self) -> None:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
-        if world.half_life_ms and self.policy.fairness != "none":
-            Fair(world, self.policy).write_past(columns.past)
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         self.columns = layout.let_go(columns, self.going | world.kept)
 
@@ -342,8 +341,8 @@ class Cycle:
             self.sheet.write_one(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
-        if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
-            if not desk.begin_search(self.columns, s):
+        if searching.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
+            if not searching.begin_search(self.columns, s):
                 self._say(s, cause)
                 self._hold_behind(s, cause)
                 return
@@ -387,10 +386,10 @@ class Cycle:
         if not self.policy.may_move or cause not in CURED_BY_MOVING:
             return []
         self.memo.heed_taken(s)
-        if self.move_searches <= 0:
+        if self.columns.reg[REG.MOVES_LEFT] <= 0:
             self.memo.doubt(s)
             return []
-        self.move_searches -= 1
+        self.columns.reg[REG.MOVES_LEFT] -= 1
         found = moves.plan(world, self.policy, self.memo, self.room, s, self.leaving)
         if not found.is_final:
             self.memo.doubt(s)
@@ -476,6 +475,6 @@ class Cycle:
 
     def _say(self, s: int, cause: Cause) -> None:
         row = self.columns.asks[s]
-        if row[ASK.SAID] != cause:
+        if row.item(ASK.SAID) != cause:  # a number of numpy takes long to compare with an enum
             row[ASK.SAID] = cause
             self.sheet.write_one(CauseChanged(self.world.now_ms, s, cause))

@@ -157,12 +157,16 @@ class Snapshot:
         if self._sweeps and scoring.tables is not None:
             scoring = PACKING
         r = self.requests.row(role, is_ok, scoring)
-        if role.count > len(self.ground.out):
-            self.ground = self.ground._replace(out=_blank(2 * role.count, len(OUT)))
+        self.make_pieces(role.count)
         if is_placed and not self._sweeps:
             self.requests.plant(role, r, scoring)
         self.ground = self.requests.joined(self.ground)
         return r
+
+    def make_pieces(self, replicas: int) -> None:
+        """Make room for the pieces of so many replicas."""
+        if replicas > len(self.ground.out):
+            self.ground = self.ground._replace(out=_blank(2 * replicas, len(OUT)))
 
     def heed(self, scoring: Scoring) -> None:
         """From now on nodes are ranked by these scores."""
@@ -223,12 +227,14 @@ class Snapshot:
 
     def book(self, q: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
         """Count pieces as used (1) or not used any more (-1) by a team."""
-        kinds = self.world.nodes.kind
+        kinds, sums = self.world.nodes.kind, dict[int, int]()
         for piece in pieces:
-            k = int(kinds[piece.node])
+            k = kinds.item(piece.node)
             milli = sign * piece.replicas * shape.roles[piece.role].replica_milli
             if self.is_open[piece.node]:  # what leaves a closed node is free to nobody
                 self.kind_free[k] -= milli
+            sums[k] = sums.get(k, 0) + milli
+        for k, milli in sums.items():
             self.count_used(q, k, milli)
 
     def count_used(self, q: int, k: int, milli: int) -> None:

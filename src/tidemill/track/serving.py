@@ -84,6 +84,7 @@ class TrackedService(TrackedRun):
     def __init__(self, *run: Any) -> None:  # noqa: ANN401 - as ``TrackedRun`` takes them
         self._meter: ServiceMeter | None = None
         self._counting = Lock()
+        self._tells: set[str] = set()
         super().__init__(*run)
 
     def ready(self) -> None:
@@ -104,6 +105,12 @@ class TrackedService(TrackedRun):
                 self._meter.change(self._clock.us(at_ns), waiting, running)
                 for name, amount in sums.items():
                     self._meter.add(name, amount)
+                    if amount is not None:
+                        self._tells.add(name)
+
+    def tells(self, name: str) -> bool:
+        """Whether any request has said how many tokens it had."""
+        return name in self._tells
 
     def took(self, name: str, ns: int, times: int = 1) -> None:
         """Something took so long, so often."""
@@ -120,7 +127,8 @@ class TrackedService(TrackedRun):
 class ServedRequest:
     """A request: it waits until it is ``begun`` (or has its first token) and ends with the block.
 
-    What it made may be told token by token, or at once: ``request.tokens_out = …``.
+    What it made may be told token by token, or at once: ``request.tokens_out = …``. One that an
+    exception ended has made what was told until then; where others tell their tokens, none.
     """
 
     __slots__ = ("_arrived_ns", "_is_begun", "_last_ns", "_service", "_told", "tokens_in",
@@ -164,8 +172,12 @@ class ServedRequest:
     ) -> None:
         now_ns, told = monotonic_ns(), self._service.whole(self.tokens_out)
         made = told if told is not None else self._told or None
+        given = self._service.whole(self.tokens_in)
+        if kind is not None:
+            made = 0 if made is None and self._service.tells("tokens_out") else made
+            given = 0 if given is None and self._service.tells("tokens_in") else given
         self._service.took(WHOLE, now_ns - self._arrived_ns)
         self._service.happened(
             now_ns, waiting=-(not self._is_begun), running=-self._is_begun, requests=1,
-            tokens_in=self._service.whole(self.tokens_in), tokens_out=made,
+            tokens_in=given, tokens_out=made,
         )  # fmt: skip

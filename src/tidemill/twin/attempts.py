@@ -47,8 +47,12 @@ class Attempts:
     def place(self, world: World, j: int, attempt: int) -> None:
         """A gang that talks comes up as slow as it sits far apart."""
         self._agenda.make_room(1)
-        slow_ppm = self._pace.slow_ppm(world, j)
+        slow_ppm = self.slow_ppm(world, j)
         lives.place(world.matrices.jobs, self._agenda.t, j, attempt, slow_ppm, world.now_ms)
+
+    def slow_ppm(self, world: World, j: int) -> int:
+        """How much longer the steps of a gang that talks take where it sits."""
+        return self._pace.slow_ppm(world, j)
 
     @property
     def has_followers(self) -> bool:
@@ -108,8 +112,9 @@ class Attempts:
         """What a running attempt tells of itself, if it is still there to tell it."""
         if isinstance(event, ev.PaceSeen):
             return self.pace_due(world, entry.who, entry.stamp, event)
-        assert isinstance(event, ev.JobSaved), "kernels tell of loads"
-        return self.save_due(world, entry.who, entry.stamp, event)
+        if isinstance(event, ev.JobSaved):
+            return self.save_due(world, entry.who, entry.stamp, event)
+        return event if self._is_there(world, entry.who, entry.stamp) else None
 
     def pace_due(self, world: World, j: int, attempt: int, event: ev.PaceSeen) -> ev.Seen | None:
         """A change of pace of a running attempt, which ends at another time from now on."""

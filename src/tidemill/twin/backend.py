@@ -27,7 +27,7 @@ from tidemill.twin.coming import Coming
 from tidemill.twin.driving.driver import Driver
 from tidemill.twin.event_queue import columns, lives
 from tidemill.twin.event_queue.agenda import Agenda, Entry
-from tidemill.twin.event_queue.columns import CLOCK, ENTRY
+from tidemill.twin.event_queue.columns import CLOCK, ENTRY, TRUTH
 from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
 from tidemill.twin.neighbours import Neighbours, Sharing
@@ -130,7 +130,7 @@ class Twin:
     def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
         """As ``take``, but folded on the way and noted on a sheet; whether anything happened."""
         before = len(sheet)
-        if inflow.is_plain and not self._attempts.neighbours.are_any:
+        if not self._attempts.neighbours.are_any:
             self._tell(inflow.world, sheet, inflow)
         else:
             for event in self.take(inflow.world):
@@ -253,6 +253,11 @@ class Twin:
         self._answer_all(world, plan)
         self._attempts.tell_paces(world)
         lives.wake(self.agenda.t.clock, plan.wake_at_ms, self.horizon_ms, world.now_ms)
+
+    def slow_ppm(self, world: World, j: int) -> int:
+        """How much longer the steps of a job take where it was put than at the best place."""
+        is_slowed = world.topology.tiers and self.agenda.t.truths[j, TRUTH.TALKS]
+        return self._attempts.slow_ppm(world, j) if is_slowed else 0
 
     def _answer_all(self, world: World, plan: ev.Plan) -> None:
         """Let kernels push what follows, and do what is rare by itself, in order."""

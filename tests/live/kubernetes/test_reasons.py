@@ -20,6 +20,8 @@ TAINT = {"key": "dedicated", "value": "infra", "effect": "NoSchedule"}
 RUNS = pod("runs", 1, on="n0")
 FULL = [pod("runs", 8, on="n0"), pod("too", 8, on="n1")]
 
+PRESSURE = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
+
 HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     "none anywhere": (
         [node("n0", amounts={**BARE, "amd.com/gpu": "8"}),
@@ -38,6 +40,11 @@ HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     "cordoned": (
         [node("n0", 1), node("n1", unschedulable=True), RUNS],
         pod("x", 8, message=SAID), L2, Cause.NOTHING_READY, "1 cordoned, 0 not Ready",
+    ),
+    "tainted by Kubernetes": (
+        [node("n0", 1), node("n1", taints=[PRESSURE]), RUNS],
+        pod("x", 8, message=SAID), L2, Cause.NOTHING_READY,
+        "0 not Ready, 1 Ready but tainted by Kubernetes (node.kubernetes.io/disk-pressure:NoSc",
     ),
     "tainted": (
         [node("n0", 1), node("n1", taints=[TAINT]), RUNS],

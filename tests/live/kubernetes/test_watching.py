@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,30 @@ def test_a_server_that_was_restarted_is_watched_on(rig: Cluster, watcher: Source
     rig.create("/api/v1/namespaces/ml/pods", pod("after"))
     rig.wait_until_running("ml", 2)
     rig.wait_for("it is seen", lambda: set(jobs(source.poll(0))) == {"ml/before", "ml/after"})
+
+
+def test_a_server_that_stands_still_is_no_answer_and_ends_nothing(rig: Cluster, watcher: Source):
+    """It keeps its connections and says nothing: an error in time; then everything as before."""
+    rig.add_nodes(node("n0"))
+    rig.create("/api/v1/namespaces/ml/pods", pod("before"))
+    rig.wait_until_running("ml", 1)
+    source = watcher(timeout_s=2)
+    assert set(jobs(source.poll(0))) == {"ml/before"}
+    with rig.frozen("kube-apiserver"):
+        begun_s = time.monotonic()
+        with pytest.raises(BackendError, match="no answer in time"):
+            source.poll(0)
+        assert time.monotonic() - begun_s < 20
+
+    def is_seen() -> bool:
+        try:
+            found = source.poll(0)
+        except BackendError:
+            return False
+        assert jobs(found)["ml/before"]["outcome"] == "running"
+        return True
+
+    rig.wait_for("it answers again", is_seen)
 
 
 def test_what_the_server_forgot_is_listed_again(rig: Cluster, watcher: Source):

@@ -373,7 +373,7 @@ def test_a_prometheus_of_one_cluster_measures_its_own_jobs(
     """Both clusters have a node n1: whose GPUs they are is known only if somebody says it."""
     whose = joining.Whose(attempts_of("east/7", "west/7", since_s=0))
     begin_ms = 1000 * (BEGIN_S // 300 * 300 + 300)
-    span = MeasuredSpan(begin_ms, begin_ms + 600_000, begin_ms)
+    span = MeasuredSpan(begin_ms, begin_ms + 600_000, begin_ms, begin_ms + 600_000)
     told = PrometheusMeasuring(activity, prefixes=prefixes).measure(span, whose)
     assert sorted(set(told.measured.windows["job"].to_list())) == found
 
@@ -395,7 +395,7 @@ def test_a_loop_is_known_by_what_else_names_it(tmp_path: Path, whose: joining.Wh
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     begin_ms = 1000 * BEGIN_S
     told = LoopsMeasuring(tmp_path).measure(
-        MeasuredSpan(begin_ms, begin_ms + 80_000, begin_ms), whose
+        MeasuredSpan(begin_ms, begin_ms + 80_000, begin_ms, begin_ms + 110_000), whose
     )
     assert set(told.measured.windows["job"].to_list()) == {"east/7"}
     assert told.measured.ups["up_ms"].to_list() == [begin_ms + 65_000]

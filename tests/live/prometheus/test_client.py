@@ -1,5 +1,6 @@
 """Asking a server in trouble: patience, bounds, secrets, and words that help."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ def test_a_server_that_fails_is_asked_again():
         (Told(200, GOOD[:40]), "the answer is cut off or no JSON (40 bytes)"),
         (Told(200, GOOD, length=1000), "the answer ended 914 bytes early"),
         (Told(after_s=5), "no answer in time"),
+        (Told(trickle_s=0.05), "no answer in time"),
     ],
 )
 def test_patience_ends(told: Told, words: str):
@@ -44,6 +46,17 @@ def test_patience_ends(told: Told, words: str):
     assert caught.value.message.startswith(f"asked {url} for `time()`, ")
     assert words in caught.value.message
     assert "goes on from there" in caught.value.hint
+
+
+def test_all_questions_together_have_an_end():
+    """Each is answered in time, and slowly: after so many seconds no other is asked."""
+    begun_s = time.monotonic()
+    with lying(lambda *_: Told(after_s=0.15)) as (url, asked), Client(url, within_s=0.4) as client:
+        while time.monotonic() - begun_s < 0.3:
+            client.clock_ahead_ms()
+        with pytest.raises(BackendError, match="it answers too slowly, and 0 s for all"):
+            [client.clock_ahead_ms() for _ in range(10)]
+    assert len(asked) < 6
 
 
 def test_nobody_answers():

@@ -5,6 +5,7 @@ own text with `split` and nothing of ``tidemill``.
 """
 
 import re
+import signal
 from collections import defaultdict
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.rigs.slurm.story import DRAINED_BECAUSE, STORY
 from tidemill.live.slurm import amounts, commands, hostlists, reasons
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.commands import SlurmCommand
+from tidemill.live.slurm.polling import SlurmSource
 from tidemill.live.slurm.reading import open_output
 from tidemill.live.slurm.rows import (
     SlurmAccount,
@@ -240,6 +242,27 @@ def test_no_accounting_database_is_told(rig):
     with pytest.raises(BackendError, match="no accounting database") as caught:
         commands.run(commands.history("now-1hour"), timeout_s=20, environment=environment)
     assert "squeue and scontrol" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("daemon", "asked"), [("slurmdbd", "the history of jobs"), ("slurmctld", "the controller's")]
+)
+def test_a_daemon_that_stands_still_is_no_answer(rig, daemon, asked):
+    """It keeps its port and says nothing (SIGSTOP): said in time, and the next answer is whole."""
+    source = SlurmSource(timeout_s=3, environment=rig.cluster.environment)
+    since_ms = source.now_ms() - 3_600_000
+    before = source.poll(since_ms)
+    process = rig.cluster.processes[daemon]
+    process.send_signal(signal.SIGSTOP)
+    try:
+        with pytest.raises(BackendError, match=f"asked Slurm for {asked}.*no answer in time"):
+            source.poll(since_ms)
+    finally:
+        process.send_signal(signal.SIGCONT)
+    patient = SlurmSource(timeout_s=30, environment=rig.cluster.environment)
+    after = patient.poll(since_ms)
+    assert after.is_whole
+    assert set(after.attempts["job"]) >= set(before.attempts["job"])
 
 
 def test_a_job_over_its_time_limit_is_told(rig):

@@ -18,6 +18,8 @@ class Told(NamedTuple):
     """What the header says; None: the truth."""
     headers: tuple[tuple[str, str], ...] = ()
     after_s: float = 0.0
+    trickle_s: float = 0.0
+    """Between two bytes of the body; 0: all at once."""
 
 
 class Asked(NamedTuple):
@@ -53,7 +55,12 @@ def lying(answering: Answering) -> Iterator[tuple[str, list[Asked]]]:
             for name, value in told.headers:
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(told.body)
+            if told.trickle_s:
+                for byte in told.body:
+                    self.wfile.write(bytes((byte,)))
+                    wake.wait(told.trickle_s)
+            else:
+                self.wfile.write(told.body)
             self.close_connection = told.length is not None
 
         do_POST = do_GET  # noqa: N815 - as the library calls it

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tidemill.advise.shadow.story import SeenAttempt, SeenJob, Story
 from tidemill.advise.shadow.truths import Cast, PlayedJob
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.difference import difference_document
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
@@ -23,6 +23,11 @@ STRANDED = (
 )  # fmt: skip
 """Free while somebody waited for it, or held by who had not started: a gang of which only a part
 is placed holds what nobody works on."""
+CLOSED = (Bucket.CORDONED, Bucket.DRAINING)
+"""Closed by somebody, and nobody worked there: where the shadow's jobs sat there by then, what is
+free instead is another node."""
+WORKED = tuple(set(ALLOCATED) - {Bucket.STARTING, Bucket.RESTART, Bucket.REWORK})
+"""Held by jobs that worked, and what they did was not lost as far as that is known."""
 SAME_MS = 1_000
 """Times of Kubernetes are whole seconds: a smaller difference is none."""
 MOST_JOBS = 10
@@ -38,8 +43,11 @@ class JobStart(NamedTuple):
     seen_ms: int | None
     shadow_ms: int | None
     end_ms: int
+    """Up to when it would wait: to the end of the books, or until its owner ended it."""
     cause: str = ""
     """Why it waited, as its own scheduler said last; "": it said nothing."""
+    is_cancelled: bool = False
+    """Whether its owner ended it, at that moment."""
 
     @property
     def change_ms(self) -> int:
@@ -64,17 +72,32 @@ class UnknownTime(NamedTuple):
     """None: somebody's price is not known."""
 
 
+class UndoneWork(NamedTuple):
+    """Work that was done, and would not have been by the end of the books."""
+
+    jobs: int
+    milli_ms: int
+
+
 class ShadowReport(NamedTuple):
     """The comparison of two sides of one history."""
 
     starts: list[JobStart]
     """Of jobs that the policy placed, in the order of their coming."""
     unknown: UnknownTime
+    undone: UndoneWork
     over_milli: int
     pinned: int
     others: int
     held: int
     interrupted: int
+    others_waited: int
+    """Jobs of others that waited: which is on the first side alone."""
+
+    @property
+    def is_of_nobody(self) -> bool:
+        """Whether no job is one that the policy would have decided for."""
+        return not self.starts and not self.pinned
 
     @property
     def earlier(self) -> list[JobStart]:
@@ -93,8 +116,8 @@ class ShadowReport(NamedTuple):
             "are decided by others, or have constraints that are not kept here: as they were seen":
                 self.others,
             "were never free to be placed: left out": self.held,
-            "were stopped and tried again: they are taken to work as long as at their last try":
-                self.interrupted,
+            "were stopped and tried again: where nobody said what they save, they are taken to"
+            " have lost nothing with that": self.interrupted,
         }  # fmt: skip
         found = [f"{count:,} job(s) {text}" for text, count in said.items() if count]
         if self.unknown.jobs:
@@ -120,26 +143,50 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
         if one.is_ours and one.pin is None
     ]
     unknown = _unknown(cast.jobs, placed, world, seen.end_ms)
+    undone = _undone(cast.jobs, placed, seen.end_ms)
     return ShadowReport(
-        starts, unknown, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted
-    )
+        starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted,
+        cast.others_waited,
+    )  # fmt: skip
 
 
 def stranded_usd_micro(account: Account) -> int | None:
     """Dollars of what nobody worked on although somebody wanted to; None: some has no price."""
-    if any(account.unpriced[bucket] for bucket in STRANDED):
+    return _usd_micro(account, STRANDED)
+
+
+def closed_usd_micro(account: Account) -> int | None:
+    """Dollars of nodes that were closed, and on which nobody worked; None: some has no price."""
+    return _usd_micro(account, CLOSED)
+
+
+def worked_milli_ms(sides: tuple[Statement, Statement], report: ShadowReport) -> tuple[int, int]:
+    """What jobs worked on both sides; without what they work beyond what anybody has seen."""
+    before, after = (side.total().of(WORKED) for side in sides)
+    return before, max(0, after - report.unknown.milli_ms)
+
+
+def _usd_micro(account: Account, buckets: Iterable[int]) -> int | None:
+    some = [*buckets]
+    if any(account.unpriced[bucket] for bucket in some):
         return None
-    return rounded(sum(account.money[bucket] for bucket in STRANDED), DENOMINATOR)
+    return rounded(sum(account.money[bucket] for bucket in some), DENOMINATOR)
 
 
 def document(
     sides: tuple[Statement, Statement], names: tuple[str, str], report: ShadowReport
 ) -> dict[str, Any]:
     """All of it as one JSON-able value."""
-    lost = [stranded_usd_micro(side.total()) for side in sides]
+    lost, closed = (
+        [found(side.total()) for side in sides] for found in (stranded_usd_micro, closed_usd_micro)
+    )
+    worked = worked_milli_ms(sides, report)
     return difference_document(*sides, names) | {
         "confidence": {"before": "as recorded", "after": "modelled"},
         "stranded_usd_micro": {"before": lost[0], "after": lost[1]},
+        "closed_usd_micro": {"before": closed[0], "after": closed[1]},
+        "worked_milli_ms": {"before": worked[0], "after": worked[1]},
+        "undone": report.undone._asdict(),
         "earlier": len(report.earlier),
         "later": len(report.later),
         "jobs": [one._asdict() | {"change_ms": one.change_ms} for one in report.starts],
@@ -158,8 +205,22 @@ def _start(one: PlayedJob, shadow: SeenJob | None, end_ms: int) -> JobStart:
     first = shadow.attempts[0].placed_ms if shadow is not None and shadow.attempts else None
     return JobStart(
         job.name, job.shape.team, job.shape.total_milli, one.arrival.at_ms, one.seen.whole_ms,
-        first, end_ms, one.seen.cause.name.lower() if one.seen.cause else "",
+        first, end_ms if one.cancel_ms is None else one.cancel_ms,
+        one.seen.cause.name.lower() if one.seen.cause else "", one.cancel_ms is not None,
     )  # fmt: skip
+
+
+def _undone(played: Iterable[PlayedJob], placed: Mapping[str, SeenJob], end_ms: int) -> UndoneWork:
+    """Of jobs that were seen to end by themselves, and are not over in the shadow."""
+    jobs, milli_ms = 0, 0
+    for one in played:
+        shadow = placed.get(one.arrival.job.name)
+        if one.seen.last_run_ms is None or shadow is None or shadow.over_ms is not None:
+            continue
+        ran_ms = sum(_ran_ms(attempt, end_ms) for attempt in shadow.attempts)
+        jobs += 1
+        milli_ms += max(0, one.arrival.work_ms - ran_ms) * shadow.job.shape.total_milli
+    return UndoneWork(jobs, milli_ms)
 
 
 def _unknown(
@@ -170,7 +231,7 @@ def _unknown(
     is_priced = True
     for one in played:
         shadow = placed.get(one.arrival.job.name)
-        if shadow is None or one.seen.known_ms is not None:
+        if shadow is None or one.seen.last_run_ms is not None:
             continue
         seen_ms = sum(_ran_ms(attempt, end_ms) for attempt in one.seen.attempts)
         ran_ms = sum(_ran_ms(attempt, end_ms) for attempt in shadow.attempts)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidemill.advise.shadow.story import Story
+from tidemill.advise.shadow.story import Story, Supply
 from tidemill.journal import deciders
 from tidemill.journal.source import Source
 from tidemill.live.history import telling
@@ -13,8 +13,8 @@ from tidemill.model.topology import Topology
 
 
 def under(
-    supply: Iterable[ev.Seen], queues: Sequence[Queue], topology: Topology | None
-) -> list[ev.Seen]:
+    supply: Iterable[Supply], queues: Sequence[Queue], topology: Topology | None
+) -> list[Supply]:
     """Supply with other teams and tiers, from the beginning on; those not named stay."""
     named = {queue.name for queue in queues}
     is_tiered = topology is not None and bool(topology.tiers)
@@ -23,14 +23,19 @@ def under(
         if not (isinstance(event, ev.QueueSet) and event.queue.name in named)
         and not (isinstance(event, ev.TopologySet) and is_tiered)
     ]  # fmt: skip
-    first: list[ev.Seen] = []
+    first: list[Supply] = []
     if topology is not None and is_tiered:
         first.append(ev.TopologySet(0, topology))
     return [*first, *(ev.QueueSet(0, queue) for queue in queues), *kept]
 
 
 def refuse_simulated(source: Source, where: str) -> None:
-    """A run of the twin is changed in its file, and run again."""
+    """A run of the twin is changed in its file, and run again; a shadow has an original."""
+    if source is Source.SHADOW:
+        raise SpecError(
+            f"`{where}` is what a replay made: nothing in it was seen",
+            hint="play the journal again that it was made of",
+        )
     if source.is_simulated:
         raise SpecError(
             f"`{where}` is of a simulated fleet: its history is not a recorded one",

@@ -3,17 +3,22 @@
 The twin answers what is asked (``twin.backend``). What no scheduler decides happens as it was
 recorded, at the same moments. Jobs that are pinned take the place that they were seen in; where our
 plan has put somebody else there meanwhile, what finds no free device is counted as such
-(``over_milli``), and nobody is stopped for it.
+(``over_milli``), and nobody is stopped for it. What a job was measured to do, it does at the same
+age again (``retold``). A node that is declared a spare while the shadow's jobs sit on it is one as
+soon as they are gone.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from tidemill.advise.shadow import retold, truths
+from tidemill.advise.shadow.story import Supply
 from tidemill.advise.shadow.truths import Cast, PlayedJob
 from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.model import codes
 from tidemill.model import events as ev
+from tidemill.model.batch import EventColumn
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece
@@ -28,6 +33,7 @@ from tidemill.twin.faults import Faults
 FORGIVEN = 1_000_000
 """Crashes of a job that was not seen to fail for good are always followed by another attempt."""
 _CANCELLED = codes.KIND_CODE[ev.JobCancelled]
+_BUSY = codes.KIND_CODE[ev.ActivitySeen]
 _STARTED = codes.KIND_CODE[ev.JobStarted]
 _RANKS = {
     ev.ContractSigned: columns.SIGNED, ev.QueueSet: columns.SIGNED,
@@ -40,17 +46,22 @@ _RANKS = {
 class RecordedTwin(Twin):
     """A world in which everything but the places of jobs is as it was recorded."""
 
-    def __init__(self, supply: Sequence[ev.Seen], cast: Cast, end_ms: int) -> None:
+    def __init__(self, supply: Sequence[Supply], cast: Cast, end_ms: int) -> None:
         arrivals = [one.arrival for one in cast.jobs]
         faults = Faults(retries=FORGIVEN)
         super().__init__((), (), arrivals, faults=faults, horizon_ms=end_ms)
         self._played = cast.jobs
         self._pinned = [j for j, one in enumerate(cast.jobs) if one.pin is not None]
         self._pinned.reverse()
+        self._spares = [event for event in supply if isinstance(event, ev.AskedSpare)]
+        """Nodes that are to be spares, or not to be any more, in order."""
         self.over_milli = 0
         """Of what pinned jobs were seen to hold, how much others held by then."""
         for event in supply:
-            self.agenda.push(_RANKS.get(type(event), columns.NODE_MOVE), 0, 0, event)
+            if isinstance(event, ev.AskedSpare):
+                self.agenda.push(columns.NODE_MOVE, 0, 0, ev.Woke(event.at_ms))
+            else:
+                self.agenda.push(_RANKS.get(type(event), columns.NODE_MOVE), 0, 0, event)
         for j, one in enumerate(cast.jobs):
             if one.cancel_ms is not None:
                 self._push(one.cancel_ms, columns.JOB_END, j, ANY_ATTEMPT, _CANCELLED)
@@ -60,10 +71,33 @@ class RecordedTwin(Twin):
         at_ms, before = self.next_ms(), len(sheet)
         assert at_ms is not None, "the story is over"
         super().happen(inflow, sheet)
-        for event in self._pins(inflow.world, at_ms):
-            inflow.single(event)
-            sheet.write([event])
+        rows = sheet.view().events[before:]
+        started = rows[rows[:, EventColumn.KIND] == _STARTED]
+        for j, attempt in started[:, [EventColumn.WHO, EventColumn.ATTEMPT]].tolist():
+            self._tell_news(inflow, sheet, j, attempt, at_ms)
+        for event in (*self._pins(inflow.world, at_ms), *self._turned(inflow.world, at_ms)):
+            _tell(inflow, sheet, event)
         return len(sheet) > before
+
+    def _tell_news(self, inflow: Inflow, sheet: Sheet, j: int, attempt: int, at_ms: int) -> None:
+        """What an attempt that came up just now tells of itself, now and later."""
+        for event in retold.of_attempt(self._played[j], j, attempt, at_ms):
+            if event.at_ms == at_ms:
+                _tell(inflow, sheet, event)
+            elif isinstance(event, ev.ActivitySeen):  # a row, which kernels tell
+                self._push(event.at_ms, columns.ACTIVITY, j, attempt, _BUSY, event.busy_ppm)
+            else:
+                self.agenda.push(columns.ACTIVITY, j, attempt, event)
+                self.forget_next()
+
+    def _turned(self, world: World, at_ms: int) -> Iterator[ev.AskedSpare]:
+        """Nodes that become spares now, or are put to use; the last word on each counts."""
+        due = {one.node: one for one in self._spares if one.at_ms <= at_ms}
+        for n, one in due.items():
+            if not (one.is_spare and world.aboard[n]):
+                self._spares = [o for o in self._spares if o.node != n or o.at_ms > at_ms]
+                if world.nodes.is_spare[n] != one.is_spare:
+                    yield ev.AskedSpare(at_ms, n, one.is_spare)
 
     def _pins(self, world: World, at_ms: int) -> Iterator[ev.Seen]:
         while self._pinned and self._played[self._pinned[-1]].arrival.at_ms <= at_ms:
@@ -76,18 +110,39 @@ class RecordedTwin(Twin):
             if one.pin.up_ms is not None:
                 self._push(max(at_ms, one.pin.up_ms), columns.JOB_START, j, 1, _STARTED)
 
-    def _push(self, at_ms: int, rank: int, j: int, attempt: int, kind: int) -> None:
+    def _push(self, at_ms: int, rank: int, j: int, attempt: int, kind: int, value: int = 0) -> None:
         self.agenda.make_room(1)
-        heap.push(self.agenda.t.clock, self.agenda.t.entries, at_ms, rank, j, attempt, kind, 0)
+        t = self.agenda.t
+        heap.push(t.clock, t.entries, at_ms, rank, j, attempt, kind, value)
         self.forget_next()
+
+    def _answer_all(self, world: World, plan: ev.Plan) -> None:
+        """Attempts come up as they were seen to; whatever else is asked is the twin's to answer."""
+        rest = list[ev.Action]()
+        for action in plan.actions:
+            if isinstance(action, ev.AskedPlace):
+                j, attempt = action.job, action.attempt
+                up_ms = world.now_ms + truths.startup_ms(self._played[j].seen, attempt)
+                slow_ppm = self.slow_ppm(world, j)
+                self._push(up_ms, columns.JOB_START, j, attempt, _STARTED, slow_ppm)
+            else:
+                rest.append(action)
+        super()._answer_all(world, ev.Plan(rest))
 
     def _rare_due(self, world: World, entry: Entry, event: ev.Seen | None) -> ev.Seen | None:
         """Supply happens as it was recorded; nothing follows from it by chance."""
         if event is None or entry.rank == columns.ACTIVITY:
             return super()._rare_due(world, entry, event)
+        if isinstance(event, ev.Woke):
+            return None  # a spare turns: see ``_turned``
         if isinstance(event, ev.NodeMoved) and event.to is NodeState.DRAINING:
             self._warned.append(event.node)
         return event
+
+
+def _tell(inflow: Inflow, sheet: Sheet, event: ev.Event) -> None:
+    inflow.single(event)
+    sheet.write([event])
 
 
 def _seated(world: World, j: int, pieces: Sequence[Piece]) -> tuple[tuple[Piece, ...], int]:

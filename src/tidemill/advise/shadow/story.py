@@ -7,18 +7,15 @@ ended: by itself, or because something took its place away.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, NamedTuple
-
-from msgspec.structs import replace
+from typing import NamedTuple
 
 from tidemill.journal import Journal
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_events
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import ONE_PPM
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Efficiency, Job, Piece, Shape
-from tidemill.model.states import Confidence, NodeState
+from tidemill.model.rows import Job, Piece, Shape
+from tidemill.model.states import NodeState
 
 _KEEPS = (NodeState.READY, NodeState.CORDONED, NodeState.DRAINING)
 _OF_THE_JOB = (ev.Why.CRASHED, ev.Why.TIMED_OUT, ev.Why.OUT_OF_MEMORY)
@@ -26,8 +23,14 @@ _OF_THE_JOB = (ev.Why.CRASHED, ev.Why.TIMED_OUT, ev.Why.OUT_OF_MEMORY)
 _SUPPLY = (
     ev.ContractSigned, ev.ContractStarted, ev.ContractEnded, ev.QueueSet, ev.TopologySet,
     ev.NodeAdded, ev.NodeMoved, ev.DeviceFailed, ev.SightLost, ev.SightRegained,
-    ev.DeviceErrorSeen,
+    ev.DeviceErrorSeen, ev.AskedSpare,
 )  # fmt: skip
+_NEWS = (
+    ev.ActivitySeen, ev.StallsSeen, ev.EfficiencySeen, ev.StragglerSeen, ev.CheckpointSeen,
+)  # fmt: skip
+"""What an attempt that works tells of itself, and the ledger divides its time by."""
+Supply = ev.Seen | ev.AskedSpare
+News = ev.ActivitySeen | ev.StallsSeen | ev.EfficiencySeen | ev.StragglerSeen | ev.CheckpointSeen
 
 
 class End(StrEnum):
@@ -55,6 +58,8 @@ class SeenAttempt(NamedTuple):
     end: End | None = None
     is_asked: bool = False
     """Whether our own scheduler put it there."""
+    slow_ppm: int = 0
+    """How much longer its steps took there than at the best place."""
 
     @property
     def run_ms(self) -> int | None:
@@ -68,8 +73,7 @@ class SeenJob:
     """One job, and all that was seen of it."""
 
     __slots__ = (
-        "attempts", "busy_ppm", "came_ms", "cause", "efficiency", "is_failed", "is_held", "job",
-        "over_ms",
+        "attempts", "came_ms", "cause", "is_failed", "is_held", "job", "news", "over_ms",
     )  # fmt: skip
 
     def __init__(self, job: Job, came_ms: int) -> None:
@@ -82,8 +86,8 @@ class SeenJob:
         self.is_failed = False
         self.cause = Cause.NONE
         """Why it waited, as its own scheduler said last; NONE: it said nothing."""
-        self.efficiency = job.efficiency
-        self.busy_ppm = ONE_PPM
+        self.news: list[News] = []
+        """What was measured of it while it worked, in order."""
 
     @property
     def is_cancelled(self) -> bool:
@@ -92,8 +96,19 @@ class SeenJob:
         return self.over_ms is not None and not is_own
 
     @property
-    def known_ms(self) -> int | None:
-        """How long it works if nothing stops it; None: nobody has seen its end."""
+    def tells_saves(self) -> bool:
+        """Whether its last attempt said itself what was saved."""
+        last = len(self.attempts)
+        return any(isinstance(one, ev.CheckpointSeen) and one.attempt == last for one in self.news)
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas the whole of it has."""
+        return sum(role.count for role in self.job.shape.roles)
+
+    @property
+    def last_run_ms(self) -> int | None:
+        """How long it worked at the last try; None: nobody has seen its end."""
         if self.over_ms is None or self.is_cancelled or not self.attempts:
             return None
         return self.attempts[-1].run_ms
@@ -107,7 +122,7 @@ class SeenJob:
 class Story(NamedTuple):
     """All that a journal tells."""
 
-    supply: list[ev.Seen]
+    supply: list[Supply]
     jobs: list[SeenJob]
     """In the order of their numbers."""
     end_ms: int
@@ -137,10 +152,11 @@ class _Telling:
     """Events, one after the other."""
 
     def __init__(self) -> None:
-        self.supply: list[ev.Seen] = []
+        self.supply: list[Supply] = []
         self.jobs: list[SeenJob] = []
         self.now_ms = 0
         self.kinds: list[str] = []
+        self._states: list[NodeState] = []
         self._kind_of: dict[str, str] = {}
         self._shapes: dict[Shape, int] = {}
         self._of_shape: dict[int, list[SeenJob]] = {}
@@ -150,20 +166,34 @@ class _Telling:
         """These happened."""
         for event in events:
             self.now_ms = event.at_ms
-            if isinstance(event, _SUPPLY):
-                self.supply.append(event)
-                self._note_kind(event)
-                self._lose(event)
+            seen = self._closing(event)
+            if isinstance(seen, _SUPPLY):
+                self.supply.append(seen)
+                self._note_node(seen)
+                self._lose(seen)
             else:
                 self._of_job(event)
 
-    def _note_kind(self, event: ev.Seen) -> None:
+    def _closing(self, event: ev.Event) -> ev.Event:
+        """A node that its owner asked to be emptied, or given back, is draining from then on."""
+        match event:
+            case ev.AskedDrain(at_ms=at_ms, node=n, why=why, deadline_ms=deadline_ms):
+                return ev.NodeMoved(at_ms, n, NodeState.DRAINING, why, deadline_ms)
+            case ev.AskedRepair(at_ms=at_ms, node=n) | ev.AskedReturn(at_ms=at_ms, node=n):
+                if self._states[n] is NodeState.READY:
+                    return ev.NodeMoved(at_ms, n, NodeState.DRAINING, ev.Why.SURPLUS)
+        return event
+
+    def _note_node(self, event: Supply) -> None:
         if isinstance(event, ev.ContractSigned):
             self._kind_of[event.contract.name] = event.contract.kind
         elif isinstance(event, ev.NodeAdded):
             self.kinds.append(self._kind_of[event.node.contract])
+            self._states.append(NodeState.ASKED)
+        elif isinstance(event, ev.NodeMoved):
+            self._states[event.node] = event.to
 
-    def _lose(self, event: ev.Seen) -> None:
+    def _lose(self, event: Supply) -> None:
         """Who sat on a node that keeps no gangs was stopped, without an event of its own."""
         if isinstance(event, ev.NodeMoved) and event.to not in _KEEPS:
             for j in sorted(self._aboard.pop(event.node, ())):
@@ -183,8 +213,8 @@ class _Telling:
             case ev.PlacementSeen() | ev.AskedPlace():
                 is_asked = isinstance(event, ev.AskedPlace)
                 self._sits(event.job, event.at_ms, event.pieces, is_asked=is_asked)
-            case ev.JobStarted(at_ms=at_ms, job=j):
-                self._change(j, up_ms=at_ms)
+            case ev.JobStarted(at_ms=at_ms, job=j, slow_ppm=slow_ppm):
+                self._up(j, at_ms, slow_ppm)
             case ev.JobFinished(at_ms=at_ms, job=j):
                 self._over(j, at_ms, End.DONE)
             case ev.JobFailed(at_ms=at_ms, job=j, why=why, is_final=is_final):
@@ -222,10 +252,10 @@ class _Telling:
         for piece in pieces:
             self._aboard.setdefault(piece.node, set()).add(j)
 
-    def _change(self, j: int, up_ms: int) -> None:
+    def _up(self, j: int, up_ms: int, slow_ppm: int) -> None:
         attempts = self.jobs[j].attempts
         if attempts and attempts[-1].up_ms is None:
-            attempts[-1] = attempts[-1]._replace(up_ms=up_ms)
+            attempts[-1] = attempts[-1]._replace(up_ms=up_ms, slow_ppm=slow_ppm)
 
     def _failed(self, j: int, at_ms: int, why: ev.Why, *, is_final: bool) -> None:
         end = End.CRASHED if is_final or why in _OF_THE_JOB else End.STOPPED
@@ -246,21 +276,8 @@ class _Telling:
             self._aboard.get(piece.node, set()).discard(j)
 
     def _measured(self, event: ev.Event) -> None:
-        """What was measured, or said, last of a job is taken of all of its work, or wait."""
-        match event:
-            case ev.EfficiencySeen(job=j, mfu_ppm=mfu_ppm, confidence=confidence):
-                if confidence is not Confidence.UNKNOWN:
-                    self._efficient(j, mfu_ppm=mfu_ppm, confidence=Confidence.MODELLED)
-            case ev.StallsSeen(job=j, host_ppm=host_ppm, links_ppm=links_ppm):
-                self._efficient(j, host_ppm=max(0, host_ppm), links_ppm=max(0, links_ppm))
-            case ev.ReasonSeen(job=j, cause=cause):
-                self.jobs[j].cause = cause
-            case ev.ActivitySeen(job=j, busy_ppm=busy_ppm):
-                self.jobs[j].busy_ppm = busy_ppm
-            case _:
-                pass
-
-    def _efficient(self, j: int, **seen: Any) -> None:  # noqa: ANN401 - fields of ``Efficiency``
-        found: Efficiency = replace(self.jobs[j].efficiency, **seen)
-        if found.mfu_ppm + found.host_ppm + found.links_ppm <= ONE_PPM:
-            self.jobs[j].efficiency = found
+        """What was measured of a job while it worked, or said of it while it waited."""
+        if isinstance(event, _NEWS):
+            self.jobs[event.job].news.append(event)
+        elif isinstance(event, ev.ReasonSeen):
+            self.jobs[event.job].cause = event.cause

@@ -1,8 +1,9 @@
 """What is true of jobs wherever they are placed, from what was seen of them where they were.
 
-A job comes when it could first be placed. It works as long as its last attempt did, and crashes as
-it was seen to crash; what stopped it in between (a preemption, a lost node) belongs to its place
-and is left out. That is known of the GPU types that it was seen on, so it is placed on no others.
+A job comes when it could first be placed. It has as much work as its attempts did, less what is
+known to be lost with their stops, and crashes as it was seen to crash; what stopped it in between
+(a preemption, a lost node) belongs to its place and is left out. So the same decisions have the
+same ends. That is known of the GPU types that it was seen on, so it is placed on no others.
 What its owner ended ends at the same moment of the clock. A job whose end nobody
 saw works to the end of the story: that is an assumption, and is counted (``comparing``).
 
@@ -16,9 +17,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.advise.shadow.story import End, SeenAttempt, SeenJob, Story
-from tidemill.model.measures import FOREVER_MS, ONE_PPM
-from tidemill.model.rows import Job, Piece, Shape
-from tidemill.twin.arrivals import Arrival, Ending, Spell
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import Piece, Shape
+from tidemill.model.world import World
+from tidemill.twin.arrivals import Arrival, Ending
+from tidemill.workload import progress
 
 
 class Pin(NamedTuple):
@@ -38,6 +41,8 @@ class PlayedJob(NamedTuple):
     """When its owner ends it, whatever it does."""
     is_ours: bool = True
     """Whether it is placed by the policy, at least after it was stopped."""
+    life: int = 0
+    """Of a job of somebody else: which of its attempts this is; 0: it is played as a whole."""
 
 
 class Cast(NamedTuple):
@@ -49,7 +54,9 @@ class Cast(NamedTuple):
     held: int
     """Never free to be placed."""
     interrupted: int
-    """Stopped and tried again: their run time is that of the last attempt."""
+    """Stopped and tried again: what they lost with that is known only of those that save."""
+    others_waited: int = 0
+    """Of the jobs of others, those that waited: in the shadow they come when they are placed."""
 
     @property
     def pinned(self) -> int:
@@ -57,31 +64,35 @@ class Cast(NamedTuple):
         return sum(one.pin is not None and one.is_ours for one in self.jobs)
 
 
-def of_story(story: Story, others: Mapping[str, str]) -> Cast:
-    """The jobs of a story; ``others``: by name, who decides for those that are not ours."""
-    played, held, foreign, interrupted = list[PlayedJob](), 0, 0, 0
-    for seen in story.jobs:
+def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
+    """The jobs of a story; ``others``: by name, who decides for those that are not ours.
+
+    ``world``: the cluster state at the end of the story.
+    """
+    played, held, foreign, interrupted, waited = list[PlayedJob](), 0, 0, 0, 0
+    for j, seen in enumerate(story.jobs):
         if seen.is_held or (seen.over_ms is not None and seen.over_ms <= seen.came_ms):
             held += 1
         elif seen.job.name in others:
             foreign += 1
+            waited += not seen.attempts or seen.attempts[0].placed_ms > seen.came_ms
             played += _lives(seen)
         else:
             interrupted += any(one.end is End.STOPPED for one in seen.attempts)
-            played.append(_ours(seen, story))
+            played.append(_ours(seen, story, _work_ms(seen, j, world)))
     played.sort(key=lambda one: one.arrival.at_ms)
-    return Cast(played, foreign, held, interrupted)
+    return Cast(played, foreign, held, interrupted, waited)
 
 
-def _ours(seen: SeenJob, story: Story) -> PlayedJob:
+def _ours(seen: SeenJob, story: Story, work_ms: int) -> PlayedJob:
     crashes = [one.run_ms for one in seen.attempts if one.end is End.CRASHED and one.run_ms]
     ending = Ending.FAILED if seen.is_failed else Ending.FINISHED
     if seen.is_failed:
         crashes = crashes[:-1]
-    known_ms = seen.known_ms
     arrival = Arrival(
-        seen.came_ms, _job(seen, story.kinds), FOREVER_MS if known_ms is None else known_ms, ending,
-        tuple(crashes), _activity(seen), len(crashes) if seen.is_failed else None,
+        seen.came_ms, replace(seen.job, shape=_on_seen_kinds(seen, story.kinds)), work_ms, ending,
+        tuple(crashes),
+        forgiven=len(crashes) if seen.is_failed else None,
     )  # fmt: skip
     first = seen.attempts[0] if seen.attempts else None
     is_there = first is not None and first.placed_ms == 0
@@ -91,13 +102,40 @@ def _ours(seen: SeenJob, story: Story) -> PlayedJob:
     return PlayedJob(arrival, seen, pin, cancel_ms)
 
 
-def _job(seen: SeenJob, kinds: Sequence[str]) -> Job:
-    """The job as it is submitted: it takes as long to come up as it was last seen to."""
-    ups = [one.up_ms - one.sat_ms for one in seen.attempts if one.up_ms is not None]
-    return replace(
-        seen.job, startup_ms=max(0, ups[-1]) if ups else seen.job.startup_ms, restart_ms=0,
-        efficiency=seen.efficiency, shape=_on_seen_kinds(seen, kinds),
-    )  # fmt: skip
+def _work_ms(seen: SeenJob, j: int, world: World) -> int:
+    """How much work it has: what was saved of it before its last stop, and what it did since."""
+    if seen.last_run_ms is None or seen.over_ms is None:
+        return FOREVER_MS
+    jobs = world.jobs
+    ran_ms = max(0, seen.over_ms - jobs.origin_ms.item(j))
+    last = progress.split(ran_ms, jobs.interval_ms.item(j), jobs.cost_ms.item(j))
+    since_ms = last.saved_ms + last.unsaved_ms
+    if seen.is_failed and not seen.tells_saves:
+        since_ms = last.unsaved_ms  # what it had saved by then is counted as saved already
+    since_ms = progress.work_ms(since_ms, seen.attempts[-1].slow_ppm)
+    return max(1, jobs.saved_ms.item(j) + since_ms)
+
+
+def startup_ms(seen: SeenJob, attempt: int) -> int:
+    """How long an attempt takes to come up where all of it sits: as long as it was seen to.
+
+    One that was not seen to come up, as the last that was; at least as long as it was waited for.
+    """
+    ups = [_up_ms(one) for one in seen.attempts]
+    known = [up for up in ups if up is not None]
+    usual = known[-1] if known else seen.job.startup_ms + seen.job.restart_ms * (attempt > 1)
+    if attempt > len(ups):
+        return usual
+    up, one = ups[attempt - 1], seen.attempts[attempt - 1]
+    if up is not None:
+        return up
+    is_whole = sum(piece.replicas for piece in one.pieces) >= seen.replicas
+    waited_ms = one.end_ms - one.sat_ms if is_whole and one.end_ms is not None else 0
+    return max(usual, waited_ms)
+
+
+def _up_ms(one: SeenAttempt) -> int | None:
+    return None if one.up_ms is None else max(0, one.up_ms - one.sat_ms)
 
 
 def _on_seen_kinds(seen: SeenJob, kinds: Sequence[str]) -> Shape:
@@ -114,10 +152,6 @@ def _on_seen_kinds(seen: SeenJob, kinds: Sequence[str]) -> Shape:
     return replace(shape, roles=tuple(roles))
 
 
-def _activity(seen: SeenJob) -> Spell | None:
-    return None if seen.busy_ppm == ONE_PPM else Spell(FOREVER_MS, seen.busy_ppm)
-
-
 def _lives(seen: SeenJob) -> list[PlayedJob]:
     """A job that somebody else places: a life for each time that it held something."""
     return [_life(seen, number, one) for number, one in enumerate(seen.attempts, start=1)]
@@ -125,10 +159,11 @@ def _lives(seen: SeenJob) -> list[PlayedJob]:
 
 def _life(seen: SeenJob, number: int, one: SeenAttempt) -> PlayedJob:
     name = seen.job.name if number == 1 else f"{seen.job.name}#{number}"
-    is_done = one.end is End.DONE and one.run_ms is not None
+    is_done, saves = one.end is End.DONE and one.run_ms is not None, seen.job.checkpointing
+    work = progress.split(one.run_ms or FOREVER_MS, saves.interval_ms, saves.cost_ms)
     arrival = Arrival(
         one.placed_ms, replace(seen.job, name=name, startup_ms=0, restart_ms=0),
-        one.run_ms if is_done and one.run_ms else FOREVER_MS, activity=_activity(seen),
+        max(1, work.saved_ms + work.unsaved_ms) if is_done else FOREVER_MS,
     )  # fmt: skip
     cancel_ms = None if is_done else one.end_ms
-    return PlayedJob(arrival, seen, Pin(one.pieces, one.up_ms), cancel_ms, is_ours=False)
+    return PlayedJob(arrival, seen, Pin(one.pieces, one.up_ms), cancel_ms, False, number)

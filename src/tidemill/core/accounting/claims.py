@@ -3,13 +3,18 @@
 Free accelerators are claimed by waiting shapes in the scheduler's order, role by role, contract by
 contract; what nobody claims is in no demand. A shape claims for all its waiting jobs at the place
 of the first of them.
+
+Where nothing but age and priority decides, those who wait are kept in order from event to event
+(``MARK.LINE``): one event moves one of them. Otherwise the order is made at every moment.
 """
 
-from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE
-from tidemill.core.heaps import arrange, leave
+from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LINE, LOT, MARK, ORDER, TABLE
+from tidemill.core.fair_shares import SHARING, count_past, share_of
+from tidemill.core.fair_shares import rank as rank_queues
+from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
-from tidemill.model.columns import AT, SHAPE
+from tidemill.model.columns import AT, QUEUE, QUOTA, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
@@ -17,6 +22,10 @@ IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
     Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
 KEY = int(CLAIMANT.SHAPE)  # how many columns tell who claims first
+UNKNOWN, RANKED = map(int, LINE)
+MOST_TOUCHED = 16  # in one moment: looking at all again is cheaper than moving more of them
+UNRANKED = -1  # a rank that was not looked for yet
+KEPT_AT_MOST = 32  # in a line that is kept by moving rows: a heap is quicker with more
 
 
 @kernel
@@ -51,17 +60,66 @@ def gather(w, b):
             continue
         if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.CONTRACTS], s):
             continue
+        rule = b.demands[shapes[s, SHAPE.FIRST_ROLE], DEMAND.RULE]
+        b.standings[shapes[s, SHAPE.QUEUE], rule] = UNRANKED
         claims[count, CLAIMANT.SHAPE] = s
         count += 1
     return count
 
 
 @kernel
+def count_share(w, b, q):
+    """Count the fair share of a queue as of the last event."""
+    marks, weight = b.marks, b.sharing[q, SHARING.WEIGHT]
+    for k in range(w.quotas.shape[1]):
+        b.used[q, k] = w.quotas[q, k, QUOTA.USED]
+        b.past[q, k] = 0
+    if w.at[AT.HALF_LIFE_MS] != 0:
+        count_past(w.at, w.queues, w.quotas, b.past, q, marks[MARK.EVENT_MS])
+    share = share_of(w.quotas, b.used, b.past, b.worth, q, weight, marks[MARK.FAIRNESS])
+    b.sharing[q, SHARING.SHARE] = share
+    b.sharing[q, SHARING.COUNTED_IN] = marks[MARK.RANKED]
+
+
+@kernel
+def know_shares(w, b, count):
+    """Rank the queues of those who claim by their fair shares, once after an event."""
+    marks, sharing = b.marks, b.sharing
+    if marks[MARK.FAIRNESS] == 0 or marks[MARK.IS_FRESH] != 0:
+        return
+    marks[MARK.IS_FRESH] = 1
+    marks[MARK.RANKED] += 1
+    for i in range(count):
+        q = w.shapes[b.claims[i, CLAIMANT.SHAPE], SHAPE.QUEUE]
+        while q >= 0 and sharing[q, SHARING.COUNTED_IN] != marks[MARK.RANKED]:
+            count_share(w, b, q)
+            q = w.queues[q, QUEUE.PARENT]
+    rank_queues(sharing, b.fair)
+
+
+@kernel
+def standing_once(w, b, s):
+    """As ``standing``; found once for all shapes of a queue whose only roles may use the same."""
+    q, r = w.shapes[s, SHAPE.QUEUE], w.shapes[s, SHAPE.FIRST_ROLE]
+    depth, rule = b.marks[MARK.DEPTH], b.demands[r, DEMAND.RULE]
+    if w.shapes[s, SHAPE.ROLES] != 1:
+        return standing(w.shapes, w.queues, w.quotas, b.demands, b.reach, s, depth)
+    if b.standings[q, rule] == UNRANKED:
+        b.standings[q, rule] = standing(
+            w.shapes, w.queues, w.quotas, b.demands, b.reach, s, depth
+        )  # fmt: skip
+    return b.standings[q, rule]
+
+
+@kernel
 def rank(w, b, count):
     """Give those who claim their places in the scheduler's order."""
     marks, shapes, claims = b.marks, w.shapes, b.claims
+    if count > 1:
+        know_shares(w, b, count)
     for i in range(count):
         s = claims[i, CLAIMANT.SHAPE]
+        claims[i, CLAIMANT.FAIR] = 0
         claims[i, CLAIMANT.PLACE] = 0
         claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         if marks[MARK.ORDER] == ORDER.ASKED:
@@ -69,9 +127,9 @@ def rank(w, b, count):
         elif shapes[s, SHAPE.PROMISED] != 0:
             claims[i, CLAIMANT.RANK] = -1
         else:
-            claims[i, CLAIMANT.RANK] = standing(
-                shapes, w.queues, w.quotas, b.demands, b.reach, s, marks[MARK.DEPTH]
-            )
+            claims[i, CLAIMANT.RANK] = standing_once(w, b, s)
+            if marks[MARK.FAIRNESS] != 0:
+                claims[i, CLAIMANT.FAIR] = b.fair[shapes[s, SHAPE.QUEUE]]
             if marks[MARK.ORDER] == ORDER.PRIORITY:
                 claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY]
 
@@ -95,14 +153,151 @@ def take(b, shapes, s, left, dt):
 
 
 @kernel
+def surely_takes(shapes, demands, may_use, lots, contracts_known, s):
+    """What a shape claims if enough is left, wherever that is: by roles that may use all of it."""
+    first, milli = shapes[s, SHAPE.FIRST_ROLE], 0
+    for r in range(first, first + shapes[s, SHAPE.ROLES]):
+        may_use_all = demands[r, DEMAND.MILLI] > 0
+        for c in range(contracts_known):
+            if lots[c, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], c] == 0:
+                may_use_all = False
+        if may_use_all:
+            milli += demands[r, DEMAND.MILLI]
+    return shapes[s, SHAPE.WAITING] * milli
+
+
+@kernel
+def keep_first(w, b, count, left):
+    """Sort those before whom nothing can be left, to the front; how many, 0: they are too many.
+
+    A little is free and many wait, as a rule: then most are looked at once and go no further.
+    """
+    shapes, claims, kept, sure = w.shapes, b.claims, 0, 0
+    for i in range(count):
+        if sure >= left and goes_before(claims, kept - 1, i, KEY):
+            continue
+        if kept == KEPT_AT_MOST:
+            return 0
+        swap(claims, i, kept)
+        claims[kept, CLAIMANT.SURE] = surely_takes(
+            shapes, b.demands, b.may_use, b.lots, b.marks[MARK.CONTRACTS],
+            claims[kept, CLAIMANT.SHAPE],
+        )  # fmt: skip
+        sure += claims[kept, CLAIMANT.SURE]
+        place = kept
+        while place > 0 and goes_before(claims, place, place - 1, KEY):
+            swap(claims, place, place - 1)
+            place -= 1
+        kept += 1
+        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
+            kept -= 1
+            sure -= claims[kept, CLAIMANT.SURE]
+    return kept
+
+
+@kernel
 def claim(w, b, count, left, dt):
     """Divide what is free, for so long, among those who claim, the first in order first."""
-    claims = b.claims
+    claims, shapes, kept = b.claims, w.shapes, keep_first(w, b, count, left)
+    if kept > 0:
+        for i in range(kept):
+            left = take(b, shapes, claims[i, CLAIMANT.SHAPE], left, dt)
+        return
     arrange(claims, count, KEY)
     while count > 0 and left > 0:
-        left = take(b, w.shapes, claims[0, CLAIMANT.SHAPE], left, dt)
+        left = take(b, shapes, claims[0, CLAIMANT.SHAPE], left, dt)
         leave(claims, count, KEY)
         count -= 1
+
+
+@kernel
+def has_floors(quotas):
+    """Whether any queue has a guaranteed quota: then what they use decides who claims first."""
+    for q in range(quotas.shape[0]):
+        for k in range(quotas.shape[1]):
+            if quotas[q, k, QUOTA.FLOOR] > 0:
+                return True
+    return False
+
+
+@kernel
+def stand(shapes, claims, order, i, s):
+    """Write the place of a shape in a line in which only age and priority decide."""
+    claims[i, CLAIMANT.RANK] = 0
+    claims[i, CLAIMANT.FAIR] = 0
+    claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY] if order == ORDER.PRIORITY else 0
+    claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
+    claims[i, CLAIMANT.SHAPE] = s
+
+
+@kernel
+def keep_in_line(marks, shapes, claims, s):
+    """One or more jobs of a shape began or ceased to wait: it takes its place, or leaves."""
+    count, i = marks[MARK.LINE], 0
+    if count < 0:
+        return
+    marks[MARK.TOUCHED] += 1
+    if marks[MARK.TOUCHED] > MOST_TOUCHED:
+        marks[MARK.LINE] = UNKNOWN
+        return
+    while i < count and claims[i, CLAIMANT.SHAPE] != s:
+        i += 1
+    if shapes[s, SHAPE.WAITING] == 0:
+        marks[MARK.LINE] -= int(i < count)
+        while i < count - 1:
+            swap(claims, i, i + 1)
+            i += 1
+        return
+    if i < count and claims[i, CLAIMANT.HEAD] == shapes[s, SHAPE.HEAD]:
+        return
+    if i == count:
+        count += 1
+        marks[MARK.LINE] = count
+    stand(shapes, claims, marks[MARK.ORDER], i, s)
+    while i > 0 and goes_before(claims, i, i - 1, KEY):
+        swap(claims, i, i - 1)
+        i -= 1
+    while i < count - 1 and goes_before(claims, i + 1, i, KEY):
+        swap(claims, i, i + 1)
+        i += 1
+
+
+@kernel
+def make_line(w, b):
+    """Put all who wait in order, if only age and priority decide."""
+    marks, order, count = b.marks, b.marks[MARK.ORDER], w.at[AT.QUEUED]
+    if order == ORDER.ASKED or marks[MARK.FAIRNESS] != 0 or has_floors(w.quotas):
+        marks[MARK.LINE] = RANKED
+        return
+    for i in range(count):
+        stand(w.shapes, b.claims, order, i, w.queued[i])
+    sort(b.claims, count, KEY)
+    marks[MARK.LINE] = count
+
+
+@kernel
+def claim_in_line(w, b, left, dt):
+    """Divide what is free, for so long, among those who stand in line."""
+    claims, shapes = b.claims, w.shapes
+    for i in range(b.marks[MARK.LINE]):
+        s = claims[i, CLAIMANT.SHAPE]
+        if b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]] >= 0:
+            left = take(b, shapes, s, left, dt)
+            if left == 0:
+                return
+
+
+@kernel
+def claim_by_rank(w, b, left, dt):
+    """The same by an order that is made now; False: it must be asked for."""
+    marks, count = b.marks, gather(w, b)
+    if count > 1 and marks[MARK.ORDER] == ORDER.ASKED and marks[MARK.IS_FRESH] == 0:
+        return False
+    if marks[MARK.LINE] >= 0:
+        marks[MARK.LINE] = UNKNOWN  # its rows were written over
+    rank(w, b, count)
+    claim(w, b, count, left, dt)
+    return True
 
 
 @kernel
@@ -147,10 +342,12 @@ def integrate(w, b, dt):
         return True
     left = lay_out(marks, w.levels, b.lots)
     if left > 0:
-        count = gather(w, b)
-        if count > 1 and marks[MARK.ORDER] == ORDER.ASKED and marks[MARK.IS_FRESH] == 0:
+        if marks[MARK.LINE] == UNKNOWN and w.at[AT.PROMISED] == 0:
+            make_line(w, b)
+        if marks[MARK.LINE] >= 0 and w.at[AT.PROMISED] == 0:
+            claim_in_line(w, b, left, dt)
+        elif not claim_by_rank(w, b, left, dt):
             return False
-        rank(w, b, count)
-        claim(w, b, count, left, dt)
+    marks[MARK.TOUCHED] = 0
     count_supply(marks, w.contracts, w.levels, b.tables, b.lots, b.paid, b.unheld, dt)
     return True

@@ -25,7 +25,7 @@ class MARK(IntEnum):
     BIN = 4  # whose sums ``paid``, ``unheld`` and ``free_use`` are
     STOP = 5  # why a kernel came back (``STOP``)
     ORDER = 6  # in which waiting jobs claim (``ORDER``)
-    IS_FRESH = 7  # whether ``turns`` were asked for since the last event
+    IS_FRESH = 7  # whether ``turns`` were asked for, or shares counted, since the last event
     DEPTH = 8  # of the tree of queues
     CONTRACTS = 9
     NODES = 10
@@ -51,6 +51,11 @@ class MARK(IntEnum):
     NOT_OBSERVED = 30
     UNKNOWN = 31
     EDGE_MS = 32  # when the next price changes: sums are kept apart from there on
+    LINE = 33  # rows of ``claims`` that are everybody who waits, in order; or ``LINE``
+    TOUCHED = 34  # changes of that line since time last went on
+    FAIRNESS = 35  # by which measure kernels compare teams; 0: by none, or the order is asked for
+    EVENT_MS = 36  # when the last event was
+    RANKED = 37  # how often fair shares were counted
 
 
 class STOP(IntEnum):
@@ -68,6 +73,13 @@ class ORDER(IntEnum):
     OLDEST = 0
     PRIORITY = 1
     ASKED = 2  # as the scheduler says for each moment: ``turns``
+
+
+class LINE(IntEnum):
+    """Why nobody keeps those who wait in order from event to event."""
+
+    UNKNOWN = -1  # they have to be looked at anew
+    RANKED = -2  # what others use decides, too: the order is made when it is needed
 
 
 class HELD(IntEnum):
@@ -152,12 +164,14 @@ class DEMAND(IntEnum):
 
 
 class CLAIMANT(IntEnum):
-    """Scratch: a waiting shape that may use something of what is free."""
+    """A waiting shape and its place in the order; see ``claims`` for how long rows are kept."""
 
     RANK = 0
-    PLACE = 1
-    HEAD = 2
-    SHAPE = 3
+    FAIR = 1
+    PLACE = 2
+    HEAD = 3
+    SHAPE = 4
+    SURE = 5  # what it claims if enough is left, wherever that is
 
 
 class LOT(IntEnum):
@@ -213,6 +227,7 @@ class LedgerState(NamedTuple):
     demands: I64
     may_use: I64  # rule by contract
     reach: I64  # rule by kind: what the scheduler takes it to be able to use
+    standings: I64  # scratch, queue by rule: how it stands by its guaranteed quotas
     turns: I64  # by shape: whose turn it is, where the order was asked for
     claims: I64
     lots: I64
@@ -224,3 +239,8 @@ class LedgerState(NamedTuple):
     totals: I64  # ask by contract: replicas that all its nodes host
     arrived: I64  # by kind: arrivals that may use it
     tables: I64
+    sharing: I64  # fair shares, by queue (``core.fair_shares``),
+    fair: I64  # and its rank by them;
+    worth: I64  # what they are counted by, by kind,
+    past: I64  # by queue and kind what was used lately,
+    used: I64  # and what is used now

@@ -7,8 +7,8 @@ spans that it wrote must be taken out; called again, it goes on.
 
 from tidemill.compiled import shared
 from tidemill.core.accounting.attempts import follow, most_spans
-from tidemill.core.accounting.claims import integrate
-from tidemill.core.accounting.columns import MARK, STOP
+from tidemill.core.accounting.claims import integrate, keep_in_line
+from tidemill.core.accounting.columns import MARK, ORDER, STOP
 from tidemill.core.accounting.usable import weigh
 from tidemill.core.kernel import kernel
 from tidemill.core.replay import (
@@ -17,7 +17,10 @@ from tidemill.core.replay import (
     EFFICIENCY,
     EVICTED,
     FAILURE,
+    FIGURE,
     FINISHED,
+    LATENCY,
+    LOAD,
     PLACED,
     SECURED,
     SEEN,
@@ -58,6 +61,20 @@ def pass_time(w, b, jobs_known, moment):
 
 
 @kernel
+def goes_on(w, marks, kind):
+    """Whether what is free, and who waits for it, is after an event of this kind what it was.
+
+    Then the time before and after it is added up together. Who claims first is asked for anew
+    after every event, where it is; and found anew where past use counts, since that decays.
+    """
+    is_same = kind in (
+        STARTED, STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY
+    )  # fmt: skip
+    decays = marks[MARK.FAIRNESS] != 0 and w.at[AT.HALF_LIFE_MS] != 0
+    return is_same and marks[MARK.ORDER] != ORDER.ASKED and not decays
+
+
+@kernel
 def is_alarm(jobs, marks, kind, j):
     """Whether a stop may be one that people must hear of: Python says it in words."""
     spent = jobs[j, JOB.FRUITLESS] + int(kind == EVICTED)
@@ -77,7 +94,8 @@ def read(w, b, events, event_pieces, counts, e, now):
             events[e, EventColumn.KIND],
             events[e, EventColumn.WHO],
         )
-        if at > marks[MARK.NOW_MS] and not pass_time(w, b, counts[0, 0], at):
+        is_later = at > marks[MARK.NOW_MS] and not goes_on(w, marks, kind)
+        if is_later and not pass_time(w, b, counts[0, 0], at):
             return e
         is_life = kind in (
             SUBMITTED, PLACED, SEEN, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED,
@@ -95,9 +113,12 @@ def read(w, b, events, event_pieces, counts, e, now):
         if not fold_one(w, events, event_pieces, counts, e, at):
             break
         marks[MARK.IS_FRESH] = 0
+        marks[MARK.EVENT_MS] = at
         now = at
         if is_life:
             follow(w, b, j, 0, now)
+        if kind in (SUBMITTED, PLACED, SEEN, FAILURE, CANCELLATION, EVICTED):
+            keep_in_line(marks, w.shapes, b.claims, w.jobs[j, JOB.SHAPE])
         e += 1
     marks[MARK.STOP] = STOP.EVENT
     return e

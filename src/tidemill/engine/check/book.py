@@ -30,6 +30,7 @@ from tidemill.engine.check.endings import SPARE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role, Shape
+from tidemill.model.states import JobClass
 from tidemill.model.tables import I64, grown
 from tidemill.model.topology import Bond, Topology
 from tidemill.model.world import World
@@ -146,6 +147,7 @@ class Book:
             is_gang = len(shape.roles) > 1
             of_shape[s, : GANG.IS_PLAIN] = self._add_bonds(shape.bonds if is_gang else ())
             of_shape[s, GANG.IS_PLAIN] = _is_plain(shape)
+            of_shape[s, GANG.IS_INTERACTIVE] = shape.kind is JobClass.INTERACTIVE
             of_role = _with_rows(self.sums.of_role, self._roles + len(shape.roles))
             for role in shape.roles:
                 of_role[self._roles] = self._facts_of(role, () if is_gang else shape.bonds)

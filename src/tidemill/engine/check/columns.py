@@ -43,6 +43,9 @@ class RULE(IntEnum):
     AT_ONCE = 26
     DELAYED = 27
     OUT_OF_ORDER = 28
+    STOPPED_INACTIVE = 29
+    LEAVING = 30
+    NOT_IDLE = 31
 
 
 class WRONG(IntEnum):
@@ -86,6 +89,7 @@ class REG(IntEnum):
     SECOND_STEP = 25
     THIRD_STEP = 26
     FOURTH_STEP = 27
+    CULL_AFTER_MS = 28  # for how long interactive work must be idle to be cancelled; 0: never
 
 
 class TAKES(IntEnum):
@@ -131,6 +135,7 @@ class GANG(IntEnum):
     LAST = 4  # the last in line that it placed,
     RETURNS = 5  # how often one of them had come back to wait,
     LEAST_MS = 6  # and how soon at best one before it ends, of those that were left waiting
+    IS_INTERACTIVE = 7
 
 
 class BOND(IntEnum):

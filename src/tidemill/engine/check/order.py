@@ -27,6 +27,7 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.LEARNS] = policy.estimates == "history"
     reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
     reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
+    reg[REG.CULL_AFTER_MS] = policy.cull_idle_after_ms
     steps = policy.attained_steps_ms
     is_short = len(steps) <= STEPS_AT_MOST
     reg[REG.PATIENCE_MS] = policy.patience_ms
@@ -105,13 +106,13 @@ def left_waiting(world: World, policy: Policy, placed: Collection[int]) -> dict[
         for other in world.waiting[world.jobs.shape.item(j)]:
             if other in placed or (*place(world, policy, reg, other), other) > mine:
                 continue
-            if not (may_pass and _end_ms(world, reg, j) < _end_ms(world, reg, other)):
+            if not (may_pass and end_ms(world, reg, j) < end_ms(world, reg, other)):
                 found[j] = other
                 break
     return found
 
 
-def _end_ms(world: World, reg: I64, j: int) -> int:
+def end_ms(world: World, reg: I64, j: int) -> int:
     """When a waiting job is expected to end if it is placed now."""
     jobs = world.jobs
     restart_ms = int(jobs.restart_ms[j]) if jobs.attempt[j] else 0

@@ -43,7 +43,7 @@ class Rare:
     def read(self, action: ev.Event, e: int) -> None:
         """Read one row; what is wrong with it is in ``wrong``, or in the sums."""
         match action:
-            case ev.AskedEvict() | ev.AskedCancel():
+            case ev.AskedEvict():
                 self._read_stop(action)
             case ev.AskedMove():
                 self._read_move(action, e)
@@ -146,17 +146,13 @@ class Rare:
 
     # Evictions ---------------------------------------------------------------------------------
 
-    def _read_stop(self, action: ev.AskedEvict | ev.AskedCancel) -> None:
+    def _read_stop(self, action: ev.AskedEvict) -> None:
         world, j = self.world, action.job
         name = world.job_names[j]
         if world.jobs.state.item(j) not in _ACTIVE:
             self.wrong.append(f"job `{name}` is stopped but not active")
         if world.jobs.is_leaving[j]:
             self.wrong.append(f"job `{name}` is stopped but leaving already")
-        if isinstance(action, ev.AskedCancel):
-            if j not in world.idle:
-                self.wrong.append(f"job `{name}` is cancelled but not idle")
-            return
         if action.attempt != world.jobs.attempt[j]:
             self.wrong.append(f"job `{name}` is stopped as attempt {action.attempt}")
         if action.to_job >= 0:

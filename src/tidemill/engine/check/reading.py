@@ -35,12 +35,15 @@ from tidemill.model.columns import AT, JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 
-WAITING = int(JobState.WAITING)
+WAITING, STARTING, RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
 IS_NOT_WAITING, IS_ATTEMPT, IS_OUT_OF_ORDER = map(
     int, (RULE.NOT_WAITING, RULE.ATTEMPT, RULE.OUT_OF_ORDER)
 )
 IS_PASSED_ACTIVE, IS_PASSED_TWICE, IS_PASSED_BY_NOBODY = map(
     int, (RULE.PASSED_ACTIVE, RULE.PASSED_TWICE, RULE.PASSED_BY_NOBODY)
+)
+IS_STOPPED_INACTIVE, IS_LEAVING, IS_NOT_IDLE = map(
+    int, (RULE.STOPPED_INACTIVE, RULE.LEAVING, RULE.NOT_IDLE)
 )
 STRICT, SHORTER_MAY_PASS = 1, 2  # in ``REG.LINES``
 SHORTEST, SMALLEST, ATTAINED = 1, 2, 3  # in ``REG.ORDER``
@@ -69,6 +72,19 @@ def read_passed(reg, wrong, jobs, named, e, j):
         tell(reg, wrong, IS_PASSED_TWICE, e, j, 0, 0)
     if reg[REG.PLACED] == 0:
         tell(reg, wrong, IS_PASSED_BY_NOBODY, e, j, 0, 0)
+
+
+@kernel
+def read_cancel(reg, wrong, jobs, of_shape, e, j):
+    """What is cancelled is there, not about to leave, and interactive work long since idle."""
+    since, after = jobs[j, JOB.IDLE_MS], reg[REG.CULL_AFTER_MS]
+    if jobs[j, JOB.STATE] not in (STARTING, RUNNING):
+        tell(reg, wrong, IS_STOPPED_INACTIVE, e, j, 0, 0)
+    if jobs[j, JOB.IS_LEAVING] != 0:
+        tell(reg, wrong, IS_LEAVING, e, j, 0, 0)
+    is_unused = of_shape[jobs[j, JOB.SHAPE], GANG.IS_INTERACTIVE] != 0 and since >= 0
+    if not is_unused or after == 0 or reg[REG.NOW] < since + after:
+        tell(reg, wrong, IS_NOT_IDLE, e, j, 0, 0)
 
 
 @kernel
@@ -226,9 +242,11 @@ def read_row(w, c, f, p, e):
         read_gang(w, c, f, p.event_pieces, first, count, e, who, w.jobs[who, JOB.SHAPE])
     elif kind == PASSED:
         read_passed(c.reg, c.wrong, w.jobs, c.named, e, who)
+    elif kind == CANCEL:
+        read_cancel(c.reg, c.wrong, w.jobs, f.of_shape, e, who)
     if kind == MIX:
         return c.reg[REG.JOBS] > c.reg[REG.MIX_POINT]
-    return kind in (PLACE, PASSED, WHY)
+    return kind in (PLACE, PASSED, WHY, CANCEL)
 
 
 @kernel

@@ -80,6 +80,12 @@ def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR091
         case RULE.OUT_OF_ORDER:
             name, earlier = _job(world, who), _job(world, what)
             return f"job `{name}` is placed before `{earlier}`, which asks for the same and is next"
+        case RULE.STOPPED_INACTIVE:
+            return f"job `{_job(world, who)}` is stopped but not active"
+        case RULE.LEAVING:
+            return f"job `{_job(world, who)}` is stopped but leaving already"
+        case RULE.NOT_IDLE:
+            return f"job `{_job(world, who)}` is cancelled but not idle for as long as it may be"
 
 
 def _job(world: World, j: int) -> str:

@@ -34,7 +34,7 @@ _PLAIN = frozenset(
      replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
      replay.EVICTED, replay.RELEASE, replay.SEEN, replay.STALLS, replay.EFFICIENCY,
      replay.SECURED, replay.STRAGGLER, replay.FIGURE, replay.DEVICE_ERROR,
-     replay.LOAD, replay.LATENCY)
+     replay.LOAD, replay.LATENCY, replay.CANCEL)
 )  # fmt: skip
 _DECLARE = [codes.KIND_CODE[kind] for kind in (ev.QueueSet, ev.TopologySet)]
 SHAPES_AHEAD = 256  # whose rows are written before they come: what is known of them may change
@@ -84,11 +84,6 @@ class Inflow:
         """How many jobs there were before a kernel was called."""
         self._unseen = deque[Shape]()
         """The shapes that come next, and have no rows yet."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether kernels may fold at all: past use is settled before every change, one by one."""
-        return not self.world.half_life_ms
 
     def foresee(
         self, first: int, jobs: I64, names: list[str], dictionary: Dictionary, room: int = 0
@@ -185,8 +180,9 @@ class Folding:
             self._inflow.foresee(
                 world.job_count, batch.jobs, batch.job_names, batch.dictionary, room
             )
-        declares = np.isin(batch.events[:, EventColumn.KIND], _DECLARE)
-        self._settled = int(np.flatnonzero(declares).max(initial=-1))
+        kinds = batch.events[:, EventColumn.KIND]
+        declares = (kinds == _DECLARE[0]) | (kinds == _DECLARE[1])
+        self._settled = int(declares.nonzero()[0].max(initial=-1))
         """The last event that declares teams or tiers."""
         self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
         rows.make_pieces(world, self._most_pieces + 1)
@@ -207,7 +203,7 @@ class Folding:
         ``run``: the kernel that folds them, or one that does more on the way.
         """
         world, events, counts = self.world, self.batch.events, self._counts
-        if not self._inflow.is_plain or events.item(self.at, EventColumn.KIND) not in _PLAIN:
+        if events.item(self.at, EventColumn.KIND) not in _PLAIN:
             return 0
         rows.make_pieces(world, self._most_pieces)
         if self.at > self._settled:

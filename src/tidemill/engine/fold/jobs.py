@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from tidemill.core import fold as core
 from tidemill.core import lines, places, quotas
-from tidemill.engine.fold import queues, room, shapes
+from tidemill.engine.fold import room, shapes
 from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.columns import AT, JOB, NONE
@@ -162,7 +162,7 @@ def finished(world: World, event: ev.JobFinished) -> list[int]:
     """All of it was worth it."""
     j = event.job
     refuse_unless(world, j, event.attempt, (_RUNNING,))
-    _leave(world, j, event.at_ms)
+    _leave(world, j)
     core.finished(world.ink.w, j, event.at_ms)
     return [j]
 
@@ -225,8 +225,8 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
     for piece in (*rest, *event.gained):
         counts[piece.role] += piece.replicas
     _refuse_unless_whole(world, j, counts)
-    _settle(world, j, event.at_ms)
-    core.hold(world.ink.w, j, room.write_found(world, event.gained), 1)
+    _know_slices(world)
+    core.hold(world.ink.w, j, room.write_found(world, event.gained), 1, event.at_ms)
     world.moving[j] = Move(event.gained, event.lost, event.why is not ev.Why.MOVED)
     _leave_for(world, j, event.to_job)
     world.ink.w.jobs[j, JOB.IS_MOVING] = 1
@@ -243,7 +243,7 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     rest = _without(world.placements[j], move.lost)
     assert rest is not None, "what is to be left was held when it was asked"
     _save(world, j, event.at_ms, move.keeps_work)
-    _settle(world, j, event.at_ms)
+    _know_slices(world)
     core.lose(world.ink.w, j, room.write_found(world, move.lost), event.at_ms)
     core.arrive(world.ink.w.jobs, world.ink.w.pieces, j)
     core.come_up_again(world.ink.w, j, event.at_ms)
@@ -257,7 +257,7 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
 def call_off(world: World, j: int, at_ms: int) -> None:
     """The place that a job was to move to is lost: it stays where it is."""
     del world.moving[j]
-    _settle(world, j, at_ms)
+    _know_slices(world)
     w = world.ink.w
     core.release(w, j, 1, at_ms)
     core.stay(w.at, w.jobs, w.shapes, j)
@@ -304,7 +304,7 @@ def interrupt(world: World, j: int, at_ms: int) -> None:
     """Stop an active attempt: keep what was saved, free its devices, wait again."""
     if world.jobs.state.item(j) == _RUNNING:
         _save(world, j, at_ms, keeps_all=False)
-    _leave(world, j, at_ms)
+    _leave(world, j)
     core.wait_again(world.ink.w, j, at_ms)
 
 
@@ -389,7 +389,7 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
 def _take_place(world: World, j: int, pieces: Pieces, at_ms: int) -> None:
     """A waiting job holds these pieces, and comes up there."""
     shape = world.shape_of(j)
-    _settle(world, j, at_ms)
+    _know_slices(world)
     count = room.write_found(world, pieces)  # may renew the columns
     core.placed(world.ink.w, j, count, at_ms)
     if shape.elastic_role is not None:
@@ -401,10 +401,10 @@ def _change_place(world: World, j: int, pieces: Pieces, at_ms: int) -> None:
     is_running, shape = world.jobs.state.item(j) == _RUNNING, world.shape_of(j)
     if is_running:
         _save(world, j, at_ms, keeps_all=True)
-    _leave(world, j, at_ms)
+    _leave(world, j)
     core.release(world.ink.w, j, 0, at_ms)
     count = room.write_found(world, pieces)  # may renew the columns
-    core.hold(world.ink.w, j, count, 0)
+    core.hold(world.ink.w, j, count, 0, at_ms)
     world.placements.forget(j)
     if is_running:
         core.come_up_again(world.ink.w, j, at_ms)
@@ -420,18 +420,17 @@ def memory_ppm(efficiency: Efficiency) -> int:
     return -1 if bound_ppm is None else bound_ppm
 
 
-def _leave(world: World, j: int, at_ms: int) -> None:
+def _leave(world: World, j: int) -> None:
     """What is kept in Python of a job that is about to give up all that it holds."""
     world.moving.pop(j, None)
     world.paces.pop(j, None)
-    _settle(world, j, at_ms)
+    _know_slices(world)
 
 
-def _settle(world: World, j: int, at_ms: int) -> None:
-    """What a job holds is about to change: bring what depends on it up to this moment."""
+def _know_slices(world: World) -> None:
+    """What a job holds is about to change: know what devices that are cut then have free."""
     if world.sliced:
         room.know_slices(world)
-    queues.settle(world, world.shapes.queue.item(world.jobs.shape.item(j)), at_ms)
 
 
 def _end(world: World, j: int, state: JobState, at_ms: int) -> None:

@@ -9,6 +9,8 @@ has left again), if it moved by more than an eighth. Only the last arrivals coun
 ago is forgotten.
 """
 
+from itertools import islice
+
 import numpy as np
 
 from tidemill.core import arrivals
@@ -92,9 +94,9 @@ def _large(world: World) -> list[int]:
     """The shapes that want several accelerators on one node, most wanted first."""
     count, shapes = len(world.shape_rows), world.shapes
     wanted = shapes.total_milli[:count] * shapes.noted[:count]
-    ranked: list[int] = np.argsort(-wanted, kind="stable").tolist()
-    found = (s for s in ranked if wanted[s] and _largest_role(world, s).accelerators > 1)
-    return [s for s, _ in zip(found, range(LARGE_AT_MOST), strict=False)]
+    ranked = np.argsort(-wanted, kind="stable")[: np.count_nonzero(wanted)].tolist()
+    found = (s for s in ranked if _largest_role(world, s).accelerators > 1)
+    return [*islice(found, LARGE_AT_MOST)]
 
 
 def _largest_role(world: World, s: int) -> Role:

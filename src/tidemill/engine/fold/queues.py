@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from tidemill.model import decay
+from tidemill.core import decay
 from tidemill.model import events as ev
 from tidemill.model import tree as trees
 from tidemill.model.columns import AT, KIND, NONE, QUEUE, QUOTA
@@ -17,7 +17,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue
 from tidemill.model.tables import I64
 from tidemill.model.tree import MAX_DEPTH, Amounts, Tree
-from tidemill.model.world import PAST_BITS, World
+from tidemill.model.world import World
 
 
 def queue_set(world: World, event: ev.QueueSet) -> list[int]:
@@ -34,8 +34,7 @@ def queue_set(world: World, event: ev.QueueSet) -> list[int]:
     tree = trees.grown(rows, number)
     amounts = trees.amounts(rows, tree, kinds)
     _refuse_broken_promises(rows, amounts, kinds)
-    for other in range(len(world.queue_rows)):
-        _settle(world, other, event.at_ms)
+    _settle_all(world, event.at_ms)
     world.queue_rows, world.queue_number = rows, number
     for kind in kinds:
         kind_number(world, kind)
@@ -52,18 +51,10 @@ def said_half_life(world: World, event: ev.HalfLifeSet) -> list[int]:
             f"the half-life of past use is {event.half_life_ms} ms already",
             hint="it is said when it is news; the journal and the plan disagree",
         )
-    for q in range(len(world.queue_rows)):
-        _settle(world, q, event.at_ms)
-        world.ink.w.queues[q, QUEUE.PAST_MS] = event.at_ms
-    world.half_life_ms = event.half_life_ms
+    _settle_all(world, event.at_ms)
+    world.ink.w.queues[:, QUEUE.PAST_MS] = event.at_ms
+    world.ink.w.at[AT.HALF_LIFE_MS] = event.half_life_ms
     return []
-
-
-def settle(world: World, q: int, at_ms: int) -> None:
-    """Bring the decayed use of a queue, and of all above it, up to a moment: it will change."""
-    if world.half_life_ms:
-        for a in world.tree.paths[q]:
-            _settle(world, a, at_ms)
 
 
 def kind_number(world: World, kind: str) -> int:
@@ -95,15 +86,11 @@ def fit_matrices(world: World) -> None:
     )
 
 
-def _settle(world: World, a: int, at_ms: int) -> None:
-    elapsed_ms, half_life_ms = at_ms - int(world.past_ms[a]), world.half_life_ms
-    if not half_life_ms or not elapsed_ms:
-        return
-    past = world.ink.w.quotas[:, :, QUOTA.PAST]
-    above = np.maximum(world.used[a] - world.floor[a], 0) << PAST_BITS
-    for k in range(len(world.kinds)):
-        past[a, k] = decay.toward(int(past[a, k]), int(above[k]), elapsed_ms, half_life_ms)
-    world.ink.w.queues[a, QUEUE.PAST_MS] = at_ms
+def _settle_all(world: World, at_ms: int) -> None:
+    """Bring the past use of all queues up to a moment: from now on it is counted otherwise."""
+    w = world.ink.w
+    for q in range(len(world.queue_rows)):
+        decay.settle_one(w.at, w.queues, w.quotas, q, at_ms)
 
 
 def _write(world: World, tree: Tree, amounts: Amounts) -> None:
@@ -112,7 +99,7 @@ def _write(world: World, tree: Tree, amounts: Amounts) -> None:
     for column, values in zip((QUOTA.FLOOR, QUOTA.LIMIT, QUOTA.GUARD), amounts, strict=True):
         w.quotas[:, :, column] = values
     w.quotas[:, :, QUOTA.USED] = trees.summed(tree, world.used)
-    below, kind_kept = trees.kept(tree, world.guard, world.used)
+    below, kind_kept = trees.kept(tree, world.guard, world.used) if tree.keeps else (0, 0)
     w.quotas[:, :, QUOTA.BELOW], w.kinds[:, KIND.KEPT_MILLI] = below, kind_kept
     w.queues[:, QUEUE.PARENT] = [path[1] if len(path) > 1 else NONE for path in tree.paths]
     w.at[AT.KEEPS] = tree.keeps

@@ -24,12 +24,13 @@ from tidemill.model.rows import Piece
 from tidemill.model.world import World
 from tidemill.scheduling.backfill.reservations import Reservation
 from tidemill.scheduling.desk import cycle as desk
+from tidemill.scheduling.desk import searching
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import ASK, LINE, REG
 from tidemill.scheduling.fit import Fit
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemptive_order.apply import Reordering, may_reorder, reorder
-from tidemill.scheduling.preemptive_order.plan import One
+from tidemill.scheduling.preemptive_order.members import One
 from tidemill.scheduling.schedule import Cycle
 from tidemill.workload import review as workload
 
@@ -114,7 +115,7 @@ class WatchedCycle(Cycle):
         ):
             return False
         return any(
-            desk.may_make_room(reg, asks, s, cause)
+            searching.may_make_room(reg, asks, s, cause)
             or desk.may_hold(
                 reg, world.matrices.jobs, asks, types, columns.claimed, columns.limited, s, q, cause
             )

@@ -16,13 +16,16 @@ JOBS: dict[str, tuple[str, ...]] = {
     "user": ("user", "username", "owner", "userid", "uid", "submitter"),
     "submit": ("submittime", "submit", "submitted", "submittedat", "submissiontime", "submitat",
                "createtime", "created", "createdat", "creationtime", "creationtimestamp",
-               "queuedat", "queuetime", "arrival", "arrivaltime", "timesubmit"),
+               "queuedat", "arrival", "arrivaltime", "timesubmit"),
     "start": ("starttime", "start", "started", "startedat", "startat", "begin", "begintime",
-              "timestart", "launchtime"),
+              "timestart", "launchtime", "scheduledtime", "scheduledat", "allocatedat"),
+    "wait": ("wait", "waittime", "waited", "queue", "queuetime", "queuewait", "queuewaittime",
+             "queueduration", "queueddelay", "queuedelay", "pendingtime"),
     "end": ("endtime", "end", "ended", "endedat", "endat", "finish", "finished", "finishtime",
-            "finishedat", "completed", "completedat", "completiontime", "timeend"),
-    "duration": ("duration", "durations", "durationsec", "durationseconds", "runtime", "runtimes",
-                 "runtimesec", "elapsed", "elapsedsec", "elapsedraw", "walltime"),
+            "finishedat", "completed", "completedat", "completiontime", "timeend", "deletiontime",
+            "deletedat", "stoptime", "stoppedat"),
+    "duration": ("duration", "runtime", "elapsed", "elapsedraw", "walltime", "elapsedtime",
+                 "jobduration", "walltimeused"),
     "gpus": ("gpus", "gpu", "numgpus", "numgpu", "gpunum", "gpucount", "ngpus", "ngpu", "nogpus",
              "gpusallocated", "allocgpus", "gpusrequested", "reqgpus", "numberofgpus",
              "accelerators"),
@@ -34,10 +37,22 @@ JOBS: dict[str, tuple[str, ...]] = {
     "cpus": ("cpus", "cpu", "numcpus", "ncpus", "cpucount", "cpunum", "cores", "alloccpus",
              "reqcpus"),
     "outcome": ("state", "status", "jobstate", "jobstatus", "outcome", "result", "exitstatus"),
-    "limit": ("timelimit", "limit", "timelimitsec", "walltimelimit", "estimate", "maxtime"),
+    "limit": ("timelimit", "limit", "walltimelimit", "estimate", "maxtime"),
     "priority": ("priority", "prio"),
 }  # fmt: skip
 """What a table of jobs may say, and what people call it; the first that is there is taken."""
+
+LENGTHS = ("wait", "duration", "limit")
+"""Fields that are a length of time: their headers may end in its unit."""
+UNITS: dict[str, tuple[str, int]] = {
+    "": ("seconds", 1_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("seconds", 1_000)),
+    **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), ("milliseconds", 1)),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), ("minutes", 60_000)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), ("hours", 3_600_000)),
+    **dict.fromkeys(("d", "day", "days"), ("days", 86_400_000)),
+}
+"""What stands at the end of a header: the unit in words, and in milliseconds."""
 
 NODES: dict[str, tuple[str, ...]] = {
     "node": ("node", "name", "nodename", "host", "hostname", "machine", "server", "instance"),
@@ -60,6 +75,19 @@ def plain(header: str) -> str:
     return re.sub(r"[^a-z0-9]", "", header.lower())
 
 
+def unit_of(header: str) -> tuple[str, int]:
+    """The unit of a length of time by its header (``duration_ms``, ``Elapsed (min)``)."""
+    last = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", header.strip(" )]"))[-1]
+    return UNITS.get(last.lower(), UNITS[""])
+
+
+def _fits(name: str, header: str, field: str) -> bool:
+    """Whether a header is called by a name, or, where it is a length, by it and a unit."""
+    if field not in LENGTHS or not header.startswith(name):
+        return header == name
+    return header[len(name) :].removeprefix("in") in UNITS
+
+
 def match(
     headers: Sequence[str], words: Mapping[str, Iterable[str]], told: Mapping[str, str]
 ) -> dict[str, str]:
@@ -79,9 +107,9 @@ def match(
     left = {plain(header): header for header in reversed(headers) if header not in found.values()}
     for field, names in words.items():
         if field not in found:
-            name = next((name for name in names if name in left), None)
-            if name is not None:
-                found[field] = left.pop(name)
+            fits = (one for name in names for one in left if _fits(name, one, field))
+            if (one := next(fits, None)) is not None:
+                found[field] = left.pop(one)
     return found
 
 

@@ -1,6 +1,7 @@
 """Tables of jobs and of nodes, read into what a history needs (``live.history.rows``)."""
 
 import gzip
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +18,9 @@ from tidemill.model.rows import MAX_DEVICES
 
 LARGEST_BYTES = 4 * 1024**3
 _LARGEST = 1e15
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""How texts of UTF-16 begin."""
+_SAID = re.compile(rb"sep=([,;\t|])\r?$", re.IGNORECASE)
 _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
                    "passed", "ok", "0", "cd", "terminated"),
@@ -31,6 +35,13 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
 }  # fmt: skip
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
+
+_IN_UTF_8 = (
+    "save it as CSV UTF-8, or: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if that is what it was"
+    " written in)"
+)
+_SACCT = frozenset({"JobID", "State", "Submit"})
+"""Columns by which the output of sacct is known."""
 
 
 class ReadTable(NamedTuple):
@@ -59,13 +70,9 @@ def read_jobs(
     """A table of jobs; ``skips_broken``: rows that cannot be read are left out and counted."""
     rows, faults = read_rows(path), CellFaults(skips=skips_broken)
     found = headers.match(rows.columns, headers.JOBS, told)
-    for field, instead in (("gpus", "gpus"), ("submit", "start")):
-        if field not in found and instead not in found:
-            raise SpecError(
-                f"`{path}` has no column that says `{field}`; its columns are"
-                f" {', '.join(rows.columns)}",
-                hint=f"say which it is: --map {field}=COLUMN",
-            )
+    _mind_queue(rows, found, told)
+    _refuse_unless_told(path, rows, found)
+    _refuse_parts(rows, faults)
     notes = list[str]()
     columns: dict[str, pl.Series] = {
         "job": _names(rows, found),
@@ -82,12 +89,64 @@ def read_jobs(
     if "outcome" in found:
         columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"], faults)
     if "limit" in found:
-        columns["limit_ms"] = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
+        columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
-    made = faults.kept(made)
+    made = faults.kept(made.filter(~rows.select(pl.all_horizontal(pl.all().is_null())).to_series()))
     if not len(made):
         raise SpecError(f"every row of `{path}` is broken: {faults.rows[0]}", hint="mend the table")
+    if unread := [c for c in rows.columns if c.strip() and c not in found.values()]:
+        notes.append(f"not read: {', '.join(f'`{name}`' for name in unread)}")
     return ReadTable(made, found, (*notes, *faults.notes()))
+
+
+def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, str]) -> None:
+    """A column `queue` names a team, or says how long a job waited: its cells tell which."""
+    for field, other in (("team", "wait"), ("wait", "team")):
+        column = found.get(field, "")
+        if field in told or headers.plain(column) != "queue":
+            continue
+        given = times.blank(rows[column])
+        is_length = not times.number_of(given).is_null().all()
+        if is_length != (field == "wait"):
+            del found[field]
+            if other not in found:
+                found[other] = column
+
+
+def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]) -> None:
+    """A table must say how many GPUs, and when; every column that is read has a name of its own."""
+    columns = ", ".join(rows.columns)
+    hint = "say which it is: --map {}=COLUMN; a table without a header needs one in its first line"
+    if {*rows.columns} >= _SACCT:
+        hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
+    for field, instead in (("gpus", "gpus"), ("submit", "start")):
+        if field not in found and instead not in found:
+            raise SpecError(
+                f"`{path}` has no column that says `{field}`; its columns are {columns}",
+                hint=hint.format(field),
+            )
+    if not {"start", "wait"} & {*found} and {"duration", "end"} & {*found}:
+        raise SpecError(
+            f"`{path}` has no column that says when jobs started; its columns are {columns}",
+            hint="say which it is: --map start=COLUMN, or --map wait=COLUMN if it is how long they"
+            " waited; `tidemill twin import` simulates starts that nobody recorded",
+        )
+    for name in found.values():
+        if f"{name}_duplicated_0" in rows.columns:
+            raise SpecError(
+                f"`{path}` has two columns that are called `{name}`",
+                hint="give one of them another name, or leave it out",
+            )
+
+
+def _refuse_parts(rows: pl.DataFrame, faults: CellFaults) -> None:
+    """Jobs that hold a part of a GPU, by a column beside the number of GPUs, are not read."""
+    for name in rows.columns:
+        if headers.plain(name) in ("gpumilli", "gpufraction", "gpushare"):
+            whole = 1000 if headers.plain(name) == "gpumilli" else 1
+            number = times.number_of(times.blank(rows[name]))
+            faults.check(rows[name], (number > 0) & (number < whole), name, "a part of a GPU",
+                         "parts of GPUs are not read yet from CSV")  # fmt: skip
 
 
 def read_nodes(path: Path) -> ReadNodes:
@@ -153,37 +212,68 @@ def read_rows(path: Path) -> pl.DataFrame:
         size = path.stat().st_size
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        head = _first_line(path, packed)
+        head = _beginning(path, packed)
     except OSError as error:
         raise SpecError(
             f"`{path}` cannot be read: {error.strerror}", hint="give the path of a CSV file"
         ) from error
     if not head:
         raise SpecError(f"`{path}` is empty", hint="export a table with a header and rows")
+    if not head.startswith(_WIDE) and not _is_text(head.partition(b"\n")[0]):
+        raise SpecError(
+            f"`{path}` is no table in text: its first line is not UTF-8",
+            hint=f"give a CSV file, as it is or packed with gzip; {_IN_UTF_8}",
+        )
     if size > LARGEST_BYTES:
         raise SpecError(
             f"`{path}` has {size:,} bytes; at most {LARGEST_BYTES:,} are read at once",
             hint="cut it by date, and import each part into a journal of its own",
         )
-    parted_by = max(",;\t|", key=head.count)
     try:
+        source: Path | bytes = path
+        if head.startswith(_WIDE):
+            source = _opened(path, packed).decode("utf-16").encode()
+            head = source[: 1 << 16]
+        line, _, rest = head.partition(b"\n")
+        said = _SAID.match(line)  # as spreadsheets write it, and do not show it
+        line = rest.partition(b"\n")[0] if said else line
+        parted_by = said[1].decode() if said else _parted_by(line.decode("utf-8", "replace"))
         rows = pl.read_csv(
-            path, separator=parted_by, infer_schema=False, truncate_ragged_lines=False
-        )
+            source, separator=parted_by, infer_schema=False, truncate_ragged_lines=False,
+            skip_lines=int(said is not None),
+        )  # fmt: skip
     except (pl.exceptions.PolarsError, UnicodeError, OSError) as error:
-        said = str(error).split("\n", 1)[0]
-        raise SpecError(
-            f"`{path}` is no table: {said}",
-            hint="every line needs as many cells as the first, in UTF-8",
-        ) from error
+        fault, hint = str(error).split("\n", 1)[0], "every line needs as many cells as the first"
+        if "utf" in fault.lower():
+            hint = _IN_UTF_8
+        raise SpecError(f"`{path}` is no table: {fault}", hint=hint) from error
     if not len(rows):
-        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one job")
+        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one row")
     return rows
 
 
-def _first_line(path: Path, is_packed: bool) -> str:
+def _opened(path: Path, is_packed: bool, most: int = -1) -> bytes:
     with gzip.open(path, "rb") if is_packed else path.open("rb") as file:
-        return file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8", "replace")
+        return file.read(most)
+
+
+def _beginning(path: Path, is_packed: bool) -> bytes:
+    return _opened(path, is_packed, 1 << 16).removeprefix(b"\xef\xbb\xbf")
+
+
+def _is_text(line: bytes) -> bool:
+    """Whether a line is text in UTF-8; the last letter may be cut off."""
+    try:
+        line[:-3].decode()
+    except UnicodeDecodeError as error:
+        return error.end == len(line) - 3 and error.reason == "unexpected end of data"
+    return b"\0" not in line
+
+
+def _parted_by(line: str) -> str:
+    """What parts the cells of a header, outside of quotes."""
+    bare = re.sub(r'"[^"]*"', "", line)
+    return max(",;\t|", key=bare.count)
 
 
 def _names(rows: pl.DataFrame, found: Mapping[str, str]) -> pl.Series:
@@ -211,10 +301,19 @@ def _moments(
     if "submit_ms" not in made:
         made["submit_ms"] = pl.Series([None] * len(rows), dtype=pl.Int64)
         notes.append("no column says when jobs were submitted: how long they waited is unknown")
-    if "duration" in found and "start_ms" in made and "end_ms" not in made:
-        made["end_ms"] = made["start_ms"] + times.lengths_ms(
-            rows[found["duration"]], found["duration"], faults
-        )
+    lengths_ms = dict[str, pl.Series]()
+    needed = {"wait": "start_ms", "duration": "end_ms"}
+    for field in [field for field, moment in needed.items() if moment not in made]:
+        if field in found:
+            column = found[field]
+            lengths_ms[field], unit = times.lengths_ms(rows[column], column, faults)
+            notes.append(f"numbers of `{column}` read as {unit}")
+    if "wait" in lengths_ms:
+        made["start_ms"] = made["submit_ms"] + lengths_ms["wait"]
+    if "duration" in lengths_ms and "start_ms" in made:
+        made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
+    if "start_ms" in made and "end_ms" not in made:
+        notes.append("no column says when jobs ended, or how long they ran: all still run")
     return made
 
 
@@ -256,7 +355,7 @@ _NUMBERS = "numbers only; where the guess of a column is wrong, --map FIELD=COLU
 def numbers(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
     """Numbers; null where nothing was said."""
     given = times.blank(texts)
-    number = given.cast(pl.Float64, strict=False)
+    number = times.number_of(given)
     is_bad = number.is_null() & given.is_not_null()
     hint = "numbers only, such as 2.50" if faults is None else _NUMBERS
     (faults or CellFaults()).check(given, is_bad, column, "which is no number", hint)

@@ -3,6 +3,7 @@
 import polars as pl
 
 from tidemill.live.csv.cells import CellFaults
+from tidemill.live.csv.headers import unit_of
 from tidemill.model.errors import SpecError
 
 _ZONED = (
@@ -11,15 +12,29 @@ _ZONED = (
 _BARE = (
     "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M",
     "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%d",
+    "%Y-%m-%d %I:%M:%S %p", "%Y-%m-%d %I:%M %p",
 )  # fmt: skip
 _EPOCHS = ((1e17, 1_000_000), (1e14, 1_000), (1e11, 1), (0, 0))
 """Numbers above are nanoseconds, microseconds, milliseconds; below, seconds. All are after 1973."""
-_MONTH_FIRST = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y")
+_MONTH_FIRST = (
+    "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p",
+)  # fmt: skip
 _DAY_FIRST = (
     "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y",
     "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y",
+    "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p",
 )  # fmt: skip
+_UNSET_ABOVE = 1e8  # in a column of such numbers, which are dates, 0 stands for none
 UNKNOWN = ("", "none", "null", "nan", "n/a", "na", "unknown", "-", "nil")
+_NEVER = r"^(0000-00-00|0001-01-01|1970-01-01)([ T]00:00(:00(\.0+)?)?)?(Z|\+00:00)?$"
+"""Dates that programs write where there is none."""
+_DECIMAL_COMMA = r"^(-?\d+),(\d{1,2}|\d{4,})$"
+"""A comma before three digits may part thousands: such a number is refused."""
+_IN_WORDS = (
+    r"(?i)^(?:(\d+(?:\.\d+)?)\s*d(?:ays?)?)?\s*(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?)?\s*"
+    r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?)?\s*(?:(\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?)?$"
+)
+_BY_CLOCK = r"^(?:(\d+)(?:-| days?,? ))?(\d+):(\d\d):(\d\d(?:\.\d+)?)$"
 FARTHEST_YEARS = 20
 """Times of one column are not farther apart than so: else one is in another unit, or mistyped."""
 _YEAR_MS = 365.25 * 86_400_000
@@ -32,12 +47,21 @@ def blank(texts: pl.Series) -> pl.Series:
     return trimmed.set(trimmed.str.to_lowercase().is_in(UNKNOWN), None)
 
 
+def number_of(given: pl.Series) -> pl.Series:
+    """Numbers, also with a decimal comma; null where a text is none."""
+    return given.str.replace(_DECIMAL_COMMA, "${1}.${2}").cast(pl.Float64, strict=False)
+
+
 def moments_ms(
     texts: pl.Series, zone: str, column: str, faults: CellFaults | None = None
 ) -> tuple[pl.Series, str]:
     """Milliseconds since 1970, and how the texts were read; null where nothing was said."""
     given, faults = blank(texts), faults or CellFaults()
-    number = given.cast(pl.Float64, strict=False)
+    number = number_of(given)
+    is_unset = given.str.contains(_NEVER).fill_null(value=False)
+    if 2 * int((number > _UNSET_ABOVE).sum()) > int((number > 0).sum()):
+        is_unset |= (number == 0).fill_null(value=False)
+    given, number = given.set(is_unset, None), number.set(is_unset, None)
     is_counted = 2 * number.count() >= given.count()
     found, said = _epoch(number, column) if is_counted else _dates(given, zone, column)
     is_bad = given.is_not_null() & (number if is_counted else found).is_null()
@@ -45,6 +69,8 @@ def moments_ms(
     fault += "" if is_counted else f" is known here, or none that there is in the zone {zone}"
     faults.check(given, is_bad, column, fault, _HINT)
     _refuse_far(given, found, column, faults)
+    if unset := int(is_unset.sum()):
+        said += f"; {unset:,} of them (such as `{texts[is_unset.arg_max() or 0]}`) say nothing"
     return found, said
 
 
@@ -139,21 +165,28 @@ def _epoch(number: pl.Series, column: str) -> tuple[pl.Series, str]:
     )
 
 
-def lengths_ms(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
-    """Durations in milliseconds: seconds, or ``[days-]hours:minutes:seconds``."""
+def lengths_ms(
+    texts: pl.Series, column: str, faults: CellFaults | None = None
+) -> tuple[pl.Series, str]:
+    """Durations in milliseconds, and how numbers were read: in the unit that the header names.
+
+    Beside numbers ``[days-]hours:minutes:seconds`` and ``2h 30m`` are read.
+    """
     given, faults = blank(texts), faults or CellFaults()
-    number = given.cast(pl.Float64, strict=False)
-    parts = given.str.extract_groups(r"^(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)$").struct.unnest()
-    counted = sum(
-        (
-            parts.to_series(i).cast(pl.Float64, strict=False).fill_null(0.0) * seconds
-            for i, seconds in enumerate((86_400, 3_600, 60, 1))
-        ),
-        start=pl.zeros(len(given), dtype=pl.Float64, eager=True),
-    )
-    is_counted = parts.to_series(1).is_not_null()
-    found = counted.set(~is_counted, None).zip_with(is_counted, number)
+    words, unit_ms = unit_of(column)
+    found = number_of(given) * unit_ms
+    for form in (_BY_CLOCK, _IN_WORDS):
+        found = found.zip_with(found.is_not_null(), _in_parts(given, form))
     is_bad = found.is_null() & given.is_not_null()
-    hint = "write seconds, or hours:minutes:seconds"
+    hint = "write seconds, or hours:minutes:seconds, without signs between thousands"
     faults.check(given, is_bad, column, "which is no duration", hint)
-    return (found * 1000).round().cast(pl.Int64)
+    return found.round().cast(pl.Int64), words
+
+
+def _in_parts(given: pl.Series, form: str) -> pl.Series:
+    """Milliseconds of days, hours, minutes and seconds; null where the form does not fit."""
+    parts = given.str.extract_groups(form).struct.unnest().cast(pl.Float64, strict=False)
+    units_ms = (86_400_000, 3_600_000, 60_000, 1_000)
+    amounts = [pl.nth(i).fill_null(0.0) * unit_ms for i, unit_ms in enumerate(units_ms)]
+    is_any = pl.any_horizontal(pl.all().is_not_null())
+    return parts.select(pl.when(is_any).then(pl.sum_horizontal(amounts))).to_series()

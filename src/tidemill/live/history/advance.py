@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from tidemill.journal.asked_sources import AskedSource
 from tidemill.live.history import events, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, sequence
@@ -59,6 +60,8 @@ class SourceAnswer(NamedTuple):
     """What tells this cluster from every other; "": nobody says."""
     deciders: Mapping[str, str] = {}
     """By job: who decides for it, where that is not the cluster's own scheduler."""
+    asked: Sequence[AskedSource] = ()
+    """Of several clusters: how each of them answered, and those that did not."""
 
 
 class WorkFigures(NamedTuple):

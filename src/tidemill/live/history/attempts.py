@@ -53,6 +53,11 @@ def put_in_order(
 ) -> Sorted:
     """Sort what a source told; what ended before the window, or begins after it, does not count."""
     rows, (*notes,) = sequence(told)
+    if rows.select((by_job.before(pl.col("user")) != pl.col("user")).any()).item():
+        apart, several = _by_user(_complete(told))
+        rows, (*notes,) = sequence(apart)
+        notes.append(several)
+    rows = _done_before(rows)
     rows = _since(_until(rows, until_ms, notes), from_ms, notes)
     return _numbered(telling.as_new(_divided(rows)), 0, notes)
 
@@ -78,6 +83,40 @@ def go_on(
         pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
     )
     return _numbered(rows, known.count, notes)._replace(late=met.late, freed=met.freed)
+
+
+def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Rows in which jobs of several users that have one name have several; and that in words.
+
+    A number comes again when a cluster has counted to its end, or when its accounting was begun
+    anew; a name that people choose comes at any time. The first keeps it.
+    """
+    first_ms = pl.col("submit_ms").min().over("job", "user").fill_null(0)
+    told = rows.with_columns(since=pl.struct(first_ms.alias("first_ms"), "user"))
+    is_later = pl.col("since").rank("dense").over("job") > 1
+    name = pl.when(is_later).then(pl.format("{}@{}", "job", "user")).otherwise("job")
+    names = told.filter(is_later)["job"].unique().sort()
+    shown = ", ".join(f"`{one}`" for one in names.head(3))
+    words = f"several users have jobs called {shown}" + (" and more" if len(names) > 3 else "")
+    said = f"{words}: on the books each has their own, as `{names[0]}@USER`"
+    return told.with_columns(job=name).drop("since"), said
+
+
+def _done_before(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sequenced rows; what was submitted after its job was done is another job: `123#2`.
+
+    It did not wait in between. One that failed or was stopped may have been tried again.
+    """
+    was_done = by_job.before(pl.col("outcome")) == AttemptEnd.DONE
+    is_new = was_done & (pl.col("submit_ms") > by_job.before(pl.col("end_ms")))
+    rows = rows.with_columns(is_new=is_new.fill_null(value=False))
+    if not rows["is_new"].any():
+        return rows.drop("is_new")
+    life = by_job.counted(pl.col("is_new")) + 1
+    return rows.with_columns(
+        is_last=pl.col("is_last") | by_job.after(pl.col("is_new")).fill_null(value=False),
+        job=pl.when(life > 1).then(pl.format("{}#{}", "job", life)).otherwise("job"),
+    ).drop("is_new")
 
 
 def tells_submissions(told: pl.DataFrame) -> bool:

@@ -7,7 +7,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.journal.node_reasons import NodeReason
-from tidemill.live.history import fleet
+from tidemill.live.history import earlier, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import put_in_order, tells_submissions
 from tidemill.live.history.node_states import joins_later
@@ -103,21 +103,26 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         ordered = ordered._replace(attempts=joining.with_ups(ordered.attempts, measured))
     came_up = frozenset(measured.ups["job"].to_list() if measured is not None else ())
     ordered = ordered._replace(attempts=assumed.with_ups(ordered.attempts, came_up))
-    attempts, jobs = ordered.attempts, ordered.jobs
-    seen = fleet.with_unlisted(nodes, attempts)
+    listed = list(nodes)
+    attempts, until = earlier.separate(ordered.attempts, listed)
+    ordered, jobs = ordered._replace(attempts=attempts), ordered.jobs
+    seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts), until)
     if not len(jobs):
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
+        is_without = not ordered.notes or "requested no GPU" in left
         raise SpecError(
-            f"there is no job with GPUs, and so nothing to account{left}",
+            f"there is no job to account{left}",
             hint="give a longer history, or one that says how many GPUs jobs had (Slurm counts them"
-            " with AccountingStorageTRES=gres/gpu)",
+            " with AccountingStorageTRES=gres/gpu)"
+            if is_without
+            else "mend what is said of those that were left out, or give a longer history",
         )
     if not seen:
         raise SpecError(
             "no job ran on a GPU and no node with GPUs is listed: there is nothing to account",
             hint="give a longer history, or the nodes as well",
         )
-    notes = [*ordered.notes, *fleet.said_inferred(seen, attempts)]
+    notes = [*ordered.notes, *earlier.said(until), *fleet.said_inferred(seen, attempts)]
     begins_ms, end_ms = _window(attempts, jobs, seen, from_ms, until_ms)
     if from_ms is not None and end_ms <= from_ms:
         raise SpecError(

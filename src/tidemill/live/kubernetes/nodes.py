@@ -74,7 +74,16 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     @property
     def takes_work(self) -> bool:
         """Whether it takes new pods that tolerate what its owner set."""
-        return self.is_ready and not self.is_unschedulable
+        return self.is_ready and not self.is_unschedulable and not self.conditions
+
+    @property
+    def conditions(self) -> list[Taint]:
+        """Taints that Kubernetes set by itself on a node that is Ready: a disk that is full, …"""
+        return [
+            taint for taint in self.taints
+            if taint.key.startswith(OF_CONDITIONS) and taint.key != UNSCHEDULABLE
+            and taint.effect != "PreferNoSchedule" and self.is_ready
+        ]  # fmt: skip
 
     @property
     def replicas(self) -> int:
@@ -103,6 +112,16 @@ class KubeNode(Struct, frozen=True, kw_only=True):
                 whole += count
         return whole + -(-shares // self.replicas) + -(-milli // WHOLE_MILLI)
 
+    def why_out(self) -> str:
+        """Why it takes no new work; a taint is called one: only `kubectl cordon` cordons."""
+        if not self.is_ready:
+            return "not Ready"
+        told = [taint for taint in self.taints if taint.key in LEAVING] + self.conditions
+        words = sorted(f"{t.key}:{t.effect}" for t in told if t.effect != "PreferNoSchedule")
+        parts = [f"tainted {', '.join(words)}"] if words else []
+        parts += ["cordoned (spec.unschedulable)"] if self.is_unschedulable else []
+        return "; ".join(parts)
+
     def out(self) -> tuple[tuple[int, int | None, NodeState], ...]:
         """Since when it takes no new work, and how; empty: it does, or nobody says since when."""
         if not self.is_ready:
@@ -116,6 +135,9 @@ class KubeNode(Struct, frozen=True, kw_only=True):
         if self.is_unschedulable:
             added = [t.added_ms for t in self.taints if t.key == UNSCHEDULABLE]
             return ((next(filter(None, added), self.seen_ms), None, NodeState.CORDONED),)
+        if self.conditions:
+            added = [taint.added_ms for taint in self.conditions]
+            return ((min(filter(None, added), default=self.seen_ms), None, NodeState.CORDONED),)
         return ()
 
 

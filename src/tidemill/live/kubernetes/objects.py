@@ -3,6 +3,9 @@
 A file is one `List` (of one kind or of several), a typed list as the API itself answers (`PodList`,
 whose items do not repeat their kind), or one object. Of an object that is in several files the
 youngest counts. What is no object is refused by file and number; the rest counts.
+
+Of the objects of a list the text is kept until somebody asks for their kind: read, a pod takes
+several times as much memory.
 """
 
 import gzip
@@ -39,11 +42,53 @@ class RefusedObject(NamedTuple):
         return f"{self.where}: {self.found}"
 
 
+class _Meta(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""  # noqa: N815 - as the API writes it
+
+
+class _Head(msgspec.Struct):
+    """What tells an object from others."""
+
+    kind: str = ""
+    apiVersion: str = ""  # noqa: N815 - as the API writes it
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    items: msgspec.Raw | None = None
+
+
+class _UnreadList(msgspec.Struct):
+    """A list whose objects are not read yet."""
+
+    items: list[msgspec.Raw]
+    kind: str = ""
+    apiVersion: str = ""  # noqa: N815 - as the API writes it
+
+
+class UnreadObject(NamedTuple):
+    """The text of an object, and what the list around it says for all."""
+
+    raw: msgspec.Raw
+    version: str
+
+    def read(self) -> Object:
+        """The object; its text was found to be JSON when the list was read."""
+        one: Object = msgspec.json.decode(self.raw)
+        return one if "apiVersion" in one else {"apiVersion": self.version, **one}
+
+
+_Kept = tuple[int, str, Object | UnreadObject]
+"""The number of its version, its uid, and itself."""
+_HEADS = msgspec.json.Decoder(_Head)
+_LISTS = msgspec.json.Decoder(_UnreadList)
+
+
 class Objects:
     """Everything that the files hold, by API group and kind."""
 
     def __init__(self) -> None:
-        self._by_kind: dict[tuple[str, str], dict[tuple[str, str], tuple[int, Object]]] = {}
+        self._by_kind: dict[tuple[str, str], dict[tuple[str, str], _Kept]] = {}
         self.refused: list[RefusedObject] = []
         self.refusals = 0
         self.unread: Counter[str] = Counter()
@@ -57,10 +102,10 @@ class Objects:
         found = []
         for group in groups:
             self._asked.add((group, kind))
-            for (namespace, name), (_, one) in self._by_kind.get((group, kind), {}).items():
+            for (namespace, name), (*_, one) in self._by_kind.get((group, kind), {}).items():
                 try:
-                    found.append(take(one))
-                except MalformedObjectError as error:
+                    found.append(take(one.read() if isinstance(one, UnreadObject) else one))
+                except (MalformedObjectError, msgspec.DecodeError, UnicodeDecodeError) as error:
                     self.refuse(f"{kind} {namespace + '/' if namespace else ''}{name}", str(error))
         return found
 
@@ -81,23 +126,60 @@ class Objects:
             if "items" in one:
                 self._add_list(one, where, kind, version)
                 return
-            group = version.rpartition("/")[0]
-            namespace, name = (fields.text(one, "metadata", key) for key in ("namespace", "name"))
-            if not kind or not name or len(name) > LONGEST_NAME or len(namespace) > LONGEST_NAME:
-                self.refuse(
-                    where, "is no object of the API: it has no name, or does not say what it is"
-                )
+            if kind == "Status":
+                said = fields.text(one, "message") or "no message"
+                self.refuse(where, f"the API server's error in place of objects: {said[:200]}")
                 return
-            age = fields.text(one, "metadata", "resourceVersion")
+            keys = ("namespace", "name", "uid", "resourceVersion")
+            meta = _Meta(**{key: fields.text(one, "metadata", key) for key in keys})
         except MalformedObjectError as error:
             self.refuse(where, str(error))
             return
         if "apiVersion" not in one:  # the list said it for all
             one = {"apiVersion": version, **one}
-        mine = self._by_kind.setdefault((group, kind), {})
+        self._keep(one, _Head(kind, version, meta), where)
+
+    def add_text(self, told: bytes, where: str) -> None:
+        """Take in what a file holds; JSON that is no list of objects is read at once."""
+        try:
+            listed = _LISTS.decode(told)
+        except msgspec.ValidationError:
+            self.add(msgspec.json.decode(told), where)
+            return
+        of = listed.kind.removesuffix("List")
+        version = listed.apiVersion if of else ""
+        for i, raw in enumerate(listed.items, 1):
+            place = f"{where}, item {i}"
+            head = _head(raw)
+            if head is None or head.kind == "Status":
+                self.add(msgspec.json.decode(raw), place, of, version)
+                continue
+            if head.items is not None:
+                self.refuse(place, "a list in a list")
+                continue
+            head.kind, head.apiVersion = head.kind or of, head.apiVersion or version
+            self._keep(UnreadObject(raw, version), head, place)
+
+    def _keep(self, one: Object | UnreadObject, head: _Head, where: str) -> None:
+        meta = head.metadata
+        if (
+            not head.kind
+            or not meta.name
+            or max(len(meta.name), len(meta.namespace)) > LONGEST_NAME
+        ):
+            self.refuse(
+                where, "is no object of the API: it has no name, or does not say what it is"
+            )
+            return
+        group, age, name = head.apiVersion.rpartition("/")[0], meta.resourceVersion, meta.name
+        mine = self._by_kind.setdefault((group, head.kind), {})
         number = int(age) if age.isdecimal() and len(age) < 19 else 0
-        if (namespace, name) not in mine or mine[namespace, name][0] <= number:
-            mine[namespace, name] = (number, one)
+        known = mine.get((meta.namespace, name))
+        if known is not None and head.kind == "Pod" and known[1] and meta.uid not in ("", known[1]):
+            name += f" ({meta.uid})"  # exports of several days have both
+            known = mine.get((meta.namespace, name))
+        if known is None or known[0] <= number:
+            mine[meta.namespace, name] = (number, meta.uid, one)
 
     def _add_list(self, told: dict[str, Any], where: str, kind: str, version: str) -> None:
         items = told["items"]
@@ -123,11 +205,19 @@ class Objects:
         })  # fmt: skip
 
 
+def _head(raw: msgspec.Raw) -> _Head | None:
+    """What tells an object from others; None: something is in it that is in none."""
+    try:
+        return _HEADS.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def load(paths: Sequence[Path]) -> Objects:
     """All objects of these files; of a folder, of every `.json` and `.json.gz` in it."""
     found = Objects()
     for path in _files(paths):
-        found.add(_decoded(path), path.name)
+        _read_file(path, found)
     return found
 
 
@@ -145,7 +235,7 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         yield from inside
 
 
-def _decoded(path: Path) -> object:
+def _read_file(path: Path, found: Objects) -> None:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise SpecError(
@@ -155,7 +245,8 @@ def _decoded(path: Path) -> object:
         raw = path.read_bytes()
         if path.suffix == ".gz":
             raw = _inflated(raw, path)
-        return msgspec.json.decode(raw) if raw.strip() else {"kind": "List", "items": []}
+        if raw.strip():
+            found.add_text(raw, path.name)
     except OSError as error:
         raise SpecError(
             f"`{path}` cannot be read: {error.strerror}", hint="check the path"

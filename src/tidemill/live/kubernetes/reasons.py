@@ -162,7 +162,12 @@ def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | Non
     ready = [node for node in open_ if node.takes_work]
     if not ready:
         cordoned = sum(node.is_unschedulable for node in open_)
-        how = f"{cordoned} cordoned, {len(open_) - cordoned} not Ready"
+        tainted = [node for node in open_ if node.conditions and not node.is_unschedulable]
+        how = f"{cordoned} cordoned, {len(open_) - cordoned - len(tainted)} not Ready"
+        if tainted:
+            set_by_it = tainted[0].conditions[0]
+            how += f", {len(tainted)} Ready but tainted by Kubernetes"
+            how += f" ({set_by_it.key}:{set_by_it.effect})"
         return _ours(Cause.NOTHING_READY, f"no node that it could use takes work: {how}")
     if not any(node.allocatable.get(resource, 0) >= count for node in ready):
         most = max(node.allocatable.get(resource, 0) for node in ready)
@@ -250,8 +255,12 @@ _LINES: tuple[tuple[str, _Rule], ...] = (
         lambda _: _ours(Cause.IMPOSSIBLE_LABEL, "no node has the labels that it selects"),
     ),
     (
-        r"untolerated taint \{node\.kubernetes\.io/|were unschedulable|not ready",
+        r"untolerated taint \{node\.kubernetes\.io/(?:not-|unre|unsc)|were unsched|not ready",
         lambda _: _ours(Cause.NOTHING_READY, "nodes are cordoned or not Ready"),
+    ),
+    (
+        r"untolerated taint (\{node\.kubernetes\.io/[^}]*\})",
+        lambda m: _ours(Cause.NOTHING_READY, f"Kubernetes has tainted nodes: {m[1]}"),
     ),
     (
         r"untolerated taint (\{[^}]*\})",

@@ -47,53 +47,68 @@ def held_pods(job: KubeJob) -> list[HeldPod]:
     ]
 
 
-def stretches(job: KubeJob, held: Sequence[HeldPod]) -> Iterator[Stretch]:
-    """All stretches in which it holds something, in order."""
+def stretches(
+    job: KubeJob, held: Sequence[HeldPod], *, looks_back: bool = True
+) -> Iterator[Stretch]:
+    """All stretches in which it holds something, in order.
+
+    ``looks_back``: what shows later that a gang works with fewer pods counts from its beginning.
+    Whoever tells it while it lives cannot: it works from just before that is seen.
+    """
     lasting = [one for one in held if one.end_ms is None or one.end_ms > one.start_ms]
-    if held and not lasting:
-        yield _moment(job, held)
-    marks = {one.start_ms for one in lasting}
+    marks = {one.start_ms for one in held}
     marks |= {one.end_ms for one in lasting if one.end_ms is not None}
     moments = sorted(marks)
-    needs = _works_with(job, lasting)
-    here = tuple[HeldPod, ...]()
+    needs, shown_ms = _works_with(job, lasting)
     for i, start_ms in enumerate(moments):
         here = tuple(one for one in lasting if one.is_there(start_ms))
         if not here:
+            yield from _moment(job, held, start_ms)
             continue
         end_ms = moments[i + 1] if i + 1 < len(moments) else None
         done = sum(
             one.pod.outcome is AttemptEnd.DONE and one.end_ms is not None and one.end_ms <= start_ms
-            for one in lasting
+            for one in held
         )
-        yield Stretch(
-            start_ms, end_ms, _outcome(job, lasting, here, end_ms), here,
-            _up_ms(here, max(needs - done, 1), start_ms, end_ms),
-        )  # fmt: skip
+        outcome = _outcome(job, held, here, end_ms)
+        is_shown = looks_back or shown_ms <= start_ms
+        wanted = needs if is_shown else _least(job)
+        up_ms = _up_ms(here, max(wanted - done, 1), start_ms, end_ms)
+        if not looks_back and end_ms is not None and (
+            shown_ms == end_ms or outcome is AttemptEnd.DONE
+        ):  # fmt: skip
+            up_ms = min(up_ms, end_ms - 1)
+        yield Stretch(start_ms, end_ms, outcome, here, up_ms)
 
 
-def _moment(job: KubeJob, held: Sequence[HeldPod]) -> Stretch:
-    """A job all of whose pods ended in the second in which they were bound: it was there."""
-    at_ms = max(one.start_ms for one in held)
+def _moment(job: KubeJob, held: Sequence[HeldPod], at_ms: int) -> Iterator[Stretch]:
+    """Pods that ended in the second in which they were bound, and nothing else: it was there."""
     here = tuple(one for one in held if one.start_ms == at_ms)
-    return Stretch(at_ms, at_ms, _outcome(job, (), here, at_ms), here, at_ms)
+    if here:
+        yield Stretch(at_ms, at_ms, _outcome(job, held, here, at_ms), here, at_ms)
 
 
-def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> int:
-    """With how many pods it works; one, if any ended well before so many were there.
+def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> tuple[int, int]:
+    """With how many pods it works, and when that shows.
 
-    Whoever ends well alone did not need the others.
+    With one, if any ended well before as many were there as it was said to need: whoever ends well
+    alone did not need the others.
     """
-    least = max(1, min(job.least, job.size))
+    least = _least(job)
     ended = [one.end_ms for one in held if one.pod.outcome is AttemptEnd.DONE and one.end_ms]
     if not ended:
-        return least
+        return least, 0
     first = min(ended)
     most = max(
         sum(one.is_there(at) for one in held)
         for at in {one.start_ms for one in held if one.start_ms < first}
     )
-    return least if most >= least else 1
+    return (least, 0) if most >= least else (1, first)
+
+
+def _least(job: KubeJob) -> int:
+    """With how many pods it was said to work."""
+    return max(1, min(job.least, job.size))
 
 
 def _up_ms(here: Sequence[HeldPod], needs: int, start_ms: int, end_ms: int | None) -> int:
@@ -111,11 +126,25 @@ def _outcome(
         return AttemptEnd.RUNNING
     if any(one.is_there(end_ms) for one in here):
         return AttemptEnd.CHANGED
-    is_last = not any(one.start_ms >= end_ms for one in held)
-    if is_last and job.end is not None:
-        return job.end[0]
+    is_last = not any(one.start_ms >= end_ms and one not in here for one in held)
     ways = [one.pod.outcome for one in here if one.end_ms == end_ms]
     bad = [way for way in ways if way is not AttemptEnd.DONE]
+    way = bad[0] if bad else AttemptEnd.DONE
+    if is_last and job.end is not None and not ended_later(job.end, end_ms, way):
+        return job.end[0]
     if bad:
-        return bad[0]
-    return AttemptEnd.DONE if is_last else AttemptEnd.REQUEUED
+        return way
+    is_over = is_last and job.owner is None and all(pod.is_over for pod in job.pods)
+    return AttemptEnd.DONE if is_over else AttemptEnd.REQUEUED
+
+
+END_DELAY_MS = 5_000
+"""A controller says that a job is over within a second of the pod that ended it. What it says later
+is of something else: that a deadline passed, or that people had enough of it."""
+
+
+def ended_later(end: tuple[AttemptEnd, int], at_ms: int, way: AttemptEnd) -> bool:
+    """Whether a job waited on after its last pods had ended at a moment, in this way."""
+    how, end_ms = end
+    is_well = way is AttemptEnd.DONE and how is AttemptEnd.DONE
+    return end_ms - at_ms > END_DELAY_MS and not is_well

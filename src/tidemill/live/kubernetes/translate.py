@@ -22,7 +22,7 @@ from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.pods import taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import CLAIMED
-from tidemill.live.kubernetes.stretches import HeldPod, Stretch, held_pods, stretches
+from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.node_rules import NodeRules
@@ -73,11 +73,13 @@ class ToldCluster(ToldObjects, Protocol):
         """Objects of kinds that nobody asked for."""
 
 
-def translate(told: ToldCluster, team_by: str = "namespace") -> KubernetesPast:
-    """The history that these objects show."""
+def translate(
+    told: ToldCluster, team_by: str = "namespace", *, looks_back: bool = True
+) -> KubernetesPast:
+    """The history that these objects show; ``looks_back``: all of it is known (``stretches``)."""
     cluster = clusters.read(told)
     rule = TeamRule(team_by, cluster)
-    made = _Translation(cluster)
+    made = _Translation(cluster, looks_back=looks_back)
     for job in units.jobs_of(cluster, rule):
         made.add(job)
     nodes = [_seen(node, made.selected) for node in cluster.nodes if node.devices]
@@ -107,8 +109,8 @@ class _NodesFor(NamedTuple):
 class _Translation:
     """Rows and shapes, job by job, and what is to be said of them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, *, looks_back: bool) -> None:
+        self.cluster, self._looks_back = cluster, looks_back
         self.rows: list[dict[str, Any]] = []
         self.shapes: list[Shape] = []
         self.pods: dict[tuple[str, str], str] = {}
@@ -140,7 +142,8 @@ class _Translation:
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
         )  # fmt: skip
         held = held_pods(job)
-        rows = [self._row(job, shape, one) for one in stretches(job, held)]
+        parts = stretches(job, held, looks_back=self._looks_back)
+        rows = [self._row(job, shape, one) for one in parts]
         self._end(job, shape, rows, held)
         self.rows += rows
         for row in rows[:1]:
@@ -265,6 +268,15 @@ class _Translation:
         waits = [pod for pod in job.pods if pod.is_pending]
         is_over = job.end is not None or (not waits and _is_finished(job))
         if is_over:
+            if (
+                last is not None
+                and job.end is not None
+                and ended_later(job.end, last["end_ms"], last["outcome"])
+            ):
+                rows.append(self._base(job, shape) | {
+                    "end_ms": job.end[1], "outcome": AttemptEnd.CANCELLED,
+                    "gpus": _requested(shape),
+                })  # fmt: skip
             return
         row = self._base(job, shape) | {
             "outcome": AttemptEnd.WAITING, "gpus": _requested(shape),
@@ -343,6 +355,7 @@ def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
             if taint.keeps_out
         })),
         out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
+        reason=node.why_out(),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import polars as pl
 
+from tidemill.journal.asked_sources import SourcePart
 from tidemill.live.measured import loops, tracking
 from tidemill.live.measured.joining import SKEW_MS
 from tidemill.live.measured.windows import Measurements, nothing
@@ -22,6 +23,13 @@ from tidemill.model.errors import SpecError
 
 PATIENCE_S = 10.0
 """With a Prometheus that does not answer; the observer asks it again a little later."""
+ANSWER_S = 20.0
+"""Of one answer of a Prometheus, however slowly it comes."""
+ANSWERS_S = 60.0
+"""Of all answers of a Prometheus about a few minutes; more where more time is asked for."""
+SKEW_SAID_MS = 5_000
+_TIMES_FASTER = 60
+"""So much faster than it passed a longer time must be read, or the journal never catches up."""
 
 
 class MeasuredSpan(NamedTuple):
@@ -31,6 +39,8 @@ class MeasuredSpan(NamedTuple):
     until_ms: int
     oldest_ms: int
     """When the oldest attempt began that goes on at the watermark."""
+    now_ms: int
+    """The clock of the scheduler."""
 
 
 class MeasuredPart(NamedTuple):
@@ -46,6 +56,9 @@ class Measuring(Protocol):
     """Somebody who measures."""
 
     name: str
+    part: SourcePart
+    where: str
+    """Its address or folder, as people know it."""
     step_ms: int
     """The journal is told in steps of this length, or of any length (0)."""
 
@@ -62,10 +75,10 @@ class LoopsMeasuring:
     Records come within a few seconds, so the lateness of the journal is enough for them.
     """
 
-    name, step_ms = "track", 0
+    name, step_ms, part = "track", 0, SourcePart.LOOPS
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.where = path, str(path)
         self._followed, self._loops = FollowedRecords(path), loops.LoopRecords()
         self._refused, self._is_going_on = 0, False
 
@@ -75,10 +88,12 @@ class LoopsMeasuring:
 
     def measure(self, span: MeasuredSpan, whose: Whose) -> MeasuredPart:
         """What loops told since they were last asked, and what of the rest is still to be told."""
-        late = 0
+        late, ahead = 0, dict[str, int]()
         for record in self._followed.more(span.oldest_ms - SKEW_MS):
             self._loops.take(record)
-            late += self._is_going_on and loops.times_of(record)[1] <= 1000 * span.mark_ms
+            until_us = loops.times_of(record)[1]
+            late += self._is_going_on and until_us <= 1000 * span.mark_ms
+            ahead[record.job] = max(ahead.get(record.job, 0), until_us // 1000 - span.now_ms)
         self._is_going_on = True
         self._loops.forget(1000 * span.mark_ms, 1000 * (span.oldest_ms - SKEW_MS))
         told = self._loops.launches()
@@ -87,10 +102,13 @@ class LoopsMeasuring:
         names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
         known = [launch for launch in told if launch.job in names]
         found = tracking.measured(known, names, 1000 * span.mark_ms, 1000 * span.until_ms)
-        return MeasuredPart(found, late, tuple(self._notes(told, names)))
+        notes = [*self._notes(told, names), *_clocks_ahead(ahead)]
+        return MeasuredPart(found, late, tuple(notes))
 
     def _notes(self, told: list[loops.Launch], names: dict[str, str]) -> list[str]:
         notes = list[str]()
+        if not self.path.exists():
+            notes.append(f"{self.path}: no such folder; jobs name it in TIDEMILL_TRACK")
         if refused := self._followed.refused - self._refused:
             self._refused += refused
             notes.append(f"{self.path}: {refused:,} line(s) are no records of tidemill.track")
@@ -100,6 +118,20 @@ class LoopsMeasuring:
         return notes
 
 
+def _clocks_ahead(ahead_ms: dict[str, int]) -> list[str]:
+    """Loops that tell of a time that is yet to come, by the clock of the scheduler."""
+    wrong = sorted((ms, job) for job, ms in ahead_ms.items() if ms > SKEW_SAID_MS)
+    if not wrong:
+        return []
+    most_ms, job = wrong[-1]
+    said = (
+        f"the clocks of {len(wrong):,} tracked job(s) are ahead of the scheduler's, that of `{job}`"
+        f" by {most_ms / 1000:,.0f} s: what they tell is booked by so much too late (set the clock"
+        " of its machine)"
+    )
+    return [said]
+
+
 class PrometheusMeasuring:
     """GPUs as dcgm-exporter and the like show them, in windows of one length.
 
@@ -107,7 +139,7 @@ class PrometheusMeasuring:
     ``prefixes``: of jobs and nodes that it may know, which it calls by their names without it.
     """
 
-    name = "prometheus"
+    name, part = "prometheus", SourcePart.DEVICES
 
     def __init__(
         self,
@@ -115,6 +147,7 @@ class PrometheusMeasuring:
         resolution_ms: int = joining.RESOLUTION_MS,
         ahead_ms: int = 0,
         patience_s: float = PATIENCE_S,
+        answer_s: float = ANSWER_S,
         prefixes: Sequence[str] = ("",),
     ) -> None:
         if not fetching.is_address(url):
@@ -123,9 +156,11 @@ class PrometheusMeasuring:
                 hint="an observer asks a server, such as http://prometheus:9090",
             )
         joining.refuse_resolution(resolution_ms)
-        self.url = Client(url).url  # refuses what is no address, or has a password in it
+        self.url = self.where = Client(
+            url
+        ).url  # refuses what is no address, or has a password in it
         self.step_ms, self._ahead_ms = resolution_ms, ahead_ms
-        self._patience_s, self._prefixes = patience_s, prefixes
+        self._patience_s, self._answer_s, self._prefixes = patience_s, answer_s, prefixes
 
     def settled_ms(self, until_ms: int) -> int:
         """The end of a window."""
@@ -135,19 +170,40 @@ class PrometheusMeasuring:
         """The windows from the watermark on."""
         start_ms = self._edge_ms(span.mark_ms) + self._ahead_ms
         end_ms = span.until_ms + self._ahead_ms
-        with Client(self.url, Access.told(), patience_s=self._patience_s) as client:
+        within_s = max(ANSWERS_S, (end_ms - start_ms) / 1000 / _TIMES_FASTER)
+        with Client(
+            self.url, Access.told(), patience_s=self._patience_s, timeout_s=self._answer_s,
+            within_s=within_s,
+        ) as client:  # fmt: skip
+            notes = self._clock(client)
             try:
                 hours = fetching.read_minutes(client, start_ms, end_ms)
                 found = joining.join(hours, self._own(whose), self.step_ms, self._ahead_ms)
             except SpecError as error:  # it has no metrics of GPUs in this time
-                return MeasuredPart(nothing(), notes=(error.message,))
-        is_some = len(found.windows) or len(found.loads)
-        notes = [] if is_some else ["no GPU that a job holds was sampled"]
+                return MeasuredPart(nothing(), notes=(*notes, error.message))
+        if not (len(found.windows) or len(found.loads)):
+            notes.append("no GPU that a job holds was sampled")
         if errors := len(found.xids):
             notes.append(f"{errors:,} error(s) that GPU drivers reported (XID)")
         loads = found.loads.filter(pl.col("start_ms") >= span.mark_ms)  # each stretch once
         told = nothing()._replace(windows=found.measured(), errors=found.errors(), loads=loads)
         return MeasuredPart(told, notes=tuple(notes))
+
+    def _clock(self, client: Client) -> list[str]:
+        """That its clock is another than was declared, if it is."""
+        ahead_ms = client.clock_ahead_ms() - self._ahead_ms
+        if abs(ahead_ms) < SKEW_SAID_MS:
+            return []
+        way, sign = ("ahead of", "") if ahead_ms > 0 else ("behind", "-")
+        beside = (
+            f" and the {self._ahead_ms / 1000:g} s that were declared" if self._ahead_ms else ""
+        )
+        said = (
+            f"the clock of Prometheus is {abs(ahead_ms) / 1000:,.0f} s {way} this machine's"
+            f"{beside}: what it measured belongs to other minutes (--prometheus-ahead"
+            f" {sign}{abs(ahead_ms + self._ahead_ms) / 1000:.0f}s, if this machine's is right)"
+        )
+        return [said]
 
     def _own(self, whose: Whose) -> Whose:
         """Jobs that it may know, with nodes as it calls them."""

@@ -4,10 +4,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, Protocol, Self
 
+import msgspec
+from msgspec.structs import replace
+
 import tidemill
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal import (
     Journal,
+    asked_sources,
     completeness,
     deciders,
     exists,
@@ -16,6 +20,7 @@ from tidemill.journal import (
     policies,
     submissions,
 )
+from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.completeness import Begun
 from tidemill.journal.keeping import RunKeeper
 from tidemill.journal.moments import Calendar
@@ -29,6 +34,7 @@ from tidemill.live.history.intent import NO_INTENT, NodeIntent
 from tidemill.live.history.telling import NOTHING_LATE, Late, present
 from tidemill.live.measured import windows
 from tidemill.live.measured.windows import Measurements
+from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.measuring import MeasuredSpan, Measuring
 from tidemill.live.prices.rules import PriceRule
 from tidemill.live.prometheus.joining import Whose
@@ -37,6 +43,8 @@ from tidemill.model.errors import BackendError, JournalError
 from tidemill.model.policy import Policy
 from tidemill.model.states import LAUNCHED
 
+LATE = "late"
+"""The fact of a journal that says how much was told after its time."""
 WATCHES = "watches"
 """The fact of a journal that says what its observer watches."""
 CLUSTER = "cluster"
@@ -161,7 +169,14 @@ class Observer:
 
     def ask(self) -> AnswerTaken:
         """Ask the source once, and tell what it shows; ``BackendError`` if it does not answer."""
-        return self.take(self._source.poll(self.mark_ms))
+        asking = Asking(self._source.name, SourcePart.JOBS)
+        try:
+            answer = self._source.poll(self.mark_ms)
+        except BackendError as error:
+            self._keep_asked([asking.failed(error)])
+            raise
+        self._keep_asked(answer.asked or [asking.answered(answer.notes)])
+        return self.take(answer)
 
     def take(self, answer: SourceAnswer) -> AnswerTaken:
         """Tell what an answer shows, up to its moment less the lateness."""
@@ -189,6 +204,7 @@ class Observer:
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
         self._is_going_on = True
+        self._keep_late(going.late)
         self.late = self.late.plus(going.late)
         self.late_records += late_records
         told = answer._replace(notes=(*answer.notes, *going.notes, *notes))
@@ -226,6 +242,22 @@ class Observer:
         for key, value in deciders.facts(known, told.items()).items():
             self._journal.set_meta(key, value)
 
+    def _keep_late(self, late: Late) -> None:
+        """All that was late since the journal began, by what it was."""
+        if late != NOTHING_LATE:
+            sums = {**late.plus(late_of(self._journal))._asdict()}
+            self._journal.set_meta(LATE, msgspec.json.encode(sums).decode())
+
+    def _keep_asked(self, told: Sequence[AskedSource]) -> None:
+        """How sources answered; what all clusters of a fleet share is said of each of them."""
+        kept = self._journal.facts()
+        before = asked_sources.of(kept, self._journal.where)
+        known = [one for one in before if one.part is SourcePart.JOBS]
+        if [one.name for one in told] == [self._source.name] and told[0].failed and known:
+            told = [replace(told[0], name=one.name) for one in known]
+        for key, value in asked_sources.facts(asked_sources.gone_on(before, told)).items():
+            self._journal.set_meta(key, value)
+
     def _is_gap(self, answer: SourceAnswer, until_ms: int) -> bool:
         """Whether nobody looked for too long; a journal that was held back was watched."""
         since_ms, before = answer.watched_ms, self.mark_ms
@@ -245,14 +277,18 @@ class Observer:
         placed = [self._world.jobs.placed_ms.item(j) for j in self._world.placements]
         oldest_ms = self._begins_ms + min(placed, default=self._world.now_ms)
         whose = Whose(answer.attempts, answer.pods, answer.numbers)
+        span = MeasuredSpan(self.mark_ms, until_ms, oldest_ms, answer.now_ms)
         for one in self._measuring:
+            asking = Asking(one.where, one.part)
             try:
-                part = one.measure(MeasuredSpan(self.mark_ms, until_ms, oldest_ms), whose)
+                part = one.measure(span, whose)
             except BackendError as error:
+                self._keep_asked([asking.failed(error)])
                 if until_ms - self.mark_ms <= self._gap_ms:
                     raise
                 notes.append(f"{error.message}: nothing is measured of this time")
                 continue
+            self._keep_asked([asking.answered(part.notes, part.late)])
             found.append(part.measured)
             notes += part.notes
             late += part.late
@@ -313,3 +349,8 @@ def refuse_other(journal: Journal, name: str) -> None:
             f"journal `{journal.where}` is not that of an observer of {name}",
             hint="an observer goes on only with its own journal: give another path",
         )
+
+
+def late_of(journal: Journal) -> Late:
+    """What was told after its time since a journal began."""
+    return Late(**msgspec.json.decode(journal.facts().get(LATE, "{}"), type=dict[str, int]))

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, SeenNode
+from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.observer import Watched
 from tidemill.model.errors import BackendError
 from tidemill.model.measures import FOREVER_MS
@@ -76,10 +78,15 @@ class SeveralClusters:
     def poll(self, since_ms: int) -> SourceAnswer:
         """What all clusters show that answer; ``BackendError`` if none does."""
         answers, down = dict[str, SourceAnswer](), dict[str, BackendError]()
+        asked = list[AskedSource]()
         for one in self._clusters:
+            asking = Asking(f"{one.name} ({one.source.name})", SourcePart.JOBS)
             try:
-                answers[one.name] = self._moved(one, one.source.poll(since_ms + one.ahead_ms))
+                shown = one.source.poll(since_ms + one.ahead_ms)
+                asked.append(asking.answered(shown.notes))
+                answers[one.name] = self._moved(one, shown)
             except BackendError as error:
+                asked.append(asking.failed(error))
                 down[one.name] = error
         if not answers:
             raise next(iter(down.values()))
@@ -103,6 +110,7 @@ class SeveralClusters:
             silent=tuple(self.prefix_of(name) for name in (*down, *partial)),
             unwatched=tuple(self.prefix_of(name) for name in lost),
             watched_ms=max(since),
+            asked=asked,
         )
 
     def _answered(self, one: WatchedCluster, now_ms: int) -> int:

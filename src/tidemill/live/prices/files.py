@@ -9,6 +9,7 @@ import polars as pl
 from tidemill.live.csv import headers, tables, times
 from tidemill.live.prices import focus, labels
 from tidemill.live.prices.matching import PriceLine
+from tidemill.live.prices.rules import MOST_USD_MICRO
 from tidemill.model.errors import SpecError
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -36,6 +37,8 @@ class PriceFile(NamedTuple):
     notes: tuple[str, ...]
     source: str
     """What the ledger calls it."""
+    is_bill: bool = False
+    """Whether a provider made it, of all that it bills."""
 
 
 def read(path: Path, zone: str) -> PriceFile:
@@ -43,7 +46,7 @@ def read(path: Path, zone: str) -> PriceFile:
     rows = tables.read_rows(path)
     if focus.is_focus(rows.columns):
         lines, notes = focus.lines(rows, path)
-        return PriceFile(lines, notes, f"`{path.name}` (billed, FOCUS)")
+        return PriceFile(lines, notes, f"`{path.name}` (billed, FOCUS)", is_bill=True)
     found = headers.match(rows.columns, COLUMNS, {})
     if not {"usd_per_gpu_hour", "usd_per_instance_hour"} & {*found}:
         raise SpecError(
@@ -79,9 +82,13 @@ def _lines(
     for i in range(len(rows)):
         each, whole = rates["usd_per_gpu_hour"][i], rates["usd_per_instance_hour"][i]
         if wrong := _wrong(each, whole):
+            raise SpecError(f"`{path}` row {i + 2} has {wrong[0]}", hint=wrong[1])
+        start_ms, end_ms = moments["start"][i], moments["end"][i]
+        if start_ms is not None and end_ms is not None and end_ms <= start_ms:
             raise SpecError(
-                f"`{path}` row {i + 2} has {wrong}",
-                hint="give each line one of usd_per_gpu_hour and usd_per_instance_hour",
+                f"`{path}` row {i + 2} holds from `{rows[found['start']][i]}` to"
+                f" `{rows[found['end']][i]}`, which is never",
+                hint="give it an end after its start, or leave one of them out",
             )
         said = text["commitment"][i] or ""
         terms = labels.TERMS.get(labels.word(said), "reserved" if said else "")
@@ -102,10 +109,17 @@ def _lines(
     return tuple(made)
 
 
-def _wrong(each: float | None, whole: float | None) -> str:
-    """What is wrong with the prices of a line; "": nothing."""
+def _wrong(each: float | None, whole: float | None) -> tuple[str, str] | None:
+    """What is wrong with the prices of a line, and what helps; None: nothing."""
+    one_of = "give each line one of usd_per_gpu_hour and usd_per_instance_hour"
     if each is None and whole is None:
-        return "no price"
+        return "no price", one_of
     if each is not None and whole is not None:
-        return "two prices"
-    return "a price below zero" if (each or whole or 0) < 0 else ""
+        return "two prices", one_of
+    usd = each if each is not None else whole
+    assert usd is not None, "one of them is there"
+    if usd < 0:
+        return "a price below zero", "dollars per hour, such as 2.50; 0 is free"
+    if usd * 1_000_000 > MOST_USD_MICRO:
+        return "a price above ten million dollars an hour", "dollars per hour, such as 2.50"
+    return None

@@ -5,7 +5,7 @@ says, and a time that no line covers has no price. Two lines that say equally mu
 same time are refused: nobody can say which of them was paid.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -59,6 +59,16 @@ def rule_of(lines: Sequence[PriceLine], window_ms: tuple[int, int], source: str)
         return _priced(inside, node, window_ms, source) if inside else UNKNOWN
 
     return rule
+
+
+def unmet(lines: Iterable[PriceLine], gpus: Iterable[str], machines: Container[str]) -> list[str]:
+    """Types that lines name and that nothing is of: neither a GPU type nor an instance type."""
+    same, there = _same_type(), [*gpus]
+    named = dict.fromkeys(line.type for line in lines if line.type and not line.nodes)
+    return [
+        one for one in named
+        if labels.plain(one) not in machines and not any(same(one, other) for other in there)
+    ]  # fmt: skip
 
 
 def _rank(line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]) -> _Rank | None:

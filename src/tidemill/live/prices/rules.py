@@ -11,6 +11,8 @@ from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.model.rows import UNPRICED
 
+MOST_USD_MICRO = 10**13
+"""Ten million dollars an hour: nobody pays that for a machine, and sums of it stay exact."""
 ANY = ""
 """In flat rates: of every GPU type that has none of its own."""
 

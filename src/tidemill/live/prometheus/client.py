@@ -6,13 +6,16 @@ no message. An answer is never larger in memory than ``MOST_BYTES``: the questio
 """
 
 import base64
+import math
 import os
+import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlencode, urlsplit
 
@@ -22,7 +25,8 @@ from tidemill.model.errors import BackendError, SpecError
 MOST_BYTES = 32 << 20
 """Of one answer: about 1.2 million samples; decoding takes six times as much for a moment."""
 TIMEOUT_S = 120.0
-"""Prometheus itself gives up after two minutes (``--query.timeout``)."""
+"""Of one whole answer, however slowly it comes: Prometheus itself gives up after two minutes
+(``--query.timeout``)."""
 PATIENCE_S = 120.0
 """How long a server that is down, busy or restarting is asked again."""
 LONGEST_WAIT_S = 15.0
@@ -85,12 +89,16 @@ class Client:
         *,
         patience_s: float = PATIENCE_S,
         timeout_s: float = TIMEOUT_S,
+        within_s: float = math.inf,
         on_retry: Callable[[str], None] | None = None,
     ) -> None:
+        """``within_s``: of all questions together, for those who cannot wait longer."""
         self._address = _address(url)
         self.url = f"{self._address.scheme}://{self._address.netloc}{self._address.path}"
         self._access, self._patience_s, self._timeout_s = access, patience_s, timeout_s
+        self._within_s, self._until_s = within_s, time.monotonic() + within_s
         self._connection: HTTPConnection | None = None
+        self._is_cut = False
         self._on_retry = on_retry
         self.warnings: set[str] = set()
         """What the server said beside its answers, such as that a part of them is missing."""
@@ -150,6 +158,8 @@ class Client:
         ``what``: what is asked for, in messages.
         """
         what = what or told.get("query") or told.get("match[]") or path
+        if time.monotonic() >= self._until_s:
+            raise self._too_slow(what)
         begun, wait_s, tries = time.monotonic(), 0.05, 0
         while True:
             tries += 1
@@ -158,6 +168,8 @@ class Client:
             except _Retry as error:
                 self.close()
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+                if time.monotonic() + wait_s > self._until_s:
+                    raise self._too_slow(what) from error
                 if time.monotonic() - begun + wait_s > self._patience_s:
                     raise self._gave_up(what, error, tries) from error
                 if tries == 1 and self._on_retry is not None:
@@ -175,12 +187,21 @@ class Client:
             " what was read, and goes on from there when it is called again",
         )
 
+    def _too_slow(self, what: str) -> BackendError:
+        return BackendError(
+            f"asked {self.url} for `{what[:200]}`: it answers too slowly, and {self._within_s:,.0f}"
+            " s for all questions are over",
+            hint="see what its queries take (its page /status, `prometheus_engine_*`); longer"
+            " scrapes or fewer series make it quicker",
+        )
+
     def _once(
         self, path: str, told: dict[str, str], what: str, *, has_form: bool
     ) -> answers.ApiAnswer:
         try:
-            response = self._send(path, urlencode(told), has_form=has_form)
-            body = _bounded(response)
+            with self._in_time():
+                response = self._send(path, urlencode(told), has_form=has_form)
+                body = _bounded(response)
         except ssl.SSLCertVerificationError as error:
             raise BackendError(
                 f"asked {self.url}: its certificate is not trusted ({error.verify_message})",
@@ -189,6 +210,33 @@ class Client:
         except (OSError, HTTPException) as error:
             raise _Retry(_words(error)) from error
         return self._judged(response, body, what)
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """End the connection if an answer is not whole in time, though some of it trickles in."""
+        self._is_cut = False
+        left_s = max(0.0, self._until_s - time.monotonic())
+        timer = Timer(min(self._timeout_s, left_s), self._cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (OSError, HTTPException) as error:
+            if self._is_cut:
+                raise TimeoutError from error
+            raise
+        finally:
+            timer.cancel()
+        if self._is_cut:  # what had come by then looks like all of it
+            raise TimeoutError
+
+    def _cut(self) -> None:
+        """From another thread: whoever reads of the connection reads its end."""
+        self._is_cut = True
+        sock = self._connection.sock if self._connection is not None else None
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _judged(self, response: HTTPResponse, body: bytes, what: str) -> answers.ApiAnswer:
         """The answer, or why there is none."""

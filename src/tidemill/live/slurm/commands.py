@@ -7,12 +7,13 @@ controller is down Slurm's clients try again for minutes; here they are stopped 
 """
 
 import os
+import re
 import selectors
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
-from typing import IO, BinaryIO, cast
+from collections.abc import Iterable, Mapping
+from typing import IO, BinaryIO, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -100,10 +101,25 @@ def read(
     most_bytes: int = MOST_BYTES,
     environment: Mapping[str, str] | None = None,
 ) -> SlurmReading:
-    """Run a command and open what it printed; use it as a context manager."""
-    return open_output(
-        run(command, timeout_s=timeout_s, most_bytes=most_bytes, environment=environment)
+    """Run a command and open what it printed; use it as a context manager.
+
+    Its ``errors`` are what the command complained of on the side, and went on all the same.
+    """
+    output, errors = run(
+        command, timeout_s=timeout_s, most_bytes=most_bytes, environment=environment
     )
+    opened = open_output(output)
+    opened.errors = errors
+    return opened
+
+
+class Printed(NamedTuple):
+    """What a command printed."""
+
+    output: BinaryIO
+    """In a file without a name, which the caller closes."""
+    errors: tuple[str, ...]
+    """What it complained of on the side, and called itself successful."""
 
 
 def run(
@@ -112,18 +128,30 @@ def run(
     timeout_s: float = TIMEOUT_S,
     most_bytes: int = MOST_BYTES,
     environment: Mapping[str, str] | None = None,
-) -> BinaryIO:
-    """Run a command; what it printed, in a file without a name. ``BackendError`` otherwise."""
+) -> Printed:
+    """Run a command. ``BackendError`` if it does not work, whatever its exit code says."""
     output = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
     try:
-        errors = _run(command, output, timeout_s, most_bytes, environment)
-        if output.tell() == 0:
-            _check_silence(command, errors)
+        said = _run(command, output, timeout_s, most_bytes, environment)
+        if said and output.tell() == 0:  # nothing is an answer if nobody complains
+            raise _failed(command, 0, said)
+        errors = tuple(line for line in said.splitlines() if _ERROR.search(line))
+        refuse_known(command, errors)
         output.seek(0)
     except BaseException:
         output.close()
         raise
-    return output
+    return Printed(output, errors)
+
+
+_ERROR = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
+
+
+def refuse_known(command: SlurmCommand, errors: Iterable[str]) -> None:
+    """Refuse an answer beside which the command says that it did not get all of it."""
+    for line in errors:
+        if any(sign.lower() in line.lower() for signs, _, _ in CAUSES for sign in signs):
+            raise _failed(command, 0, line)
 
 
 def _run(
@@ -181,7 +209,10 @@ def _copy(
                 break
             block = os.read(pipe.fileno(), 1 << 20)
             if not block:
-                process.wait(max(until - time.monotonic(), 0.1))
+                try:
+                    process.wait(max(until - time.monotonic(), 0.1))
+                except subprocess.TimeoutExpired:  # it has closed its output, and stays
+                    raise _too_slow(command) from None
                 return
             output.write(block)
             if output.tell() > most_bytes:
@@ -255,9 +286,3 @@ def _failed(command: SlurmCommand, code: int, errors: str) -> BackendError:
         if any(sign.lower() in lowered for sign in signs):
             return _asked(command, f"{found} ({line})", hint)
     return _asked(command, line, "run it by hand to see more")
-
-
-def _check_silence(command: SlurmCommand, errors: str) -> None:
-    """Nothing printed is an answer only where nothing was complained about."""
-    if errors:
-        raise _failed(command, 0, errors)

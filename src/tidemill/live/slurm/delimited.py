@@ -7,6 +7,7 @@ would count everything twice.
 """
 
 import codecs
+import re
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -152,7 +153,11 @@ def _fields(
     is_row = ((lines != "") & (lines != header.line)).to_numpy()
     is_wide = (split[width - 1].is_not_null() & split[width].is_null()).to_numpy()
     for i in np.flatnonzero(is_row & ~is_wide):
-        count = lines[int(i)].count(header.delimiter) + 1 - header.trailing
+        line = lines[int(i)]
+        if COMPLAINT.match(line):
+            refusals.add("line", int(numbers[i]), f"`{line[:80]}`", COMPLAINT_HINT)
+            continue
+        count = line.count(header.delimiter) + 1 - header.trailing
         found = f"{count} fields, the header has {len(header.names)}"
         refusals.add("line", int(numbers[i]), found, WIDTH_HINT)
     twice = seen.again(lines) & is_row & is_wide
@@ -171,6 +176,12 @@ def _fields(
 WIDTH_HINT = (
     "a name or comment that holds the delimiter moves all columns; export with "
     "--delimiter=$'\\x1f', or leave that column out"
+)
+COMPLAINT = re.compile(r"\w+: (error|fatal): ")
+"""How Slurm's commands begin what they complain of."""
+COMPLAINT_HINT = (
+    "the command complained here, and rows may be missing: run it again, and keep what it says on"
+    " the side (2> errors.txt) out of the file"
 )
 TWICE_HINT = "the file holds an export twice; counted once"
 

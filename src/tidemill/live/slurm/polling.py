@@ -50,7 +50,7 @@ class SlurmSource:
         """The controller's clock."""
         with commands.run(
             commands.CLOCK, timeout_s=self._timeout_s, environment=self._environment
-        ) as output:
+        ).output as output:
             found = _CLOCK.search(output.read(4096))
         if found is None:
             raise BackendError(
@@ -63,7 +63,7 @@ class SlurmSource:
         """All that the cluster shows now of the time since then; ``BackendError`` if it is down."""
         now_ms = self.now_ms()
         skew_s = round(time.time()) - now_ms // 1000
-        gathering, refused = Gathering(), 0
+        gathering, refused, complaints = Gathering(), 0, list[str]()
         gathering.take_limits(self._limits)
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
         asks = [
@@ -81,12 +81,14 @@ class SlurmSource:
                 self._refuse_missing(command, opened)
                 gathering.add(command.arguments[0], opened)
                 self._refuse_cut_off(command, opened)
-                refused += opened.refusals.total
+                commands.refuse_known(command, opened.errors)
+                refused += opened.refusals.total + len(opened.errors)
+                complaints += [f"{command.arguments[0]}: {text}" for text in opened.errors[:3]]
         self._add_reservations(gathering)
         if is_due:
             self._limits, self._limits_ms = gathering.rules, now_ms
         past = gathering.past(since_ms)
-        notes = [
+        notes = complaints + [
             f"{name}: {kept.words()}"
             for name, refusals in past.refused.items()
             for kept in refusals.kept[:3]
@@ -111,7 +113,7 @@ class SlurmSource:
     def _add_reservations(self, gathering: Gathering) -> None:
         """Reservations, of which those for maintenance close nodes; most clusters have none."""
         command = commands.RESERVATIONS
-        output = commands.run(command, timeout_s=self._timeout_s, environment=self._environment)
+        output, _ = commands.run(command, timeout_s=self._timeout_s, environment=self._environment)
         if output.read(len(NO_RESERVATIONS)) == NO_RESERVATIONS:
             output.close()
             return

@@ -222,6 +222,11 @@ def _unknown(first: str, header: delimited.Header) -> SpecError:
     shown = first if len(first) <= 80 else f"{first[:77]}…"
     if not first:
         return SpecError("the file is empty", hint="sacct prints a header line even for no job")
+    if delimited.COMPLAINT.match(first):
+        return SpecError(
+            f"the file begins with a complaint of the command: `{shown}`",
+            hint=delimited.COMPLAINT_HINT,
+        )
     if len(header.names) == 1 and {"JOBID", "NODELIST", "JobID"} & {*first.split()}:
         return SpecError(
             f"the columns are padded with blanks, so names are cut off: `{shown}`",

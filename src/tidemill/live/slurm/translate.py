@@ -86,6 +86,8 @@ _OF_TRES = {
     "names_gpus": pl.Boolean, "shards": pl.Int64,
 }  # fmt: skip
 """What is read of TRES texts, which are long and nearly all the same, and not kept."""
+TIMES = frozenset({"Submit", "Start", "End"})
+"""Columns of sacct that say when a job waited and held its GPUs."""
 _WANTED = frozenset({*_ROW, "alloc_tres", "req_tres"})
 _WANTED_LIVE = _WANTED.union(WaitingJob._fields)
 """Of what waits now also by which rules it waits."""
@@ -199,6 +201,11 @@ class Gathering:
                 self._kept[makes] += frames.rows_of(makes, frame)
         tracks = any(frame["names_gpus"].any() for frame in jobs)
         self._jobs += [frame.with_columns(tracks_gpus=pl.lit(tracks)) for frame in jobs]
+        if opened.output is Output.SACCT_TEXT and (lost := sorted(TIMES - {*opened.columns})):
+            self._notes.append(
+                f"{name}: no column {', '.join(lost)}, so nobody knows when its jobs held GPUs:"
+                " name it in --format"
+            )
         if opened.refusals.total:
             self._refused[name] = opened.refusals
         if opened.is_json and opened.output is None and not opened.refusals.total:
@@ -230,6 +237,8 @@ class Gathering:
         fleet = nodes.fleet_of(
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
+        if told["cluster"].n_unique() > 1:
+            attempts = nodes.by_cluster(attempts, {node.name for node in fleet.nodes})
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
         per_gpu = gpu_parts.shards_per_gpu(self._nodes)
         attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)

@@ -187,7 +187,9 @@ def place(events: Matrix) -> None:
     """Fill ``FIRST``: each pool is used up in the order of the events."""
     kinds, first = events[:, _E.KIND], events[:, _E.FIRST]
     counts = events[:, _E.COUNT]
-    pieced = np.isin(kinds, PIECED)
+    pieced = np.zeros(len(kinds), bool)
+    for kind in PIECED:
+        pieced |= kinds == kind
     first[:] = (counts.cumsum() - counts) * pieced
     for kind in (SUBMITTED, ADDED):
         places = (kinds == kind).nonzero()[0]

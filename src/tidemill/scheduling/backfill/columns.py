@@ -15,7 +15,6 @@ class ENDING(IntEnum):
     AT_MS = 3  # when it is expected to end
 
 
-SORTED_AT_ONCE = 64  # newcomers; more are sorted with all others
 NEAR_AT_LEAST = 128  # jobs that are kept sorted; of more, those who end later need not be
 
 
@@ -40,6 +39,7 @@ class TALLY(IntEnum):
     LAST_JOB = 15  # and who that is;
     HOSTED = 16  # how many replicas fit then,
     BACK = 17  # and how much has come back of the type
+    NEWS = 18  # what history had said (``core.estimates``)
 
 
 class REGAINED(IntEnum):

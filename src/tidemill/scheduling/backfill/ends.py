@@ -6,8 +6,8 @@ of what changed: an end stays where it is until it has passed, and only the next
 the cluster state is written; what is free is the room's.
 """
 
+from tidemill.core.estimates import SAID, total_ms
 from tidemill.core.kernel import beside
-from tidemill.core.order import total_if_given
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.scheduling.backfill.columns import ENDING, NEAR_AT_LEAST, TALLY, VECTORS, Ends
@@ -31,7 +31,7 @@ kernel = beside(
     __file__,
     {"ends": Ends, "g": Ground},
     (*VECTORS, *fitting.VECTORS),
-    matrices=fitting.MATRICES,
+    matrices=(*fitting.MATRICES, "learnt"),
     calls=CALLS,
 )
 
@@ -143,11 +143,11 @@ def is_there(jobs, rows, j):
 
 
 @kernel
-def estimate(jobs, rows, j, now, unknown):
-    """How long a job is taken to run in all by what its owner said, and when it ends then."""
+def estimate(jobs, shapes, learnt, rows, j, now):
+    """How long a job is taken to run in all, and when it ends then."""
     expect(jobs, rows, j, now)
     done = rows[j, ENDING.DONE_MS]
-    rows[j, ENDING.TOTAL_MS] = total_if_given(jobs, j, done, unknown)
+    rows[j, ENDING.TOTAL_MS] = total_ms(jobs, shapes, learnt, j, done)
     expect(jobs, rows, j, now)
 
 
@@ -262,7 +262,7 @@ def sort_fewer(rows, order, tally):
 
 
 @kernel
-def note_read(w, ends, count):
+def note_read(w, ends, learnt, count):
     """Everybody was read, and is sorted."""
     tally, drifting = ends.tally, 0
     for i in range(count):
@@ -274,20 +274,24 @@ def note_read(w, ends, count):
     tally[TALLY.PACE_CHANGES] = w.at[AT.PACE_CHANGES]
     tally[TALLY.DRIFTING] = drifting
     tally[TALLY.KEPT] = 0
+    tally[TALLY.NEWS] = learnt[0, SAID.NEWS]
 
 
 @kernel
-def read_all(w, ends, now, unknown):
-    """Read everybody who runs, and sort them."""
+def read_all(w, ends, learnt, now):
+    """Read everybody who runs, and sort them; asked anew how long, where history says otherwise."""
     count = follow(w, ends, ends.tally[TALLY.COUNT])
+    if ends.tally[TALLY.NEWS] != learnt[0, SAID.NEWS]:
+        for i in range(count):
+            ends.rows[ends.order[i], ENDING.TOTAL_MS] = 0
     for i in range(expect_all(w, ends, count, now)):
-        estimate(w.jobs, ends.rows, ends.outrun[i], now, unknown)
+        estimate(w.jobs, w.shapes, learnt, ends.rows, ends.outrun[i], now)
     sort_all(ends.rows, ends.order, 0, count)
-    note_read(w, ends, count)
+    note_read(w, ends, learnt, count)
 
 
 @kernel
-def take_in(w, ends, j, now, unknown):
+def take_in(w, ends, learnt, j, now):
     """Take in a job that runs, unless it is known of, or is a service."""
     jobs, rows = w.jobs, ends.rows
     before = rows[j, ENDING.ATTEMPT]
@@ -295,7 +299,7 @@ def take_in(w, ends, j, now, unknown):
         return
     rows[j, ENDING.ATTEMPT] = jobs[j, JOB.ATTEMPT]
     rows[j, ENDING.TOTAL_MS] = 0
-    estimate(jobs, rows, j, now, unknown)
+    estimate(jobs, w.shapes, learnt, rows, j, now)
     ends.tally[TALLY.DRIFTING] += jobs[j, JOB.SPEED_PPM] != ONE_PPM
     if before == 0:
         enter(ends, j)
@@ -305,9 +309,11 @@ def take_in(w, ends, j, now, unknown):
 
 
 @kernel
-def is_to_be_read(w, ends):
+def is_to_be_read(w, ends, learnt):
     """Whether everybody must be read again: ends moved, or it is not known who came."""
     at, tally = w.at, ends.tally
+    if tally[TALLY.NEWS] != learnt[0, SAID.NEWS]:
+        return True
     if at[AT.LEAVING] > 0 or at[AT.SEEN] > 0 or tally[TALLY.DRIFTING] > 0:
         return True
     if tally[TALLY.READ] < 0 or tally[TALLY.PACE_CHANGES] != at[AT.PACE_CHANGES]:
@@ -317,12 +323,12 @@ def is_to_be_read(w, ends):
 
 
 @kernel
-def take_in_newcomers(w, ends, now, unknown):
+def take_in_newcomers(w, ends, learnt, now):
     """Take in whoever sits on a node that changed."""
     for i in range(ends.tally[TALLY.READ], w.at[AT.LOGGED]):
         p = w.nodes[w.log[i % len(w.log)], NODE.FIRST_PIECE]
         while p >= 0:
-            take_in(w, ends, w.pieces[p, PIECE.JOB], now, unknown)
+            take_in(w, ends, learnt, w.pieces[p, PIECE.JOB], now)
             p = w.pieces[p, PIECE.NEXT_ON_NODE]
     ends.tally[TALLY.READ] = w.at[AT.LOGGED]
 
@@ -338,14 +344,14 @@ def note_late(late, tally, j):
 
 
 @kernel
-def put_off(w, ends, now, unknown):
+def put_off(w, ends, learnt, now):
     """Whoever should have ended by now is taken to run for longer."""
     order, tally = ends.order, ends.tally
     while tally[TALLY.NEAR] > 0 or (tally[TALLY.COUNT] > 0 and sort_more(w, ends)):
         j = order[0]
         if ends.rows[j, ENDING.AT_MS] > now:
             break
-        estimate(w.jobs, ends.rows, j, now, unknown)
+        estimate(w.jobs, w.shapes, learnt, ends.rows, j, now)
         note_late(ends.late, tally, j)
         at = 1
         while at < tally[TALLY.NEAR] and goes_before(ends.rows, order[at], j):
@@ -357,17 +363,17 @@ def put_off(w, ends, now, unknown):
 
 
 @kernel
-def catch_up(w, ends, now, unknown):
-    """Bring everything up to this moment, where owners alone say how long jobs run."""
-    if is_to_be_read(w, ends):
-        read_all(w, ends, now, unknown)
+def catch_up(w, ends, learnt, now):
+    """Bring everything up to this moment; what history says by now is in ``learnt``."""
+    if is_to_be_read(w, ends, learnt):
+        read_all(w, ends, learnt, now)
         return
     sort_fewer(ends.rows, ends.order, ends.tally)
     drop_near(w, ends)
     if ends.tally[TALLY.COUNT] > 2 * w.at[AT.ACTIVE] + NEAR_AT_LEAST:
         drop_far(w, ends)
-    take_in_newcomers(w, ends, now, unknown)
-    put_off(w, ends, now, unknown)
+    take_in_newcomers(w, ends, learnt, now)
+    put_off(w, ends, learnt, now)
 
 
 # What is free then ----------------------------------------------------------------------------

@@ -14,11 +14,10 @@ from tidemill.scheduling.backfill.columns import (
     ENDING,
     LATE_AT_MOST,
     REGAINED,
-    SORTED_AT_ONCE,
     TALLY,
     Ends,
 )
-from tidemill.scheduling.estimates import Basis, Estimates
+from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting.columns import BITS, PART
 from tidemill.scheduling.snapshot import Snapshot
 
@@ -45,9 +44,6 @@ class Running:
             np.zeros((1, 1), np.int64),
         )
         self._ends.tally[TALLY.READ] = -1
-        self._bases: dict[int, Basis] = {}
-        self._outran: set[int] = set()
-        self._ended = -1
 
     @property
     def columns(self) -> Ends:
@@ -74,23 +70,17 @@ class Running:
 
     def read(self) -> None:
         """Bring everything up to this moment."""
-        w, now_ms, before = self.world.matrices, self.world.now_ms, self._all
+        w, learnt = self.world.matrices, self.estimates.learnt(self.world)
         self._make_rows()
-        self._ends.tally[TALLY.COUNT] = ends.follow(w, self._ends, before)
-        if self.estimates.reads_history:
-            self._learn()
-        outrun = ends.expect_all(w, self._ends, self._all, now_ms)
-        for j in self._ends.outrun[:outrun].tolist():
-            self._estimate(j)
-            ends.expect(w.jobs, self._ends.rows, j, now_ms)
+        ends.read_all(w, self._ends, learnt, self.world.now_ms)
         self.count = self._all
         for j in self.world.moving:
             if self._ends.rows[j, ENDING.ATTEMPT]:
                 self._ends.rows[j, ENDING.AT_MS] = FOREVER_MS
                 self.count -= 1
-        self._sort(self._all - before)
-        ends.note_read(w, self._ends, self._all)
-        self._ends.tally[TALLY.READ] = -1  # kernels know neither history nor who moves
+        if self.world.moving:
+            ends.sort_again(self._ends.rows, self._ends.order, 0, self._all)
+            self._ends.tally[TALLY.READ] = -1  # kernels do not know who moves
 
     def give_back(self, room: Snapshot, given: int, wanted: int) -> None:
         """Have so many of the first given back, whatever it was before; on the books too."""
@@ -132,35 +122,3 @@ class Running:
             back_parts=np.zeros((devices, len(PART)), np.int64),
             later=np.zeros((1, nodes // BITS + 1), np.int64),
         )
-
-    def _sort(self, more: int) -> None:
-        rows, order, *_ = self._ends
-        if more > SORTED_AT_ONCE:
-            ends.sort_all(rows, order, 0, self._all)
-        else:
-            ends.sort_again(rows, order, 0, self._all)
-
-    # Ends --------------------------------------------------------------------------------------
-
-    def _estimate(self, j: int) -> None:
-        """Ask how long a job is taken to run in all, having done what it has."""
-        rows, estimates = self._ends.rows, self.estimates
-        total_ms = estimates.total_ms(self.world, j, rows.item(j, ENDING.DONE_MS))
-        rows[j, ENDING.TOTAL_MS] = total_ms
-        if estimates.reads_history and total_ms != estimates.first_ms(self.world, j):
-            self._outran.add(j)
-
-    def _learn(self) -> None:
-        """Ask again about those of whom history says something else by now."""
-        ended = int(self.world.ended.sum())
-        if ended == self._ended:
-            return
-        self._ended = ended
-        for s in {self.world.jobs.shape.item(j) for j in self.world.placements}:
-            basis = self.estimates.basis(self.world, s)
-            is_news = self._bases.get(s) != basis
-            self._bases[s] = basis
-            rows = self.world.active[s]
-            for j in rows if is_news else self._outran.intersection(rows):
-                self._ends.rows[j, ENDING.TOTAL_MS] = 0
-                self._outran.discard(j)

@@ -26,6 +26,7 @@ def kept(shape: Shape, pieces: tuple[Piece, ...]) -> I64:
         )
         for piece in pieces
     ]  # fmt: skip
+    rows[:, KEPT.ROLE] = [piece.role for piece in pieces]
     return rows
 
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.core import order as core
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
@@ -80,7 +79,9 @@ class Reservations:
             kinds = self.memo.known(world, world.jobs.shape.item(job)).kinds
             rows = columns.promised[first : first + count].tolist()
             pieces = tuple(
-                Piece(0, row[KEPT.NODE], row[KEPT.REPLICAS], row[KEPT.DEVICES] & ALL_BITS)
+                Piece(
+                    row[KEPT.ROLE], row[KEPT.NODE], row[KEPT.REPLICAS], row[KEPT.DEVICES] & ALL_BITS
+                )
                 for row in rows
             )
             self.found.append(Reservation(job, kinds, at_ms, pieces))
@@ -110,7 +111,7 @@ class Reservations:
 
     def disturbed_by(self, s: int, j: int) -> list[Reservation]:
         """Those of which a job would hold GPU types beyond the moment at which they begin."""
-        end_ms, kinds = self._end_if_placed_ms(j), set(self.memo.known(self.world, s).kinds)
+        end_ms, kinds = self._end_ms(j), set(self.memo.known(self.world, s).kinds)
         return [
             one for one in self.made()
             if one.at_ms < end_ms and not kinds.isdisjoint(one.kinds)
@@ -121,7 +122,7 @@ class Reservations:
 
         What is free only gets less in a cycle, and what is kept only more.
         """
-        return self._end_if_placed_ms(j) > self.columns.asks.item(s, ASK.REFUSED_MS)
+        return self._end_ms(j) > self.columns.asks.item(s, ASK.REFUSED_MS)
 
     def may_try_next(self, s: int) -> bool:
         """Whether the next job of a shape may be asked, too: it may be shorter."""
@@ -188,7 +189,8 @@ class Reservations:
         world, memo, columns = self.world, self.memo, self.columns
         if not columns.asks[s, ASK.IS_SIMPLE]:
             return False
-        memo.asks.prepare(world, s, self.room, memo.scoring(world, self.policy))
+        scoring, known = memo.scoring(world, self.policy), memo.known(world, s)
+        memo.asks.prepare(world, s, self.room, scoring, known)
         columns = self._laid_out(layout.with_pools(columns, memo), columns.asks.item(s, ASK.COUNT))
         self.columns = columns
         if not reserving.may_reserve(world.matrices, columns, s):
@@ -279,9 +281,6 @@ class Reservations:
             rows = self._kept[one.job]
             keeping.let_go(self.world.matrices, self.room.ground, rows, 0, len(rows))
 
-    def _end_if_placed_ms(self, j: int) -> int:
+    def _end_ms(self, j: int) -> int:
         """When a waiting job is expected to end if it is placed now."""
-        world, saved_ms = self.world, self.world.jobs.saved_ms.item(j)
-        total_ms = self.estimates.total_ms(world, j, saved_ms)
-        end_ms: int = core.end_if_placed(world.matrices.jobs, j, total_ms, world.now_ms)
-        return end_ms
+        return self.estimates.end_if_placed_ms(self.world, j)

@@ -4,7 +4,7 @@ What a row says of nodes holds until there are new groups of nodes or contracts;
 of failures holds until something was freed (``failures``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -14,14 +14,16 @@ from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64, grown
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
+from tidemill.scheduling.desk import gangs
 from tidemill.scheduling.desk.columns import ASK, OPTION, UNKNOWN
+from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fitting.columns import RUNG
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
 from tidemill.scheduling.shape_eligibility import Known
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.scheduling.topology import constraints, place
-from tidemill.scheduling.topology.constraints import Wishes
+from tidemill.scheduling.topology.constraints import Rung
 
 ROWS = 64  # to begin with
 
@@ -43,6 +45,7 @@ class Asks:
         self.rungs: I64 = np.zeros((1, 1), np.int64)
         self.requests: list[Request] = []
         """By row of ``options``: what is asked for, and where it may be."""
+        self.gangs = gangs.GangRows()
         self._rooms: tuple[object, ...] = ()
         self._room_at = 0
         self._ladders: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -68,6 +71,7 @@ class Asks:
         self._likes.clear()
         self._ladders.clear()
         self.requests.clear()
+        self.gangs.forget()
 
     @property
     def sets(self) -> int:
@@ -77,7 +81,8 @@ class Asks:
     def unprepared(self, first: int, end: int) -> list[int]:
         """Of these shapes, those whose rows are not written, or have no rows in the room."""
         rows = self.rows[first:end]
-        is_lost = (rows[:, ASK.IS_SIMPLE] != 0) & (rows[:, ASK.PREPARED] != self._room_at)
+        is_fitted = (rows[:, ASK.IS_SIMPLE] != 0) | (rows[:, ASK.SIZES] != 0)
+        is_lost = is_fitted & (rows[:, ASK.PREPARED] != self._room_at)
         found: list[int] = (first + np.flatnonzero(is_lost | (rows[:, ASK.IS_KNOWN] == 0))).tolist()
         return found
 
@@ -93,10 +98,13 @@ class Asks:
         row[ASK.ROLES], row[ASK.COUNT] = len(shape.roles), role.count
         row[ASK.NEED] = max(each.total_milli for each in shape.roles)
         row[ASK.REPLICA] = role.replica_milli
+        row[ASK.LEAST] = smallest(shape).total_milli
         row[ASK.TYPE_SET], row[ASK.FIRST_TYPE] = self._types(known.kinds)
         row[ASK.TYPES] = len(known.kinds)
         key = like(shape)
         row[ASK.IS_SIMPLE] = bool(key and known.options[0])
+        row[ASK.SIZES] = len(gangs.sizes(shape)) if all(known.options) else 0
+        row[ASK.OPTIONS] = 0
         if row[ASK.IS_SIMPLE]:
             row[ASK.LIKE], row[ASK.FIRST_OPTION] = self._like(key, role, known.options[0])
             row[ASK.OPTIONS] = len(known.options[0])
@@ -138,37 +146,103 @@ class Asks:
             self._rooms = stamp
             self._room_at += 1
             self._ladders.clear()
+            self.gangs.forget()
             self.rungs = np.zeros((8, int(RUNG.RATIO) + topology.labelled + 1), np.int64)
         return self._room_at
 
-    def prepare(self, world: World, s: int, room: Snapshot, scoring: Scoring) -> None:
-        """Write the requests of a simple shape's options, and how its replicas wish to be tied."""
+    def is_fitted(self, s: int) -> bool:
+        """Whether kernels fit a shape whose row is written."""
+        return bool(self.rows[s, ASK.IS_SIMPLE] or self.rows[s, ASK.SIZES])
+
+    def prepare(self, world: World, s: int, room: Snapshot, scoring: Scoring, known: Known) -> None:
+        """Write the requests of a shape's options, and how its replicas wish to be tied."""
+        shape, row = world.shape_rows[s], self.rows[s]
+        replicas = sum(role.count for role in shape.roles)
+        room.make_pieces(replicas)
+        self.gangs.make_seats(replicas)
+        if row[ASK.IS_SIMPLE]:
+            self._prepare_simple(world, s, room, scoring)
+        else:
+            self._prepare_gang(world, s, room, scoring, known)
+        row[ASK.PREPARED] = self._room_at
+
+    def _prepare_simple(self, world: World, s: int, room: Snapshot, scoring: Scoring) -> None:
         shape, row = world.shape_rows[s], self.rows[s]
         role, first, count = shape.roles[0], int(row[ASK.FIRST_OPTION]), int(row[ASK.OPTIONS])
-        options = [request.option for request in self.requests[first : first + count]]
+        options = tuple(request.option for request in self.requests[first : first + count])
+        self._request(role, first, options, room, scoring)
+        row[ASK.TOGETHER] = _together(role, options, room, scoring)
+        wish = constraints.of(world.topology, shape) if world.topology.tiers else None
+        row[ASK.RUNGS] = row[ASK.IS_BINDING] = 0
+        if wish is not None:
+            key = like(shape)
+            row[ASK.FIRST_RUNG], row[ASK.RUNGS] = self._ladder(key, wish.ladders[0])
+            row[ASK.IS_BINDING] = wish.is_binding
+            member = self._member(role, first, options, (key, wish.ladders[0]), room, scoring)
+            row[ASK.FIRST_MEMBER] = self.gangs.first(key)
+            if row[ASK.FIRST_MEMBER] < 0:
+                row[ASK.FIRST_MEMBER] = self.gangs.write(key, [member])
+
+    def _prepare_gang(
+        self, world: World, s: int, room: Snapshot, scoring: Scoring, known: Known
+    ) -> None:
+        """The same for a gang that is fitted role by role, at each of its sizes.
+
+        One of which some roles are to be in one domain is fitted by Python.
+        """
+        shape, row = world.shape_rows[s], self.rows[s]
+        key = ("gang", shape.roles, shape.bonds, shape.parallelism)
+        wish = constraints.of(world.topology, shape) if world.topology.tiers else None
+        if wish is not None and wish.scopes:
+            row[ASK.SIZES] = 0
+            return
+        row[ASK.RUNGS], row[ASK.IS_BINDING] = wish is not None, wish is not None and wish.is_binding
+        row[ASK.FIRST_MEMBER] = self.gangs.first(key)
+        if row[ASK.FIRST_MEMBER] < 0:
+            members = [
+                member
+                for size in gangs.sizes(shape)
+                for member in self._members(world, key, size, room, scoring, known)
+            ]
+            row[ASK.FIRST_MEMBER] = self.gangs.write(key, members)
+
+    def _members(
+        self, world: World, key: tuple[object, ...], size: Shape, room: Snapshot, scoring: Scoring,
+        known: Known,
+    ) -> Iterator[tuple[int, ...]]:  # fmt: skip
+        """The rows of a gang at one of its sizes."""
+        wish = constraints.of(world.topology, size) if world.topology.tiers else None
+        for r, (role, options) in enumerate(zip(size.roles, known.options, strict=True)):
+            _, first = self._like((*key, r), role, options)
+            self._request(role, first, options, room, scoring)
+            ladder = () if wish is None else wish.ladders[r]
+            tie = ((*key, r, role.count), ladder)
+            yield self._member(role, first, options, tie, room, scoring)
+
+    def _member(
+        self, role: Role, first: int, options: tuple[Option, ...],
+        tie: tuple[tuple[object, ...], tuple[Rung, ...]], room: Snapshot, scoring: Scoring,
+    ) -> tuple[int, ...]:  # fmt: skip
+        """One role as a row (``MEMBER``); ``tie``: its ladder, and by what that is known."""
+        together = _together(role, options, room, scoring)
+        rungs = self._ladder(*tie) if tie[1] else (0, 0)
+        return (role.count, role.total_milli, first, len(options), together, *rungs)
+
+    def _request(
+        self, role: Role, first: int, options: tuple[Option, ...], room: Snapshot, scoring: Scoring
+    ) -> None:
+        """Write the requests of a role's options, from one row on."""
         for o, option in enumerate(options, start=first):
             self.options[o, OPTION.REQUEST] = room.request(
                 role, option.is_ok, scoring, is_placed=True
             )
             self.options[o, OPTION.PACKED] = room.request(role, option.is_ok, PACKING)
-        row[ASK.TOGETHER] = UNKNOWN
-        is_any = role.count == 1 and not role.kinds and scoring.tables is not None
-        if is_any and len(options) > 1 and options[0].kind >= 0:
-            is_ok = room.together(tuple(options))
-            row[ASK.TOGETHER] = room.request(role, is_ok, scoring, is_placed=True)
-        wish = constraints.of(world.topology, shape) if world.topology.tiers else None
-        row[ASK.RUNGS] = row[ASK.IS_BINDING] = 0
-        if wish is not None:
-            row[ASK.FIRST_RUNG], row[ASK.RUNGS] = self._ladder(like(shape), wish)
-            row[ASK.IS_BINDING] = wish.is_binding
-        row[ASK.PREPARED] = self._room_at
 
-    def _ladder(self, key: tuple[object, ...], wish: Wishes) -> tuple[int, int]:
-        """Where the rungs of a like begin in the pool, and how many they are."""
+    def _ladder(self, key: tuple[object, ...], ladder: tuple[Rung, ...]) -> tuple[int, int]:
+        """Where the rungs of a role begin in the pool, and how many they are."""
         found = self._ladders.get(key)
         if found is None:
             first = sum(count for _, count in self._ladders.values())
-            ladder = wish.ladders[0]
             if first + len(ladder) > len(self.rungs):
                 self.rungs = grown(self.rungs, first + len(ladder))
             rows = place.rungs(ladder)
@@ -181,6 +255,14 @@ class Asks:
         row = self.rows[s]
         first = int(row[ASK.FIRST_OPTION])
         self.options[first : first + int(row[ASK.OPTIONS]), OPTION.UNFIT_IN] = cycle
+
+
+def _together(role: Role, options: tuple[Option, ...], room: Snapshot, scoring: Scoring) -> int:
+    """The request of a single replica on all its types at once; UNKNOWN: each type by itself."""
+    is_any = role.count == 1 and not role.kinds and scoring.tables is not None
+    if not is_any or len(options) < 2 or options[0].kind < 0:
+        return UNKNOWN
+    return room.request(role, room.together(options), scoring, is_placed=True)
 
 
 def like(shape: Shape) -> tuple[object, ...]:

@@ -46,10 +46,8 @@ class REG(IntEnum):
     MAY_RECLAIM = 28
     VICTIMS_AT_MOST = 29
     SHAPES = 30  # that there are
-    IS_GIVEN = 31  # whether owners alone say how long jobs run
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
-    UNKNOWN_RUN_MS = 32  # how long one is taken to run of which nobody says anything
     EVENTS = 21  # rows of ``events`` that Python has not taken over,
     EVENT_PIECES = 35  # and of ``event_pieces``
     PROMISES = 36  # reservations that were made
@@ -83,6 +81,16 @@ class REG(IntEnum):
     MADE = 64  # how many they are,
     NEXT_END_MS = 65  # and until when nobody was expected to end
     SINCE = 66  # the cycle since which room and reservations are as they are now
+    SHORT = 67  # the row in ``members`` of the role that did not fit
+    SCORES = 68  # whether nodes are chosen by anything else than packing
+    MOVES_LEFT = 69  # searches for moves that this cycle may still make
+    CUTS = 70  # scratch: elastic jobs that could give up replicas for the one that is looked at,
+    HAS_LATER_CUTS = 71  # and whether others could that have not come up yet
+    GROW_MS = 72  # when the next elastic job may grow that is below its full size
+    MOVES_AT_MOST = 73  # jobs that may be moved for one,
+    MOVES_APART_MS = 74  # each after it has worked for so long;
+    MOVE_AGAIN_MS = 75  # of a search for moves in vain: when others may be moved,
+    HAS_LATER_MOVES = 76  # and whether some have not come up yet
 
 
 class NOTE(IntEnum):
@@ -158,6 +166,10 @@ class ASK(IntEnum):
     BEST = 46  # in an order that reads jobs: the first of this line by rank,
     BEST_RANK = 47
     IMPATIENT = 48  # and who loses patience first
+    FIRST_MEMBER = 49  # in ``members``: its roles at its smallest size, then at the next,
+    SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
+    LEAST = 51  # of all replicas of all roles at its smallest size, in milli
+    LINE_NEWS = 52  # what history had said when a line was read
 
 
 class OPTION(IntEnum):
@@ -172,6 +184,28 @@ class OPTION(IntEnum):
     REFUSED_MS = 6  # and who ends later than this is kept back too
     REQUEST = 7  # its row in the room,
     PACKED = 8  # and that of the same without scores
+    OBSTACLE = 9  # what kept the role off this type that was fitted last
+
+
+class MEMBER(IntEnum):
+    """One row per role of a gang at one of its sizes."""
+
+    COUNT = 0
+    NEED = 1  # of all its replicas, in milli
+    FIRST_OPTION = 2
+    OPTIONS = 3
+    TOGETHER = 4  # as ``ASK.TOGETHER``
+    FIRST_RUNG = 5
+    RUNGS = 6
+
+
+class SEATING(IntEnum):
+    """One row per piece of a gang that was found to fit."""
+
+    ROLE = 0
+    NODE = 1
+    REPLICAS = 2
+    DEVICES = 3
 
 
 class VICTIM(IntEnum):
@@ -211,27 +245,6 @@ class LINE(IntEnum):
     JOB = 4
     SHAPE = 5
     PLACED = 6
-
-
-class SHARING(IntEnum):
-    """One row per queue: its fair share. From ``TOP`` on: the queues above it and itself, from the
-    top down; UNKNOWN: no more.
-    """
-
-    WEIGHT = 0
-    SHARE = 1
-    ORDER = 2  # of another queue: which one is at this place, the smallest share first
-    TOP = 3
-
-
-class WORTH(IntEnum):
-    """One row per GPU type: what a thousandth of it counts as a share, in parts that kernels can
-    multiply.
-    """
-
-    WHOLES = 0
-    REST = 1  # of the division, over
-    WHOLE = 2
 
 
 class PROMISE(IntEnum):
@@ -313,7 +326,10 @@ class Desk(NamedTuple):
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
     notes: I64  # what is remembered from cycle to cycle (``NOTE``)
-    sharing: I64  # fair shares, by queue
+    sharing: I64  # fair shares, by queue (``core.fair_shares``)
     worth: I64  # what shares are counted by, by GPU type
     past: I64  # by queue and GPU type: what was used lately, in milli
     steps: I64  # of the order ``attained``
+    members: I64  # pool: the roles of gangs
+    seats: I64  # where the gang sits that was fitted last
+    learnt: I64  # how long jobs are taken to run (``core.estimates``)

@@ -7,6 +7,7 @@ over the same columns and calls again.
 """
 
 from tidemill.compiled import shared
+from tidemill.core.estimates import end_if_placed
 from tidemill.core.heaps import goes_before, leave, rise
 from tidemill.model.columns import QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
@@ -24,12 +25,12 @@ from tidemill.scheduling.desk.codes import (
     TELL,
     WATCH,
 )
-from tidemill.scheduling.desk.columns import ASK, LINE, NOTE, OPTION, REG, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.fair_shares import rank_again
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, expected_end, is_asked, step_on
+from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, is_asked, step_on
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
@@ -44,16 +45,30 @@ from tidemill.scheduling.desk.placing import (
     note_first,
     obstacle,
     place,
+    place_gang,
     refuse,
     say,
     settle_books,
     try_to_fit,
 )
-from tidemill.scheduling.desk.reserving import READY, make_all
+from tidemill.scheduling.desk.reserving import READY, is_fitted, make_all
 from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
-from tidemill.scheduling.desk.rights import is_in_vain
+from tidemill.scheduling.desk.role_by_role import (
+    TIED,
+    fit_gang_beside,
+    fit_largest,
+    fit_roles,
+    is_of_nodes,
+    shortage_of_role,
+    unseat,
+)
+from tidemill.scheduling.desk.searching import (
+    ask,
+    ask_first,
+    may_make_room,
+    search,
+)
 from tidemill.scheduling.desk.shortage import shortage
-from tidemill.scheduling.desk.stopping import UNPREPARED, find_victims
 from tidemill.scheduling.fitting.columns import CALL
 
 OVER_LIMIT, BEHIND, BUSY, KEPT_BACK, RESERVED = map(
@@ -80,16 +95,6 @@ def is_behind(reg, queues, asks, types, held, held_teams, s, q):
                 return True
         q = queues[q, QUEUE.PARENT]
     return False
-
-
-@kernel
-def may_make_room(reg, asks, s, cause):
-    """Whether room could be made for a shape at all, by moving others or by stopping them."""
-    if not is_cured(cause) and cause != OVER_LIMIT:
-        return False
-    if reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT):
-        return True
-    return reg[REG.MAY_RESIZE] != 0 or asks[s, ASK.MAY_EVICT] != 0
 
 
 @kernel
@@ -133,6 +138,13 @@ def is_unfit(w, d, s, q):
 
 
 @kernel
+def end_of_next(w, d, s):
+    """When the next job of a shape is expected to end if it is placed now."""
+    j = d.asks[s, ASK.UPCOMING]
+    return end_if_placed(w.jobs, w.shapes, d.learnt, j, d.reg[REG.NOW])
+
+
+@kernel
 def is_refused(w, d, s):
     """Whether the next job of a shape has no place beside what is reserved, if it disturbs that.
 
@@ -140,11 +152,11 @@ def is_refused(w, d, s):
     what is reserved only more; and in cycles since then both may be the same.
     """
     reg, asks, options, o = d.reg, d.asks, d.options, d.asks[s, ASK.FIRST_OPTION]
-    if reg[REG.IS_GIVEN] == 0 or is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
+    if is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
         return False
     if options[o, OPTION.REFUSED_IN] < reg[REG.SINCE]:
         return False
-    return expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) > options[o, OPTION.REFUSED_MS]
+    return end_of_next(w, d, s) > options[o, OPTION.REFUSED_MS]
 
 
 @kernel
@@ -163,104 +175,28 @@ def is_kept_back(w, d, s, q):
 
 
 @kernel
-def keep_back(w, d, s):
-    """A reservation keeps the next job of a shape back; one after it may be shorter."""
+def keep_back(w, d, s, latest):
+    """A reservation keeps the next job of a shape back, and whoever ends later than this.
+
+    One after it may be shorter.
+    """
     asks = d.asks
     d.reg[REG.HAS_REFUSED] = 1
     say(d, s, RESERVED)
-    asks[s, ASK.REFUSED_MS] = d.options[asks[s, ASK.FIRST_OPTION], OPTION.REFUSED_MS]
+    asks[s, ASK.REFUSED_MS] = latest
     asks[s, ASK.TRIED] += 1
     if asks[s, ASK.TRIED] < PASSERS_AT_MOST and step_on(w, d, s):
         enter(w, d, s)
 
 
 @kernel
-def ask(d, s, code):
-    """Come back to Python about a shape that was taken out of the line."""
-    d.reg[REG.WHO] = s
-    return code
-
-
-@kernel
-def ask_first(d, s, code):
-    """Come back to Python about a shape, which stays the first in line."""
-    at = d.reg[REG.HEAP]
-    d.reg[REG.HEAP] = at + 1  # it stands at the end, where ``leave`` has put it
-    rise(d.line, at, WORDS)
-    return ask(d, s, code)
-
-
-@kernel
-def note_vain(reg, notes, asks, s):
-    """A search for victims was in vain: note when another may be made by time alone."""
-    asks[s, ASK.AGAIN_MS] = reg[REG.AGAIN_MS]
-    if reg[REG.AGAIN_MS] < FOREVER_MS:
-        reg[REG.HAS_QUESTIONS] = 1
-    if reg[REG.IS_FINAL] == 0:
-        asks[s, ASK.IS_DOUBTED] = 1
-        notes[NOTE.HAS_OWED] = 1
-
-
-@kernel
-def may_search(d, s):
-    """Whether a shape may look for victims in this cycle; if not, it is owed a search in the next.
-
-    Half of the searches are for those who went without before, so that nobody always does.
-    """
-    reg, asks = d.reg, d.asks
-    if asks[s, ASK.IS_DUE] != 0 or reg[REG.SEARCHES] > 0:
-        return True
-    if asks[s, ASK.OWED] == 0:
-        reg[REG.SERIAL] += 1
-        asks[s, ASK.OWED] = reg[REG.SERIAL]
-        d.notes[NOTE.HAS_OWED] = 1
-    return False
-
-
-@kernel
-def count_search(d, s):
-    """A shape that may have a search has it."""
-    if d.asks[s, ASK.IS_DUE] != 0:
-        d.asks[s, ASK.IS_DUE] = 0
-    else:
-        d.reg[REG.SEARCHES] -= 1
-
-
-@kernel
-def begin_search(d, s):
-    """Whether a shape may look for victims in this cycle; then it does."""
-    if not may_search(d, s):
-        return False
-    count_search(d, s)
-    return True
-
-
-@kernel
-def search(w, d, g, t, h, s, cause):
-    """A shape may stop others to have room: OVER if that is settled, or a code for Python.
-
-    It is settled where no search is left in this cycle, and it is owed one; or where nobody is
-    found. Python stops whoever is found, and searches where others may move or shrink.
-    """
-    reg, asks = d.reg, d.asks
-    if not may_search(d, s):
-        return OVER
-    may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
-    if may_move or reg[REG.MAY_RESIZE] != 0:
-        return ask(d, s, FAILED)
-    if not is_in_vain(w, d, g, s):
-        reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
-        if reg[REG.FOUND] == UNPREPARED:
-            other = reg[REG.WHO]
-            ask_first(d, s, PREPARE)
-            return ask(d, other, PREPARE)
-        if reg[REG.FOUND] != 0:
-            return ask(d, s, FAILED)
-    count_search(d, s)
-    note_vain(reg, d.notes, asks, s)
-    if asks[s, ASK.IS_DOUBTED] == 0:
-        remember(w, d, s, cause)
-    return OVER
+def why_not(w, d, g, s):
+    """Why a shape waits that no nodes hold, or of which a role did not fit (``REG.SHORT``)."""
+    d.reg[REG.VERSION] = g.regs[CALL.TOUCHED]
+    if d.reg[REG.SHORT] == UNKNOWN:
+        return shortage(w, d, g, s)
+    cause, supply = shortage_of_role(w, d, g, s), d.asks[s, ASK.SUPPLY]
+    return cause if supply == NOTHING else supply
 
 
 @kernel
@@ -269,8 +205,7 @@ def settle(w, d, g, t, h, s):
     reg, asks = d.reg, d.asks
     if asks[s, ASK.SUPPLY] == UNKNOWN:
         return ask_first(d, s, SUPPLY)
-    reg[REG.VERSION] = g.regs[CALL.TOUCHED]
-    cause = shortage(w, d, g, s)
+    cause = why_not(w, d, g, s)
     reg[REG.CAUSE] = cause
     reg[REG.FOUND] = UNKNOWN
     if w.shapes[s, SHAPE.PROMISED] != 0:
@@ -366,9 +301,9 @@ def go_on(w, d, s):
 
 
 @kernel
-def make(w, d, g, e, s):
+def make(w, d, g, t, e, s):
     """Make what was claimed before a shape may pass, which is the first in line again after it."""
-    why = make_all(w, d, g, e)
+    why = make_all(w, d, g, t, e)
     other = d.reg[REG.WHO]
     ask_first(d, s, MAKE)
     if why == UNPREPARED_CLAIM:
@@ -380,13 +315,12 @@ def make(w, d, g, e, s):
 def is_plain(d, s):
     """Whether the next job of a shape is fitted and placed here.
 
-    Not where it matters how long it runs and somebody else than its owner says that, or who comes
-    after it.
+    Not where it matters who comes after it, and Python says that.
     """
     reg, asks = d.reg, d.asks
-    if asks[s, ASK.IS_SIMPLE] == 0 or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
+    if not is_fitted(asks, s) or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
         return False
-    if reg[REG.IS_GIVEN] != 0 and not is_asked(reg):
+    if not is_asked(reg):
         return True
     return (
         reg[REG.PENDING] == 0 and reg[REG.PROMISES] == 0 and asks[s, ASK.REFUSED_MS] == FOREVER_MS
@@ -400,13 +334,13 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
     The last of them begins at ``latest``. DONE, or a code.
     """
     if d.reg[REG.PENDING] > 0:
-        return make(w, d, g, e, s)
+        return make(w, d, g, t, e, s)
     count = 0 if is_refused(w, d, s) else fit_beside(w, d, g, t, s, q)
     if count == UNSURE:
         return ask(d, s, FIT)
     if count <= 0:
         refuse(d, s, latest)
-        keep_back(w, d, s)
+        keep_back(w, d, s, latest)
         return DONE
     settle_books(w, d, g, s, q)
     place(w, d, g, s, q, count)
@@ -417,13 +351,49 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
 def settle_unfit(w, d, g, t, h, s, why):
     """No place was found for the first in line: why, and what follows; DONE, OVER, or a code."""
     asks, options = d.asks, d.options
-    if why == BARRED and asks[s, ASK.IS_BINDING] == 0:
+    if why == BARRED and asks[s, ASK.IS_BINDING] != 0:
+        fit_roles(w, d, g, t, s, w.shapes[s, SHAPE.QUEUE], 0, TIED)
+        if is_of_nodes(d, d.reg[REG.SHORT]):
+            d.reg[REG.SHORT] = UNKNOWN
+            why = NO_NODES
+    if why == BARRED:
         return settle(w, d, g, t, h, s)
     if why != NO_NODES:
         return ask(d, s, FIT)
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         options[o, OPTION.UNFIT_IN] = d.reg[REG.CYCLE]
     return settle(w, d, g, t, h, s)
+
+
+@kernel
+def latest_before(w, d, s):
+    """When the last reservation begins that the next job of a shape disturbs; -1: none is."""
+    if d.reg[REG.PROMISES] == 0:
+        return -1
+    return latest_disturbed(w, d, s, end_of_next(w, d, s))
+
+
+@kernel
+def fit_gang(w, d, g, t, h, e, s, q):
+    """As ``fit_first``, for a gang that is fitted role by role."""
+    count = fit_largest(w, d, g, t, s, q)
+    if count == 0:
+        return settle(w, d, g, t, h, s)
+    if count > 0 and d.reg[REG.PENDING] > 0:
+        unseat(w, d, g, s, q, count)
+        return make(w, d, g, t, e, s)
+    latest = latest_before(w, d, s)
+    if count > 0 and latest >= 0:
+        unseat(w, d, g, s, q, count)
+        count = fit_gang_beside(w, d, g, t, s, q)
+        if count == 0:
+            refuse(d, s, latest)
+            keep_back(w, d, s, latest)
+            return DONE
+    if count == UNSURE:
+        return ask(d, s, FIT)
+    place_gang(w, d, s, q, count)
+    return go_on(w, d, s)
 
 
 @kernel
@@ -435,9 +405,11 @@ def fit_first(w, d, g, t, h, e, s, q):
     """
     if not is_plain(d, s):
         return ask(d, s, FIT)
+    if d.asks[s, ASK.SIZES] > 0:
+        return fit_gang(w, d, g, t, h, e, s, q)
     reg, latest, is_first = d.reg, -1, d.reg[REG.PENDING] == 0
     if is_first and reg[REG.PROMISES] > 0:
-        latest = latest_disturbed(w, d, s, expected_end(w.jobs, reg, d.asks[s, ASK.UPCOMING]))
+        latest = latest_disturbed(w, d, s, end_of_next(w, d, s))
         is_first = latest < 0
     if not is_first:
         count = try_to_fit(w, d, g, t, s, q)
@@ -474,19 +446,20 @@ def try_first(w, d, g, t, h, e, s, q):
     """
     asks = d.asks
     d.reg[REG.CAUSE] = UNKNOWN
+    d.reg[REG.SHORT] = UNKNOWN
     if w.shapes[s, SHAPE.PROMISED] == 0:
         d.reg[REG.CAUSE] = failure(w, d, s)
     if d.reg[REG.CAUSE] != UNKNOWN:
         return OVER
-    if asks[s, ASK.TYPES] == 0 and asks[s, ASK.ROLES] == 1 and asks[s, ASK.IS_SIMPLE] == 0:
+    if asks[s, ASK.TYPES] == 0 and asks[s, ASK.ROLES] == 1 and not is_fitted(asks, s):
         return has_no_type(w, d, s)
-    if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
+    if is_fitted(asks, s) and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
         return ask_first(d, s, PREPARE)
     if is_unfit(w, d, s, q):
         return settle(w, d, g, t, h, s)
     if not is_kept_back(w, d, s, q):
         return fit_first(w, d, g, t, h, e, s, q)
-    keep_back(w, d, s)
+    keep_back(w, d, s, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REFUSED_MS])
     return DONE
 
 

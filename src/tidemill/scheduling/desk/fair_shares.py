@@ -1,74 +1,21 @@
-"""Fair shares: how much of the fleet each queue uses above its floor, and who has the least.
+"""Fair shares in a cycle: counted when it begins, and again when somebody was placed."""
 
-The measures are those of ``scheduling.fairness``, which says what a thousandth of each type is
-worth and what was used lately. Sums are exact, whatever the fleet costs.
-"""
-
-from tidemill.model.columns import QUEUE, QUOTA
-from tidemill.scheduling.desk.columns import REG, SHARING, WORTH
+from tidemill.core.fair_shares import SHARING, count_past, rank, share_of
+from tidemill.model.columns import AT, QUEUE, SHAPE
+from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import line_up_again
 
-TOP = int(SHARING.TOP)
-BY_BILL = 2
-LARGEST = 1 << 62
-
 
 @kernel
-def divided(amount, rest, whole):
-    """``amount * rest // whole``, where the product may be larger than a number can be."""
-    if amount == 0 or rest <= LARGEST // amount:
-        return amount * rest // whole
-    found, left, bit = 0, 0, 0
-    while amount >> bit > 1:
-        bit += 1
-    while bit >= 0:
-        left = 2 * left + (amount >> bit & 1) * rest
-        found = 2 * found + left // whole
-        left %= whole
-        bit -= 1
-    return found
-
-
-@kernel
-def share_of(quotas, used, past, worth, q, weight, fairness):
-    """What a queue uses above its floor, now and lately, by the common measure and its weight."""
-    found = 0
-    for k in range(len(worth)):
-        milli = max(0, used[q, k] - quotas[q, k, QUOTA.FLOOR]) + past[q, k]
-        part = milli * worth[k, WORTH.WHOLES]
-        part += divided(milli, worth[k, WORTH.REST], worth[k, WORTH.WHOLE])
-        found = found + part if fairness == BY_BILL else max(found, part)
-    return found // weight
-
-
-@kernel
-def has_less(sharing, q, other):
-    """Whether a queue has a smaller share than another, from the top of the tree down."""
-    for level in range(TOP, sharing.shape[1]):
-        mine, its = sharing[q, level], sharing[other, level]
-        if mine < 0 or its < 0:
-            return mine < 0 and its >= 0
-        if sharing[mine, SHARING.SHARE] != sharing[its, SHARING.SHARE]:
-            return sharing[mine, SHARING.SHARE] < sharing[its, SHARING.SHARE]
-    return False
-
-
-@kernel
-def rank(sharing, fair):
-    """Number the queues by their shares; equal ones alike. They are nearly in order already."""
-    for i in range(1, len(sharing)):
-        q, at = sharing[i, SHARING.ORDER], i
-        while at > 0 and has_less(sharing, q, sharing[at - 1, SHARING.ORDER]):
-            sharing[at, SHARING.ORDER] = sharing[at - 1, SHARING.ORDER]
-            at -= 1
-        sharing[at, SHARING.ORDER] = q
-    place = 0
-    for i in range(len(sharing)):
-        q = sharing[i, SHARING.ORDER]
-        if i > 0 and has_less(sharing, sharing[i - 1, SHARING.ORDER], q):
-            place += 1
-        fair[q] = place
+def count_all_past(w, d):
+    """What the queues in which somebody waits, and those above them, used lately."""
+    for i in range(d.reg[REG.LOOKS]):
+        q = w.shapes[d.looks[i], SHAPE.QUEUE]
+        while q >= 0 and d.sharing[q, SHARING.COUNTED_IN] != d.reg[REG.CYCLE]:
+            count_past(w.at, w.queues, w.quotas, d.past, q, d.reg[REG.NOW])
+            d.sharing[q, SHARING.COUNTED_IN] = d.reg[REG.CYCLE]
+            q = w.queues[q, QUEUE.PARENT]
 
 
 @kernel
@@ -83,6 +30,8 @@ def count_share(w, d, q):
 def rank_all(w, d):
     """At the beginning of a cycle: who has how much, and who has the least."""
     if d.reg[REG.FAIRNESS] != 0:
+        if w.at[AT.HALF_LIFE_MS] != 0:
+            count_all_past(w, d)
         for q in range(len(d.sharing)):
             count_share(w, d, q)
         rank(d.sharing, d.fair)

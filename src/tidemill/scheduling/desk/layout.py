@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidemill.core.fair_shares import SHARING, WORTH
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.placements import score_of
@@ -19,10 +20,8 @@ from tidemill.scheduling.desk.columns import (
     PASSABLE,
     PROMISE,
     REG,
-    SHARING,
     UNKNOWN,
     VICTIM,
-    WORTH,
     Desk,
     Search,
 )
@@ -44,8 +43,7 @@ _NOTHING: I64 = np.zeros((1, 1), np.int64)
 
 def ranks(policy: Policy) -> int:
     """The number by which kernels know an order that reads jobs; 0: they do not."""
-    is_read = policy.estimates != "given" and policy.order != "attained"
-    return 0 if is_read else _RANKS.get(policy.order, 0)
+    return _RANKS.get(policy.order, 0)
 
 
 class Laid:
@@ -83,8 +81,11 @@ def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
+        members=asks.gangs.members,
+        seats=asks.gangs.seats,
         firsts=_firsts(columns, asks.sets),
         event_pieces=with_pieces(columns, out).event_pieces,
+        learnt=memo.lines(policy).estimates.columns(world),
         **_scratch(columns, asks.rows, world),
     )
     return kept.columns
@@ -156,6 +157,8 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
+        members=asks.gangs.members,
+        seats=asks.gangs.seats,
         firsts=_firsts(columns, asks.sets),
     )
 
@@ -181,7 +184,7 @@ def _firsts(columns: Desk, sets: int) -> I64:
     return np.zeros((len(columns.firsts), 2 * sets), np.int64)
 
 
-def _sharing(world: World) -> I64:
+def sharing_of(world: World) -> I64:
     """Where queues are in their tree, and how much they weigh."""
     queues, tree = len(world.queue_rows), world.tree
     found: I64 = np.full((queues, SHARING.TOP + tree.depth), UNKNOWN, np.int64)
@@ -198,7 +201,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     def blank(*size: int) -> I64:
         return np.zeros(size, np.int64)
 
-    reg = blank(len(REG))
+    reg = blank(max(REG) + 1)
     reg[REG.BY_SHAPE] = policy.order in BY_SHAPE
     reg[REG.BY_PRIORITY] = policy.order == "priority"
     reg[REG.PATIENCE_MS] = policy.patience_ms
@@ -208,8 +211,8 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.DEPTH] = world.tree.depth
     reg[REG.KEYS_CHANGE] = policy.fairness != "none" or bool((world.floor > 0).any())
     reg[REG.MAY_MOVE] = policy.may_move
-    reg[REG.IS_GIVEN] = policy.estimates == "given"
-    reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
+    reg[REG.MOVES_AT_MOST] = policy.moves_at_most
+    reg[REG.MOVES_APART_MS] = policy.moves_apart_ms
     reg[REG.IS_PLAIN] = score_of(policy.placement) is None
     reg[REG.FAIRNESS] = FAIRNESS[policy.fairness]
     reg[REG.RANKS] = ranks(policy)
@@ -233,6 +236,6 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(PIECES, KEPT_COLUMNS), blank(length, len(CLAIM)),
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
-        _sharing(world), blank(kinds, len(WORTH)), blank(queues, kinds),
-        np.array(policy.attained_steps_ms, np.int64),
+        sharing_of(world), blank(kinds, len(WORTH)), blank(queues, kinds),
+        np.array(policy.attained_steps_ms, np.int64), nothing, nothing, nothing,
     )  # fmt: skip

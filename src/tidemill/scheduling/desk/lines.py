@@ -3,10 +3,11 @@
 In an order by shape the oldest is the first. In the others a job has a place of its own: 0 and when
 it lost its patience, or 1 and its rank; then the oldest first. A place does not change while a job
 waits, but for patience; so the first of a line by rank, and who loses patience first, are known
-until the line is another one. Orders of plug-ins are asked in Python.
+until the line is another one, or history says otherwise. Orders of plug-ins are asked in Python.
 """
 
-from tidemill.core.order import end_if_placed, guarded_from, total_if_given
+from tidemill.core.estimates import SAID, end_if_placed, total_ms
+from tidemill.core.order import guarded_from
 from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.scheduling.desk.columns import ASK, REG
@@ -24,14 +25,7 @@ def is_asked(reg):
 
 
 @kernel
-def expected_end(jobs, reg, j):
-    """When a waiting job is expected to end if it is placed now, by what its owner said."""
-    total = total_if_given(jobs, j, jobs[j, JOB.SAVED_MS], reg[REG.UNKNOWN_RUN_MS])
-    return end_if_placed(jobs, j, total, reg[REG.NOW])
-
-
-@kernel
-def rank(jobs, shapes, steps, reg, s, j):
+def rank(jobs, shapes, steps, learnt, reg, s, j):
     """What the order makes of a waiting job: a smaller number goes first."""
     if reg[REG.RANKS] == ATTAINED:
         had, found = jobs[j, JOB.RAN_MS] * shapes[s, SHAPE.TOTAL_MILLI] // 1000, 0
@@ -39,7 +33,7 @@ def rank(jobs, shapes, steps, reg, s, j):
             found += had >= steps[i]
         return found
     saved = jobs[j, JOB.SAVED_MS]
-    left = total_if_given(jobs, j, saved, reg[REG.UNKNOWN_RUN_MS]) - saved
+    left = total_ms(jobs, shapes, learnt, j, saved) - saved
     return left * shapes[s, SHAPE.TOTAL_MILLI] if reg[REG.RANKS] == SMALLEST else left
 
 
@@ -50,24 +44,25 @@ def lost_at(jobs, reg, j):
 
 
 @kernel
-def weigh(jobs, shapes, steps, reg, asks, s, j):
+def weigh(jobs, shapes, steps, learnt, reg, asks, s, j):
     """Note a job of a line if it is the first of it so far, by rank, by patience or by its end."""
-    own, lost = rank(jobs, shapes, steps, reg, s, j), lost_at(jobs, reg, j)
+    own, lost = rank(jobs, shapes, steps, learnt, reg, s, j), lost_at(jobs, reg, j)
     if own < asks[s, ASK.BEST_RANK]:
         asks[s, ASK.BEST_RANK] = own
         asks[s, ASK.BEST] = j
     if lost < asks[s, ASK.PATIENCE_MS]:
         asks[s, ASK.PATIENCE_MS] = lost
         asks[s, ASK.IMPATIENT] = j
-    ends_in = expected_end(jobs, reg, j) - reg[REG.NOW]
+    ends_in = end_if_placed(jobs, shapes, learnt, j, 0)
     asks[s, ASK.SHORTEST_MS] = min(asks[s, ASK.SHORTEST_MS], ends_in)
 
 
 @kernel
-def is_line(shapes, asks, s):
-    """Whether the line of a shape is the one that was read last."""
+def is_line(shapes, learnt, asks, s):
+    """Whether the line of a shape is the one that was read last, and history says the same."""
     return (
-        asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
+        asks[s, ASK.LINE_NEWS] == learnt[0, SAID.NEWS]
+        and asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
         and asks[s, ASK.LINE_TAIL] == shapes[s, SHAPE.TAIL]
         and asks[s, ASK.LINE_LENGTH] == shapes[s, SHAPE.WAITING]
         and asks[s, ASK.LINE_RETURNS] == shapes[s, SHAPE.RETURNS]
@@ -75,8 +70,9 @@ def is_line(shapes, asks, s):
 
 
 @kernel
-def note_line(shapes, asks, s):
+def note_line(shapes, learnt, asks, s):
     """Note which line it is that is read now."""
+    asks[s, ASK.LINE_NEWS] = learnt[0, SAID.NEWS]
     asks[s, ASK.LINE_HEAD] = shapes[s, SHAPE.HEAD]
     asks[s, ASK.LINE_TAIL] = shapes[s, SHAPE.TAIL]
     asks[s, ASK.LINE_LENGTH] = shapes[s, SHAPE.WAITING]
@@ -84,11 +80,12 @@ def note_line(shapes, asks, s):
 
 
 @kernel
-def is_one_longer(jobs, shapes, asks, s):
+def is_one_longer(jobs, shapes, learnt, asks, s):
     """Whether the line of a shape is the one that was read last, and one more at its end."""
     tail = shapes[s, SHAPE.TAIL]
     return (
-        asks[s, ASK.LINE_LENGTH] + 1 == shapes[s, SHAPE.WAITING]
+        asks[s, ASK.LINE_NEWS] == learnt[0, SAID.NEWS]
+        and asks[s, ASK.LINE_LENGTH] + 1 == shapes[s, SHAPE.WAITING]
         and asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
         and asks[s, ASK.LINE_RETURNS] == shapes[s, SHAPE.RETURNS]
         and asks[s, ASK.LINE_TAIL] == jobs[tail, JOB.PREVIOUS]
@@ -96,21 +93,21 @@ def is_one_longer(jobs, shapes, asks, s):
 
 
 @kernel
-def read_line(jobs, shapes, steps, reg, asks, s):
+def read_line(jobs, shapes, steps, learnt, reg, asks, s):
     """Know the first of a line, in an order that reads jobs."""
-    if is_line(shapes, asks, s):
+    if is_line(shapes, learnt, asks, s):
         return
-    if is_one_longer(jobs, shapes, asks, s):
-        weigh(jobs, shapes, steps, reg, asks, s, shapes[s, SHAPE.TAIL])
+    if is_one_longer(jobs, shapes, learnt, asks, s):
+        weigh(jobs, shapes, steps, learnt, reg, asks, s, shapes[s, SHAPE.TAIL])
     else:
         asks[s, ASK.BEST_RANK] = LAST
         asks[s, ASK.PATIENCE_MS] = LAST
         asks[s, ASK.SHORTEST_MS] = FOREVER_MS
         j = shapes[s, SHAPE.HEAD]
         while j >= 0:
-            weigh(jobs, shapes, steps, reg, asks, s, j)
+            weigh(jobs, shapes, steps, learnt, reg, asks, s, j)
             j = jobs[j, JOB.NEXT]
-    note_line(shapes, asks, s)
+    note_line(shapes, learnt, asks, s)
 
 
 @kernel
@@ -123,7 +120,7 @@ def write_first(w, d, s):
         asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
         asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
     elif reg[REG.RANKS] != 0:
-        read_line(w.jobs, shapes, d.steps, reg, asks, s)
+        read_line(w.jobs, shapes, d.steps, d.learnt, reg, asks, s)
         is_lost = asks[s, ASK.PATIENCE_MS] <= reg[REG.NOW]
         asks[s, ASK.UPCOMING] = asks[s, ASK.IMPATIENT] if is_lost else asks[s, ASK.BEST]
         asks[s, ASK.FIRST] = 0 if is_lost else 1
@@ -141,13 +138,13 @@ def goes_after(first, second, j, asks, s):
 
 
 @kernel
-def next_place(jobs, shapes, steps, reg, asks, s):
+def next_place(jobs, shapes, steps, learnt, reg, asks, s):
     """Who comes after the job of a shape that is looked at, in an order that reads jobs; or -1."""
     found, best_first, best_second, j = -1, 2, 0, shapes[s, SHAPE.HEAD]
     while j >= 0:
         first, second = 0, lost_at(jobs, reg, j)
         if second > reg[REG.NOW]:
-            first, second = 1, rank(jobs, shapes, steps, reg, s, j)
+            first, second = 1, rank(jobs, shapes, steps, learnt, reg, s, j)
         is_sooner = first < best_first or (first == best_first and second < best_second)
         if is_sooner and goes_after(first, second, j, asks, s):
             found, best_first, best_second = j, first, second
@@ -166,24 +163,24 @@ def take_next(w, d, s):
     if d.reg[REG.BY_SHAPE] != 0:
         j = w.jobs[asks[s, ASK.UPCOMING], JOB.NEXT]
     else:
-        j = next_place(w.jobs, w.shapes, d.steps, d.reg, asks, s)
+        j = next_place(w.jobs, w.shapes, d.steps, d.learnt, d.reg, asks, s)
     if j >= 0:
         asks[s, ASK.UPCOMING] = j
     return j >= 0
 
 
 @kernel
-def shortest(jobs, shapes, reg, asks, s):
+def shortest(jobs, shapes, learnt, reg, asks, s):
     """How soon any of a shape's line would end, were it placed now.
 
     It is the same as long as the line is. In an order by shape, of the first of it: they are more
     than may be asked in one cycle.
     """
-    if reg[REG.BY_SHAPE] != 0 and not is_line(shapes, asks, s):
-        note_line(shapes, asks, s)
+    if reg[REG.BY_SHAPE] != 0 and not is_line(shapes, learnt, asks, s):
+        note_line(shapes, learnt, asks, s)
         found, j, left = FOREVER_MS, shapes[s, SHAPE.HEAD], 2 * PASSERS_AT_MOST
         while j >= 0 and left > 0:
-            found = min(found, expected_end(jobs, reg, j) - reg[REG.NOW])
+            found = min(found, end_if_placed(jobs, shapes, learnt, j, 0))
             j = jobs[j, JOB.NEXT]
             left -= 1
         asks[s, ASK.SHORTEST_MS] = found
@@ -192,17 +189,15 @@ def shortest(jobs, shapes, reg, asks, s):
 
 @kernel
 def step_on(w, d, s):
-    """Go on to the next job of a shape that may have a chance; whether there is one.
-
-    Where owners alone say how long jobs run.
-    """
-    reg, asks = d.reg, d.asks
+    """Go on to the next job of a shape that may have a chance; whether there is one."""
+    reg, asks, now = d.reg, d.asks, d.reg[REG.NOW]
     if asks[s, ASK.REFUSED_MS] < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST:
-        soonest = reg[REG.NOW] + shortest(w.jobs, w.shapes, reg, asks, s)
+        soonest = now + shortest(w.jobs, w.shapes, d.learnt, reg, asks, s)
         if soonest > asks[s, ASK.REFUSED_MS]:
             return False
     while take_next(w, d, s):
-        if expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) <= asks[s, ASK.REFUSED_MS]:
+        end = end_if_placed(w.jobs, w.shapes, d.learnt, asks[s, ASK.UPCOMING], now)
+        if end <= asks[s, ASK.REFUSED_MS]:
             return True
         asks[s, ASK.TRIED] += 1
         if asks[s, ASK.TRIED] >= PASSERS_AT_MOST:

@@ -30,8 +30,8 @@ price_ms = kernel(rhythm.price_ms)
 
 
 @kernel
-def write_victim(w, victims, i, j, now, is_reclaimed):
-    """Write what a job holds that may be stopped, and what stopping it would lose."""
+def write_victim(w, victims, i, j, lost, is_reclaimed):
+    """Write what a job holds that may be stopped, where that would lose so much time."""
     s, p, milli, rate = w.jobs[j, JOB.SHAPE], w.jobs[j, JOB.FIRST_PIECE], 0, 0
     while p >= 0:
         if w.pieces[p, PIECE.IS_COMING] == 0:
@@ -42,7 +42,6 @@ def write_victim(w, victims, i, j, now, is_reclaimed):
             milli += held
             rate += held * w.contracts[c, RATE]
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
-    lost = price_ms(lost_ms(w.jobs, j, now), w.jobs[j, JOB.EVICTIONS])
     victims[i, VICTIM.JOB] = j
     victims[i, VICTIM.SHAPE] = s
     victims[i, VICTIM.QUEUE] = w.shapes[s, SHAPE.QUEUE]
@@ -58,8 +57,9 @@ def write_victims(w, d, h, s, count):
     """Write what the candidates hold that a shape may have stopped, and what that would lose."""
     for i in range(count):
         other = w.shapes[w.jobs[d.candidates[i], JOB.SHAPE], SHAPE.QUEUE]
-        is_reclaimed = int(other != w.shapes[s, SHAPE.QUEUE])
-        write_victim(w, h.victims, i, d.candidates[i], d.reg[REG.NOW], is_reclaimed)
+        is_reclaimed, j = int(other != w.shapes[s, SHAPE.QUEUE]), d.candidates[i]
+        lost = price_ms(lost_ms(w.jobs, j, d.reg[REG.NOW]), w.jobs[j, JOB.EVICTIONS])
+        write_victim(w, h.victims, i, j, lost, is_reclaimed)
 
 
 @kernel

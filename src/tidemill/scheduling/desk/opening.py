@@ -3,6 +3,7 @@
 Compiled, since every beat begins so, and most have nothing to decide.
 """
 
+from tidemill.core.estimates import SAID, learn
 from tidemill.core.order import guarded_from
 from tidemill.model.columns import AT, KIND, NODE, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
@@ -16,6 +17,7 @@ from tidemill.scheduling.fitting.columns import CALL
 from tidemill.scheduling.fitting.sweeps import copy_changed
 
 READY = int(NodeState.READY)
+MOVE_SHARE = 4  # of the searches of a cycle, one in so many may look for moves, which cost most
 CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
 
 
@@ -85,7 +87,7 @@ def is_patience_lost(w, d, now):
         if reg[REG.BY_SHAPE] != 0:
             lost = guarded_from(w.jobs, w.shapes[s, SHAPE.HEAD], 0, 1, patience, 0)
         else:
-            read_line(w.jobs, w.shapes, d.steps, reg, d.asks, s)
+            read_line(w.jobs, w.shapes, d.steps, d.learnt, reg, d.asks, s)
             lost = d.asks[s, ASK.PATIENCE_MS]
         if since < lost <= now:
             return True
@@ -209,6 +211,15 @@ def wipe(d):
 
 
 @kernel
+def know_history(w, d):
+    """Know what history says by now; what was reserved stands no more if that is news."""
+    before = d.learnt[0, SAID.NEWS]
+    learn(w.queues, w.run_times, w.ratios, d.learnt)
+    if d.learnt[0, SAID.NEWS] != before:
+        d.reg[REG.STANDS] = 0
+
+
+@kernel
 def begin(w, d, g, now):
     """Begin a cycle."""
     reg, notes, most = d.reg, d.notes, d.reg[REG.SEARCHES_AT_MOST]
@@ -222,9 +233,11 @@ def begin(w, d, g, now):
     reg[REG.LOOK] = notes[NOTE.LOOK]
     reg[REG.IS_WHOLE] = notes[NOTE.IS_WHOLE]
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST]
+    know_history(w, d)
     rank_all(w, d)
     due = begin_searches(w.shapes, notes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
     reg[REG.SEARCHES] = most - due
+    reg[REG.MOVES_LEFT] = max(1, most // MOVE_SHARE)
 
 
 @kernel

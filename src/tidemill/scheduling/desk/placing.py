@@ -5,7 +5,7 @@ from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, QUEUE, QUOTA
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.tables import NEVER_PASSED
-from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
+from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG, SEATING
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST, SPOT
@@ -61,6 +61,22 @@ def tell_placement(d, g, j, attempt, count):
         pieces[first + i, PieceColumn.NODE] = g.out[i, OUT.NODE]
         pieces[first + i, PieceColumn.REPLICAS] = g.out[i, OUT.REPLICAS]
         pieces[first + i, PieceColumn.DEVICES] = g.out[i, OUT.DEVICES]
+        pieces[first + i, PieceColumn.SLICES] = 0
+    d.reg[REG.EVENT_PIECES] = first + count
+
+
+@kernel
+def tell_gang(d, j, attempt, count):
+    """Write that a gang is placed where it was found to fit, role by role."""
+    e, first, pieces, seats = d.reg[REG.EVENTS], d.reg[REG.EVENT_PIECES], d.event_pieces, d.seats
+    tell(d, PLACED, j, attempt, 0)
+    d.events[e, EventColumn.FIRST] = first
+    d.events[e, EventColumn.COUNT] = count
+    for i in range(count):
+        pieces[first + i, PieceColumn.ROLE] = seats[i, SEATING.ROLE]
+        pieces[first + i, PieceColumn.NODE] = seats[i, SEATING.NODE]
+        pieces[first + i, PieceColumn.REPLICAS] = seats[i, SEATING.REPLICAS]
+        pieces[first + i, PieceColumn.DEVICES] = seats[i, SEATING.DEVICES]
         pieces[first + i, PieceColumn.SLICES] = 0
     d.reg[REG.EVENT_PIECES] = first + count
 
@@ -437,5 +453,14 @@ def place(w, d, g, s, q, count):
     """Place the next job of a shape where it was found to fit, and tell it."""
     j = d.asks[s, ASK.UPCOMING]
     tell_placement(d, g, j, w.jobs[j, JOB.ATTEMPT] + 1, count)
+    pass_by(w, d, s, q)
+    d.reg[REG.PLACED] += 1
+
+
+@kernel
+def place_gang(w, d, s, q, count):
+    """The same of a gang that was fitted role by role."""
+    j = d.asks[s, ASK.UPCOMING]
+    tell_gang(d, j, w.jobs[j, JOB.ATTEMPT] + 1, count)
     pass_by(w, d, s, q)
     d.reg[REG.PLACED] += 1

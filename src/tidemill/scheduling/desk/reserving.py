@@ -1,7 +1,8 @@
 """Reservations, made in the compiled cycle: when and where jobs that were kept out will fit.
 
-For jobs of one role; of others Python makes them (``backfill.reservations``, which also says what a
-reservation is), and where others than owners say how long jobs run it orders the ends.
+For jobs of one role in one pass over what ends; for others, and where quotas keep room back, by
+halving, a whole fit each time. Python makes them (``backfill.reservations``, which also says what a
+reservation is) where devices are cut.
 """
 
 from tidemill.compiled import shared
@@ -13,14 +14,26 @@ from tidemill.scheduling.backfill.ends import (
     count_beside,
     end_first,
     enough_after,
+    give_back,
     is_to_be_read,
+    sort_more,
 )
 from tidemill.scheduling.backfill.later import LEAST, enough_then, keep_up, lend_hosts
-from tidemill.scheduling.desk.columns import ASK, CLAIM, NOTE, OPTION, PROMISE, REG
+from tidemill.scheduling.desk.columns import (
+    ASK,
+    CLAIM,
+    MEMBER,
+    NOTE,
+    OPTION,
+    PROMISE,
+    REG,
+    SEATING,
+)
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.placing import is_over_limit
+from tidemill.scheduling.desk.placing import UNSURE, fit, is_over_limit
+from tidemill.scheduling.desk.role_by_role import fit_largest, note_seats, unseat
 from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST
-from tidemill.scheduling.fitting.keeping import give, take
+from tidemill.scheduling.fitting.keeping import give, keep, let_go, take
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.sweeps import count_again, count_hosts, fill, give_all
 
@@ -88,22 +101,40 @@ def may_reserve(w, d, s):
 
 
 @kernel
+def is_fitted(asks, s):
+    """Whether a shape is fitted by kernels: it is simple, or they do it role by role."""
+    return asks[s, ASK.IS_SIMPLE] != 0 or asks[s, ASK.SIZES] != 0
+
+
+@kernel
+def replicas_of(asks, members, s):
+    """How many replicas a shape has at most."""
+    if asks[s, ASK.SIZES] == 0:
+        return asks[s, ASK.COUNT]
+    total, end = 0, asks[s, ASK.FIRST_MEMBER] + asks[s, ASK.SIZES] * asks[s, ASK.ROLES]
+    for m in range(end - asks[s, ASK.ROLES], end):
+        total += members[m, MEMBER.COUNT]
+    return total
+
+
+@kernel
 def may_make(w, d, e):
     """Whether all that was claimed can be made here; ``REG.WHO``: who is to be prepared before."""
     reg, asks, pieces = d.reg, d.asks, 0
-    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or not has_space(w, d, e):
+    if reg[REG.IS_MOVING] != 0 or not has_space(w, d, e):
+        return NOT_HERE
+    if w.at[AT.SLICED] != 0 or reg[REG.IS_SLICED] != 0 or reg[REG.IS_PLAIN] == 0:
         return NOT_HERE
     for i in range(reg[REG.PROMISES]):
         pieces += d.promises[i, PROMISE.PIECES]
     for i in range(reg[REG.PENDING]):
         s = d.claims[i, CLAIM.SHAPE]
-        if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != reg[REG.ROOM_AT]:
+        if not is_fitted(asks, s):
+            return NOT_HERE
+        if asks[s, ASK.PREPARED] != reg[REG.ROOM_AT]:
             reg[REG.WHO] = s
             return UNPREPARED
-        is_last = i + 1 == reg[REG.PENDING]
-        if not may_reserve(w, d, s) or not (is_last or is_whole(w.shapes, w.roles, s)):
-            return NOT_HERE
-        pieces += asks[s, ASK.COUNT]
+        pieces += replicas_of(asks, d.members, s)
     return READY if pieces <= len(d.promised) else NOT_HERE
 
 
@@ -164,26 +195,39 @@ def keep_promises(w, d, g, sign):
 
 
 @kernel
-def promise(w, d, g, s, j, moment, count):
-    """Write a reservation down, with the pieces that were found."""
-    reg, promises, promised = d.reg, d.promises, d.promised
-    i, first, r = reg[REG.PROMISES], 0, w.shapes[s, SHAPE.FIRST_ROLE]
-    if i > 0:
-        first = promises[i - 1, PROMISE.FIRST_PIECE] + promises[i - 1, PROMISE.PIECES]
+def write_promised(w, d, s, count):
+    """Write the pieces of the next reservation down, where they were noted (``Desk.seats``)."""
+    promised, seats, first = d.promised, d.seats, pieces_promised(d)
+    for c in range(count):
+        p, replicas = first + c, seats[c, SEATING.REPLICAS]
+        r = w.shapes[s, SHAPE.FIRST_ROLE] + seats[c, SEATING.ROLE]
+        promised[p, KEPT.NODE] = seats[c, SEATING.NODE]
+        promised[p, KEPT.DEVICES] = seats[c, SEATING.DEVICES]
+        promised[p, KEPT.MILLI] = w.roles[r, ROLE.MILLI]
+        promised[p, KEPT.CPU] = replicas * w.roles[r, ROLE.CPU]
+        promised[p, KEPT.MEMORY] = replicas * w.roles[r, ROLE.MEMORY]
+        promised[p, KEPT.REPLICAS] = replicas
+        promised[p, KEPT.ROLE] = seats[c, SEATING.ROLE]
+
+
+@kernel
+def promise(d, j, moment, count):
+    """Write a reservation down, whose pieces are written."""
+    promises, i, first = d.promises, d.reg[REG.PROMISES], pieces_promised(d)
     promises[i, PROMISE.JOB] = j
     promises[i, PROMISE.AT_MS] = moment
     promises[i, PROMISE.FIRST_PIECE] = first
     promises[i, PROMISE.PIECES] = count
     promises[i, PROMISE.IS_DISTURBED] = 0
-    for c in range(count):
-        replicas = g.out[c, OUT.REPLICAS]
-        promised[first + c, KEPT.NODE] = g.out[c, OUT.NODE]
-        promised[first + c, KEPT.DEVICES] = g.out[c, OUT.DEVICES]
-        promised[first + c, KEPT.MILLI] = w.roles[r, ROLE.MILLI]
-        promised[first + c, KEPT.CPU] = replicas * w.roles[r, ROLE.CPU]
-        promised[first + c, KEPT.MEMORY] = replicas * w.roles[r, ROLE.MEMORY]
-        promised[first + c, KEPT.REPLICAS] = replicas
-    reg[REG.PROMISES] = i + 1
+    d.reg[REG.PROMISES] = i + 1
+
+
+@kernel
+def promise_found(w, d, g, s, j, moment, count):
+    """Write a reservation down for a shape of one role, with the pieces that were found."""
+    note_seats(d, g, 0, 0, count)
+    write_promised(w, d, s, count)
+    promise(d, j, moment, count)
 
 
 @kernel
@@ -207,7 +251,7 @@ def is_kept_for(w, d, g, e, s, j):
     It is where many must end for one who was the first to wait before; nothing else is reserved.
     """
     tally, o = e.tally, d.asks[s, ASK.FIRST_OPTION]
-    if d.reg[REG.PROMISES] > 0 or d.asks[s, ASK.OPTIONS] != 1 or is_to_be_read(w, e):
+    if d.reg[REG.PROMISES] > 0 or d.asks[s, ASK.OPTIONS] != 1 or is_to_be_read(w, e, d.learnt):
         return False
     was_reserved, tally[TALLY.RESERVED] = tally[TALLY.RESERVED] == j, j
     if g.requests[d.options[o, OPTION.PACKED], REQUEST.HOSTS_ROW] == 0:
@@ -230,7 +274,7 @@ def reserve_by_change(w, d, g, e, s, j):
         count = seat_then(w, d, g, s, o)
         lend_hosts(w, g, e, -1)
         if count > 0:
-            promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
+            promise_found(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
     return d.reg[REG.PROMISES]
 
 
@@ -266,8 +310,79 @@ def reserve(w, d, g, e, s, j, running):
     end_first(w, e, g, ended, -1, r)
     count_promised(w, d, g, r)
     if count > 0:
-        promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
+        promise_found(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
     return d.reg[REG.PROMISES]
+
+
+# By halving -----------------------------------------------------------------------------------
+
+
+@kernel
+def end_until(w, d, g, e, given, wanted):
+    """Have so many of the first given back, whatever it was before; on the books too."""
+    if wanted > given:
+        give_back(w, e, g, d.used, d.below, d.kept, d.free, given, wanted, 1)
+    else:
+        give_back(w, e, g, d.used, d.below, d.kept, d.free, wanted, given, -1)
+
+
+@kernel
+def fit_and_leave(w, d, g, t, s):
+    """Where a shape fits (``Desk.seats``), which is left as it was: the pieces, or as ``fit``."""
+    asks, q = d.asks, w.shapes[s, SHAPE.QUEUE]
+    if asks[s, ASK.SIZES] > 0:
+        count = fit_largest(w, d, g, t, s, q)
+        unseat(w, d, g, s, q, count)
+        return count
+    count = fit(w, d, g, t, s, q)
+    if count > 0:
+        note_seats(d, g, 0, 0, count)
+        give_all(w, g, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
+    return count
+
+
+@kernel
+def fit_after(w, d, g, t, e, s, given, wanted):
+    """As ``fit_and_leave``, when so many have ended, beside what is reserved already.
+
+    Where it fits, that is written down as the pieces of the next reservation.
+    """
+    end = pieces_promised(d)
+    end_until(w, d, g, e, given, wanted)
+    keep(w, g, d.promised, 0, end)
+    count = fit_and_leave(w, d, g, t, s)
+    let_go(w, g, d.promised, 0, end)
+    if count > 0:
+        write_promised(w, d, s, count)
+    return count
+
+
+@kernel
+@shared
+def reserve_by_halving(w, d, g, t, e, s, j):
+    """Make one reservation, if the job will fit at all: READY, or NOT_HERE.
+
+    When as few have ended as need be, a whole fit each time.
+    """
+    tally, low = e.tally, 0
+    while tally[TALLY.NEAR] < tally[TALLY.COUNT] and sort_more(w, e):
+        pass
+    high = given = tally[TALLY.COUNT]
+    found = pieces = fit_after(w, d, g, t, e, s, 0, high)
+    while pieces > 0 and found != UNSURE and high - low > 1:
+        middle = (low + high) // 2
+        found = fit_after(w, d, g, t, e, s, given, middle)
+        given = middle
+        if found > 0:
+            high, pieces = middle, found
+        else:
+            low = middle
+    end_until(w, d, g, e, given, 0)
+    if found == UNSURE:
+        return NOT_HERE
+    if pieces > 0 and high > 0:
+        promise(d, j, e.rows[e.order[high - 1], ENDING.AT_MS], pieces)
+    return READY
 
 
 @kernel
@@ -291,7 +406,7 @@ def stand(w, d):
 def note_made(w, d, e):
     """Note for whom reservations were made, and what of; not where ends move by themselves."""
     reg, tally = d.reg, e.tally
-    reg[REG.STANDS] = 0 if is_to_be_read(w, e) else reg[REG.PENDING] + 1
+    reg[REG.STANDS] = 0 if is_to_be_read(w, e, d.learnt) else reg[REG.PENDING] + 1
     reg[REG.MADE_IN] = reg[REG.CYCLE]
     reg[REG.MADE_OF] = w.at[AT.LOGGED]
     reg[REG.MADE_PACE] = w.at[AT.PACE_CHANGES]
@@ -304,20 +419,25 @@ def note_made(w, d, e):
 
 
 @kernel
-def make_anew(w, d, g, e):
-    """Make all reservations that were claimed."""
-    reg, is_first = d.reg, d.reg[REG.PLACED] + d.reg[REG.PROMISES] == 0
-    catch_up(w, e, reg[REG.NOW], reg[REG.UNKNOWN_RUN_MS])
+def make_anew(w, d, g, t, e):
+    """Make all reservations that were claimed; READY, or NOT_HERE: none of them."""
+    reg, before, is_first = d.reg, d.reg[REG.PROMISES], d.reg[REG.PLACED] + d.reg[REG.PROMISES] == 0
+    catch_up(w, e, d.learnt, reg[REG.NOW])
     for i in range(reg[REG.PENDING]):
         s, j = d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB]
-        reserve(w, d, g, e, s, j, e.tally[TALLY.COUNT])
+        if may_reserve(w, d, s):
+            reserve(w, d, g, e, s, j, e.tally[TALLY.COUNT])
+        elif reserve_by_halving(w, d, g, t, e, s, j) != READY:
+            reg[REG.PROMISES] = before
+            return NOT_HERE
     note_made(w, d, e)
     if not is_first:
         reg[REG.STANDS] = 0
+    return READY
 
 
 @kernel
-def make_all(w, d, g, e):
+def make_all(w, d, g, t, e):
     """Have all reservations that were claimed, anew if they do not stand; READY, or why not."""
     reg = d.reg
     why = may_make(w, d, e)
@@ -327,7 +447,9 @@ def make_all(w, d, g, e):
         reg[REG.PROMISES] = reg[REG.MADE]
         reg[REG.SINCE] = reg[REG.MADE_IN]
     else:
-        make_anew(w, d, g, e)
+        why = make_anew(w, d, g, t, e)
+        if why != READY:
+            return why
     reg[REG.PENDING] = 0
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST] - reg[REG.PROMISES]
     return READY

@@ -9,9 +9,10 @@ from tidemill.model.columns import JOB, NODE, PIECE, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 from tidemill.scheduling.backfill.ends import move_piece
-from tidemill.scheduling.desk.columns import ASK, OPTION, REG
+from tidemill.scheduling.desk.columns import ASK, MEMBER, OPTION, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import is_over_limit
+from tidemill.scheduling.desk.resizing import count_cuts, lift_cuts
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, REQUEST
 from tidemill.scheduling.fitting.sweeps import hosted_by
@@ -238,17 +239,43 @@ def is_hosted(w, g, r, count):
 
 
 @kernel
+def may_fit_role(w, d, g, q, first, count, need, replicas):
+    """Whether nodes could host a role, by itself, on a type that is sought."""
+    for o in range(first, first + count):
+        k = d.options[o, OPTION.KIND]
+        if need != 0 and d.sought[k] == 0:
+            continue
+        if need != 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need):
+            continue
+        if is_hosted(w, g, d.options[o, OPTION.REQUEST], replicas):
+            return True
+    return False
+
+
+@kernel
+def may_fit(w, d, g, s):
+    """Whether nodes could host each role of a shape, by itself, at its smallest size."""
+    asks, members, q = d.asks, d.members, w.shapes[s, SHAPE.QUEUE]
+    if asks[s, ASK.SIZES] == 0:
+        first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
+        return may_fit_role(w, d, g, q, first, count, asks[s, ASK.NEED], asks[s, ASK.COUNT])
+    for m in range(asks[s, ASK.FIRST_MEMBER], asks[s, ASK.FIRST_MEMBER] + asks[s, ASK.ROLES]):
+        first, count = members[m, MEMBER.FIRST_OPTION], members[m, MEMBER.OPTIONS]
+        need, replicas = members[m, MEMBER.NEED], members[m, MEMBER.COUNT]
+        if not may_fit_role(w, d, g, q, first, count, need, replicas):
+            return False
+    return True
+
+
+@kernel
 def may_fit_without(w, d, g, s, many):
-    """Whether a shape may fit where all of these candidates are gone."""
-    asks, q, is_exact, fits = d.asks, w.shapes[s, SHAPE.QUEUE], True, False
+    """Whether a shape may fit where all of these candidates are gone, and all cuts are made."""
+    is_exact = True
     for i in range(many):
         is_exact = lift(w, d, g, d.candidates[i], 1) and is_exact
-    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
-        k = d.options[o, OPTION.KIND]
-        if fits or d.sought[k] == 0:
-            continue
-        if not is_over_limit(w.queues, w.quotas, d.used, q, k, asks[s, ASK.NEED]):
-            fits = is_hosted(w, g, d.options[o, OPTION.REQUEST], asks[s, ASK.COUNT])
+    is_exact = lift_cuts(w, d, g, s, many, 1) and is_exact
+    fits = may_fit(w, d, g, s)
+    lift_cuts(w, d, g, s, many, -1)
     for i in range(many):
         lift(w, d, g, d.candidates[i], -1)
     return fits or not is_exact
@@ -278,7 +305,7 @@ def find_stoppable(w, d, s, reach, need):
 @kernel
 def may_find(w, d, g, s, reach):
     """Whether stopping jobs may make room on the types that are sought; as far as ``reach``."""
-    count = find_stoppable(w, d, s, reach, d.asks[s, ASK.NEED])
+    count = find_stoppable(w, d, s, reach, d.asks[s, ASK.LEAST])
     return count > 0 and may_fit_without(w, d, g, s, count)
 
 
@@ -296,17 +323,32 @@ def seek(quotas, used, asks, types, sought, s, a, need):
 
 
 @kernel
+def is_ready(reg, asks, s):
+    """Whether it can be counted where a shape could be; it needs GPUs."""
+    is_fitted = asks[s, ASK.IS_SIMPLE] != 0 or asks[s, ASK.SIZES] != 0
+    return is_fitted and asks[s, ASK.PREPARED] == reg[REG.ROOM_AT] and asks[s, ASK.LEAST] != 0
+
+
+@kernel
+def is_shrinking_in_vain(w, d, g, s):
+    """Whether no replicas that elastic jobs could give up are enough for a shape."""
+    if count_cuts(w, d, s) == 0:
+        return True
+    seek(w.quotas, d.used, d.asks, d.types, d.sought, s, -1, d.asks[s, ASK.LEAST])
+    return not may_fit_without(w, d, g, s, 0)
+
+
+@kernel
 def is_in_vain(w, d, g, s):
     """Whether no set of jobs that a shape may stop could be enough for it.
 
     Then ``REG.AGAIN_MS`` is when others may be stopped, and ``REG.IS_FINAL`` whether nothing else
     than that and a change of the cluster state could give another answer.
     """
-    reg, asks, need = d.reg, d.asks, d.asks[s, ASK.NEED]
+    reg, asks, need = d.reg, d.asks, d.asks[s, ASK.LEAST]
     reg[REG.AGAIN_MS] = FOREVER_MS
     reg[REG.IS_FINAL] = 1
-    is_ready = asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] == reg[REG.ROOM_AT]
-    if not is_ready or need == 0:
+    if not is_ready(reg, asks, s):
         return False
     a, reach = w.shapes[s, SHAPE.QUEUE], 0
     while a >= 0 and reg[REG.MAY_RECLAIM] != 0:

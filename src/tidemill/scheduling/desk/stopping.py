@@ -190,7 +190,7 @@ def put_back(w, d, g, h, count):
 
 
 @kernel
-def clear(w, d, g, t, h, s, end):
+def clear(w, d, g, t, h, s, end, at_most):
     """Free candidates in order until a shape fits on the types that are sought; how many go.
 
     Nobody of whom could be spared; they are out of the room. 0: it does not fit even so, and the
@@ -200,7 +200,7 @@ def clear(w, d, g, t, h, s, end):
     seek_only(d.closed, d.sought, 1)
     for i in range(end):
         x = h.sequence[i]
-        if count >= d.reg[REG.VICTIMS_AT_MOST] or pieces > 0:
+        if count >= at_most or pieces > 0:
             break
         if victims[x, VICTIM.IS_RECLAIMED] != 0 and not still_borrows(w, d.used, victims, x, q):
             continue
@@ -275,7 +275,7 @@ def settle_on(w, d, g, t, h, s, reach, many, how):
             line_up_by_node(w, d, g, h, s, many, how)
         else:
             line_up(victims, h.ranks, h.sequence, 0, many, how)
-        count = clear(w, d, g, t, h, s, left)
+        count = clear(w, d, g, t, h, s, left, d.reg[REG.VICTIMS_AT_MOST])
         if count == 0:
             return 0
         movers = rehearse(w, d, g, t, h, s, reach, count)

@@ -117,7 +117,8 @@ class KEPT(IntEnum):
     KEPT_MEMORY = 7
     RANK = 8  # scratch: how well its node suited a request before,
     IS_EXACT = 9  # and whether that was a score
-    KEPT_PART = 10  # and one more column for every other device
+    ROLE = 10
+    KEPT_PART = 11  # and one more column for every other device
 
 
 KEPT_COLUMNS = int(KEPT.KEPT_PART) + MAX_DEVICES

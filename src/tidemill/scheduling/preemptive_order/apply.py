@@ -26,7 +26,7 @@ from tidemill.scheduling.fit import Fit, Obstacle, Shortage, may_redo, redo, und
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.preemptive_order import plan
-from tidemill.scheduling.preemptive_order.plan import One
+from tidemill.scheduling.preemptive_order.members import Members, One
 from tidemill.scheduling.snapshot import Snapshot
 
 _RUNNING = int(JobState.RUNNING)
@@ -60,7 +60,7 @@ def reorder(
     policy: Policy,
     memo: Memo,
     leaving: Set[int],
-    make: "Callable[[World, Policy, Memo, plan.Members], Reordering] | None" = None,
+    make: "Callable[[World, Policy, Memo, Members], Reordering] | None" = None,
 ) -> list[Action]:
     """Whom to place, whom to stop, and why the others wait.
 
@@ -76,10 +76,10 @@ def reorder(
 class Reordering:
     """One cycle at work, once it is known who is in."""
 
-    def __init__(self, world: World, policy: Policy, memo: Memo, found: plan.Members) -> None:
+    def __init__(self, world: World, policy: Policy, memo: Memo, found: Members) -> None:
         self.world, self.policy, self.memo = world, policy, memo
         self.inside, self.shortages = found.inside, found.shortages
-        self.newcomers = [one for one in found.inside if one.job not in world.placements]
+        self.newcomers = plan.newcomers(world, found)
         is_leaving = world.jobs.is_leaving.item
         self.outside = [one for one in found.outside if not is_leaving(one.job)]
         self.actions: list[Action] = []

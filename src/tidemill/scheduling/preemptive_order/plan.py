@@ -16,34 +16,20 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import order, protection
+from tidemill.scheduling.desk.layout import ranks
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import Fit, Obstacle, Shortage, redo
+from tidemill.scheduling.fit import Fit, Shortage, redo
 from tidemill.scheduling.memo import FLEET, Memo
 from tidemill.scheduling.pending_queues import PendingQueues
 from tidemill.scheduling.preemption import cost
+from tidemill.scheduling.preemptive_order.called import Called, Inside, RollCall, unfit
+from tidemill.scheduling.preemptive_order.members import Members, One
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.snapshot import Snapshot
 
 _READY = int(NodeState.READY)
-
-
-class One(NamedTuple):
-    """A job in the order, and pieces of it: as planned, or as it holds them now."""
-
-    key: order.Key
-    job: int
-    shape: int
-    pieces: tuple[Piece, ...]
-
-
-class Members(NamedTuple):
-    """Who is in, with planned pieces; which active jobs are not; what kept each shape out."""
-
-    inside: list[One]
-    outside: list[One]
-    shortages: dict[int, Shortage]
 
 
 _Item = tuple[order.Key, int, int, order.Place]
@@ -67,19 +53,66 @@ def find(
     When at the same moment nobody came, nobody ended and no node changed, the same are in: whoever
     was stopped since was not in, or lost nothing by it.
     """
-    waiting = sum(len(world.waiting[s]) for s in world.queued)
+    waiting = int(world.shapes.waiting[list(world.queued)].sum())
     stamp = (
         world.now_ms, world.job_count, len(world.placements) + waiting, world.supply_changes,
         world.share_changes, sum(heir < 0 for heir in world.leaving_for.values()),
     )  # fmt: skip
     is_new = last is None or stamp != last.stamp or policy != last.policy
     if last is None or is_new or not last.is_lasting or leaving:
-        found = _Roll(world, policy, memo, leaving).call()
-        is_lasting = all(_may_stop_again(world, policy, one) for one in found.inside)
-        return Remembered(policy, stamp, found, is_lasting)
+        return _call(world, policy, memo, leaving, stamp)
     inside, outside, shortages = last.found
     still = [one for one in outside if one.job in world.placements]
     return Remembered(policy, stamp, Members(inside, still, shortages), is_lasting=True)
+
+
+def newcomers(world: World, found: Members) -> list[One]:
+    """Those who are in and hold nothing now."""
+    if isinstance(found.inside, Inside):
+        return found.inside.not_active(world)
+    return [one for one in found.inside if one.job not in world.placements]
+
+
+def _call(
+    world: World, policy: Policy, memo: Memo, leaving: Set[int], stamp: tuple[int, ...]
+) -> Remembered:
+    """Call all jobs in order."""
+    called = None if leaving else call_at_once(world, policy, memo)
+    found, again_ms, is_lasting = called or call_one_by_one(world, policy, memo, leaving)
+    memo.ask_again_at(FLEET, again_ms)
+    return Remembered(policy, stamp, found, is_lasting)
+
+
+def call_one_by_one(
+    world: World, policy: Policy, memo: Memo, leaving: Set[int] = frozenset()
+) -> Called:
+    """Who is in; whatever decides about that."""
+    roll = _Roll(world, policy, memo, leaving)
+    found = roll.call()
+    is_lasting = all(_may_stop_again(world, policy, one) for one in found.inside)
+    return found, roll.again_ms, is_lasting
+
+
+def call_at_once(world: World, policy: Policy, memo: Memo) -> Called | None:
+    """The same in one compiled call, where only nodes decide; None: more does."""
+    if world.kept or world.moving or not ranks(policy) or not _is_unbooked(world, policy):
+        return None
+    if memo.roll is None or memo.roll.policy != policy:
+        memo.roll = RollCall(policy)
+    room = memo.planning_room(world)
+    room.empty()
+    return memo.roll.call(world, memo, room)
+
+
+def _keys_change(world: World, policy: Policy) -> bool:
+    """Whether what a team is given moves it in the order."""
+    return policy.fairness != "none" or bool((world.floor > 0).any())
+
+
+def _is_unbooked(world: World, policy: Policy) -> bool:
+    """Whether nobody reads what teams use, and nodes are alike wherever they are."""
+    has_limits = bool((world.limit < FOREVER_MS).any()) or world.tree.keeps
+    return not (_keys_change(world, policy) or has_limits or world.topology.tiers)
 
 
 def _may_stop_again(world: World, policy: Policy, one: One) -> bool:
@@ -97,11 +130,12 @@ class _Roll:
         self.lines: PendingQueues = memo.lines(policy)
         self.room: Snapshot = memo.planning_room(world)
         self.room.empty()
-        self.found = Members([], [], {})
+        self.inside: list[One] = []
+        self.outside: list[One] = []
+        self.shortages: dict[int, Shortage] = {}
         self.fair = Fair(world, policy)
-        self.keys_change = policy.fairness != "none" or bool((world.floor > 0).any())
-        has_limits = bool((world.limit < FOREVER_MS).any()) or world.tree.keeps
-        self.is_unbooked = not (self.keys_change or has_limits or world.topology.tiers)
+        self.keys_change = _keys_change(world, policy)
+        self.is_unbooked = _is_unbooked(world, policy)
         self.heap: list[_Item] = []
         self.again_ms = FOREVER_MS
         for s, jobs in enumerate(world.active):
@@ -113,7 +147,6 @@ class _Roll:
                     self.heap.append(self._item(s, j))
         self.heap += [self._next(s) for s in world.queued]
         heapq.heapify(self.heap)
-        memo.ask_again_at(FLEET, self.again_ms)
 
     def _is_protected(self, j: int) -> bool:
         """Whether a job may not be stopped yet; one that loses nothing by it always may."""
@@ -126,13 +159,13 @@ class _Roll:
     def call(self) -> Members:
         while self.heap:
             key, j, s, place = heapq.heappop(self.heap)
-            if s in self.found.shortages:
+            if s in self.shortages:
                 self._leave_out(key, j, s)
             elif self.keys_change and (now := self._key(s, place, j)) != key:
                 heapq.heappush(self.heap, (now, j, s, place))  # its team was given something
             else:
                 self._try(key, j, s)
-        return self.found
+        return Members(self.inside, self.outside, self.shortages)
 
     def _try(self, key: order.Key, j: int, s: int) -> None:
         world, known = self.world, self.memo.known(self.world, s)
@@ -143,10 +176,10 @@ class _Roll:
             else fit_largest(self.room, known.queue, shape, known.options, PACKING)
         )
         if found.shortage is not None:
-            self.found.shortages[s] = found.shortage
+            self.shortages[s] = found.shortage
             self._leave_out(key, j, s)
             return
-        self.found.inside.append(One(key, j, s, found.pieces))
+        self.inside.append(One(key, j, s, found.pieces))
         if j not in world.placements and self.lines.take(world, s):
             heapq.heappush(self.heap, self._next(s))
 
@@ -158,7 +191,7 @@ class _Roll:
 
     def _leave_out(self, key: order.Key, j: int, s: int) -> None:
         if j in self.world.placements:
-            self.found.outside.append(One(key, j, s, self.world.placements[j]))
+            self.outside.append(One(key, j, s, self.world.placements[j]))
 
     def _next(self, s: int) -> _Item:
         place, j = self.lines.head(self.world, s)
@@ -181,7 +214,7 @@ def _sweep(room: Snapshot, role: Role, options: tuple[Option, ...]) -> Fit:
         placed = room.sweep(role, option.is_ok, spreads=False).placed
         if placed:
             return Fit(tuple(Piece(0, *place) for place in placed), None)
-    return Fit((), Shortage(0, tuple((option, Obstacle.UNFIT, 0) for option in options)))
+    return Fit((), unfit(options))
 
 
 def _stays(world: World, j: int, shape: Shape) -> bool:

@@ -1,11 +1,19 @@
 """The kernels that every replay calls, for ``compiled.ahead``: those that take longest first."""
 
-from tidemill.core import arrivals, fold, replay
+from tidemill.core import arrivals, decay, estimates, fold, replay
 from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
 from tidemill.engine.check import expecting, reading, reservations
 from tidemill.scheduling.backfill import ends
-from tidemill.scheduling.desk import cycle, gathering, opening, reserving, stopping
+from tidemill.scheduling.desk import (
+    cycle,
+    gathering,
+    moving,
+    opening,
+    reserving,
+    role_by_role,
+    stopping,
+)
 from tidemill.scheduling.fitting import ladders, node_ranking, sweeps
 from tidemill.twin.driving import beats
 from tidemill.twin.event_queue import heap, lives
@@ -17,5 +25,6 @@ KERNELS = (
     opening.close, cycle.hold, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
-    stopping.find_victims, arrivals.note, arrivals.count_hosts,
+    stopping.find_victims, reserving.reserve_by_halving, role_by_role.fit_largest, arrivals.note,
+    moving.find_moves, arrivals.count_hosts, estimates.total_ms, decay.left_after,
 )  # fmt: skip

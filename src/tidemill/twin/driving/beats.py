@@ -7,13 +7,16 @@ from it. Whatever is rare comes back to Python with a code; ``DRIVE.STAGE`` says
 
 from enum import IntEnum
 
-from tidemill.core.replay import PLACED, WOKE, fold_one
+from tidemill.core.idle import next_due, next_due_at
+from tidemill.core.replay import CANCEL, PLACED, WOKE, fold_one
 from tidemill.engine.check.columns import REG as SUM
 from tidemill.engine.check.reading import read
 from tidemill.engine.check.reservations import is_judged, is_turn, read_passing
 from tidemill.engine.loop import BEATS_AT_ONE_MOMENT
+from tidemill.model import codes
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import AT
+from tidemill.model.events import Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.provisioning.columns import LOOK
 from tidemill.provisioning.looking import is_quiet, use
@@ -23,12 +26,15 @@ from tidemill.scheduling.desk.cycle import work_off
 from tidemill.scheduling.desk.gathering import gather
 from tidemill.scheduling.desk.opening import begin, close, is_news, next_question
 from tidemill.scheduling.desk.placing import tell as say_at_once
+from tidemill.scheduling.desk.resizing import count_growable, decides_about_room, uncontested
 from tidemill.twin.driving.columns import DRIVE, STAGE
 from tidemill.twin.driving.kernel import kernel
 from tidemill.twin.event_queue.columns import CLOCK, ENTRY, TRUTH
 from tidemill.twin.event_queue.lives import MIX, begin_moment, carry_out, happen, tell, wake
 from tidemill.twin.event_queue.lives import OVER as MOMENT_OVER
 
+IDLE = codes.WHY_CODE[Why.IDLE]
+TYPES_AT_MOST = 62  # that one number tells apart
 MOMENT, TELLING, CYCLE, GATHERING, WORKING, REVIEWING, CHECKING, FOLDING, CARRYING = map(int, STAGE)
 
 
@@ -47,9 +53,12 @@ class BACK(IntEnum):
     FOLD = 10  # the row of the plan is for Python to fold,
     CARRY = 11  # or to carry out
     SUPPLY = 12  # something is to be asked of nodes
+    RESIZE = 13  # elastic jobs may have room to grow
 
 
-OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY = map(int, BACK)
+OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY, RESIZE = map(
+    int, BACK
+)
 
 
 # A moment -------------------------------------------------------------------------------------
@@ -127,6 +136,32 @@ def is_for_python(w, b):
 
 
 @kernel
+def count_culled(w, b):
+    """How many idle jobs are to be cancelled now; and when the next is, is noted."""
+    drive, count, j = b.drive, 0, -1
+    drive[DRIVE.CULL_MS] = FOREVER_MS
+    if drive[DRIVE.CULL_AFTER_MS] == 0 or w.at[AT.IDLE] == 0:
+        return 0
+    drive[DRIVE.CULL_MS] = next_due_at(w, drive[DRIVE.CULL_AFTER_MS], drive[DRIVE.NOW])
+    while True:
+        j = next_due(w, drive[DRIVE.CULL_AFTER_MS], drive[DRIVE.NOW], j)
+        if j < 0:
+            return count
+        count += 1
+
+
+@kernel
+def cull(w, d, b, count):
+    """Ask so many idle jobs to stop for good; the scheduler counts on their going."""
+    drive, j = b.drive, -1
+    d.reg[REG.GOING] = count
+    for i in range(count):
+        j = next_due(w, drive[DRIVE.CULL_AFTER_MS], drive[DRIVE.NOW], j)
+        say_at_once(d, CANCEL, j, 0, IDLE)
+        d.going[i] = j
+
+
+@kernel
 def begin_cycle(w, d, g, o, c, b):
     """Begin to decide, if there is anything to; 0, or why Python must do something."""
     drive, now = b.drive, b.drive[DRIVE.NOW]
@@ -138,9 +173,13 @@ def begin_cycle(w, d, g, o, c, b):
         return GROW
     if o.counts[0, 0] > len(c.named):
         return GROW
+    culled = count_culled(w, b)
+    if culled > len(d.going):
+        return DECIDE
     if drive[DRIVE.IS_ELASTIC] != 0 and w.at[AT.QUEUED] > 0:
         again_ms = now + drive[DRIVE.LOOK_AGAIN_MS]
         drive[DRIVE.PROVISION_MS] = min(drive[DRIVE.PROVISION_MS], again_ms)
+    d.reg[REG.NOW] = now
     d.reg[REG.LOOKS] = w.at[AT.QUEUED]
     d.reg[REG.EVENTS] = 0
     d.reg[REG.EVENT_PIECES] = 0
@@ -149,9 +188,9 @@ def begin_cycle(w, d, g, o, c, b):
         begin(w, d, g, now)
         drive[DRIVE.STAGE] = GATHERING
     if o.counts[0, 0] >= drive[DRIVE.MIX_AT]:
-        d.reg[REG.NOW] = now
         say_at_once(d, MIX, 0, 0, 0)
         drive[DRIVE.IS_STALE] = 1
+    cull(w, d, b, culled)
     return 0
 
 
@@ -175,9 +214,55 @@ def decide(w, d, g, t, h, e, b):
 
 
 @kernel
+def is_known_vain(w, d, b, ready):
+    """Whether it was asked before where so many may grow, and nothing has changed since.
+
+    Who may grow only become more while no node changes and nobody is asked to leave.
+    """
+    drive, types = b.drive, 0
+    for k in range(len(d.sought)):
+        types = 2 * types + d.sought[k]
+    is_same = (
+        drive[DRIVE.GREW_OF] == w.at[AT.LOGGED]
+        and drive[DRIVE.GREW_SUPPLY] == w.at[AT.SUPPLY_CHANGES]
+        and drive[DRIVE.GREW_PACE] == w.at[AT.PACE_CHANGES]
+        and drive[DRIVE.GREW_TYPES] == types
+        and drive[DRIVE.GREW_READY] == ready
+    )
+    drive[DRIVE.GREW_OF] = w.at[AT.LOGGED]
+    drive[DRIVE.GREW_SUPPLY] = w.at[AT.SUPPLY_CHANGES]
+    drive[DRIVE.GREW_PACE] = w.at[AT.PACE_CHANGES]
+    drive[DRIVE.GREW_TYPES] = types
+    drive[DRIVE.GREW_READY] = ready
+    return is_same and len(d.sought) < TYPES_AT_MOST
+
+
+@kernel
+def look_at_sizes(w, d, b):
+    """Look whether elastic jobs may grow into room that nobody waits for; 0, or that they may."""
+    drive, now = b.drive, b.drive[DRIVE.NOW]
+    drive[DRIVE.GROW_MS] = FOREVER_MS
+    if drive[DRIVE.GROW_AFTER_MS] < 0:
+        return 0
+    ready = count_growable(w, d, now, drive[DRIVE.GROW_AFTER_MS])
+    drive[DRIVE.GROW_MS] = d.reg[REG.GROW_MS]
+    if ready == 0:
+        return 0
+    if decides_about_room(d):
+        drive[DRIVE.GROW_MS] = now
+        return 0
+    free = uncontested(w, d)
+    if free == 0 or (free > 0 and is_known_vain(w, d, b, ready)):
+        return 0
+    return RESIZE
+
+
+@kernel
 def review(w, d, u, b):
-    """Look at the nodes, if that is due; 0, or that something is to be asked of them."""
+    """Look at sizes and, if that is due, at the nodes; 0, or that something is to be asked."""
     drive = b.drive
+    if look_at_sizes(w, d, b) != 0:
+        return RESIZE
     if drive[DRIVE.NOW] >= drive[DRIVE.PROVISION_MS]:
         use(u, d.event_pieces, d.reg[REG.EVENT_PIECES])
         if not is_quiet(w, u, drive[DRIVE.NOW]):
@@ -204,6 +289,7 @@ def check(v, d, o, c, f, p, y, b):
     drive[DRIVE.ROW] = 0
     drive[DRIVE.STAGE] = FOLDING
     again_ms = next_question(d.looks, d.asks, d.notes, v.at[AT.QUEUED], drive[DRIVE.NOW])
+    again_ms = min(again_ms, drive[DRIVE.GROW_MS], drive[DRIVE.CULL_MS])
     drive[DRIVE.WAKE_MS] = min(again_ms, drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS])
     if rows == 0:
         return 0

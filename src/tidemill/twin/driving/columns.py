@@ -46,6 +46,15 @@ class DRIVE(IntEnum):
     ACTIVE_AT_MOST = 20  # running jobs for which there is room
     WAKE_MS = 21  # when the plan asks to be woken
     IS_STALE = 22  # whether what cycles go by is to be laid out before the next one
+    GROW_AFTER_MS = 23  # how long an elastic job works before it grows; -1: none does
+    GROW_MS = 24  # when the next may
+    GREW_OF = 25  # when it was last asked who grows: up to which change of nodes,
+    GREW_SUPPLY = 26  # of supply,
+    GREW_PACE = 27  # and of who leaves,
+    GREW_TYPES = 28  # on which types,
+    GREW_READY = 29  # and how many might have
+    CULL_AFTER_MS = 30  # after how long idle jobs are cancelled; 0: never
+    CULL_MS = 31  # when the next will be
 
 
 class Beat(NamedTuple):

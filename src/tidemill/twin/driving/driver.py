@@ -1,8 +1,8 @@
 """The driver: lays out what the compiled loop takes, and does what it comes back for.
 
-Only where a beat is jobs, nodes and the scheduler: where past use decays, devices are shared with
-neighbours, idle work is culled, elastic jobs grow, or a policy orders by more than columns hold,
-every beat is Python's (``engine.loop``), with the same journal.
+Only where a beat is jobs, nodes and the scheduler: where devices are shared with neighbours, or a
+policy orders by more than columns hold, every beat is Python's (``engine.loop``), with the same
+journal.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,8 @@ class Driver:
         """Whether the mix was looked at, and cycles do not go by it yet."""
         self._number = -1
         """Of the cycle that Python answered last."""
+        self._shares = -1
+        """Changes of quotas that were seen."""
         self._shapes = 0
         """Shapes of which everything that a cycle may ask was known when they came, or before."""
         self.codes = dict.fromkeys(BACK, 0)
@@ -90,7 +92,7 @@ class Driver:
             if code in (BACK.OVER, BACK.PAUSE):
                 break
             is_finished = self._answer(BACK(code)) or is_finished
-            if drive[DRIVE.STAGE] == STAGE.MOMENT and (is_finished or not self._may_begin()):
+            if drive.item(DRIVE.STAGE) == STAGE.MOMENT and (is_finished or not self._may_begin()):
                 break
         if self._cycle is not None:
             loop.memo.scheduling.reservations = self._at_work(self._cycle).reservations.made()
@@ -104,11 +106,9 @@ class Driver:
         is_known = policy.order in BY_SHAPE or ranks(policy)
         if not is_known or not policy.may_provision:
             return False
-        if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
+        if policy.usage_half_life_ms != world.half_life_ms:  # that is to be said first
             return False
-        if apply.may_reorder(policy) or world.moving or twin.has_neighbours:
-            return False
-        return not (policy.may_resize and loop.memo.scheduling.elastic_shapes(world))
+        return not (apply.may_reorder(policy) or twin.has_neighbours)
 
     # Laying out --------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Driver:
     def _at_work_next(self) -> Cycle:
         """The cycle that is at work, or the next; not laid out yet where Python will make that."""
         loop, drive, before = self._loop, self._beat.drive, self._cycle
-        if before is not None and drive[DRIVE.STAGE] in _IN_CYCLE:
+        if before is not None and drive.item(DRIVE.STAGE) in _IN_CYCLE:
             return before if not self._is_mix_new else self._after(before)
         if self._last is not None and self._is_pythons():
             drive[DRIVE.IS_STALE] = 1
@@ -158,7 +158,7 @@ class Driver:
         If the columns where that is written stay where they are; else it is laid out after it.
         """
         drive, self._is_mix_new = self._beat.drive, False
-        if drive[DRIVE.STAGE] not in (STAGE.FOLDING, STAGE.CARRYING):
+        if drive.item(DRIVE.STAGE) not in (STAGE.FOLDING, STAGE.CARRYING):
             return before
         made, d = self._next(), before.columns
         if made.columns.events is d.events and made.columns.event_pieces is d.event_pieces:
@@ -180,10 +180,10 @@ class Driver:
 
     def _is_pythons(self) -> bool:
         """Whether nodes change at this moment, or will at the next: whole cycles are Python's."""
-        loop, stage = self._loop, self._beat.drive[DRIVE.STAGE]
+        loop, stage = self._loop, self._beat.drive.item(DRIVE.STAGE)
         if stage == STAGE.TELLING:
             return loop.world.supply_changes != loop.memo.provisioning.supply_changes
-        return bool(stage == STAGE.MOMENT) and self._twin.is_rare_soon()
+        return stage == STAGE.MOMENT and self._twin.is_rare_soon()
 
     def _write_layers(self) -> None:
         """Write when the layers above the scheduler look again."""
@@ -196,6 +196,11 @@ class Driver:
         drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS] = nodes.wake_ms, contracts.wake_ms
         drive[DRIVE.IS_ELASTIC] = nodes.is_elastic
         drive[DRIVE.LOOK_AGAIN_MS] = look_again_after_ms(policy)
+        drive[DRIVE.CULL_AFTER_MS] = policy.cull_idle_after_ms
+        grows = policy.may_resize and bool(memo.scheduling.elastic_shapes(world))
+        drive[DRIVE.GROW_AFTER_MS] = policy.grow_after_ms if grows else -1
+        if self._shares != world.share_changes:
+            self._shares, drive[DRIVE.GREW_OF] = world.share_changes, -1
         looks_ahead = scoring.looks_ahead(policy)
         drive[DRIVE.MIX_AT] = mix.next_point(world) if looks_ahead else FOREVER_MS
 
@@ -223,7 +228,7 @@ class Driver:
                 return True
             case BACK.ANSWER:
                 return self._go_on(self._beat.drive.item(DRIVE.ROW))
-            case BACK.SUPPLY:
+            case BACK.SUPPLY | BACK.RESIZE:
                 self._finish()
                 return True
             case BACK.WRONG:
@@ -266,7 +271,7 @@ class Driver:
             at_work.answer(code)
         if not len(at_work.sheet):
             return False
-        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
+        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work, self._cull_ms))
         self._cycle, drive[DRIVE.STAGE] = None, STAGE.MOMENT
         return True
 
@@ -275,7 +280,7 @@ class Driver:
         at_work, loop = self._cycle, self._loop
         assert at_work is not None, "a cycle was made"
         at_work.tell()
-        loop.settle(one.climb(loop.world, loop.policy, loop.memo))
+        loop.settle(one.climb(loop.world, loop.policy, loop.memo, wake_ms=self._cull_ms))
         self._cycle, self._beat.drive[DRIVE.STAGE] = None, STAGE.MOMENT
 
     def _at_work(self, one: Cycle) -> Cycle:
@@ -283,8 +288,14 @@ class Driver:
         number = one.columns.reg.item(REG.CYCLE)
         if number != self._number:
             one.begin_anew()
+            one.leaving.update(one.columns.going[: one.columns.reg.item(REG.GOING)].tolist())
             self._number = number
         return one
+
+    @property
+    def _cull_ms(self) -> int:
+        """When the next idle job is to be cancelled."""
+        return self._beat.drive.item(DRIVE.CULL_MS)
 
     def _judge(self) -> None:
         """Have Python say what is wrong with the plan."""

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemill.journal.moments import Calendar
-from tidemill.model.rows import Job, Queue
+from tidemill.model.rows import Job, Queue, Shape
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import Options
@@ -22,8 +22,16 @@ COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 def load(path: Path, options: Options) -> Trace:
     """All jobs; no faults."""
 
+    shapes = dict[tuple[str, ...], Shape]()  # some hundreds, each verified once
+
+    def shape_of(row: rows.TraceRow) -> Shape:
+        cells = row.cells.get("num_gpus", ""), row.cells.get("cluster", "")
+        if cells not in shapes:
+            shapes[cells] = gang(row, "num_gpus", row.text("cluster"), options)
+        return shapes[cells]
+
     def make(row: rows.TraceRow) -> Arrival:
-        shape = gang(row, "num_gpus", row.text("cluster"), options)
+        shape = shape_of(row)
         job = Job(f"philly-{row.line}", shape, user=row.user())
         return Arrival(moment_ms(row, "timestamp"), job, scaled(row.ms("duration", 1), options))
 

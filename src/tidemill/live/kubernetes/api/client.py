@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from tidemill.live.kubernetes.api.clock import ServerClock
 from tidemill.live.kubernetes.api.http import AnswerHead, BrokenAnswer, HttpConnection
@@ -76,7 +76,11 @@ class _ListMeta(Struct, rename="camel", frozen=True):
 
 class _List(Struct):
     metadata: _ListMeta = _ListMeta()
-    items: list[Raw] | None = None
+    items: list[Raw] | UnsetType | None = UNSET
+    """Some servers write null for none; an answer without this word is no list."""
+    kind: str = ""
+    message: str = ""
+    code: int = 0
 
 
 class _WatchEvent(Struct):
@@ -121,6 +125,10 @@ class ApiClient:
         asked: dict[str, str | int] = {**(query or {}), "limit": limit}
         while True:
             told = _decoded(await self.get(path, asked), _List)
+            if told.items is UNSET:  # an error that calls itself 200: nothing was deleted
+                raise ApiRefusal(
+                    told.code or 500, told.message or f"`{told.kind}` where a list was asked for"
+                )
             yield ListedPage(told.items or [], told.metadata.resource_version)
             if not told.metadata.continue_:
                 return

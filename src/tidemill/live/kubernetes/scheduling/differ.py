@@ -45,15 +45,17 @@ from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
     comes_back,
+    end_of,
     in_gang,
     key_of,
     may_be_stopped,
+    new_job,
 )
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB, SHAPE
-from tidemill.model.rows import Checkpointing, Job, Piece, Queue, Shape
+from tidemill.model.rows import Piece, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -111,6 +113,9 @@ class Differ(ElasticGangs):
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
         """What the last look found of the jobs that it looked at."""
+        self.unread: dict[UnitKey, tuple[str, ...]] = {}
+        """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
+        empties this."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
 
@@ -294,13 +299,15 @@ class Differ(ElasticGangs):
         lacks = scale.now - len(waits) if scale is not None else None
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
-        end = None
-        if not alive:
-            ends = [pod.outcome for pod, _ in mine if pod.is_over]
-            bad = [one for one in ends if one is not AttemptEnd.DONE]
-            end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
-        estimate_ms = estimates.of_job((pod for pod, _ in alive), job.owner)
+        end = None if alive else end_of(pod for pod, _ in mine)
+        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+
+    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
+        """How long it should run; 0: nobody says, or nobody can read it."""
+        if unread := estimates.unread(pods, unit.job.owner):
+            self.unread[unit.key] = unread
+        return estimates.of_job(pods, unit.job.owner)
 
     def _hold_of(
         self,
@@ -468,7 +475,7 @@ class Differ(ElasticGangs):
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from self._team(at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
-        yield ev.JobSubmitted(at_ms, _job(name, now.shape, now.estimate_ms))
+        yield ev.JobSubmitted(at_ms, new_job(name, now.shape, now.estimate_ms))
         j = self.world.job_number[name]
         self.job_of[key], self.unit_of[j] = j, key
         return j
@@ -518,7 +525,7 @@ class Differ(ElasticGangs):
         if j is None:
             yield from self._team(at_ms, shape.team)
             life_name = self.lives.next_name(name)
-            yield ev.JobSubmitted(at_ms, _job(life_name, shape))
+            yield ev.JobSubmitted(at_ms, new_job(life_name, shape))
             j = world.job_number[life_name]
         is_waiting = world.jobs.state.item(j) == JobState.WAITING
         told = {(0, n): self.view.mask_of(pod)}
@@ -583,11 +590,6 @@ class Differ(ElasticGangs):
     def _comes_back(self, j: int) -> bool:
         pods = self.view.unit_pods(self.unit_of[j])
         return all(pod.owner is not None for pod in pods if not pod.is_over)
-
-
-def _job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
-    """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
-    return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))
 
 
 def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind

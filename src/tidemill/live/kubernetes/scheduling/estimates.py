@@ -13,12 +13,20 @@ EXPECTED = "tidemill/expected-duration"
 def of_job(pods: Iterable[KubePod], owner: OwnerObject | None) -> int:
     """Milliseconds; 0: nobody says. A deadline is an upper bound of whatever is expected."""
     some = list(pods)
-    told = [pod.annotations.get(EXPECTED, "") for pod in some]
-    told += [owner.annotations.get(EXPECTED, "")] if owner is not None else []
-    expected = [ms for text in told if (ms := parsed(text))]
+    expected = [ms for text in _told(some, owner) if (ms := parsed(text))]
     ends = [pod.deadline_s for pod in some] + ([owner.deadline_s] if owner is not None else [])
     bounds = [SECOND_MS * seconds for seconds in ends if seconds]
     return min([*([max(expected)] if expected else []), *bounds], default=0)
+
+
+def unread(pods: Iterable[KubePod], owner: OwnerObject | None) -> tuple[str, ...]:
+    """What somebody wrote there that is no duration: such a job has no estimate by it."""
+    return tuple(sorted({text for text in _told(pods, owner) if text and not parsed(text)}))
+
+
+def _told(pods: Iterable[KubePod], owner: OwnerObject | None) -> list[str]:
+    told = [pod.annotations.get(EXPECTED, "") for pod in pods]
+    return told + ([owner.annotations.get(EXPECTED, "")] if owner is not None else [])
 
 
 def parsed(text: str) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from tidemill.journal.node_reasons import NodeReason
-from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.events import AskedMove
@@ -31,25 +30,9 @@ def node_reasons(differ: Differ) -> Iterator[NodeReason]:
     for name, node in differ.view.nodes.items():
         n = differ.lives.node_number(name)
         if n is not None and world.nodes.state.item(n) != NodeState.READY and (
-            words := _why_out(node)
+            words := node.why_out()
         ):  # fmt: skip
             yield NodeReason(world.node_rows[n].name, world.nodes.since_ms.item(n), words)
-
-
-def _why_out(node: KubeNode) -> str:
-    """A taint is called one: only `kubectl cordon` cordons."""
-    if not node.is_ready:
-        return "not Ready"
-    told = [
-        f"{taint.key}:{taint.effect}"
-        for taint in node.taints
-        if taint.effect != "PreferNoSchedule"
-        and taint.key != UNSCHEDULABLE
-        and (taint.key.startswith(OF_CONDITIONS) or taint.key in LEAVING)
-    ]
-    parts = [f"tainted {', '.join(sorted(told))}"] if told else []
-    parts += ["cordoned (spec.unschedulable)"] if node.is_unschedulable else []
-    return "; ".join(parts)
 
 
 def preempted_words(world: World, j: int, heir: int) -> str:

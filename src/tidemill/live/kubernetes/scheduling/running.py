@@ -6,7 +6,7 @@ nodes are watched, and only then; a plan takes milliseconds, so nothing waits lo
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiClient, ApiRefus
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import keeping, unknown_types
+from tidemill.live.kubernetes.scheduling import estimates, keeping, unknown_types
 from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
@@ -242,6 +242,7 @@ class ClusterScheduler:
         """Jobs that came, or wait for another cause, are told why."""
         differ, world = self.differ, self.world
         units = [differ.unit_of[j] for j in differ.submitted if j in differ.unit_of]
+        self._note_estimates(units)
         for s in self.backend.causes:
             mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
             self.sayer.note(mine, at_once=s in world.promised)
@@ -259,6 +260,18 @@ class ClusterScheduler:
             hint = unknown_types.hint(found, self.world)
             self._log("policy names GPU types that no node has", types=list(found), hint=hint)
         self._unknown_types = found
+
+    def _note_estimates(self, units: Iterable[UnitKey]) -> None:
+        """An annotation that is no duration is told of jobs that came: they have no estimate."""
+        unread = self.differ.unread
+        for unit in units:
+            if unit in unread:
+                self._log(
+                    f"annotation {estimates.EXPECTED} is no duration",
+                    job=self.differ.lives.name(unit), found=list(unread[unit]),
+                    hint="such as 2h30m, or a number of seconds",
+                )  # fmt: skip
+        unread.clear()
 
     def _keep_facts(self) -> None:
         """Whom nobody places and whom nobody stops, and why nodes are out, beside the events."""

@@ -79,7 +79,7 @@ class KubernetesSource:
     def poll(self, since_ms: int) -> SourceAnswer:
         """What the cluster shows now, and what was deleted since then."""
         shown, now_ms, ahead_ms = self._in_thread(self._shown(since_ms))
-        past = translate(shown, self._team_by)
+        past = translate(shown, self._team_by, looks_back=False)
         notes = [*shown.notes, *past.notes, *(one.words() for one in past.refused[:3])]
         if abs(ahead_ms) > SKEW_SAID_MS:
             where = "ahead of" if ahead_ms > 0 else "behind"

@@ -1,0 +1,109 @@
+"""Machines that had the name of a node before it: replaced, or created again as another one.
+
+A source lists nodes as they are now. Work that it shows on one of them before, and that this one
+cannot have done (of another GPU type, or with more GPUs than it has), was on an earlier machine of
+that name: a node of its own on the books, as large as that work shows, until the last of it.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.rows import SeenNode
+
+EARLIER = " (earlier)"
+"""What stands behind the name of a node, and means the machine that had it before."""
+
+
+class Separated(NamedTuple):
+    """Attempts, of which those on earlier machines say so."""
+
+    attempts: pl.DataFrame
+    until_ms: dict[str, int]
+    """By name, when the last work on each earlier machine ended."""
+
+
+def separate(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> Separated:
+    """Tell the work on earlier machines from that on the nodes that are listed."""
+    work = _work(attempts, nodes)
+    if work is None:
+        return Separated(attempts, {})
+    own = pl.col("start_ms").filter(pl.col("kind") == pl.col("node_kind")).min().over("nodes")
+    is_other = (pl.col("kind") != "") & (pl.col("kind") != pl.col("node_kind"))
+    is_before = (pl.col("end_ms") <= pl.col("since_ms")).fill_null(value=False)
+    cannot_be = is_before & (is_other | (pl.col("held") > pl.col("node_gpus")))
+    is_replaced = is_other & (pl.col("end_ms") <= own).fill_null(value=False)
+    found = work.filter((is_before & cannot_be.any().over("nodes")) | is_replaced)
+    if not len(found):
+        return Separated(attempts, {})
+    until = found.group_by("nodes").agg(pl.col("end_ms").max())
+    until_ms = {name + EARLIER: int(end_ms) for name, end_ms in until.sort("nodes").iter_rows()}
+    return Separated(_renamed(attempts, found), until_ms)
+
+
+def _work(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> pl.DataFrame | None:
+    """What attempts held of nodes that are listed, with what those are; a row for each of both.
+
+    None where there is one GPU type, and nothing says when a node came, as nearly everywhere.
+    """
+    listed = [
+        (one.name, kind_of(one.gpu_type) if one.gpu_type else "", one.gpus, one.since_ms)
+        for one in nodes
+        if one.gpus > 0
+    ]
+    schema = {"nodes": pl.String, "node_kind": pl.String, "node_gpus": pl.Int64,
+              "since_ms": pl.Int64}  # fmt: skip
+    known = pl.DataFrame(listed, schema=schema, orient="row").filter(pl.col("node_kind") != "")
+    kinds = {*known["node_kind"].unique().to_list(), *attempts["kind"].unique().to_list(), ""}
+    if len(kinds) <= 2 and known["since_ms"].is_null().all():
+        return None
+    seats = pl.col("nodes").list.len().cast(pl.Int64)
+    is_over = pl.col("start_ms").is_not_null() & pl.col("nodes").is_not_null()
+    held = attempts.with_row_index("row").filter(is_over).select(
+        "row", "start_ms", "end_ms", "kind", "nodes", seat=pl.col("gpus") / seats
+    )  # fmt: skip
+    held = held.explode("nodes").join(known, on="nodes")
+    return held.group_by("row", "nodes").agg(
+        pl.col("seat").sum().alias("held"), pl.exclude("seat").first()
+    )
+
+
+def _renamed(attempts: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    """Attempts whose rows and nodes are these are on the earlier machines of those names."""
+    rows = attempts.with_row_index("row")
+    was = found.select("row", "nodes", is_earlier=pl.lit(value=True))
+    changed = rows.join(was.select("row").unique(), on="row", how="semi").select("row", "nodes")
+    each = changed.explode("nodes").join(
+        was, on=["row", "nodes"], how="left", maintain_order="left"
+    )
+    name = pl.when("is_earlier").then(pl.col("nodes") + EARLIER).otherwise("nodes")
+    told = each.select("row", renamed=name).group_by("row", maintain_order=True).agg("renamed")
+    rows = rows.join(told, on="row", how="left", maintain_order="left")
+    return rows.with_columns(nodes=pl.coalesce("renamed", "nodes")).drop("row", "renamed")
+
+
+def in_their_time(nodes: Iterable[SeenNode], until_ms: dict[str, int]) -> list[SeenNode]:
+    """Earlier machines until their last work; who has the name now is there from then on."""
+    found = list[SeenNode]()
+    for node in nodes:
+        if node.name in until_ms:
+            found.append(replace(node, until_ms=until_ms[node.name]))
+        elif node.since_ms is None and node.name + EARLIER in until_ms:
+            found.append(replace(node, since_ms=until_ms[node.name + EARLIER]))
+        else:
+            found.append(node)
+    return found
+
+
+def said(until_ms: dict[str, int]) -> list[str]:
+    """What was found, in words."""
+    if not until_ms:
+        return []
+    names = [name.removesuffix(EARLIER) for name in until_ms]
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    words = f"earlier work on {', '.join(names[:5])}{more} cannot have been on what is called so"
+    words += f" now (another GPU type, or more GPUs): on the books as `{names[0]}{EARLIER}`, as"
+    return [f"{words} large as that work shows, until the last of it"]

@@ -1,0 +1,122 @@
+"""What people who know only the guides met: each claim of an answer, held against what is so."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import tidemill
+from tests.conftest import ROOT
+from tidemill.ledger import missing
+
+
+def test_a_shadow_with_a_policy_file_that_is_not_there_does_not_start(tmp_path: Path):
+    """Nor one whose file cannot be used: before any cluster is looked for."""
+    asked = ("schedule", "kubernetes", "--shadow", "-j", str(tmp_path / "j.sqlite"))
+    missing = tidemill(*asked, "--policy", str(tmp_path / "none.toml"))
+    assert missing.code != 0
+    assert "none.toml` cannot be read" in missing.err
+    (tmp_path / "bad.toml").write_text("[policy]\nbackfil = 'none'\n", encoding="utf-8")
+    bad = tidemill(*asked, "--policy", str(tmp_path / "bad.toml"))
+    assert bad.code != 0
+    assert "backfil" in bad.err
+    assert not (tmp_path / "j.sqlite").exists()
+
+
+def test_a_service_that_counts_its_requests_is_called_one(tmp_path: Path):
+    """It is of class inference, and is not advised to call what it calls."""
+    folder, journal = ROOT / "examples" / "track" / "h200-service", str(tmp_path / "j.sqlite")
+    files = (folder / "jobs.csv", "--nodes", folder / "nodes.csv")
+    track = ("--track", str(folder / "records.jsonl"), "-j", journal)
+    made = tidemill("import", "csv", *map(str, files), *track)
+    assert missing.LOOPS not in made.out.replace("\n", " ")
+    assert missing.SERVICES in made.out.replace("\n", " ")
+    assert "user bob, inference" in tidemill("efficiency", journal, "--job", "chat").out
+    assert (
+        "1 job said while running to be a service"
+        in tidemill("ledger", journal, "--by", "class").err
+    )
+    doctor = " ".join(tidemill("doctor", "-j", journal).out.split())
+    assert "services whose requests are counted 1 of 1 service" in doctor
+
+
+def _priced(folder: Path, table: str, *more: str) -> str:
+    """What an import says of prices, on one line."""
+    (folder / "prices.csv").write_text(table, encoding="utf-8")
+    history = ROOT / "examples" / "history"
+    found = tidemill(
+        "import", "csv", str(history / "jobs.csv"), "--nodes", str(history / "nodes.csv"),
+        "--prices", str(folder / "prices.csv"), "-j", str(folder / "priced.sqlite"), "--force",
+        *more,
+    )  # fmt: skip
+    return " ".join(found.err.split())
+
+
+def test_a_price_of_a_type_that_no_node_has_is_said(tmp_path: Path):
+    """`H10O` prices nobody, and is not silent; another name of the type is its price."""
+    assert "no node is of type `H10O`; nodes have `A100`, `H100`" in _priced(
+        tmp_path, "type,usd_per_gpu_hour\nH10O,2.5\n"
+    )
+    assert "no node is of type" not in _priced(
+        tmp_path, "type,usd_per_gpu_hour\nNVIDIA-H100-80GB-HBM3,2.5\nA100,1\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [("H100,-2,,", "row 2 has a price below zero hint: dollars per hour"),
+     ("H100,1e30,,", "row 2 has a price above ten million dollars an hour"),
+     ("H100,2,2026-12-01,2026-01-01", "from `2026-12-01` to `2026-01-01`, which is never")],
+)  # fmt: skip
+def test_a_price_that_cannot_be_is_refused(tmp_path: Path, row: str, said: str):
+    """With the row, and what helps."""
+    assert said in _priced(tmp_path, f"type,usd_per_gpu_hour,start,end\n{row}\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("=2", "is `=2`, which is no price"), ("1e400", "is `1e400`, which is no price"),
+     ("h100=2,H100=3", "gives `H100` two prices"), ("2,50", "gives all GPUs two prices")],
+)  # fmt: skip
+def test_a_rate_that_cannot_be_is_refused(tmp_path: Path, given: str, said: str):
+    """A decimal comma is two prices, and not the second of them."""
+    table = "type,usd_per_gpu_hour\nH100,2\n"
+    assert said in _priced(tmp_path, table, "--usd-per-hour", given)
+
+
+def test_another_file_than_a_table_of_jobs_is_called_what_it_is(tmp_path: Path):
+    """What sacct printed, and what is no text."""
+    (tmp_path / "junk.csv").write_bytes(bytes(range(256)))
+    junk = tidemill("import", "csv", "junk.csv", "-j", "j.sqlite", cwd=tmp_path)
+    assert "`junk.csv` is no table in text" in junk.err
+    sacct = str(ROOT / "examples" / "history" / "sacct.txt")
+    other = tidemill("import", "csv", sacct, "-j", "j.sqlite", cwd=tmp_path)
+    assert "hint: this is what sacct prints: tidemill import slurm reads it" in other.err
+
+
+def test_a_table_whose_jobs_are_all_left_out_says_why(tmp_path: Path):
+    """One that ended before it started has GPUs."""
+    row = "a,8,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,2026-11-01T00:30:00Z"
+    (tmp_path / "jobs.csv").write_text(f"job,gpus,submit,start,end\n{row}\n", encoding="utf-8")
+    found = tidemill("import", "csv", "jobs.csv", "-j", "j.sqlite", cwd=tmp_path)
+    assert "no job to account (1 attempt left out: ended before it started)" in found.err
+    assert "gres/gpu" not in found.err
+
+
+def test_a_replay_is_not_written_over_its_original(tmp_path: Path):
+    """Also not with --force, nor by another spelling of its path."""
+    history, journal = ROOT / "examples" / "history", tmp_path / "j.sqlite"
+    tidemill("import", "csv", str(history / "jobs.csv"), "-j", str(journal))
+    before = journal.read_bytes()
+    found = tidemill("twin", "replay", str(journal), "--into", f"{tmp_path}/./j.sqlite", "--force")
+    assert found.code != 0
+    assert "the journal that is to be played again" in found.err
+    assert journal.read_bytes() == before
+
+
+def test_a_policy_file_that_cannot_be_read_says_why(tmp_path: Path):
+    """In words, not by the name of an exception."""
+    (tmp_path / "junk.toml").write_bytes(bytes(range(128, 256)))
+    for path, said in ((tmp_path, "Is a directory"), (tmp_path / "junk.toml", "no text in UTF-8")):
+        found = tidemill("twin", "replay", str(tmp_path / "j.sqlite"), "--policy", str(path))
+        assert f"`{path}` cannot be read: " in found.err
+        assert said in found.err

@@ -1,0 +1,31 @@
+"""Cells in few bytes are the same cells."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from tidemill.ledger.cells import NOTHING, Cells, added, added_packed, packed, unpacked
+
+
+def _some(luck: Random, count: int, most: int) -> Cells:
+    """Cells of which some are of the same."""
+    columns = [np.array([luck.randrange(most) for _ in range(count)], np.int64) for _ in range(6)]
+    amounts = np.array([luck.randrange(1, 1 << 40) for _ in range(count)], np.int64)
+    return Cells._make([*columns, amounts])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_packed_cells_add_up_to_what_cells_do(seed: int):
+    """Parts with numbers of any size, packed by themselves and then together, or none."""
+    luck = Random(seed)
+    parts = [_some(luck, luck.randrange(40), most) for most in (2, 3, 200, 5)]
+    naive = dict[tuple[int, ...], int]()
+    for part in parts:
+        for *key, amount in zip(*(column.tolist() for column in part), strict=True):
+            naive[tuple(key)] = naive.get(tuple(key), 0) + amount
+    together = added_packed(NOTHING, *map(packed, parts))
+    found = added(unpacked(together))
+    rows = zip(*(column.tolist() for column in found), strict=True)
+    assert {tuple(key): amount for *key, amount in rows} == naive
+    assert len(together.keys) == len(naive)

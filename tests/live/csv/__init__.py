@@ -1,0 +1,1 @@
+"""Tables of jobs as people have them."""

@@ -1,0 +1,150 @@
+"""Tables as strangers have them: each is read right, or refused with what was found and what to do.
+
+Every table of ``READ`` tells of the same job: four GPUs, submitted at six, from half past six to
+half past eight on 2 March 2026 in UTC.
+"""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tidemill.live.csv import tables
+from tidemill.model.errors import SpecError
+
+SUBMIT, START, END = 1_772_431_200_000, 1_772_433_000_000, 1_772_440_200_000
+ISO = "A,2026-03-02T06:00:00Z,2026-03-02T06:30:00Z,2026-03-02T08:30:00Z,4"
+HEAD = "job,submit,start,end,gpus\n"
+WITH_LENGTH = "job,submit,start,{},gpus\nA,2026-03-02 06:00,2026-03-02 06:30,{},4\n"
+
+READ: dict[str, bytes] = {
+    "semicolons, days first": (
+        b"job;submit;start;end;gpus\nA;02.03.2026 06:00;02.03.2026 06:30;02.03.2026 08:30;4,0\n"
+        b"B;13.03.2026 06:00;13.03.2026 06:30;13.03.2026 08:30;4\n"
+    ),
+    "a header with commas in quotes": (
+        'job;submit;start;end;gpus;"a, b, c, d, e, f"\n' + ISO.replace(",", ";") + ";x\n"
+    ).encode(),
+    "the mark of UTF-8": (HEAD + ISO).encode("utf-8-sig"),
+    "UTF-16 with tabs": (HEAD + ISO).replace(",", "\t").encode("utf-16"),
+    "UTF-16, high byte first": b"\xfe\xff" + (HEAD + ISO).encode("utf-16-be"),
+    "UTF-16, packed": gzip.compress((HEAD + ISO).encode("utf-16")),
+    "a line that says what parts cells": ("sep=;\r\n" + (HEAD + ISO).replace(",", ";")).encode(),
+    "lines of Windows, and empty ones": (HEAD + "\n" + ISO + "\n\n").replace("\n", "\r\n").encode(),
+    "seconds": (HEAD + "A,1772431200,1772433000,1772440200,4\n").encode(),
+    "a unit per column": (HEAD + "A,1772431200,1772433000000,1772440200000000,4\n").encode(),
+    "nanoseconds": (HEAD + "A,1772431200000000000,1772433000000000000,1772440200000000000,4\n"
+                    ).encode(),
+    "dates with and without a zone": (
+        HEAD + "A,2026-03-02 07:00:00+01:00,2026-03-02 06:30,2026-03-02T08:30:00Z,4\n"
+    ).encode(),
+    "AM and PM": (
+        HEAD + "A,3/2/2026 6:00 AM,3/2/2026 6:30 AM,3/2/2026 8:30:00 AM,4\n"
+        "B,3/14/2026 1:00 PM,3/14/2026 1:30 PM,3/14/2026 3:30:00 PM,4\n"
+    ).encode(),
+    "ISO dates with AM": (
+        HEAD + "A,2026-03-02 06:00 AM,2026-03-02 06:30 AM,2026-03-02 08:30:00 AM,4\n"
+    ).encode(),
+    "hours, minutes and seconds": WITH_LENGTH.format("elapsed", "02:00:00").encode(),
+    "days before them": WITH_LENGTH.format("elapsed", "0-02:00:00").encode(),
+    "a timedelta of Python": WITH_LENGTH.format("elapsed", '"0 days, 2:00:00"').encode(),
+    "a length in words": WITH_LENGTH.format("runtime", "1h 60m").encode(),
+    "seconds with a decimal comma": WITH_LENGTH.format("duration", '"7200,0"').encode(),
+    "milliseconds by the header": WITH_LENGTH.format("duration_ms", "7200000").encode(),
+    "minutes by the header": WITH_LENGTH.format("Elapsed (min)", "120").encode(),
+    "hours by the header": WITH_LENGTH.format("runtimeHours", "2").encode(),
+    "how long it waited": (
+        b"job,submit,queue_time_s,duration,num_gpu\nA,2026-03-02T06:00:00Z,1800,7200,4\n"
+    ),
+    "a queue that is a wait": (
+        b"job,submit_time,gpu_num,duration,queue\nA,2026-03-02 06:00:00,4,7200.0,1800.0\n"
+    ),
+    "pods of a published trace": (
+        b"name,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
+        b"A,4,1000,1772431200,1772440200,1772433000\n"
+    ),
+    "blanks around everything": (
+        " Job ID , Submit Time , Start Time , End Time , # GPUs \n" + ISO.replace(",", " , ")
+    ).encode(),
+}  # fmt: skip
+
+
+def _read(folder: Path, text: bytes, **more: bool) -> tables.ReadTable:
+    (folder / "jobs.csv").write_bytes(text)
+    return tables.read_jobs(folder / "jobs.csv", {}, "UTC", **more)
+
+
+@pytest.mark.parametrize("what", READ)
+def test_a_table_is_read_as_it_is_meant(what: str, tmp_path: Path):
+    """The same job comes out of every form."""
+    row = _read(tmp_path, READ[what]).attempts.row(0, named=True)
+    assert row["job"] == "A"
+    found = (row["submit_ms"], row["start_ms"], row["end_ms"], row["gpus"])
+    assert found == (SUBMIT, START, END, 4)
+
+
+REFUSED = {
+    "Windows-1252": ((HEAD + ISO + "\n" + ISO.replace("A", "Ä")).encode("cp1252"), "iconv"),
+    "thousands": (WITH_LENGTH.format("duration", '"7,200"').encode(), "thousands"),
+    "minutes or hours": (WITH_LENGTH.format("elapsed", "45:30").encode(), "hours:minutes:seconds"),
+    "two of a name": ((HEAD.replace("\n", ",gpus\n") + ISO + ",8\n").encode(), "another name"),
+    "no header": ((ISO + "\n" + ISO + "\n").encode(), "header"),
+    "no start": (b"job_id,submission_time,duration,num_gpu\nA,5810,7200,4\n", "--map start="),
+    "a part of a GPU": ((HEAD + ISO[:-1] + "0.5\n").encode(), "parts of GPUs"),
+    "a part of a GPU in a column beside": (
+        b"name,num_gpu,gpu_milli,submit,start,end\nA,1,460,1772431200,1772433000,1772440200\n",
+        "parts of GPUs",
+    ),
+    "what sacct prints": (b"JobID,State,Submit\n1,FAILED,2026-03-02T06:00:00\n", "slurm"),
+    "a half-written date": ((HEAD + ISO + "\n" + ISO.replace("08:30", "08:")).encode(), "write"),
+    "dates either way": (HEAD.encode() + b"A,3/2/2026,3/3/2026,3/4/2026,4\n", "2026-03-04"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_known_is_refused_with_a_way_out(what: str, tmp_path: Path):
+    """The hint names what to do; nothing is guessed."""
+    text, way_out = REFUSED[what]
+    with pytest.raises(SpecError) as caught:
+        _read(tmp_path, text)
+    assert way_out in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("unset", ["0", ""])
+def test_an_end_that_programs_leave_unset_is_unknown(unset: str, tmp_path: Path):
+    """A 0 among seconds since 1970 is no moment: that job still runs, and the note says so."""
+    rows = f"A,1772431200,1772433000,{unset},4\nB,1772431200,1772433000,1772440200,4\n"
+    table = _read(tmp_path, (HEAD + rows).encode())
+    assert table.attempts["end_ms"].to_list() == [None, END]
+    assert any("say nothing" in note for note in table.notes) is bool(unset)
+
+
+def test_a_date_of_zeros_is_unknown(tmp_path: Path):
+    """MySQL writes it where there is none."""
+    row = ISO.replace("2026-03-02T08:30:00Z", "0000-00-00 00:00:00")
+    table = _read(tmp_path, (HEAD + row + "\n" + ISO.replace("A", "B")).encode())
+    assert table.attempts["end_ms"].to_list() == [None, END]
+
+
+def test_zero_is_a_moment_in_a_table_that_begins_there(tmp_path: Path):
+    """Published traces count seconds from their own beginning."""
+    table = _read(tmp_path, (HEAD + "A,0,1800,9000,4\nB,60,1800,9000,4\n").encode())
+    assert table.attempts["submit_ms"].to_list() == [0, 60_000]
+
+
+def test_what_is_not_read_is_said(tmp_path: Path):
+    """Also that nothing says when jobs ended: they would all count as running."""
+    text = "job,submit,start,Laufzeit,gpus\nA,2026-03-02 06:00,2026-03-02 06:30,120,4\n"
+    notes = " ".join(_read(tmp_path, text.encode()).notes)
+    assert "not read: `Laufzeit`" in notes
+    assert "all still run" in notes
+
+
+def test_rows_are_counted_as_spreadsheets_do(tmp_path: Path):
+    """A cell with several lines is in one row."""
+    text = HEAD.replace("\n", ",note\n") + ISO + ',"two\nlines, ""so"""\n'
+    broken = ISO.replace("2026-03-02T08:30:00Z", "oops") + ",x\n"
+    with pytest.raises(SpecError, match="`oops` in row 3"):
+        _read(tmp_path, (text + broken).encode())
+    kept = _read(tmp_path, (text + broken).encode(), skips_broken=True)
+    assert kept.attempts["job"].to_list() == ["A"]

@@ -1,0 +1,138 @@
+"""Who is who, as a stranger's records tell it: names that are used again, users, clusters."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.live.kubernetes import made
+from tidemill.ledger.statement import Statement
+from tidemill.live.history import events
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.kubernetes import translate as kubernetes
+from tidemill.live.slurm import translate as slurm
+from tidemill.model.errors import SpecError
+
+HOUR_MS = 3_600_000
+HEAD = (
+    "JobID|JobIDRaw|Cluster|User|Account|Submit|Eligible|Start|End|State|AllocTRES|ReqTRES|NodeList"
+    "|NNodes\n"
+)
+
+
+def row(job: str, user: str, day: int, tres: str, on: str = "gpu01", **more: str) -> str:
+    """A job of two hours that begins at six on a day in March."""
+    at, end = f"2026-03-{day:02}T06:00:00", f"2026-03-{day:02}T08:00:00"
+    state, cluster = more.get("state", "COMPLETED"), more.get("cluster", "c1")
+    return f"{job}|{job}|{cluster}|{user}|ml|{at}|{at}|{at}|{end}|{state}|{tres}|{tres}|{on}|1\n"
+
+
+def built(folder: Path, rows: str, nodes: str = "") -> events.History:
+    """The history of what sacct and scontrol printed."""
+    files = [folder / "sacct.txt"]
+    files[0].write_text(HEAD + rows)
+    if nodes:
+        files.append(folder / "nodes.txt")
+        files[1].write_text(nodes)
+    past = slurm.read(files, "UTC")
+    return events.build(past.attempts, past.nodes, queues=past.queues, shapes=past.shapes)
+
+
+def held(history: events.History) -> dict[str, float]:
+    """GPU-hours that each job held, by the ledger."""
+    from tidemill.ledger.reader import Ledger
+    from tidemill.ledger.span_binning import Window
+    from tidemill.model.policy import Policy
+
+    ledger = Ledger(Policy(), Window(0, history.length_ms, HOUR_MS))
+    for batch in history.batches():
+        ledger.read_batch(batch)
+    ledger.pass_time(history.length_ms)
+    found = Statement(ledger)
+    sums = dict[str, float]()
+    for j, milli_ms in zip(found.rows.job.tolist(), found.rows.milli_ms.tolist(), strict=True):
+        if j >= 0:
+            name = found.world.job_names[j]
+            sums[name] = sums.get(name, 0) + milli_ms / 1000 / HOUR_MS
+    return sums
+
+
+def test_a_node_that_got_other_gpus_keeps_what_ran_on_the_old_ones(tmp_path: Path):
+    """Eight A100 were there before the four H100 that are called so now."""
+    rows = row("1", "alice", 2, "gres/gpu:a100=8,gres/gpu=8")
+    rows += row("2", "bob", 10, "gres/gpu:h100=4,gres/gpu=4")
+    history = built(tmp_path, rows, "NodeName=gpu01 Gres=gpu:h100:4 State=IDLE CPUTot=8\n")
+    assert held(history) == {"1": 16.0, "2": 8.0}
+    assert [(c.kind, c.node.devices) for c in history.contracts] == [("A100", 8), ("H100", 4)]
+    assert any("gpu01 (earlier)" in note for note in history.notes)
+
+
+def test_types_that_are_only_spelled_otherwise_are_no_other_machine():
+    """Where all work is of another type than the list says, the list is believed."""
+    rows = [{"job": str(i), "submit_ms": i * HOUR_MS, "start_ms": i * HOUR_MS,
+             "end_ms": (i + 1) * HOUR_MS, "gpus": 4, "gpu_type": "gpu-large", "nodes": ["n1"]}
+            for i in range(3)]  # fmt: skip
+    node = SeenNode(name="n1", gpus=8, gpu_type="H100")
+    history = events.build(pl.DataFrame(rows), [node])
+    assert [c.kind for c in history.contracts] == ["H100"]
+
+
+def test_a_number_that_comes_again_is_another_user_s_job(tmp_path: Path):
+    """Nobody waited a week for the second."""
+    history = built(tmp_path, row("7", "alice", 2, "gres/gpu=4") + row("7", "bob", 9, "gres/gpu=4"))
+    assert held(history) == {"7": 8.0, "7@bob": 8.0}
+    assert any("`7@USER`" in note for note in history.notes)
+
+
+def test_a_job_that_was_done_and_is_submitted_again_is_another(tmp_path: Path):
+    """It did not wait in between; one that lost its node did, and is the same."""
+    rows = row("7", "alice", 2, "gres/gpu=4") + row("7", "alice", 9, "gres/gpu=4")
+    rows += row("8", "alice", 2, "gres/gpu=4", state="NODE_FAIL")
+    rows += row("8", "alice", 9, "gres/gpu=4")
+    assert held(built(tmp_path, rows)) == {"7": 8.0, "7#2": 8.0, "8": 16.0}
+
+
+def test_clusters_share_neither_numbers_nor_nodes(tmp_path: Path):
+    """Job 1 and node gpu01 of both are told apart."""
+    rows = row("1", "alice", 2, "gres/gpu=4", cluster="alpha")
+    rows += row("1", "carol", 2, "gres/gpu=8", cluster="beta")
+    history = built(tmp_path, rows)
+    assert held(history) == {"alpha/1": 8.0, "beta/1": 16.0}
+    assert sorted(c.node.devices for c in history.contracts) == [4, 8]
+
+
+def test_a_list_of_nodes_cannot_be_of_two_clusters(tmp_path: Path):
+    """It does not say of which it is."""
+    rows = row("1", "alice", 2, "gres/gpu=4", cluster="alpha")
+    rows += row("1", "carol", 2, "gres/gpu=4", cluster="beta")
+    with pytest.raises(SpecError, match="does not say of which cluster") as caught:
+        built(tmp_path, rows, "NodeName=gpu01 Gres=gpu:h100:8 State=IDLE CPUTot=8\n")
+    assert "--clusters" in (caught.value.hint or "")
+
+
+def _kubernetes(folder: Path, *days: list[dict[str, Any]]) -> events.History:
+    import json
+
+    for i, objects in enumerate(days):
+        (folder / f"day{i}.json").write_text(json.dumps(made.listed(*objects)))
+    past = kubernetes.read([folder], "namespace")
+    return events.build(past.attempts, past.nodes, until_ms=past.seen_ms, shapes=past.shapes)
+
+
+def test_a_node_that_was_created_again_keeps_what_ran_before(tmp_path: Path):
+    """The pod of eight GPUs was over before the node of four was made."""
+    pods = [made.pod("old", 8, on="n1", created=0, end=7200),
+            made.pod("new", 4, on="n1", created=50_000, end=53_600)]  # fmt: skip
+    history = _kubernetes(tmp_path, [made.node("n1", 4, at=86_400, since=40_000), *pods])
+    assert held(history) == {"ml/old": 16.0, "ml/new": 4.0}
+
+
+def test_pods_of_one_name_in_exports_of_two_days_are_both_booked(tmp_path: Path):
+    """An object that was read twice is booked once."""
+    node = made.node("n1", 8, at=86_400)
+    first = made.pod("web-0", 1, on="n1", created=0, end=3600)
+    second = made.pod("web-0", 2, on="n1", created=7200, end=10_800)
+    second["metadata"]["uid"] = "another"
+    history = _kubernetes(tmp_path, [node, first], [node, first, second])
+    assert held(history) == {"ml/web-0": 3.0}
