@@ -35,26 +35,27 @@ from tidemill.live.kubernetes.scheduling import (
     sizes,
 )
 from tidemill.live.kubernetes.scheduling.draining import Drains
+from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
-from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize, called_off
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
-from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
     comes_back,
+    end_of,
     in_gang,
     key_of,
     may_be_stopped,
+    new_job,
 )
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB, SHAPE
-from tidemill.model.rows import Checkpointing, Job, Piece, Queue, Shape
+from tidemill.model.rows import Piece, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -74,7 +75,7 @@ class FleetRules(NamedTuple):
     topology: Topology = Topology()
 
 
-class Differ:
+class Differ(ElasticGangs):
     """Compares one cluster state with one view of a cluster."""
 
     def __init__(
@@ -84,6 +85,7 @@ class Differ:
         price_of: PriceRule,
         is_being_sent: Callable[[int], bool],
     ) -> None:
+        super().__init__()
         self.world, self.view = world, view
         self._is_being_sent = is_being_sent
         self.lives = PresentLives(world)
@@ -116,10 +118,6 @@ class Differ:
         empties this."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
-        self.resizes: list[Resize] = []
-        """Owners to be asked for another number of pods; whoever asks them empties this."""
-        self._resized_ms: dict[int, int] = {}
-        """Since when jobs are asked to have another size."""
 
     # All of it ----------------------------------------------------------------------------------
 
@@ -200,16 +198,6 @@ class Differ:
     def let_drain(self, drains: Drains) -> None:
         """Nodes that are going to be taken are drained."""
         self._nodes.drains = drains
-
-    def let_resize(self) -> None:
-        """Gangs whose owner has a scale may have another size than it asks for."""
-        self.view.heeds_scales = True
-
-    def look_at_overdue(self, at_ms: int) -> None:
-        """Look again at jobs that were asked for another size, and did not get it in time."""
-        for j, since_ms in self._resized_ms.items():
-            if at_ms - since_ms > LONGEST_MS and j in self.unit_of:
-                self.view.dirty_units[self.unit_of[j]] = None
 
     def may_evict(self, j: int) -> bool:
         """Whether a job is ours to stop, and somebody makes its pods again."""
@@ -311,20 +299,9 @@ class Differ:
         lacks = scale.now - len(waits) if scale is not None else None
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
-        end = None if alive else _end_of(pod for pod, _ in mine)
+        end = None if alive else end_of(pod for pod, _ in mine)
         estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
-
-    def _sized(
-        self, key: UnitKey, shape: Shape | Unplaceable, scale: OwnerScale | Unplaceable | None
-    ) -> Shape | Unplaceable:
-        """With the sizes of an elastic gang; of one that was placed, as it was submitted."""
-        if isinstance(scale, Unplaceable) or scale is None or isinstance(shape, Unplaceable):
-            return scale if isinstance(scale, Unplaceable) else shape
-        j = self.lives.job(key)
-        was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
-        known = self.world.shape_of(j) if j is not None and was_placed else None
-        return sizes.elastic(shape, scale, known)
 
     def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
         """How long it should run; 0: nobody says, or nobody can read it."""
@@ -353,31 +330,11 @@ class Differ:
         counts = Counter(r for _, r in waits)
         is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
-            wanted = sum(role.count for role in shape.roles) if lacks is None else (
-                len(waits) + lacks
-            )  # fmt: skip
+            wanted = sum(role.count for role in shape.roles)
+            wanted = wanted if lacks is None else len(waits) + lacks
             gates = [gate for pod in pending for gate in pod.gates]
             return declared.incomplete(len(pending), wanted, gates)
         return self.barred.get(unit.key)
-
-    def _share_out(self, unit: PodUnit, *, is_elastic: bool) -> None:
-        """Of a pod group so many as it needs are the gang; others are placed as they fit."""
-        group = unit.job.group
-        if unit.key.kind != "PodGroup" or group is None:
-            return
-        if is_elastic:
-            for key in self.view.beyond(unit.key):
-                self.view.set_beyond(key, None)
-            return
-        mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
-        mine.sort(key=lambda pod: (not pod.node, pod.created_ms, in_gang(pod)))
-        for pod in mine[group.least :]:
-            self.view.set_beyond(key_of(pod), unit.key)
-        lacking = group.least - len(mine)
-        if lacking > 0:
-            spare = [k for k in self.view.beyond(unit.key) if self.view.pods[k].is_pending]
-            for key in sorted(spare)[:lacking]:
-                self.view.set_beyond(key, None)
 
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
@@ -456,108 +413,6 @@ class Differ:
         if is_up and self.world.jobs.state.item(j) == JobState.STARTING:
             yield ev.JobStarted(at_ms, j, self.world.jobs.attempt.item(j))
 
-    def _resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
-        """Bring an elastic gang to the size that is planned, and tell what its owner made of it."""
-        world, scale = self.world, now.scale
-        move = world.moving.get(j)
-        lost = seats.counted(move.lost) if move is not None else Counter[Seat]()
-        wanted = seats.of_job(world, j) - lost
-        is_still = all(pod.leaves_ms is None for pod, _ in now.held)
-        if move is not None and seen == wanted:
-            yield ev.JobMoved(at_ms, j, world.jobs.attempt.item(j))
-        elif scale is not None and is_still and self._is_other(j, scale, seen, wanted):
-            yield from self._sit(at_ms, j, now, seen)
-        elif move is not None and is_still and self._is_overdue(at_ms, j):
-            self.spared.refused(self.unit_of[j], called_off(move))
-            yield from self._sit(at_ms, j, now, seen)
-        elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
-            return
-        if j not in world.moving:
-            self._resized_ms.pop(j, None)
-            wanted = seats.of_job(world, j)
-        self._seat(j, now, wanted - seen)
-        if scale is not None:
-            self._ask_for(j, now, scale, wanted)
-        yield from self._start(at_ms, j, now, is_whole=not wanted - seen)
-
-    def _sit(self, at_ms: int, j: int, now: UnitNow, where: Counter[Seat]) -> Told:
-        """An elastic gang holds these seats from now on, whatever it was asked for."""
-        pieces, over = seats.pieces(self.world, j, where, self._devices(now))
-        yield from self._stay(at_ms, j, pieces, over)
-
-    def _do_without_shut(
-        self, at_ms: int, j: int, now: UnitNow, wanted: Counter[Seat], vacant: Counter[Seat]
-    ) -> Generator[ev.Event, None, bool]:
-        """Let an elastic gang go on without seats that cannot be filled; whether it does."""
-        shut = Counter({seat: count for seat, count in vacant.items() if not self._is_open(seat)})
-        if not shut:
-            return True
-        shape, left = self.world.shape_of(j), wanted - shut
-        r = shape.elastic_role
-        assert r is not None, "it is elastic"
-        if left.total() >= shape.roles[r].least:
-            yield from self._sit(at_ms, j, now, left)
-            return True
-        if comes_back(now) and now.waits and not self.world.jobs.is_leaving[j]:
-            yield ev.AskedEvict(at_ms, j, self.world.jobs.attempt.item(j), ev.Why.REPACKED)
-        return False
-
-    def _is_other(self, j: int, scale: OwnerScale, seen: Counter[Seat], wanted: Counter[Seat]
-                  ) -> bool:  # fmt: skip
-        """Whether the owner of a gang has given it another size, or others of its pods away.
-
-        Who runs with fewer pods than seats, and is not asked to grow, was made smaller by others.
-        """
-        if seen.total() != scale.now or seen == wanted:
-            return False
-        if j in self.world.moving:
-            return seen.total() == wanted.total()
-        is_running = self.world.jobs.state.item(j) == JobState.RUNNING
-        return is_running and scale.now < wanted.total()
-
-    def _is_overdue(self, at_ms: int, j: int) -> bool:
-        return at_ms - self._resized_ms.setdefault(j, at_ms) > LONGEST_MS
-
-    def _ask_for(self, j: int, now: UnitNow, scale: OwnerScale, wanted: Counter[Seat]) -> None:
-        """Ask the owner of a gang for as many pods as it has seats.
-
-        Where the owner chooses who leaves, those who are to leave are evicted first, and it is
-        asked when others are there in their place: on no node, they are the first to go. A size
-        below the least is its owner's own wish, and so is a smaller one of a gang at work.
-        """
-        count, move = wanted.total(), self.world.moving.get(j)
-        is_running = self.world.jobs.state.item(j) == JobState.RUNNING
-        is_theirs = scale.now < count and is_running and move is None
-        if scale.now == count or scale.now < scale.least or is_theirs:
-            return
-        leavers = list[KubePod]()
-        if scale.now > count and not scale.is_by_number:
-            left = seats.counted(move.lost) if move is not None else Counter[Seat]()
-            for pod, seat in reversed(now.held):
-                if left[seat] > 0:
-                    left[seat] -= 1
-                    leavers.append(pod)
-            leavers = [pod for pod in leavers if pod.leaves_ms is None]
-            stay = sum(pod.leaves_ms is None for pod, _ in now.held) + len(now.waits)
-            if not leavers and stay < scale.now:
-                return
-        self.resizes.append(Resize(
-            j, self.unit_of[j], scale.owner, scale.owner.scale, count - scale.fixed,
-            tuple(leavers),
-        ))  # fmt: skip
-
-    def _seat(self, j: int, now: UnitNow, vacant: Counter[Seat]) -> None:
-        """Bind pods of an elastic gang to seats that it has; those beyond them wait."""
-        if self.unit_of[j] in self.barred:
-            return
-        left, free = Counter(vacant), self._free_devices(j, now)
-        for pod, r in now.waits:
-            seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
-            if seat is None:
-                break
-            left -= Counter([seat])
-            self.vacant.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
-
     def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
         if not now.waits or self.unit_of[j] in self.barred:
@@ -620,7 +475,7 @@ class Differ:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from self._team(at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
-        yield ev.JobSubmitted(at_ms, _job(name, now.shape, now.estimate_ms))
+        yield ev.JobSubmitted(at_ms, new_job(name, now.shape, now.estimate_ms))
         j = self.world.job_number[name]
         self.job_of[key], self.unit_of[j] = j, key
         return j
@@ -670,7 +525,7 @@ class Differ:
         if j is None:
             yield from self._team(at_ms, shape.team)
             life_name = self.lives.next_name(name)
-            yield ev.JobSubmitted(at_ms, _job(life_name, shape))
+            yield ev.JobSubmitted(at_ms, new_job(life_name, shape))
             j = world.job_number[life_name]
         is_waiting = world.jobs.state.item(j) == JobState.WAITING
         told = {(0, n): self.view.mask_of(pod)}
@@ -697,7 +552,7 @@ class Differ:
         for j in sorted(world.aboard[n], reverse=True):
             if seats.free_mask(world, n, 1, each, marks=Marks(told=told))[1] or not each:
                 return
-            if told and not told & _held_on(world, j, n):
+            if told and not told & seats.mask_on(world, j, n):
                 continue
             unit = self.unit_of.get(j)
             if unit is None or self._is_being_sent(j) or world.jobs.is_leaving[j]:
@@ -713,7 +568,7 @@ class Differ:
         """
         world, mine = self.world, dict[int, int]()
         for j in world.aboard[n]:
-            held = _held_on(world, j, n)
+            held = seats.mask_on(world, j, n)
             if j in self.unit_of and (not told or told & held):
                 mine[j] = (held & told if told else held).bit_count()
         lacking = each - seats.free_mask(world, n, each, 1, Marks(told=told))[1]
@@ -737,25 +592,8 @@ class Differ:
         return all(pod.owner is not None for pod in pods if not pod.is_over)
 
 
-def _job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
-    """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
-    return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))
-
-
 def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind
     if is_so:
         known[key] = None
     else:
         known.pop(key, None)
-
-
-def _held_on(world: World, j: int, n: int) -> int:
-    """The devices of a node that a job holds."""
-    return sum(mask for (_, node), mask in seats.masks(world, j).items() if node == n)
-
-
-def _end_of(pods: Iterable[KubePod]) -> AttemptEnd:
-    """How a job ended of which no pod is left: as the first of its pods that did not end well."""
-    ends = [pod.outcome for pod in pods if pod.is_over]
-    bad = [one for one in ends if one is not AttemptEnd.DONE]
-    return bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED

@@ -95,6 +95,11 @@ def masks(world: World, j: int) -> dict[Seat, int]:
     return found
 
 
+def mask_on(world: World, j: int, n: int) -> int:
+    """The devices of a node that a job holds."""
+    return sum(mask for (_, node), mask in masks(world, j).items() if node == n)
+
+
 def are_elsewhere(world: World, j: int, told: Mapping[Seat, int]) -> bool:
     """Whether a job holds other devices than the books have."""
     mine = masks(world, j)

@@ -1,6 +1,6 @@
 """The pods of one job of ours as the cluster shows them now, and seats that are to be filled."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidemill.live.history.rows import AttemptEnd
@@ -9,7 +9,7 @@ from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.view import Key
-from tidemill.model.rows import Shape
+from tidemill.model.rows import Checkpointing, Job, Shape
 
 PREEMPTIBLE = "tidemill/preemptible"
 """The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
@@ -68,3 +68,15 @@ def in_gang(pod: KubePod) -> tuple[int, str]:
     """Pods of a gang in the order of their numbers, so that neighbours sit together."""
     told = pod.labels.get("batch.kubernetes.io/job-completion-index", "")
     return (int(told) if told.isdecimal() else 0), pod.name
+
+
+def end_of(pods: Iterable[KubePod]) -> AttemptEnd:
+    """How a job ended of which no pod is left: as the first of its pods that did not end well."""
+    ends = [pod.outcome for pod in pods if pod.is_over]
+    bad = [one for one in ends if one is not AttemptEnd.DONE]
+    return bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
+
+
+def new_job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
+    """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
+    return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))

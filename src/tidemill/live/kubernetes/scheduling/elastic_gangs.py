@@ -1,0 +1,205 @@
+"""Gangs of several sizes in the comparison: their seats, and the scale of their owner."""
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import seats, sizes
+from tidemill.live.kubernetes.scheduling.lives import PresentLives
+from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize, called_off
+from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
+from tidemill.live.kubernetes.scheduling.sparing import Spared
+from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant, comes_back, in_gang, key_of
+from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
+from tidemill.model import events as ev
+from tidemill.model.rows import Piece, Shape
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+
+Told = Iterator[ev.Event]
+
+
+class ElasticGangs:
+    """What the comparison does with gangs that may have several sizes."""
+
+    world: World
+    view: ClusterView
+    spared: Spared
+    lives: PresentLives
+    unit_of: dict[int, UnitKey]
+    barred: dict[UnitKey, Unplaceable]
+    vacant: list[Vacant]
+
+    def __init__(self) -> None:
+        self.resizes: list[Resize] = []
+        """Owners to be asked for another number of pods; whoever asks them empties this."""
+        self._resized_ms: dict[int, int] = {}
+        """Since when jobs are asked to have another size."""
+
+    # What the comparison has, whatever the size -------------------------------------------------
+
+    def _devices(self, now: UnitNow) -> dict[Seat, int]:
+        raise NotImplementedError
+
+    def _free_devices(self, j: int, now: UnitNow) -> dict[Seat, list[int]]:
+        raise NotImplementedError
+
+    def _is_open(self, seat: Seat) -> bool:
+        raise NotImplementedError
+
+    def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
+        """The seat of a pod on a node, with the first of these devices."""
+        raise NotImplementedError
+
+    def _start(self, at_ms: int, j: int, now: UnitNow, *, is_whole: bool) -> Told:
+        raise NotImplementedError
+
+    def _stay(self, at_ms: int, j: int, pieces: tuple[Piece, ...], over_milli: int) -> Told:
+        raise NotImplementedError
+
+    # Sizes --------------------------------------------------------------------------------------
+
+    def let_resize(self) -> None:
+        """Gangs whose owner has a scale may have another size than it asks for."""
+        self.view.heeds_scales = True
+
+    def look_at_overdue(self, at_ms: int) -> None:
+        """Look again at jobs that were asked for another size, and did not get it in time."""
+        for j, since_ms in self._resized_ms.items():
+            if at_ms - since_ms > LONGEST_MS and j in self.unit_of:
+                self.view.dirty_units[self.unit_of[j]] = None
+
+    def _resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
+        """Bring an elastic gang to the size that is planned, and tell what its owner made of it."""
+        world, scale = self.world, now.scale
+        move = world.moving.get(j)
+        lost = seats.counted(move.lost) if move is not None else Counter[Seat]()
+        wanted = seats.of_job(world, j) - lost
+        is_still = all(pod.leaves_ms is None for pod, _ in now.held)
+        if move is not None and seen == wanted:
+            yield ev.JobMoved(at_ms, j, world.jobs.attempt.item(j))
+        elif scale is not None and is_still and self._is_other(j, scale, seen, wanted):
+            yield from self._sit(at_ms, j, now, seen)
+        elif move is not None and is_still and self._is_overdue(at_ms, j):
+            self.spared.refused(self.unit_of[j], called_off(move))
+            yield from self._sit(at_ms, j, now, seen)
+        elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
+            return
+        if j not in world.moving:
+            self._resized_ms.pop(j, None)
+            wanted = seats.of_job(world, j)
+        self._seat(j, now, wanted - seen)
+        if scale is not None:
+            self._ask_for(j, now, scale, wanted)
+        yield from self._start(at_ms, j, now, is_whole=not wanted - seen)
+
+    def _sit(self, at_ms: int, j: int, now: UnitNow, where: Counter[Seat]) -> Told:
+        """An elastic gang holds these seats from now on, whatever it was asked for."""
+        pieces, over = seats.pieces(self.world, j, where, self._devices(now))
+        yield from self._stay(at_ms, j, pieces, over)
+
+    def _do_without_shut(
+        self, at_ms: int, j: int, now: UnitNow, wanted: Counter[Seat], vacant: Counter[Seat]
+    ) -> Generator[ev.Event, None, bool]:
+        """Let an elastic gang go on without seats that cannot be filled; whether it does."""
+        shut = Counter({seat: count for seat, count in vacant.items() if not self._is_open(seat)})
+        if not shut:
+            return True
+        shape, left = self.world.shape_of(j), wanted - shut
+        r = shape.elastic_role
+        assert r is not None, "it is elastic"
+        if left.total() >= shape.roles[r].least:
+            yield from self._sit(at_ms, j, now, left)
+            return True
+        if comes_back(now) and now.waits and not self.world.jobs.is_leaving[j]:
+            yield ev.AskedEvict(at_ms, j, self.world.jobs.attempt.item(j), ev.Why.REPACKED)
+        return False
+
+    def _is_other(self, j: int, scale: OwnerScale, seen: Counter[Seat], wanted: Counter[Seat]
+                  ) -> bool:  # fmt: skip
+        """Whether the owner of a gang has given it another size, or others of its pods away.
+
+        Who runs with fewer pods than seats, and is not asked to grow, was made smaller by others.
+        """
+        if seen.total() != scale.now or seen == wanted:
+            return False
+        if j in self.world.moving:
+            return seen.total() == wanted.total()
+        is_running = self.world.jobs.state.item(j) == JobState.RUNNING
+        return is_running and scale.now < wanted.total()
+
+    def _is_overdue(self, at_ms: int, j: int) -> bool:
+        return at_ms - self._resized_ms.setdefault(j, at_ms) > LONGEST_MS
+
+    def _ask_for(self, j: int, now: UnitNow, scale: OwnerScale, wanted: Counter[Seat]) -> None:
+        """Ask the owner of a gang for as many pods as it has seats.
+
+        Where the owner chooses who leaves, those who are to leave are evicted first, and it is
+        asked when others are there in their place: on no node, they are the first to go. A size
+        below the least is its owner's own wish, and so is a smaller one of a gang at work.
+        """
+        count, move = wanted.total(), self.world.moving.get(j)
+        is_running = self.world.jobs.state.item(j) == JobState.RUNNING
+        is_theirs = scale.now < count and is_running and move is None
+        if scale.now == count or scale.now < scale.least or is_theirs:
+            return
+        leavers = list[KubePod]()
+        if scale.now > count and not scale.is_by_number:
+            left = seats.counted(move.lost) if move is not None else Counter[Seat]()
+            for pod, seat in reversed(now.held):
+                if left[seat] > 0:
+                    left[seat] -= 1
+                    leavers.append(pod)
+            leavers = [pod for pod in leavers if pod.leaves_ms is None]
+            stay = sum(pod.leaves_ms is None for pod, _ in now.held) + len(now.waits)
+            if not leavers and stay < scale.now:
+                return
+        self.resizes.append(Resize(
+            j, self.unit_of[j], scale.owner, scale.owner.scale, count - scale.fixed,
+            tuple(leavers),
+        ))  # fmt: skip
+
+    def _seat(self, j: int, now: UnitNow, vacant: Counter[Seat]) -> None:
+        """Bind pods of an elastic gang to seats that it has; those beyond them wait."""
+        if self.unit_of[j] in self.barred:
+            return
+        left, free = Counter(vacant), self._free_devices(j, now)
+        for pod, r in now.waits:
+            seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
+            if seat is None:
+                break
+            left -= Counter([seat])
+            self.vacant.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
+
+    def _sized(
+        self, key: UnitKey, shape: Shape | Unplaceable, scale: OwnerScale | Unplaceable | None
+    ) -> Shape | Unplaceable:
+        """With the sizes of an elastic gang; of one that was placed, as it was submitted."""
+        if isinstance(scale, Unplaceable) or scale is None or isinstance(shape, Unplaceable):
+            return scale if isinstance(scale, Unplaceable) else shape
+        j = self.lives.job(key)
+        was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
+        known = self.world.shape_of(j) if j is not None and was_placed else None
+        return sizes.elastic(shape, scale, known)
+
+    def _share_out(self, unit: PodUnit, *, is_elastic: bool) -> None:
+        """Of a pod group so many as it needs are the gang; others are placed as they fit."""
+        group = unit.job.group
+        if unit.key.kind != "PodGroup" or group is None:
+            return
+        if is_elastic:
+            for key in self.view.beyond(unit.key):
+                self.view.set_beyond(key, None)
+            return
+        mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
+        mine.sort(key=lambda pod: (not pod.node, pod.created_ms, in_gang(pod)))
+        for pod in mine[group.least :]:
+            self.view.set_beyond(key_of(pod), unit.key)
+        lacking = group.least - len(mine)
+        if lacking > 0:
+            spare = [k for k in self.view.beyond(unit.key) if self.view.pods[k].is_pending]
+            for key in sorted(spare)[:lacking]:
+                self.view.set_beyond(key, None)
