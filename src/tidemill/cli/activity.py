@@ -151,13 +151,19 @@ def _ran(whose: "Whose", start_ms: int | None, end_ms: int | None) -> tuple[int,
 
 
 def _errors(found: "Activity") -> str:
-    """The errors that drivers reported, by code."""
+    """The errors that drivers reported, by code, and which GPU had the last one."""
     from tidemill.units.catalogue import xids
 
     by_code: Mapping[int, int] = dict(found.xids.group_by("xid").len().sort("xid").iter_rows())
     held = found.xids["job"].drop_nulls().n_unique()
     told = ", ".join(f"{xids.words(code)}: {count:,}" for code, count in by_code.items())
-    return f"errors that GPU drivers reported: {told}; on GPUs of {screen.count(held, 'job')}"
+    last = found.xids.row(-1, named=True)
+    number = f"GPU {last['minor']} of " if last["minor"] >= 0 else ""
+    which = f" ({last['uuid']})" if last["uuid"] else ""
+    return (
+        f"errors that GPU drivers reported: {told}; on GPUs of {screen.count(held, 'job')}; the"
+        f" last: XID {last['xid']} on {number}`{last['node']}`{which}"
+    )
 
 
 def _underused(windows: "pl.DataFrame", whose: "Whose") -> Iterator[str]:

@@ -7,11 +7,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.cli.shell import tidemill
+from tests.ledger.sums import amounts
 from tests.live.prometheus.story import BEGIN_MS, END_MS, at
 from tests.rigs.prometheus import series, server
 from tests.rigs.prometheus.series import Recorded, dcgm, steady
 from tests.rigs.slurm.cluster import quick_folder
+from tidemill import api
+from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.rows import ATTEMPTS
+from tidemill.live.measured import underused
+from tidemill.live.measured.windows import WINDOWS
 from tidemill.live.prometheus import fetching, instances, joining, labels
 from tidemill.live.prometheus.client import Client
 from tidemill.live.prometheus.joining import Activity, Whose
@@ -85,17 +91,23 @@ def divided() -> list[Recorded]:
 
 
 @pytest.fixture(scope="module")
-def hours() -> Iterator[list[Hour]]:
-    """Both hours of the story, as a real Prometheus has them."""
+def address() -> Iterator[str]:
+    """A real Prometheus with the story."""
     if reason := server.missing():
         pytest.skip(f"this test starts a real Prometheus, and cannot: {reason}")
     told = [*swapped(), *moved(), *unnumbered(), *foreign(), *divided()]
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
         server.running(Path(folder), series.lines(told)) as url,
-        Client(url) as client,
     ):
-        yield [*fetching.read(client, BEGIN_MS, END_MS)]
+        yield url
+
+
+@pytest.fixture(scope="module")
+def hours(address: str) -> list[Hour]:
+    """Both hours of the story."""
+    with Client(address) as client:
+        return [*fetching.read(client, BEGIN_MS, END_MS)]
 
 
 def ran(job: str, node: str, start: int, end: int, gpus: int = 1, **more: object) -> dict:
@@ -143,6 +155,27 @@ def test_errors_are_of_the_gpu_that_had_them(hours: list[Hour]):
     assert told == [
         (at(29), "s1", "GPU-old", 1, 79, "first"), (at(50), "s1", "GPU-new", 1, 31, "second"),
     ]  # fmt: skip
+
+
+def test_an_import_names_the_gpu_of_the_last_error(address: str, tmp_path: Path):
+    """By node, number and UUID; the ledger has what the GPUs of each time left idle."""
+    rows = [f"{job},2,s1,{at(a) // 1000},{at(b) // 1000}"
+            for job, a, b in (("first", 0, 30), ("second", 32, 120))]  # fmt: skip
+    (tmp_path / "jobs.csv").write_text("\n".join(["job,gpus,node,start,end", *rows]))
+    journal = str(tmp_path / "j.sqlite")
+    told = ("--prometheus", address, "-j", journal)
+    made = tidemill("import", "csv", str(tmp_path / "jobs.csv"), *told)
+    assert made.code == 0, made.err
+    assert "the last: XID 31 on GPU 1 of `s1` (GPU-new)" in " ".join(made.err.split())
+    statement = api.read_statement(journal)
+    names = statement.world.job_names
+    idle = {
+        names[job]: amount
+        for (bucket, job), amount in amounts(statement, "bucket", "job").items()
+        if bucket == Bucket.IDLE
+    }
+    minutes = {"first": 2 * 30 * 0.7, "second": 2 * 88 * 0.3}
+    assert idle == {job: pytest.approx(n * 60_000_000, rel=1e-5) for job, n in minutes.items()}
 
 
 def test_a_job_that_outlives_a_gpu_counts_one_place_once(hours: list[Hour]):
@@ -195,6 +228,17 @@ def test_an_instance_has_its_own_activity(hours: list[Hour]):
         xids = found.xids.filter(pl.col("node") == "m1")
         assert xids.rows() == [(at(10), "m1", "GPU-m1-0", 0, 13, None)], "whose it was: unknown"
         assert len(found.errors().filter(pl.col("node") == "m1")) == 1
+
+
+def test_an_instance_is_no_under_used_whole_gpu():
+    """A job that holds a part of a GPU is not judged as one that holds a whole one."""
+    window = {"job": "a", "start_ms": at(0), "end_ms": at(60), "busy_ppm": 100_000,
+              "dram_ppm": 100_000, "memory_ppm": 100_000}  # fmt: skip
+    windows = pl.DataFrame([window], schema=WINDOWS)
+    for gpu_type, jobs in (("H100", ["a"]), ("h100_1g.10gb", [])):
+        rows = pl.DataFrame([ran("a", "n", 0, 60, gpu_type=gpu_type)])
+        found = underused.find(windows, instances.with_instances(rows), {})
+        assert [job.job for job in found.jobs] == jobs
 
 
 def test_a_whole_gpu_says_nothing_of_one_instance(hours: list[Hour]):

@@ -161,7 +161,9 @@ def find(
 
 
 def _known_of(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Whose each job is; what a source does not tell is null."""
+    """Whose each job is; what a source does not tell is null. MIG instances are no whole GPUs."""
+    if "is_instance" in attempts.columns:
+        attempts = attempts.filter(~pl.col("is_instance"))
     kinds = {"user": pl.String, "team": pl.String, "gpu_type": pl.String}
     rows = attempts.select(
         "job", "gpus",
