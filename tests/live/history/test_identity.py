@@ -58,6 +58,17 @@ def held(history: events.History) -> dict[str, float]:
     return sums
 
 
+def test_parts_of_a_heterogeneous_job_show_the_size_of_their_own_nodes(tmp_path: Path):
+    """8 GPUs on one node, and 2 of another type on two: divided part by part."""
+    more = "gres/gpu=2,gres/gpu:a100=2,node=2"
+    rows = row("300+0", "ann", 2, "gres/gpu=8,gres/gpu:h100=8,node=1", "g1")
+    rows += row("300+1", "ann", 2, more, "g[2-3]").replace("|1\n", "|2\n")
+    history = built(tmp_path, rows.replace("|300+", "|30"))
+    sizes = {row.name: (row.kind, row.count) for row in history.contracts}
+    assert sizes == {"A100 x1": ("A100", 2), "H100 x8": ("H100", 8)}
+    assert held(history) == {"300": 20}
+
+
 def test_a_node_that_got_other_gpus_keeps_what_ran_on_the_old_ones(tmp_path: Path):
     """Eight A100 were there before the four H100 that are called so now."""
     rows = row("1", "alice", 2, "gres/gpu:a100=8,gres/gpu=8")

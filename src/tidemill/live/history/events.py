@@ -106,7 +106,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     listed = list(nodes)
     attempts, until = earlier.separate(ordered.attempts, listed)
     ordered, jobs = ordered._replace(attempts=attempts), ordered.jobs
-    seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts), until)
+    seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts, shapes), until)
     if not len(jobs):
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
         is_without = not ordered.notes or "requested no GPU" in left

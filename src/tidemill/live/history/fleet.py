@@ -19,6 +19,7 @@ from tidemill.model.rows import (
     Contract,
     LaterPrice,
     Node,
+    Shape,
     Template,
 )
 from tidemill.model.states import Terms
@@ -32,10 +33,15 @@ _ALIKE = ("kind", "node", "end_ms", "usd_micro_per_hour", "price_source", "later
 """What two nodes of one contract have in common."""
 
 
-def with_unlisted(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode]:
-    """The nodes that were listed, and those that only jobs tell of, as large as they show."""
+def with_unlisted(
+    nodes: Iterable[SeenNode], attempts: pl.DataFrame, shapes: Sequence[Shape] = ()
+) -> list[SeenNode]:
+    """The nodes that were listed, and those that only jobs tell of, as large as they show.
+
+    ``shapes``: what jobs request, where attempts say that by number.
+    """
     listed = {node.name: node for node in nodes if node.gpus > 0}
-    for name, most, kind in most_at_once(attempts, listed):
+    for name, most, kind in most_at_once(attempts, listed, shapes):
         size = min(max(1, most), MAX_DEVICES)
         listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True)
     return [listed[name] for name in sorted(listed)] or _unnamed(attempts)
