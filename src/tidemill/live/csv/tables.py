@@ -75,7 +75,7 @@ def read_jobs(
     _refuse_parts(rows, faults)
     notes = list[str]()
     columns: dict[str, pl.Series] = {
-        "job": _names(rows, found),
+        **_names(rows, found, notes),
         **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
         **_moments(rows, found, zone, notes, faults),
         **{
@@ -91,12 +91,15 @@ def read_jobs(
     if "limit" in found:
         columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
-    made = faults.kept(made.filter(~rows.select(pl.all_horizontal(pl.all().is_null())).to_series()))
+    is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    row = pl.int_range(2, pl.len() + 2, dtype=pl.Int64)
+    made = faults.kept(made.with_columns(row=row, is_empty=is_empty)).filter(~pl.col("is_empty"))
     if not len(made):
         raise SpecError(f"every row of `{path}` is broken: {faults.rows[0]}", hint="mend the table")
     if unread := [c for c in rows.columns if c.strip() and c not in found.values()]:
         notes.append(f"not read: {', '.join(f'`{name}`' for name in unread)}")
-    return ReadTable(made, found, (*notes, *faults.notes()))
+    _say_overlaps(made, notes)
+    return ReadTable(made.drop("row", "is_empty"), found, (*notes, *faults.notes()))
 
 
 def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, str]) -> None:
@@ -276,12 +279,41 @@ def _parted_by(line: str) -> str:
     return max(",;\t|", key=bare.count)
 
 
-def _names(rows: pl.DataFrame, found: Mapping[str, str]) -> pl.Series:
+def _names(rows: pl.DataFrame, found: Mapping[str, str], notes: list[str]) -> dict[str, pl.Series]:
+    """What jobs are called: `CLUSTER/JOB` where there are several clusters, as of Slurm."""
     numbers = pl.Series([f"row {i}" for i in range(2, len(rows) + 2)])
-    if "job" not in found:
-        return numbers
-    given = times.blank(rows[found["job"]])
-    return given.zip_with(given.is_not_null(), numbers)
+    given = times.blank(rows[found["job"]]) if "job" in found else numbers
+    names = given.zip_with(given.is_not_null(), numbers)
+    if "cluster" not in found:
+        return {"job": names}
+    of = times.blank(rows[found["cluster"]])
+    if of.n_unique() <= 1:
+        return {"job": names}
+    several = of.drop_nulls().unique().sort()
+    shown = ", ".join(several.head(5).to_list()) + (" …" if len(several) > 5 else "")
+    notes.append(f"jobs of several clusters ({shown}) are called `CLUSTER/JOB`")
+    return {"job": ((of + "/").fill_null("") + names).alias("job"), "cluster": of}
+
+
+def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
+    """Which rows of one job (and user) are not over when the next begins, in words."""
+    if not {"start_ms", "end_ms"} <= {*made.columns}:
+        return
+    user = pl.col("user") if "user" in made.columns else pl.lit("")
+    rows = made.select("job", "start_ms", "end_ms", "row", user=user).drop_nulls("start_ms")
+    rows = rows.unique(["job", "user", "start_ms", "end_ms"], keep="first", maintain_order=True)
+    by_start = pl.col("row", "start_ms").shift(-1).over("job", "user", order_by="start_ms")
+    after = rows.with_columns(by_start.name.prefix("next_"))
+    cut = after.filter(pl.col("end_ms") > pl.col("next_start_ms")).sort("row")
+    if not len(cut):
+        return
+    pairs = [f"{a} and {b} (`{job}`)" for a, b, job in
+             cut.select("row", "next_row", "job").head(5).iter_rows()]  # fmt: skip
+    notes.append(
+        f"rows of one job that overlap: {', '.join(pairs)}{' …' if len(cut) > 5 else ''}: the first"
+        " is cut where the second begins; if they are jobs of their own, name the column that"
+        " tells them apart: --map job=COLUMN, or --map cluster=COLUMN"
+    )
 
 
 def _moments(

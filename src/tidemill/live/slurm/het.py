@@ -86,7 +86,8 @@ def _gang(parts: Sequence[_Row], shape: Shape) -> _Row:
     ]
     masks = [mask for _, _, mask in seats]
     return {
-        "job": leader["job"], "team": leader["team"], "user": leader["user"],
+        "job": leader["job"], "cluster": leader["cluster"],
+        "team": leader["team"], "user": leader["user"],
         "submit_ms": min(part["submit_ms"] for part in parts),
         "start_ms": max(part["start_ms"] for part in parts) if has_begun else None,
         "end_ms": end_ms, "outcome": _outcome(parts, has_begun=has_begun, end_ms=end_ms),
