@@ -56,6 +56,9 @@ READ: dict[str, bytes] = {
     "how long it waited": (
         b"job,submit,queue_time_s,duration,num_gpu\nA,2026-03-02T06:00:00Z,1800,7200,4\n"
     ),
+    "how long it waited before it started": (
+        b"job,start,wait_time,duration,num_gpu\nA,2026-03-02T06:30:00Z,1800,7200,4\n"
+    ),
     "a queue that is a wait": (
         b"job,submit_time,gpu_num,duration,queue\nA,2026-03-02 06:00:00,4,7200.0,1800.0\n"
     ),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.csv import headers, times
+from tidemill.live.csv import headers, moments, times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
@@ -77,7 +77,7 @@ def read_jobs(
     columns: dict[str, pl.Series] = {
         **_names(rows, found, notes),
         **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
-        **_moments(rows, found, zone, notes, faults),
+        **moments.moments(rows, found, zone, notes, faults),
         **{
             name: _whole(rows[found[name]], found[name], faults)
             for name in ("gpus", "node_count", "cpus", "priority")
@@ -314,39 +314,6 @@ def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
         " is cut where the second begins; if they are jobs of their own, name the column that"
         " tells them apart: --map job=COLUMN, or --map cluster=COLUMN"
     )
-
-
-def _moments(
-    rows: pl.DataFrame,
-    found: Mapping[str, str],
-    zone: str,
-    notes: list[str],
-    faults: CellFaults,
-) -> dict[str, pl.Series]:
-    """When jobs were submitted, started and ended; a missing end follows from durations."""
-    made: dict[str, pl.Series] = {}
-    for field in ("submit", "start", "end"):
-        if field in found:
-            column = found[field]
-            made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults)
-            notes.append(f"`{column}` read as {said}")
-    if "submit_ms" not in made:
-        made["submit_ms"] = pl.Series([None] * len(rows), dtype=pl.Int64)
-        notes.append("no column says when jobs were submitted: how long they waited is unknown")
-    lengths_ms = dict[str, pl.Series]()
-    needed = {"wait": "start_ms", "duration": "end_ms"}
-    for field in [field for field, moment in needed.items() if moment not in made]:
-        if field in found:
-            column = found[field]
-            lengths_ms[field], unit = times.lengths_ms(rows[column], column, faults)
-            notes.append(f"numbers of `{column}` read as {unit}")
-    if "wait" in lengths_ms:
-        made["start_ms"] = made["submit_ms"] + lengths_ms["wait"]
-    if "duration" in lengths_ms and "start_ms" in made:
-        made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
-    if "start_ms" in made and "end_ms" not in made:
-        notes.append("no column says when jobs ended, or how long they ran: all still run")
-    return made
 
 
 def _nodes(texts: pl.Series) -> dict[str, pl.Series]:
