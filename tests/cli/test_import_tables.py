@@ -27,6 +27,8 @@ def imported(tmp_path: Path, text: str, *more: str) -> tuple[int, str]:
         ("2,x,2026-04-01 08:00,,n1,running", "`x` in row 4, which is no number"),
         ("2,1.5,2026-04-01 08:00,,n1,running", "`1.5` in row 4, where whole numbers are read"),
         ("2,1,2026-04-01 08:00,,n1,odd", "`odd` in row 4, which is no known outcome"),
+        ("2,-4,2026-04-01 08:00,,n1,running", "`-4` in row 4, where 0 to 1,000,000 GPUs can be"),
+        ("2,1,2026-04-01 08:00,2026-04-01 07:00,n1,done", "07:00` in row 4, before its start"),
         ("2,1,yesterday,,n1,running", "`yesterday` in row 4, which is no date"),
         ("2,1,2096-04-01 08:00,,n1,running", "in row 4, which is more than 20 years from most"),
     ],

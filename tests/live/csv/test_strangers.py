@@ -7,6 +7,7 @@ half past eight on 2 March 2026 in UTC.
 import gzip
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tidemill.live.csv import tables
@@ -151,3 +152,28 @@ def test_rows_are_counted_as_spreadsheets_do(tmp_path: Path):
         _read(tmp_path, (text + broken).encode())
     kept = _read(tmp_path, (text + broken).encode(), skips_broken=True)
     assert kept.attempts["job"].to_list() == ["A"]
+
+
+def test_the_hour_in_which_clocks_go_back_comes_twice(tmp_path: Path):
+    """From 02:50 to 02:20 in Berlin: to the second 02:20, unless it says its offset."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job,submit,start,end,gpus\nA,2026-10-25 02:10,2026-10-25 02:50,2026-10-25 02:20,8\n"
+        "B,2026-10-25 02:40,2026-10-25 02:10,2026-10-25 02:20,8\n"
+        "C,2026-10-25 02:10,2026-10-25 02:20,2026-10-25 02:50,8\n"
+    )
+    table = tables.read_jobs(path, {}, "Europe/Berlin")
+    minutes = table.attempts.select(
+        start=(pl.col("start_ms") - pl.col("submit_ms")) // 60_000,
+        ran=(pl.col("end_ms") - pl.col("start_ms")) // 60_000,
+    )
+    assert minutes.rows() == [(40, 30), (30, 10), (10, 30)]
+    said = [note for note in table.notes if "taken as the second time" in note]
+    assert said[0].startswith("`start` in row 3 ")
+    assert said[1].startswith("`end` in rows 2, 3 ")
+    path.write_text(
+        "job,submit,start,end,gpus\n"
+        "A,2026-10-25 02:10,2026-10-25 02:50+02:00,2026-10-25 02:20+02:00,8\n"
+    )
+    with pytest.raises(SpecError, match=r"`end` holds .* in row 2, before its start"):
+        tables.read_jobs(path, {}, "Europe/Berlin")

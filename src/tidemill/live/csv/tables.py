@@ -10,7 +10,7 @@ import polars as pl
 
 from tidemill.live.csv import headers, moments, times
 from tidemill.live.csv.cells import CellFaults
-from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.attempts import MOST_GPUS, kind_of
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.prices.labels import REGION
 from tidemill.model.errors import SpecError
@@ -84,6 +84,9 @@ def read_jobs(
             if name in found
         },
     }
+    is_none = (columns["gpus"] < 0) | (columns["gpus"] > MOST_GPUS)
+    fault = f"where 0 to {MOST_GPUS:,} GPUs can be"
+    faults.check(rows[found["gpus"]], is_none, found["gpus"], fault, "mend the row")
     if "nodes" in found:
         columns |= _nodes(rows[found["nodes"]])
     if "outcome" in found:
