@@ -6,13 +6,18 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
+from tidemill import api
+from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import events
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes import translate as kubernetes
 from tidemill.live.slurm import translate as slurm
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import CLUSTER
 
 HOUR_MS = 3_600_000
 HEAD = (
@@ -147,3 +152,31 @@ def test_pods_of_one_name_in_exports_of_two_days_are_both_booked(tmp_path: Path)
     second["metadata"]["uid"] = "another"
     history = _kubernetes(tmp_path, [node, first], [node, first, second])
     assert held(history) == {"ml/web-0": 3.0}
+
+
+def test_work_stays_in_its_cluster(tmp_path: Path):
+    """A job of one cluster waits while a node of another is free: no GPU there is for it."""
+    one = "gres/gpu=8,gres/gpu:h100=8,node=1"
+    rows = row("1", "ann", 2, one, "a1", cluster="alpha")
+    rows += row("1", "eve", 1, one, "b1", cluster="beta")
+    late = row("2", "ann", 2, one, "a1", cluster="alpha")
+    late = late.replace("T08:00:00", "T10:00:00").replace("T06:00:00", "T08:00:00")
+    at = "|ml|2026-03-02T08:00:00|2026-03-02T08:00:00|"
+    assert at in late
+    rows += late.replace(at, at.replace("08:", "06:"))  # submitted when the other began
+    parts = row("3+0", "eve", 1, one, "b1", cluster="beta").replace("|3+0|", "|3|")
+    rows += parts.replace("T08", "T10").replace("T06", "T08")
+    history = built(tmp_path, rows)
+    statement = api.keep_history(history).statement
+    world = statement.world
+    of = {node.name: dict(node.labels).get(CLUSTER) for node in world.node_rows}
+    assert of == {"a1": "alpha", "b1": "beta"}
+    required = {
+        name: {dict(role.labels)[CLUSTER] for role in world.shape_of(j).roles}
+        for j, name in enumerate(world.job_names)
+    }
+    assert required == {
+        "alpha/1": {"alpha"}, "alpha/2": {"alpha"}, "beta/1": {"beta"}, "beta/3": {"beta"}
+    }  # fmt: skip
+    hours = {b: n // HOUR_MS // WHOLE_MILLI for (b,), n in amounts(statement, "bucket").items()}
+    assert hours == {Bucket.NO_DEMAND: 28 * 16 - 4 * 16, Bucket.UNKNOWN: 4 * 16}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.model.rows import MAX_DEVICES, Role, Shape
 
@@ -69,6 +70,7 @@ def _role(part: _Row) -> Role:
         cpu_milli=1000 * (part["cpus"] or 0) // count,
         memory_mib=(part["memory_mib"] or 0) // count,
         kinds=(kind_of(part["gpu_type"]),) if part["gpu_type"] else (),
+        labels=label(part["cluster"]),
     )  # fmt: skip
 
 

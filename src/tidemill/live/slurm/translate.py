@@ -241,6 +241,8 @@ class Gathering:
         )
         if told["cluster"].n_unique() > 1:
             attempts = clusters.by_cluster(attempts, {node.name for node in fleet.nodes})
+        else:
+            attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
         per_gpu = gpu_parts.shards_per_gpu(self._nodes)
         attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)
