@@ -177,3 +177,11 @@ def test_the_hour_in_which_clocks_go_back_comes_twice(tmp_path: Path):
     )
     with pytest.raises(SpecError, match=r"`end` holds .* in row 2, before its start"):
         tables.read_jobs(path, {}, "Europe/Berlin")
+
+
+def test_all_that_is_missing_is_said_at_once(tmp_path: Path):
+    """Headers in another language: which fields, and that a start is enough."""
+    text = "Job;Anzahl;Beginn;Ende\n1;2;2026-03-02 06:00;2026-03-02 08:00\n"
+    with pytest.raises(SpecError, match="says `gpus` nor `start`; its columns are Job") as error:
+        _read(tmp_path, text.encode())
+    assert "--map gpus=COLUMN,start=COLUMN (GPUs and a start are enough" in error.value.hint

@@ -37,7 +37,10 @@ def moments(
         made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
     _refuse_backwards(rows, found, made, faults)
     if "start_ms" in made and "end_ms" not in made:
-        notes.append("no column says when jobs ended, or how long they ran: all still run")
+        rest = "all still run"
+        if "outcome" in found:
+            rest = f"those that `{found['outcome']}` calls over are left out, the others still run"
+        notes.append(f"no column says when jobs ended, or how long they ran: {rest}")
     return made
 
 

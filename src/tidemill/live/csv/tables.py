@@ -122,15 +122,21 @@ def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, st
 def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]) -> None:
     """A table must say how many GPUs, and when; every column that is read has a name of its own."""
     columns = ", ".join(rows.columns)
-    hint = "say which it is: --map {}=COLUMN; a table without a header needs one in its first line"
-    if {*rows.columns} >= _SACCT:
-        hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
-    for field, instead in (("gpus", "gpus"), ("submit", "start")):
-        if field not in found and instead not in found:
-            raise SpecError(
-                f"`{path}` has no column that says `{field}`; its columns are {columns}",
-                hint=hint.format(field),
-            )
+    missing = [] if "gpus" in found else ["gpus"]
+    if not {"submit", "start"} & {*found}:
+        missing.append("start")
+    if missing:
+        shown = " nor ".join(f"`{field}`" for field in missing)
+        asked = ",".join(f"{field}=COLUMN" for field in missing)
+        hint = (
+            f"say which: --map {asked} (GPUs and a start are enough; fields that say more: submit,"
+            " end, duration, team, nodes); a table without a header needs one in its first line"
+        )
+        if {*rows.columns} >= _SACCT:
+            hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
+        raise SpecError(
+            f"`{path}` has no column that says {shown}; its columns are {columns}", hint=hint
+        )
     if not {"start", "wait"} & {*found} and {"duration", "end"} & {*found}:
         raise SpecError(
             f"`{path}` has no column that says when jobs started; its columns are {columns}",

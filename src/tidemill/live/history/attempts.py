@@ -100,7 +100,7 @@ def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     names = told.filter(is_later)["job"].unique().sort()
     shown = ", ".join(f"`{one}`" for one in names.head(3))
     words = f"several users have jobs called {shown}" + (" and more" if len(names) > 3 else "")
-    said = f"{words}: on the books each has their own, as `{names[0]}@USER`"
+    said = f"{words}: the first keeps the name, others are `{names[0]}@USER` on the books"
     return told.with_columns(job=name).drop("since"), said
 
 

@@ -123,6 +123,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
             hint="give a longer history, or the nodes as well",
         )
     notes = [*ordered.notes, *earlier.said(until), *fleet.said_inferred(seen, attempts)]
+    notes += earlier.said_otherwise(attempts, seen)
     notes += clusters.said_of_nobody(seen, attempts)
     begins_ms, end_ms = _window(attempts, jobs, seen, from_ms, until_ms)
     if from_ms is not None and end_ms <= from_ms:

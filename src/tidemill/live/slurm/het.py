@@ -87,13 +87,15 @@ def _gang(parts: Sequence[_Row], shape: Shape) -> _Row:
         if has_begun
     ]
     masks = [mask for _, _, mask in seats]
+    is_mixed = bool(seats) and len({part["gpu_type"] for part in parts}) > 1  # roles say which
     return {
         "job": leader["job"], "cluster": leader["cluster"],
         "team": leader["team"], "user": leader["user"],
         "submit_ms": min(part["submit_ms"] for part in parts),
         "start_ms": max(part["start_ms"] for part in parts) if has_begun else None,
         "end_ms": end_ms, "outcome": _outcome(parts, has_begun=has_begun, end_ms=end_ms),
-        "gpus": sum(part["gpus"] for part in parts), "gpu_type": leader["gpu_type"],
+        "gpus": sum(part["gpus"] for part in parts),
+        "gpu_type": None if is_mixed else leader["gpu_type"],
         "nodes": [node for node, _, _ in seats] or None,
         "roles": [role for _, role, _ in seats] or None,
         "devices": masks if masks and None not in masks else None,
