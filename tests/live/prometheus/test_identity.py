@@ -253,8 +253,8 @@ def test_pods_on_instances_on_the_books(address: str, tmp_path: Path):
     for (bucket, job), amount in amounts(statement, "bucket", "job").items():
         if job >= 0:
             found.setdefault(names[job], {})[Bucket(bucket)] = amount
-    for job, idle in (("ml/part-0", 0.8), ("ml/part-1", 0.4)):
-        share = found[job][Bucket.IDLE] / sum(found[job].values())
+    for name, idle in (("ml/part-0", 0.8), ("ml/part-1", 0.4)):
+        share = found[name][Bucket.IDLE] / sum(found[name].values())
         assert share == pytest.approx(idle, abs=1e-4)
     assert Bucket.IDLE not in found["ml/blind-0"]
 
