@@ -35,7 +35,7 @@ class Variant(NamedTuple):
 
 
 def run(jobs: int = 4_000, nodes: int = 128) -> dict[str, Any]:
-    """Every variant, the better of two runs: the first may compile what a short one did not need."""
+    """Every variant, the better of two runs: the first may compile what it needs."""
     found = dict[str, Any]()
     for name, variant in VARIANTS.items():
         runs = [_once(jobs, nodes, variant) for _ in range(2)]
