@@ -100,7 +100,7 @@ class SlurmSource:
             )
         there = [node for node in past.nodes if not node.is_off]
         return SourceAnswer(
-            past.attempts,
+            past.attempts.with_columns(cluster=None),  # one is asked; its nodes do not say theirs
             there,
             now_ms,
             not refused,
