@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from tests.conftest import ROOT
@@ -216,8 +217,37 @@ def test_gangs_of_several_clusters_keep_their_own_requests(tmp_path: Path):
         name: [piece.role for piece in world.placements[j]] for name, j in world.job_number.items()
     }
     assert held == {"east/7": [0, 1], "west/7": [0]}
+    of = {row.name: dict(row.labels)["tidemill/cluster"] for row in world.node_rows}
+    assert {*of.values()} == {"east", "west"}
+    assert all(name.startswith(f"{cluster}/") for name, cluster in of.items())
+    for name, j in world.job_number.items():
+        required = {dict(role.labels)["tidemill/cluster"] for role in world.shape_of(j).roles}
+        assert required == {name.partition("/")[0]}
     assert fleet.held_s("team", "job") == {
         ("research", "east/7"): 80, ("research", "west/7"): 80}  # fmt: skip
+
+
+class Before(SeveralClusters):
+    """As clusters were told before their nodes had a label."""
+
+    def poll(self, since_ms: int) -> SourceAnswer:
+        """Without labels."""
+        shown = super().poll(since_ms)
+        nodes = [replace(node, labels=()) for node in shown.nodes]
+        return shown._replace(attempts=shown.attempts.drop("cluster"), nodes=nodes)
+
+
+def test_a_journal_whose_nodes_say_no_cluster_requires_none(tmp_path: Path):
+    """What is new must be able to run on what is there."""
+    fleet = Fleet(tmp_path)
+    fleet.at(100, [RUNNING], [])
+    fleet.ask(Before(fleet.clusters))
+    fleet.at(200, [RUNNING], [RUNNING])
+    fleet.ask()
+    world = api.read_statement(str(fleet.where)).world
+    assert "west/7" in world.job_number
+    assert not [row for row in world.node_rows if "tidemill/cluster" in dict(row.labels)]
+    assert not any(role.labels for shape in world.shape_rows for role in shape.roles)
 
 
 # The file ---------------------------------------------------------------------------------------

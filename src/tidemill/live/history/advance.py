@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
 from tidemill.journal.asked_sources import AskedSource
 from tidemill.live.history import events, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, sequence
+from tidemill.live.history.clusters import unlabelled
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -22,7 +24,7 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
-from tidemill.model.rows import Queue, Shape
+from tidemill.model.rows import CLUSTER, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED
@@ -76,6 +78,17 @@ class WorkFigures(NamedTuple):
 NO_FIGURES = WorkFigures()
 
 
+def _of_one(shown: SourceAnswer) -> SourceAnswer:
+    """The same for a journal whose nodes do not say their cluster: nobody can require it."""
+    shapes = [
+        replace(shape, roles=tuple(replace(r, labels=unlabelled(r.labels)) for r in shape.roles))
+        for shape in shown.shapes
+    ]
+    nodes = [replace(node, labels=unlabelled(node.labels)) for node in shown.nodes]
+    attempts = shown.attempts.with_columns(cluster=pl.lit(None, pl.String))
+    return shown._replace(attempts=attempts, nodes=nodes, shapes=shapes)
+
+
 class Advance:
     """The events that bring a journal up to a moment.
 
@@ -96,6 +109,8 @@ class Advance:
     ) -> None:
         self._is_unwatched, (self._figures, self._assumed) = is_unwatched, figures
         self._world, self._begins_ms = world, begins_ms
+        if world.node_count and not any(CLUSTER in dict(row.labels) for row in world.node_rows):
+            shown = _of_one(shown)
         self._shown, self._price_of = shown, price_of
         self._rows = sequence(shown.attempts)
         names = shown.attempts["job"].str.slice(0, LONGEST_NAME)

@@ -13,8 +13,10 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import CLUSTER
 
+Labels = tuple[tuple[str, str], ...]
 
-def label(cluster: str | None) -> tuple[tuple[str, str], ...]:
+
+def label(cluster: str | None) -> Labels:
     """What the nodes of a cluster are labelled with, and its jobs require."""
     return ((CLUSTER, cluster),) if cluster else ()
 
@@ -26,7 +28,19 @@ def labelled(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode
         return list(nodes)
     each = told.select("cluster", "nodes").explode("nodes").drop_nulls().unique()
     whose = {name: of for of, name in each.sort("nodes", "cluster").iter_rows()}
-    return [replace(node, labels=(*node.labels, *label(whose.get(node.name)))) for node in nodes]
+    return [_with(node, label(whose.get(node.name))) for node in nodes]
+
+
+def _with(node: SeenNode, labels: Labels) -> SeenNode:
+    """A node with labels, unless it says of which cluster it is."""
+    if CLUSTER in dict(node.labels):
+        return node
+    return replace(node, labels=(*node.labels, *labels))
+
+
+def unlabelled(labels: Labels) -> Labels:
+    """Labels but for the one of the cluster."""
+    return tuple(pair for pair in labels if pair[0] != CLUSTER)
 
 
 def said_of_nobody(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> Iterator[str]:

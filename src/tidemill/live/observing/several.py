@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.history.clusters import Labels, label
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, SeenNode
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.observer import Watched
@@ -135,24 +136,25 @@ class SeveralClusters:
             *(pl.col(name) - ahead_ms for name in _TIMES),
             up_ms=up.otherwise("up_ms"), job=pl.lit(prefix) + pl.col("job"),
             nodes=pl.col("nodes").list.eval(named), team=team.replace(dict(self._teams)),
+            cluster=pl.lit(one.name if prefix else None, pl.String),
         )  # fmt: skip
         queues = () if one.is_team_user else answer.queues  # accounts are no teams then
         self._queues[one.name] = [self._queue(queue) for queue in queues]
-        clusters = f"{one.name}: " if prefix else ""
+        clusters, labels = (f"{one.name}: ", label(one.name)) if prefix else ("", ())
         return answer._replace(
             attempts=rows,
-            nodes=[_moved_node(node, prefix, ahead_ms) for node in answer.nodes],
+            nodes=[_moved_node(node, prefix, ahead_ms, labels) for node in answer.nodes],
             now_ms=answer.now_ms - ahead_ms,
             notes=tuple(clusters + note for note in answer.notes),
-            shapes=[self._shape(shape) for shape in answer.shapes],
+            shapes=[self._shape(shape, labels) for shape in answer.shapes],
             pods={pod: prefix + job for pod, job in answer.pods.items()},
             deciders={prefix + job: who for job, who in answer.deciders.items()},
             numbers={number: prefix + job for number, job in answer.numbers.items()},
         )
 
-    def _shape(self, shape: Shape) -> Shape:
-        team = self._teams.get(shape.team, shape.team)
-        return shape if team == shape.team else replace(shape, team=team)
+    def _shape(self, shape: Shape, labels: Labels) -> Shape:
+        roles = tuple(replace(role, labels=(*role.labels, *labels)) for role in shape.roles)
+        return replace(shape, team=self._teams.get(shape.team, shape.team), roles=roles)
 
     def _queue(self, queue: Queue) -> Queue:
         name, parent = (self._teams.get(team, team) for team in (queue.name, queue.parent))
@@ -185,13 +187,14 @@ class SeveralClusters:
         return found
 
 
-def _moved_node(node: SeenNode, prefix: str, ahead_ms: int) -> SeenNode:
+def _moved_node(node: SeenNode, prefix: str, ahead_ms: int, labels: Labels) -> SeenNode:
     out = tuple(
         (start_ms - ahead_ms, None if stop_ms is None else stop_ms - ahead_ms, state)
         for start_ms, stop_ms, state in node.out
     )
     since_ms = None if node.since_ms is None else node.since_ms - ahead_ms
-    return replace(node, name=prefix + node.name, out=out, since_ms=since_ms)
+    labels = (*node.labels, *labels)
+    return replace(node, name=prefix + node.name, out=out, since_ms=since_ms, labels=labels)
 
 
 def _only_once(maps: Sequence[Mapping[Any, str]]) -> dict[Any, str]:
