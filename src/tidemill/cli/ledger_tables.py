@@ -215,7 +215,8 @@ def _columns(
 ) -> tuple[list[int], list[int], list[int]]:
     """What each part held, its hours and its dollars, so that they add up to the total's."""
     if bucket is None:
-        paid_for, allocated = zip(*((a.paid_milli_ms, a.of(ALLOCATED)) for a in parts), strict=True)
+        paid_for = [account.paid_milli_ms for account in parts]
+        allocated = [account.of(ALLOCATED) for account in parts]
         time, held = shown_with_parts(paid_for, allocated, units.hour)
         return held, time, divided(total, parts, units.usd_micro)
     hours, paid = total.hours_in(units.hour)[bucket], total.in_units(units.usd_micro)[bucket]
