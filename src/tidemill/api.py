@@ -321,7 +321,11 @@ def refuse_existing(
     journal: str, *, may_resume: bool = True, what: str = "", option: str = "--journal"
 ) -> None:
     """A run writes a journal of its own; it never appends to that of another run."""
+    from tidemill.journal.forgetting import refuse_others
+
     if journal_exists(journal):
+        if not address.is_address(journal):
+            refuse_others(Path(journal))
         resume = "; a run that was interrupted goes on with --resume" if may_resume else ""
         what = what or ("a run" if may_resume else "an import")
         raise SpecError(

@@ -107,7 +107,7 @@ def test_what_cannot_be_used_is_refused_with_words(
         ("gpus,submit\n1,2026-01-01,9\n", "is no table"),
         ("gpus,submit,state\n1,2026-01-01,levitating\n", "`levitating`"),
         ("gpus,submit\n2,2026-01-01\n", "nothing to account"),
-        ("gpus,submit\n0,2026-01-01\n", "no job with GPUs"),
+        ("gpus,submit\n0,2026-01-01\n", "requested no GPU"),
         ("gpus,submit\n99999999999999999999,2026-01-01\n", "too large"),
         ("gpus,submit\n0.5,2026-01-01\n", "whole numbers"),
     ],

@@ -49,7 +49,7 @@ def replacing(
         yield
         return
     _refuse_unless_meant(path, name, is_forced=is_forced)
-    _refuse_others(path)
+    refuse_others(path)
     aside = path.with_name(path.name + ASIDE)
     with _unwritten(path):
         _remove(aside)
@@ -62,6 +62,15 @@ def replacing(
         raise
     finally:
         _remove(aside)
+
+
+def refuse_others(path: Path) -> None:
+    """Refuse what is neither a journal nor empty: whoever forces it."""
+    if path.is_file() and path.stat().st_size and files.kind_of(path) != "journal":
+        raise SpecError(
+            f"`{path}` is {files.words_of(path)}, and no journal: no journal takes its place",
+            hint="give another name; remove the file yourself if it is not needed",
+        )
 
 
 def _postgres() -> ModuleType:
@@ -82,15 +91,6 @@ def _refuse_unless_meant(path: Path, name: str | None, *, is_forced: bool) -> No
                 f"`{path}` is the Tidemill journal of another run; nothing is written over it",
                 hint="give another name, or --force to replace it",
             )
-
-
-def _refuse_others(path: Path) -> None:
-    """A journal takes the place of a journal, or of an empty file."""
-    if path.is_file() and path.stat().st_size and files.kind_of(path) != "journal":
-        raise SpecError(
-            f"`{path}` is {files.words_of(path)}, and no journal; --force replaces journals only",
-            hint="give another name; remove the file yourself if it is not needed",
-        )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Which GPU it was: replaced and renumbered ones, unknown pods, MIG, by a real Prometheus."""
 
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from tests.cli.shell import tidemill
 from tests.ledger.sums import amounts
+from tests.live.kubernetes import made
 from tests.live.prometheus.story import BEGIN_MS, END_MS, at
 from tests.rigs.prometheus import series, server
 from tests.rigs.prometheus.series import Recorded, dcgm, steady
@@ -228,6 +230,33 @@ def test_an_instance_has_its_own_activity(hours: list[Hour]):
         xids = found.xids.filter(pl.col("node") == "m1")
         assert xids.rows() == [(at(10), "m1", "GPU-m1-0", 0, 13, None)], "whose it was: unknown"
         assert len(found.errors().filter(pl.col("node") == "m1")) == 1
+
+
+def test_pods_on_instances_on_the_books(address: str, tmp_path: Path):
+    """Of each pod's share of the GPU, what its own instance left idle; where nobody knows, none."""
+    begin = (BEGIN_MS - made.BEGIN_MS) // 1000
+    cut = {"nvidia.com/gpu": None, "nvidia.com/mig-3g.40gb": "2"}
+    nodes = [made.node(name, at=begin + 7200, amounts=cut) for name in ("m1", "m2")]
+    asked = {"nvidia.com/mig-3g.40gb": 1}
+    pods = [
+        made.pod(name, asked, on=node, created=begin, end=begin + 7200)
+        for name, node in (("part-0", "m1"), ("part-1", "m1"), ("blind-0", "m2"))
+    ]
+    (tmp_path / "all.json").write_text(json.dumps(made.listed(*nodes, *pods)))
+    journal = str(tmp_path / "j.sqlite")
+    told = ("--prometheus", address, "-j", journal)
+    done = tidemill("import", "kubernetes", str(tmp_path / "all.json"), *told)
+    assert done.code == 0, done.err
+    assert "whole GPUs that are partitioned by MIG" in " ".join(done.err.split())
+    statement = api.read_statement(journal)
+    names, found = statement.world.job_names, dict[str, dict[Bucket, int]]()
+    for (bucket, job), amount in amounts(statement, "bucket", "job").items():
+        if job >= 0:
+            found.setdefault(names[job], {})[Bucket(bucket)] = amount
+    for name, idle in (("ml/part-0", 0.8), ("ml/part-1", 0.4)):
+        share = found[name][Bucket.IDLE] / sum(found[name].values())
+        assert share == pytest.approx(idle, abs=1e-4)
+    assert Bucket.IDLE not in found["ml/blind-0"]
 
 
 def test_an_instance_is_no_under_used_whole_gpu():
