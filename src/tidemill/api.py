@@ -247,6 +247,7 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
             opened.set_meta(key, facts[key])  # of jobs that are older than the journal
         shadow = story.read(opened)
     report = comparing.compare(seen, cast, shadow, done.world, twin.over_milli)
+    report = report._replace(unmet=tuple(played.unmet(queues, ended)))
     return Replay(read_statement(journal), replace(done, statement=read_statement(into)), report)
 
 
@@ -316,7 +317,9 @@ def _nothing_kept_of(journal: str, *, is_kept: bool) -> Iterator[None]:
         raise
 
 
-def refuse_existing(journal: str, *, may_resume: bool = True) -> None:
+def refuse_existing(
+    journal: str, *, may_resume: bool = True, what: str = "", option: str = "--journal"
+) -> None:
     """A run writes a journal of its own; it never appends to that of another run."""
     from tidemill.journal.forgetting import refuse_others
 
@@ -324,10 +327,10 @@ def refuse_existing(journal: str, *, may_resume: bool = True) -> None:
         if not address.is_address(journal):
             refuse_others(Path(journal))
         resume = "; a run that was interrupted goes on with --resume" if may_resume else ""
-        what = "a run" if may_resume else "an import"
+        what = what or ("a run" if may_resume else "an import")
         raise SpecError(
             f"`{address.visible(journal)}` exists already; {what} begins a journal of its own",
-            hint=f"choose another with --journal, or replace it with --force{resume}",
+            hint=f"choose another with {option}, or replace it with --force{resume}",
         )
 
 

@@ -301,3 +301,28 @@ def test_a_row_is_not_shown_to_waste_more_than_it_cost(tmp_path: Path):
         whole = [exact[key][name] / 1e6 for name in ("usd_micro", "wasted_usd_micro")]
         assert shown[1] <= shown[0]
         assert all(abs(a - b) < 0.01 for a, b in zip(shown, whole, strict=True))
+
+
+def test_one_amount_is_rounded_one_way(tmp_path: Path):
+    """A leak of one node group costs what its node group does, half a dollar up in both."""
+    history, journal = ROOT / "examples/history", str(tmp_path / "slurm.sqlite")
+    ran = tidemill(
+        "import", "slurm", str(history / "sacct.txt"), str(history / "nodes.txt"), "--zone",
+        "Europe/Berlin", "--usd-per-hour", "2.50", "-j", journal,
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert re.search(r"free: no demand, \$58\)\n +because: node group `H100 x8` \$58\n", ran.out)
+
+
+def test_a_difference_has_useful_hours_as_the_ledger_prints_them(tmp_path: Path):
+    """Largest remainders in both: no hour is 3,009.4 in one and 3,009.3 in the other."""
+    start = "2026-11-02 08:00"
+    rows = [f"j{i},ann,vision,1,{start},{start},2026-11-12 08:{i}3,completed,n2" for i in range(6)]
+    jobs = [JOBS.splitlines()[0], *rows]
+    journal = books(tmp_path, *COSTS, *ASSUMED, jobs="\n".join(jobs))
+    useful = re.search(r"^ +useful +([\d.,]+)", asked("ledger", journal), re.MULTILINE)
+    compared = asked("ledger", "diff", journal, journal)
+    differs = re.search(r"^ useful GPU-hours +([\d.,]+) ", compared, re.MULTILINE)
+    assert useful is not None
+    assert differs is not None
+    assert useful[1] == differs[1]

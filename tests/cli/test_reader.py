@@ -116,6 +116,27 @@ def test_a_replay_is_not_written_over_its_original(tmp_path: Path):
     assert journal.read_bytes() == before
 
 
+def test_a_second_replay_and_names_that_the_journal_does_not_have(tmp_path: Path):
+    """The hint has the option of the command; a name that nothing answers to is said."""
+    history, journal = ROOT / "examples" / "history", str(tmp_path / "j.sqlite")
+    tidemill("import", "csv", str(history / "jobs.csv"), "-j", journal)
+    assert tidemill("twin", "replay", journal).code == 0
+    again = tidemill("twin", "replay", journal)
+    assert "a replay begins a journal of its own" in again.err
+    assert "choose another with --into, or replace it with --force" in again.err
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        '[[team]]\nname = "visoin"\nguaranteed = { B900 = 4 }\n'
+        '[[team]]\nname = "all"\n[[team]]\nname = "vision"\nparent = "all"\n',
+        encoding="utf-8",
+    )
+    found = tidemill("twin", "replay", journal, "--policy", str(policy), "--force")
+    assert "names team `visoin`, which the journal does not have; it has `nlp`" in found.err
+    assert "names GPU type `B900`, which the journal does not have" in found.err
+    assert "`all`" not in found.err
+    assert "job(s)" not in found.err
+
+
 def test_a_policy_file_that_cannot_be_read_says_why(tmp_path: Path):
     """In words, not by the name of an exception."""
     (tmp_path / "junk.toml").write_bytes(bytes(range(128, 256)))

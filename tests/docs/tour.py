@@ -17,6 +17,7 @@ from tests.docs import pages
 from tests.journal.parts import beginning
 from tidemill import api
 from tidemill.cli.main import app
+from tidemill.ledger import ratios
 from tidemill.ledger.buckets import GROUP_TITLES
 from tidemill.ledger.document import LedgerDocument, document
 
@@ -116,7 +117,8 @@ def _parts(story: str) -> dict[str, dict[str, str]]:
 
 def _picture(story: str) -> str:
     """The waterfall, and the two prices that it is about."""
-    found = document(api.read_statement(JOURNAL))
+    statement = api.read_statement(JOURNAL)
+    found, bound = document(statement), ratios.goodput(statement.total()).is_lower_bound
     fleet, jobs = story.splitlines()[:2]
     _, _, counts = fleet.partition("fleet of ")
     intro = f"{counts.split(' under')[0]}; {jobs.split(':')[0]}; failures, repairs, spot reclaims."
@@ -129,8 +131,8 @@ def _picture(story: str) -> str:
         "Bars are shares of paid accelerator-time; the lines add up to the cent.\n\n"
         "```text\n" + "\n".join(_waterfall(found)) + "\n```\n\n"
         f"A dashboard would call this fleet {allocation:.1%} allocated. An hour costs"
-        f" ${hour / 1e6:.2f}; a *useful* hour costs ${useful / 1e6:.2f}.\n"
-        "Each line has an owner, evidence, a confidence and a cheapest fix.\n"
+        f" ${hour / 1e6:.2f}; a *useful* hour\ncosts {'at most ' * bound}${useful / 1e6:.2f}."
+        " Each line has an owner, evidence, a confidence and a cheapest fix.\n"
     )
 
 

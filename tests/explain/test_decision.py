@@ -394,6 +394,24 @@ def test_the_first_of_its_like_is_named():
     assert (told.outcome, told.about, told.cause) == ("waits", "j0", "impossible_gang")
 
 
+def test_a_quota_that_refuses_has_a_row():
+    """Also where nothing is free, so that no node would have come as far as the quota."""
+    world = fleet(contract(gpus=16), teams=[team("a", limit=8), team("b")])
+    submit(world, job("mine", gpus=8), job("theirs", gpus=8, team="b"))
+    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    submit(world, job("late", gpus=8), job("other", gpus=8, team="b"))
+    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    told, other = (
+        stages.waits(world, DEFAULTS, j, JobHistory(j, world.jobs.shape.item(j), 0)) for j in (2, 3)
+    )
+    assert told.cause == "over_limit"
+    removed = {row.filter: (row.nodes, row.words) for row in told.filters[0].removed}
+    assert removed["free_gpus"][0] == 2
+    assert removed["quota"] == (0, "the maximum quota of `a` is reached, whatever is free")
+    assert other.cause == "busy"
+    assert [row.filter for row in other.filters[0].removed] == ["free_gpus"]
+
+
 def test_where_another_scheduler_decides_nothing_is_made_up():
     """What was seen is told, with when; which nodes it removed and how it scored is refused."""
     opened = opening(contract(gpus=4, per_node=2), teams=[team("a")])

@@ -379,6 +379,29 @@ def test_part_of_a_gang_is_not_started():
     assert answer.other_fixes[-1].words == "request 3×8 instead: that starts now"
 
 
+def test_roles_of_a_gang_are_counted_beside_each_other():
+    """Twelve are free for 8 + 2×4: either role fits alone, and one replica of 4 beside the other.
+
+    What starts instead is placed by the scheduler, and says what it leaves out.
+    """
+    world = fleet(nodes=2)
+    submit(world, job("r0", gpus=4))
+    beat(world)
+    submit(world, job("t5", roles=[role(gpus=8), role(2, gpus=4)]))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "partial_gang"
+    assert "1 of 2 replicas of 4 would fit now beside 1 replica of 8; " in answer.words
+    assert "needs 1 replica of 8 and 2 replicas of 4" in answer.words
+    assert "1 replica of 8 and 1 replica of 4 would hold 12 accel" in answer.do_not
+    (instead,) = (fix.instead for fix in answer.other_fixes if fix.instead)
+    assert instead.words == "4 beside 1 replica of 8, 4 GPUs fewer"
+    assert instead.shape is not None
+    submit(world, job("t6", roles=instead.shape.roles))
+    beat(world)
+    assert {piece.role for piece in world.placements[world.job_number["t6"]]} == {0, 1}
+
+
 def test_a_quota_keeps_free_accelerators_from_a_team():
     """The team's maximum quota is reached while others are free: raising it lets it start."""
     world = fleet(nodes=4, teams=[team("a", limit=16)])

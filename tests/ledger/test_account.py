@@ -6,7 +6,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidemill.ledger import ratios
-from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, rounded, zero
+from tidemill.ledger.account import (
+    CENT_MICRO,
+    DENOMINATOR,
+    Account,
+    rounded,
+    shown_with_parts,
+    zero,
+)
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.difference import difference, sides
 from tidemill.ledger.unknowns import is_useful_unknown
@@ -235,3 +242,25 @@ def test_rounding_is_to_the_nearest(amount: int, denominator: int):
     """Half a unit or less away; halves go up."""
     error = rounded(amount, denominator) - Fraction(amount, denominator)
     assert Fraction(-1, 2) < error <= Fraction(1, 2)
+
+
+_PARTS = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), max_size=9)
+
+
+@given(_PARTS)
+@example([(0, 180_245), (82_820, 0), (80_935, 0), (40_000, 0)])
+def test_no_rounding_lifts_a_whole_amount(pairs: list[tuple[int, int]]):
+    """Who held nothing is shown to hold nothing, and both columns add up to their totals."""
+    parts, amounts = [held for held, _ in pairs], [held + free for held, free in pairs]
+    whole, within = shown_with_parts(amounts, parts, 100)
+    for exact, printed in ((amounts, whole), (parts, within)):
+        assert sum(printed) == rounded(sum(exact), 100)
+        for amount, text in zip(exact, printed, strict=True):
+            assert abs(amount - 100 * text) < 100
+
+
+def test_a_job_is_not_shown_to_hold_more_than_it_paid_for():
+    """Where only jobs and nobody share the hours, parts stay parts."""
+    whole, within = shown_with_parts([180_245, 82_820, 80_935, 40_000], [0, 82_820, 80_935, 40_000],
+                                     100)  # fmt: skip
+    assert (whole, within) == ([1802, 828, 810, 400], [0, 828, 810, 400])

@@ -7,6 +7,7 @@ from tidemill.cli import comparison_tables
 from tidemill.ledger import comparison
 from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket, Stage
+from tidemill.ledger.comparison import Compared, Side
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
 from tidemill.twin.spec import fleet_spec
@@ -133,3 +134,9 @@ def test_frames_are_the_ledger(halved: tuple[Statement, Statement]):
     assert abs(sum(jobs["wait_ms"]) / len(jobs) - mean.mean) <= 0.5
     with pytest.raises(api.SpecError, match="there is no table `nonsense`"):
         statement.frame("nonsense")
+
+
+def test_dollars_that_are_known_in_part_differ_by_an_unknown_amount():
+    """What has no price may be anything on each side, in every table."""
+    paid = Compared("paid", "paid", "usd_micro", Side(5, is_lower_bound=True), Side(5))
+    assert paid.change == Side(None)

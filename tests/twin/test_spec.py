@@ -107,6 +107,10 @@ REFUSED = {
         changed("count = 16", "cuont = 16"),
         ["`fleet.toml`, [[contract]] 2 (`s`): unknown field `cuont`", "did you mean `count`?"],
     ),
+    "roles": (
+        GOOD + "\n[[job]]\nname = 'r'\nteam = 'a'\nwork = '1h'\nroles = [{ count = 2 }]\n",
+        ["unknown field `roles`", "a job of a spec has one role", "API"],
+    ),
     "unknown nested field": (
         changed("every =", "evry ="),
         ["[[workload]] 1 (`train`), `checkpoint`: unknown field `evry`", "did you mean `every`?"],
@@ -321,3 +325,26 @@ def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
     path = tmp_path / "fleet.toml"
     path.write_text(GOOD, encoding="utf-8-sig")
     assert fleet_spec.load(path).twin.seed == 3
+
+
+def test_no_time_at_all_needs_no_unit():
+    """The reference prints 0 as a default, so 0 is taken; other bare numbers are refused."""
+    found = fleet_spec.parse(changed('patience = "90m"', "patience = 0"))
+    assert found.policy.patience_ms == 0
+    for given in ("1", "false", "0.0"):
+        with pytest.raises(SpecError, match="a duration in quotes"):
+            fleet_spec.parse(changed('patience = "90m"', f"patience = {given}"))
+
+
+def test_what_an_order_of_running_jobs_leaves_unused_is_said():
+    """Beside `may_reorder`, moves, resizing and backfill; under a fixed order `may_reorder` itself.
+
+    What is off, or was not written, needs no note.
+    """
+    rules = 'may_reorder = true\nmay_move = true\nmay_resize = false\nbackfill = "easy"\n'
+    text = changed('patience = "90m"', f'{rules}order = "shortest"')
+    (note,) = fleet_spec.parse(text).notes
+    assert note.endswith("`may_move` and `backfill` are not used beside `may_reorder`")
+    (note,) = fleet_spec.parse(text.replace('order = "shortest"', 'order = "fifo"')).notes
+    assert "`may_reorder` does nothing in the order `fifo`" in note
+    assert not fleet_spec.parse(GOOD).notes

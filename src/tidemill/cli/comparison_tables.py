@@ -4,21 +4,29 @@ from rich.table import Table
 
 from tidemill.cli import screen
 from tidemill.cli.ledger_tables import cents, hours, percent
-from tidemill.ledger import difference
+from tidemill.ledger import comparison, difference
 from tidemill.ledger.account import CENT_MICRO, Account, rounded
-from tidemill.ledger.buckets import ABOUT
-from tidemill.ledger.comparison import Compared, Side, Unit
+from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.comparison import Side, Unit
+from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
 UNKNOWN = "unknown"
 
 
-def figures(found: list[Compared], before: str, after: str) -> Table:
-    """Money, waits and what became of the jobs, on both sides."""
-    made = screen.table("", before, after, "difference")
-    for row in found:
-        sides = (_side(row.before, row.unit), _side(row.after, row.unit))
-        made.add_row(row.title, *sides, _change(row.change, row.unit))
+def figures(before: Statement, after: Statement, names: tuple[str, str]) -> Table:
+    """Money, waits and what became of the jobs, on both sides; amounts as the ledgers show them."""
+    made, accounts = screen.table("", *names, "difference"), (before.total(), after.total())
+    tenths = [a.tenths_of_hours()[Bucket.USEFUL] for a in accounts]
+    tenths.append(difference.tenths_of_hours(*accounts)[Bucket.USEFUL])
+    for row in comparison.compare(before, after):
+        texts = [_side(row.before, row.unit), _side(row.after, row.unit)]
+        texts.append(_change(row.change, row.unit))
+        if row.key == "useful_hours":
+            found = (row.before, row.after, row.change)
+            shown = [*map(hours, tenths[:2]), _signed(hours(tenths[2]))]
+            texts = [_marked(side, text) for side, text in zip(found, shown, strict=True)]
+        made.add_row(row.title, *texts)
     return made
 
 
@@ -44,17 +52,19 @@ def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
 
 
 def _side(side: Side, unit: Unit) -> str:
-    if side.value is None:
-        return UNKNOWN
-    mark = "≥ " if side.is_lower_bound else "≤ " if side.is_upper_bound else ""
-    return mark + _text(side.value, unit)
+    return UNKNOWN if side.value is None else _marked(side, _text(side.value, unit))
 
 
 def _change(change: Side, unit: Unit) -> str:
-    if change.value is None:
+    return UNKNOWN if change.value is None else _marked(change, _signed(_text(change.value, unit)))
+
+
+def _marked(side: Side, text: str) -> str:
+    """An amount with what it is a bound of; unknown where it is."""
+    if side.value is None:
         return UNKNOWN
-    mark = {(True, True): "~ ", (True, False): "≥ ", (False, True): "≤ "}.get(change[1:], "")
-    return mark + _signed(_text(change.value, unit))
+    mark = {(True, True): "~ ", (True, False): "≥ ", (False, True): "≤ "}.get(side[1:], "")
+    return mark + text
 
 
 def _text(value: int, unit: Unit) -> str:

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from tidemill.cli import screen
 from tidemill.ledger import printed, served_text
-from tidemill.ledger.account import rounded, shown
+from tidemill.ledger.account import rounded, shown, shown_with_parts
 from tidemill.ledger.attempts import HeldAttempt
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, OCCUPIED, Bucket
 from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow, user_of
@@ -78,8 +78,8 @@ def rows(found: Efficiencies) -> Table:
     units = printed.units(found.total.account)
     listed = [*found.rows, *([] if found.rest is None else [found.rest])]
     hours = shown([row.held_milli_ms for row in listed], units.hour)
-    money = shown([row.account.paid_money for row in listed], units.money)
-    wasted = shown([row.wasted_money for row in listed], units.money, at_most=money)
+    paid = [row.account.paid_money for row in listed]
+    money, wasted = shown_with_parts(paid, [row.wasted_money for row in listed], units.money)
     is_job = found.by == "job"
     first = (found.by, "user", "elapsed", "of limit") if is_job else (found.by, "jobs")
     titles = [column.title for column in COLUMNS]

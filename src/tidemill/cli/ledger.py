@@ -202,7 +202,7 @@ def _print_comparison(
         screen.json_out(msgspec.json.format(msgspec.json.encode(found), indent=2), *journals)
         return
     console = screen.out()
-    console.print(comparison_tables.figures(comparison.compare(before, after), *names))
+    console.print(comparison_tables.figures(before, after, names))
     console.print(comparison_tables.buckets(before.total(), after.total(), names))
     screen.note(
         "≥, ≤, ~: at least, at most, either; because some jobs were still open, or the efficiency"

@@ -20,6 +20,7 @@ from tidemill.ledger.account import (
     divided,
     rounded,
     shown,
+    shown_with_parts,
 )
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stage
 from tidemill.ledger.free import free, total
@@ -214,8 +215,9 @@ def _columns(
 ) -> tuple[list[int], list[int], list[int]]:
     """What each part held, its hours and its dollars, so that they add up to the total's."""
     if bucket is None:
-        time = shown([account.paid_milli_ms for account in parts], units.hour)
-        held = shown([account.of(ALLOCATED) for account in parts], units.hour, at_most=time)
+        paid_for = [account.paid_milli_ms for account in parts]
+        allocated = [account.of(ALLOCATED) for account in parts]
+        time, held = shown_with_parts(paid_for, allocated, units.hour)
         return held, time, divided(total, parts, units.usd_micro)
     hours, paid = total.hours_in(units.hour)[bucket], total.in_units(units.usd_micro)[bucket]
     time = shown([account.milli_ms[bucket] for account in parts], units.hour, hours)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidemill.cli import screen
 from tidemill.model.errors import EventRefused, SpecError, TidemillError
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ class PolicyFile:
                 f"the policy file `{self._path}` cannot be read: {why}",
                 hint="check the path and who may read it",
             ) from None
-        return rules_of(read.read(text, self._path.name))
+        spec = read.read(text, self._path.name)
+        for note in spec.notes:
+            screen.note(f"note: {note}")
+        return rules_of(spec)
 
     def settled(self, refused: TidemillError | None) -> None:
         """Whether the rules were taken is said in the log alone."""

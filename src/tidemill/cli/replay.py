@@ -97,7 +97,7 @@ def play(
     found = rules.read()
     way = api.replacing_run(into, is_forced=True) if force else nullcontext()
     if not force:
-        api.refuse_existing(into, may_resume=False)
+        api.refuse_existing(into, may_resume=False, what="a replay", option="--into")
     shown = (
         nullcontext(None) if is_quiet else screen.progress(f"playing {Path(journal).name} again")
     )

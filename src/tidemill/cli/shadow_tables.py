@@ -36,7 +36,7 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
         console.print(line, soft_wrap=True, highlight=False)
     if report.is_of_nobody:
         return
-    console.print(comparison_tables.figures(comparison.compare(before, after), *NAMES))
+    console.print(comparison_tables.figures(before, after, NAMES))
     console.print(comparison_tables.buckets(before.total(), after.total(), NAMES))
     for title, some in (("would have started earlier", report.earlier),
                         ("would have started later", report.later)):  # fmt: skip

@@ -17,12 +17,14 @@ from tidemill.explain.trials import Trials
 from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import elastic, eligibility
 from tidemill.scheduling.eligibility import Option
-from tidemill.scheduling.fit import fit, undo
+from tidemill.scheduling.fit import Options, fit, undo
 from tidemill.scheduling.preemption.select import Victim
+from tidemill.scheduling.scores.scoring import Scoring
+from tidemill.scheduling.snapshot import Snapshot
 
 NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY})
 """Causes that lie with what contracts and nodes lack now."""
@@ -47,7 +49,8 @@ class Case(NamedTuple):
     supply: Supply
     blocks: Blocks
     hosted: int
-    """Replicas of the role that would fit now, on the kind that holds most of them."""
+    """Replicas of the role that would fit now, on the kind that holds most of them; of several
+    roles, beside those that ``beside`` has."""
     line: Line
     victims: tuple[Victim, ...]
     """Whom the next cycle would evict for it."""
@@ -59,6 +62,8 @@ class Case(NamedTuple):
     """Jobs ahead of it that the next cycle places."""
     offers: tuple[Alternative, ...] = ()
     """What the scheduler would place now instead."""
+    beside: tuple[Role, ...] = ()
+    """The other roles of a gang that fit now, and beside which ``hosted`` is counted."""
 
     def wish(self) -> Wish:
         """The job as something to find alternatives for."""
@@ -142,16 +147,20 @@ def open_case(
     if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever their labels
         loose = replace(role, labels=(), affinity=(), tolerates=(EVERY_TAINT,))
         options = eligibility.options(world, loose)
+    every, scoring = memo.known(world, s).options, memo.scoring(world, policy)
+    room = memo.room(world)
+    beside = _beside(room, s, r, every, scoring) if cause in _LACKS_ROOM else None
+    hosted = _hosted(room, int(world.shapes.queue[s]), role, options, beside)
     return Case(
         world, policy, memo, j, s, shape, cause, r, role, options,
         supply.supply(world, loose, options),
         supply.blocks(world, role, options),
-        _hosted(world, memo, role, options),
+        hosted,
         line,
         tuple(victims),
         certificates.certificate(world, shape) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
-        before, tuple(due),
+        before, tuple(due), beside=() if beside is None else beside.shape.roles,
     )  # fmt: skip
 
 
@@ -169,6 +178,31 @@ def _role(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> i
     return found.shortage.role
 
 
-def _hosted(world: World, memo: Glance, role: Role, options: tuple[Option, ...]) -> int:
-    room = memo.room(world)
-    return min(role.count, max((room.count_hosts(role, o.is_ok) for o in options), default=0))
+class _Seated(NamedTuple):
+    """Some roles of a gang, and where they were placed in the room."""
+
+    shape: Shape
+    pieces: tuple[Piece, ...]
+
+
+def _beside(room: Snapshot, s: int, r: int, options: Options, scoring: Scoring) -> _Seated | None:
+    """Place all other roles of a gang in the room, or those before it; None: nothing changed."""
+    shape, q = elastic.smallest(room.world.shape_rows[s]), int(room.world.shapes.queue[s])
+    others = [i for i in range(len(shape.roles)) if i != r]
+    for some in (others, others[:r]):
+        part = replace(shape, roles=tuple(shape.roles[i] for i in some), parallelism=None)
+        can_use = tuple(options[i] for i in some)
+        found = fit(room, q, part, can_use, scoring) if some else None
+        if found is not None and found.shortage is None:
+            return _Seated(part, found.pieces)
+    return None
+
+
+def _hosted(
+    room: Snapshot, q: int, role: Role, options: tuple[Option, ...], beside: _Seated | None
+) -> int:
+    """Replicas that fit beside what was seated, which is then taken out again."""
+    most = max((room.count_hosts(role, o.is_ok) for o in options), default=0)
+    if beside is not None:
+        undo(room, q, *beside)
+    return min(role.count, most)

@@ -13,9 +13,10 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
 from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import Role
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
-from tidemill.scheduling import eligibility, protection, shares
+from tidemill.scheduling import elastic, eligibility, protection, shares
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.order import guarded_from_ms
 from tidemill.scheduling.topology import constraints, feasibility, place
@@ -80,23 +81,30 @@ def free(case: Case) -> Fact:
 
 
 def needs(case: Case) -> Fact:
-    """What the role asks for."""
-    role = case.role
+    """What it asks for: the role alone, or every role of several."""
+    roles = elastic.smallest(case.shape).roles
+    texts = [_needed(role) for role in roles]
+    if len(roles) == 1:
+        texts = [_alone(case.role) or texts[0]]
+    if case.shape.elastic_role is not None:
+        texts[case.shape.elastic_role] += " at its smallest size"
+    milli = sum(role.total_milli for role in roles)
+    text = f"needs {' and '.join(texts)}"
+    return Fact("needs", milli, MILLI, text, commands.job(case.in_queue))
+
+
+def _alone(role: Role) -> str:
+    """One replica that is a whole job, or MIG instances, in fewer words."""
     if role.count == 1 and role.accelerators > 1:
-        text = f"needs {role.accelerators} on one node"
-    elif role.profile:
-        text = f"needs {phrasing.many(role.count, 'MIG instance')} of `{role.profile}`"
-    elif role.count == 1 and role.accelerators:
-        text = f"needs {phrasing.amount(role.replica_milli)} GPU"
-    elif role.accelerators:
-        text = (
-            f"needs {phrasing.many(role.count, 'replica')} of {phrasing.amount(role.replica_milli)}"
-        )
-    else:
-        replicas = phrasing.many(role.count, "replica")
-        text = f"needs {replicas} of {phrasing.cores(role.cpu_milli)} cores"
-    text += " at its smallest size" * (case.shape.elastic_role == case.r)
-    return Fact("needs", role.total_milli, MILLI, text, commands.job(case.in_queue))
+        return f"{role.accelerators} on one node"
+    if role.profile:
+        return f"{phrasing.many(role.count, 'MIG instance')} of `{role.profile}`"
+    is_one = role.count == 1 and role.accelerators
+    return f"{phrasing.amount(role.replica_milli)} GPU" if is_one else ""
+
+
+def _needed(role: Role) -> str:
+    return phrasing.replicas(role, role.count)
 
 
 def withheld(case: Case) -> tuple[Withheld, ...]:
@@ -161,9 +169,13 @@ def _barred(case: Case) -> Fact | None:
 
 
 def _hosted(case: Case) -> Fact | None:
-    if case.role.count == 1 and not case.role.profile:
+    if case.role.count == 1 and not case.role.profile and not case.beside:
         return None
     text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
+    if case.beside:
+        asked = phrasing.replicas(case.role, case.role.count)
+        named = " and ".join(map(_needed, case.beside))
+        text = f"{case.hosted:,} of {asked} would fit now beside {named}"
     if case.role.profile:
         text += f": no other device has free slices where one may start for `{case.role.profile}`"
     return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.in_queue))

@@ -115,8 +115,20 @@ def tried(wish: Wish, trials: Trials, candidate: Candidate) -> Alternative | Non
     role = candidate.role
     return Alternative(
         candidate.change, role.count, role.accelerators, role.milli, role.kinds, role.cpu_milli,
-        role.memory_mib, candidate.words, role.profile, shape, needs_cancel, candidate.estimate_ms,
+        role.memory_mib, _whole(wish, candidate), role.profile, shape, needs_cancel,
+        candidate.estimate_ms,
     )  # fmt: skip
+
+
+def _whole(wish: Wish, candidate: Candidate) -> str:
+    """The candidate in words; of several roles also those that stay, and what is left out."""
+    others = [role for r, role in enumerate(wish.shape.roles) if r != wish.r]
+    if not others:
+        return candidate.words
+    left = wish.role.total_milli - candidate.role.total_milli
+    fewer = f", {phrasing.amount(left)} GPUs fewer" if left > 0 else ""
+    stay = " and ".join(phrasing.replicas(role, role.count) for role in others)
+    return f"{candidate.words} beside {stay}{fewer}"
 
 
 def _with_role(wish: Wish, role: Role) -> Shape:

@@ -175,6 +175,13 @@ def asks(shape: Shape) -> str:
     return " + ".join(_asks(role) for role in shape.roles) + "".join(map(_tied, shape.bonds))
 
 
+def replicas(role: Role, count: int) -> str:
+    """So many replicas of a role and the size of each: ``2 replicas of 4``."""
+    size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
+    size = size if role.accelerators else f"{cores(role.cpu_milli)} cores"
+    return f"{many(count, 'replica')} of {size}"
+
+
 def together(role: Role, replicas: int) -> str:
     """Replicas that are to sit together, as accelerators where they have any."""
     if not role.accelerators:

@@ -346,12 +346,16 @@ def _busy(case: Case) -> Remedy:
 
 
 def _partial(case: Case) -> Remedy:
-    role, hosted = case.role, case.hosted
-    held = phrasing.amount(hosted * role.replica_milli)
+    role, hosted, others = case.role, case.hosted, case.beside
+    milli = hosted * role.replica_milli + sum(one.total_milli for one in others)
+    part = f"{hosted:,} of its {role.count:,} replicas: {'it' if hosted == 1 else 'they'}"
+    if others:
+        named = [phrasing.replicas(one, one.count) for one in others]
+        named += [phrasing.replicas(role, hosted)] * bool(hosted)
+        part = f"only a part of it: {' and '.join(named)}"
     first, later = _moves(case)
     return _make(
-        f"do not start {hosted:,} of its {role.count:,} replicas:"
-        f" {'it' if hosted == 1 else 'they'} would hold {held} accelerators and do nothing until"
+        f"do not start {part} would hold {phrasing.amount(milli)} accelerators and do nothing until"
         " the others start",
         *first, *_opened(case, is_enough=True), _wait(case), *later,
         *_opened(case, is_enough=False),

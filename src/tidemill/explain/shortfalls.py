@@ -50,9 +50,10 @@ def _too_scattered(case: Case) -> Certificate:
 def _too_few_replicas(case: Case) -> Certificate:
     role, hosted = case.role, case.hosted
     size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
+    beside = " beside its other roles" if case.beside else ""
     return Certificate(
         "gang", role.count, hosted, "replicas",
-        f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
+        f"{hosted:,} of its {role.count:,} replicas of {size} would fit{beside}",
         "wait for running jobs to end, or request fewer or smaller replicas",
     )  # fmt: skip
 

@@ -181,14 +181,34 @@ def shown(
     rounding into the largest line. Whole amounts, 0 among them, are shown as they are. Amounts may
     be negative. ``total``: as it is printed elsewhere, where that may be one more or less.
     ``at_most``: what each is a part of, as that is shown; a part is not shown larger, if others
-    can be.
+    that are not whole can be.
     """
     parts = [amount // denominator for amount in amounts]
     left = (rounded(sum(amounts), denominator) if total is None else total) - sum(parts)
     whole = [part + 1 for part in parts] if at_most is None else at_most
+    rest = [amount % denominator for amount in amounts]
     by_remainder = sorted(
-        range(len(amounts)), key=lambda i: (parts[i] >= whole[i], -(amounts[i] % denominator), i)
+        range(len(amounts)), key=lambda i: (not rest[i], parts[i] >= whole[i], -rest[i], i)
     )
     for i in by_remainder[:left]:
         parts[i] += 1
     return parts
+
+
+def shown_with_parts(
+    amounts: Sequence[int], parts: Sequence[int], denominator: int
+) -> tuple[list[int], list[int]]:
+    """Amounts and a part of each, both as ``shown``; where a part came out larger than its amount,
+    that is rounded up too, and another down that was rounded up and has room.
+    """
+    whole = shown(amounts, denominator)
+    within = shown(parts, denominator, at_most=whole)
+    for i in [i for i, part in enumerate(within) if part > whole[i]]:
+        up = [
+            j for j, amount in enumerate(amounts)
+            if whole[j] > max(within[j], amount // denominator)
+        ]  # fmt: skip
+        if up:
+            whole[min(up, key=lambda j: amounts[j] % denominator)] -= 1
+            whole[i] += 1
+    return whole, within

@@ -43,6 +43,8 @@ class Compared(NamedTuple):
         before, after = self.before, self.after
         if before.value is None or after.value is None:
             return Side(None)
+        if self.key == "paid" and (before.is_lower_bound or after.is_lower_bound):
+            return Side(None)  # what has no price may be anything, on each side
         return Side(
             after.value - before.value,
             after.is_lower_bound or before.is_upper_bound,

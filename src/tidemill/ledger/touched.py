@@ -102,9 +102,10 @@ def _parts(
     statement: Statement, mask: np.ndarray, keys: I64, name: Callable[[int], str]
 ) -> LeakParts:
     count = int(keys.max(initial=-1)) + 1
-    hours, usd = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    hours, exact = np.zeros(count, np.int64), np.zeros(count)
     np.add.at(hours, keys, statement.rows.milli_ms[mask])
-    np.add.at(usd, keys, _usd_micro(statement, mask))
+    np.add.at(exact, keys, _usd_micro(statement, mask))
+    usd = np.rint(exact).astype(np.int64)
     unpriced = np.zeros(count, bool)
     unpriced[keys[_is_unpriced(statement, mask)]] = True
     found = np.flatnonzero(hours)
@@ -143,10 +144,11 @@ def hours_text(milli_ms: int) -> str:
     return f"{printed.hours_text(milli_ms)} accelerator-hours"
 
 
-def _usd_micro(statement: Statement, mask: np.ndarray) -> I64:
-    """Micro-dollars of each row, rounded down: for telling who, never for adding up the books."""
+def _usd_micro(statement: Statement, mask: np.ndarray) -> NDArray[np.float64]:
+    """Micro-dollars of each row: for telling who, never for adding up the books."""
     rows, rates = statement.rows, statement.prices.rates.astype(float) / DENOMINATOR
-    return (rows.milli_ms[mask] * rates[rows.period[mask], rows.contract[mask]]).astype(np.int64)
+    made: NDArray[np.float64] = rows.milli_ms[mask] * rates[rows.period[mask], rows.contract[mask]]
+    return made
 
 
 def _is_unpriced(statement: Statement, mask: np.ndarray) -> NDArray[np.bool_]:

@@ -55,7 +55,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """
     may_reorder: bool = False
     """Whether ``shortest``, ``smallest`` and ``attained`` go before running jobs too: these are
-    stopped when the order, planned anew over the whole fleet, has no room for them."""
+    stopped when the order, planned anew over the whole fleet, has no room for them. Backfill,
+    preemption, moves and resizing are not used beside it."""
     attained_steps_ms: tuple[Natural, ...] = (HOUR_MS, 10 * HOUR_MS)
     """Where one step of ``attained`` ends and the next begins, in accelerator-milliseconds; within
     a step the oldest goes first."""
@@ -84,7 +85,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How many jobs may be evicted for one; the bound of the search."""
     min_run_ms: Natural = 10 * MINUTE_MS
     """How long a job that came up is left alone before it may be stopped for another; twice as long
-    after each time it was stopped, up to four times."""
+    after each time it was stopped, up to 16 times as long."""
     evictions_at_most: Bound = 4
     """How often a job may be preempted without saving any work in between; then only a guaranteed
     quota may take its accelerators back."""

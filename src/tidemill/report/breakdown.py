@@ -6,7 +6,7 @@ Money and hours are divided once for all rows, so that each column adds up to th
 from typing import NamedTuple
 
 from tidemill.ledger import printed
-from tidemill.ledger.account import Account, added, divided, shown
+from tidemill.ledger.account import Account, added, divided, shown_with_parts
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket, Stage
 from tidemill.ledger.statement import NOBODY, Dimension, Statement
 from tidemill.ledger.touched import contract_word
@@ -64,8 +64,7 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
     money = divided(total, accounts, unit)
     time = [account.paid_milli_ms for account in accounts]
     units = printed.units(total)
-    hours = shown(time, units.hour)
-    held = shown([a.of(ALLOCATED) for a in accounts], units.hour, at_most=hours)
+    hours, held = shown_with_parts(time, [a.of(ALLOCATED) for a in accounts], units.hour)
     rows = tuple(
         _row(name, account, account.told(words.usd(usd, unit)), *map(units.hours, amounts))
         for (name, account), usd, *amounts in zip(named, money, held, hours, strict=True)

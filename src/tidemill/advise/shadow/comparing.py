@@ -93,6 +93,8 @@ class ShadowReport(NamedTuple):
     interrupted: int
     others_waited: int
     """Jobs of others that waited: which is on the first side alone."""
+    unmet: tuple[str, ...] = ()
+    """What the policy says of teams and GPU types that the history does not have."""
 
     @property
     def is_of_nobody(self) -> bool:
@@ -112,19 +114,20 @@ class ShadowReport(NamedTuple):
     def notes(self) -> list[str]:
         """What a reader has to know of it, in words."""
         said = {
-            "sat somewhere when the journal began: they keep their places": self.pinned,
-            "are decided by others, or have constraints that are not kept here: as they were seen":
+            "with a place when the journal began, which is kept": self.pinned,
+            "decided by others, or with constraints that are not kept here: as they were seen":
                 self.others,
-            "were never free to be placed: left out": self.held,
-            "were stopped and tried again: where nobody said what they save, they are taken to"
-            " have lost nothing with that": self.interrupted,
+            "never free to be placed: left out": self.held,
+            "stopped and tried again: where nobody said what they save, taken to have lost nothing"
+            " with that": self.interrupted,
         }  # fmt: skip
-        found = [f"{count:,} job(s) {text}" for text, count in said.items() if count]
+        found = [*self.unmet]
+        found += [f"{_jobs(count)} {text}" for text, count in said.items() if count]
         if self.unknown.jobs:
+            hours = self.unknown.milli_ms / MILLI_MS_PER_UNIT_HOUR
             found.append(
-                f"{self.unknown.jobs:,} job(s) work for"
-                f" {self.unknown.milli_ms / MILLI_MS_PER_UNIT_HOUR:,.2f} GPU-hours in the shadow"
-                " beyond what was seen of them: how long they would have worked is not known"
+                f"{hours:,.2f} GPU-hours of {_jobs(self.unknown.jobs)} in the shadow are beyond"
+                " what was seen: how long they would have worked is not known"
             )
         if self.over_milli:
             found.append(
@@ -194,6 +197,10 @@ def document(
         "over_milli": report.over_milli,
         "notes": report.notes(),
     }
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count:,} jobs"
 
 
 def _largest(found: Iterable[JobStart]) -> list[JobStart]:

@@ -10,6 +10,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Queue
 from tidemill.model.topology import Topology
+from tidemill.model.world import World
 
 
 def under(
@@ -27,6 +28,43 @@ def under(
     if topology is not None and is_tiered:
         first.append(ev.TopologySet(0, topology))
     return [*first, *(ev.QueueSet(0, queue) for queue in queues), *kept]
+
+
+def unmet(queues: Sequence[Queue], world: World) -> list[str]:
+    """What a policy says of teams and GPU types that the history does not have, in words.
+
+    A queue above one of its teams has no jobs itself, and is met all the same.
+    """
+    teams, kinds = {row.name for row in world.queue_rows}, set(world.kinds)
+    parents = {queue.name: queue.parent for queue in queues}
+    met = set(teams)
+    for name in teams & parents.keys():
+        while (name := parents.get(name, "")) and name not in met:
+            met.add(name)
+    lost = sorted(parents.keys() - met)
+    strange = sorted({share.kind for queue in queues for share in queue.shares} - kinds)
+    found = []
+    if lost:
+        found.append(_unmet("team", lost, sorted(teams)))
+    if strange:
+        found.append(_unmet("GPU type", strange, sorted(kinds)))
+    return found
+
+
+def _unmet(noun: str, names: Sequence[str], known: Sequence[str]) -> str:
+    plural = f"{noun}s" if len(names) > 1 else noun
+    return (
+        f"the policy names {plural} {_listed(names)}, which the journal does not have; it has"
+        f" {_listed(known) if known else 'none'}"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + more
+
+
+MOST_NAMED = 8
 
 
 def refuse_simulated(source: Source, where: str) -> None:

@@ -99,6 +99,9 @@ def filtering(asked: FilteredRole, bare: NotingRoom, beside: NotingRoom) -> Filt
         out = here[found[here] == stage]
         if stage is not NodeFilter.PASSED and len(out):
             removed.append(_filter(asked, beside, stage, out))
+        elif stage is NodeFilter.QUOTA and _is_over_quota(asked, beside):
+            words = f"the maximum quota of `{asked.shape.team}` is reached, whatever is free"
+            removed.append(Filter(stage.name.lower(), 0, (), words))
     left = int((found[here] == NodeFilter.PASSED).sum())
     hosts = sum(beside.count_hosts(role, option.is_ok) for option in asked.options) if left else 0
     hosts = min(role.count, hosts)
@@ -107,6 +110,13 @@ def filtering(asked: FilteredRole, bare: NotingRoom, beside: NotingRoom) -> Filt
         tuple(removed), left, hosts, role.count,
         f"{phrasing.many(left, 'node')} of {len(here):,} can take a replica",
     )  # fmt: skip
+
+
+def _is_over_quota(asked: FilteredRole, room: NotingRoom) -> bool:
+    """Whether its quota refuses the role of every GPU type, also where no node would take it."""
+    milli, kinds = asked.role.total_milli, [o.kind for o in asked.options if o.kind >= 0]
+    barred = [barred_by(room, asked.queue, kind, milli) for kind in kinds if milli]
+    return bool(barred) and all(obstacle is Obstacle.LIMIT for obstacle in barred)
 
 
 def verdicts(asked: FilteredRole, bare: NotingRoom, beside: NotingRoom) -> I64:

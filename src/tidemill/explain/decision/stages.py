@@ -277,9 +277,10 @@ def _watch(world: World, j: int, since_ms: int, at_ms: int, sight: Sight | None)
     waited = max(0, at_ms - since_ms)
     words = f"decided after a wait of {phrasing.since(waited)}"
     if sight is not None:
+        alike = " (jobs alike count once)" if sight.looked_before else ""
         words += (
             f"; the same cycle looked at {phrasing.many(sight.looked_before, 'other request')}"
-            f" before it and placed {phrasing.many(sight.placed_before, 'job')}"
+            f"{alike} before it and placed {phrasing.many(sight.placed_before, 'job')}"
         )
     return Watch(
         world.jobs.submit_ms.item(j), since_ms, waited,

@@ -55,15 +55,19 @@ class Late(NamedTuple):
     def words(self) -> list[str]:
         """What to say of it; nothing where nothing was late."""
         said = {
-            "job(s) were submitted before the watermark: they wait from it on": self.submissions,
-            "attempt(s) began before the watermark: taken as begun at it": self.starts,
-            "attempt(s) ended before the watermark: taken as ended at it": self.ends,
-            "attempt(s) told to have begun at another time: what was told stands": self.corrected,
-            "job(s) that the source shows no more: taken as over": self.unseen,
-            "job(s) told to be over go on: booked under another name": self.again,
-            "attempt(s) held other nodes before the watermark: changed at it": self.changes,
+            "job, submitted before the watermark: waiting from it on": self.submissions,
+            "attempt, begun before the watermark: taken as begun at it": self.starts,
+            "attempt, ended before the watermark: taken as ended at it": self.ends,
+            "attempt, told to have begun at another time: what was told stands": self.corrected,
+            "job, that the source shows no more: taken as over": self.unseen,
+            "job, told to be over and going on: booked under another name": self.again,
+            "attempt, on other nodes before the watermark: changed at it": self.changes,
         }
-        found = [f"{count:,} {text}" for text, count in said.items() if count]
+        found = [
+            f"{count:,} {text.replace(',', 's' * (count != 1), 1)}"
+            for text, count in said.items()
+            if count
+        ]
         if self.gpu_ms:
             found.append(f"{self.gpu_ms / 3_600_000:.2f} GPU-hours lie before the watermark")
         return found

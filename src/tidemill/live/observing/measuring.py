@@ -125,7 +125,7 @@ def _clocks_ahead(ahead_ms: dict[str, int]) -> list[str]:
         return []
     most_ms, job = wrong[-1]
     said = (
-        f"the clocks of {len(wrong):,} tracked job(s) are ahead of the scheduler's, that of `{job}`"
+        f"clocks of tracked jobs are ahead of the scheduler's ({len(wrong):,}), that of `{job}`"
         f" by {most_ms / 1000:,.0f} s: what they tell is booked by so much too late (set the clock"
         " of its machine)"
     )

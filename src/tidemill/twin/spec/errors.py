@@ -43,6 +43,12 @@ _EXAMPLES = {
     "rhythm": "rhythm = { swing = 0.6, peak_hour = 15, weekend = 0.4 }",
 }
 """What a table that stands in a field looks like; a test reads each of them."""
+_NOT_IN_SPECS = dict.fromkeys(
+    ("role", "roles"),
+    "a job of a spec has one role of equal replicas; gangs of several roles come from real"
+    " clusters and from the Python API",
+)
+"""Words of the model that no table of a spec has."""
 _AT = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _NAMED = re.compile(r"(unknown|missing required) field `(.*)`", re.DOTALL)
 
@@ -107,7 +113,8 @@ def explain(
     named = _NAMED.search(message)
     if named and named[1] == "unknown":
         known = _fields(_kind_at(kind, steps))
-        place.refuse(field, f"unknown field `{named[2]}`", hint=nearest(named[2], known))
+        hint = _NOT_IN_SPECS.get(named[2]) or nearest(named[2], known)
+        place.refuse(field, f"unknown field `{named[2]}`", hint=hint)
     if named:
         place.refuse(field, f"`{named[2]}` is missing", hint=f"add `{named[2]} = ...`")
     value = _value_at(raw, steps)

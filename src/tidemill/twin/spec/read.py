@@ -2,12 +2,13 @@
 
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
 from tidemill.model.errors import SpecError
-from tidemill.model.orders import ORDERS
+from tidemill.model.orders import BY_SHAPE, ORDERS
 from tidemill.model.placements import PLACEMENTS
 from tidemill.model.policy import Policy
 from tidemill.twin.spec import synonyms, words
@@ -39,6 +40,7 @@ def read(text: str, source: str) -> Spec:
 def of_values(told: dict[str, Any], source: str) -> Spec:
     """The same of tables that were written in another form than TOML."""
     raw, notes = _in_our_words(told, source)
+    policy = _policy(_table(raw, "policy", source), source)
     return Spec(
         source=source,
         twin=_single(raw, "twin", TwinTable, source),
@@ -48,8 +50,8 @@ def of_values(told: dict[str, Any], source: str) -> Spec:
         jobs=_rows(raw, "job", JobTable, source),
         tiers=_rows(raw, "tier", TierTable, source),
         faults=_single(raw, "faults", FaultsTable, source),
-        policy=_policy(_table(raw, "policy", source), source),
-        notes=notes,
+        policy=policy,
+        notes=(*notes, *_unused(raw.get("policy", {}), policy, source)),
     )
 
 
@@ -180,6 +182,27 @@ def _policy(raw: dict[str, Any], source: str) -> Policy:
             if isinstance(name, str) and name not in rows:
                 place.refuse_row(field, name, rows, what=field)
     return _row(values, Policy, place)
+
+
+_BESIDE_REORDER = ("may_preempt", "may_reclaim", "may_move", "may_resize", "backfill")
+
+
+def _unused(raw: dict[str, Any], policy: Policy, source: str) -> Iterator[str]:
+    """What was written, is not off, and has no effect beside the rest of the policy."""
+    if not policy.may_reorder:
+        return
+    place = SpecPlace(source, "policy")
+    if policy.order in BY_SHAPE:
+        yield f"{place}: `may_reorder` does nothing in the order `{policy.order}`"
+        return
+    found = [
+        f"`{name}`" for name in _BESIDE_REORDER
+        if name in raw and getattr(policy, name) not in (False, "none")
+    ]  # fmt: skip
+    if found:
+        *first, last = found
+        named = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+        yield f"{place}: {named} not used beside `may_reorder`"
 
 
 def _lengths(place: SpecPlace, name: str, value: object) -> int | list[int]:

@@ -57,7 +57,9 @@ def read(kind: type[Any], value: object) -> object:
 
 
 def span(value: object) -> Span:
-    """A duration as people write it."""
+    """A duration as people write it; 0 needs no unit."""
+    if value == 0 and type(value) is int:
+        return Span(0)
     if not isinstance(value, str):
         raise TypeError('expected a duration in quotes, such as "14d" or "1h30m"')
     try:
