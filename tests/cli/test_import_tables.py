@@ -27,6 +27,8 @@ def imported(tmp_path: Path, text: str, *more: str) -> tuple[int, str]:
         ("2,x,2026-04-01 08:00,,n1,running", "`x` in row 4, which is no number"),
         ("2,1.5,2026-04-01 08:00,,n1,running", "`1.5` in row 4, where whole numbers are read"),
         ("2,1,2026-04-01 08:00,,n1,odd", "`odd` in row 4, which is no known outcome"),
+        ("2,-4,2026-04-01 08:00,,n1,running", "`-4` in row 4, where 0 to 1,000,000 GPUs can be"),
+        ("2,1,2026-04-01 08:00,2026-04-01 07:00,n1,done", "07:00` in row 4, before its start"),
         ("2,1,yesterday,,n1,running", "`yesterday` in row 4, which is no date"),
         ("2,1,2096-04-01 08:00,,n1,running", "in row 4, which is more than 20 years from most"),
     ],
@@ -135,3 +137,26 @@ def test_a_prometheus_that_does_not_answer_is_told_of_and_given_up(tmp_path: Pat
     assert code != 0
     assert "trying again for 1 s" in said
     assert time.monotonic() - begun < 60
+
+
+def test_clusters_with_equal_job_numbers_and_nodes_are_told_apart(tmp_path: Path):
+    """Two clusters, each with a job 1 on a node n1 at the same time: all twelve GPU-hours count."""
+    head, times = "cluster,job_id,gpus,start,end,node\n", "2026-04-01 08:00,2026-04-01 09:00"
+    text = f"{head}east,1,8,{times},n1\nwest,1,4,{times},n1\n"
+    code, said = imported(tmp_path, text)
+    assert code == 0, said
+    assert "jobs of several clusters (east, west) are called `CLUSTER/JOB`" in said
+    assert "overlap" not in said
+    books = tidemill("ledger", str(tmp_path / "j.sqlite"), "--by", "job", "--json")
+    rows = json.loads(books.out)["breakdown"]["rows"]
+    held = {row["key"]: row["held_milli_ms"] // 3_600_000_000 for row in rows}
+    assert held == {"east/1": 8, "west/1": 4}
+
+
+def test_rows_of_one_job_that_overlap_are_named(tmp_path: Path):
+    """Nobody says that they are jobs of their own: the first is cut, and both rows are said."""
+    rows = "1,2,2026-04-01 08:00,2026-04-01 10:00,n1,done\n"
+    rows += "1,2,2026-04-01 09:00,2026-04-01 11:00,n2,done\n"
+    code, said = imported(tmp_path, HEADER + rows)
+    assert code == 0, said
+    assert "rows of one job that overlap: 2 and 3 (`1`): the first is cut" in said

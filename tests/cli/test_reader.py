@@ -96,11 +96,12 @@ def test_another_file_than_a_table_of_jobs_is_called_what_it_is(tmp_path: Path):
 
 
 def test_a_table_whose_jobs_are_all_left_out_says_why(tmp_path: Path):
-    """One that ended before it started has GPUs."""
-    row = "a,8,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,2026-11-01T00:30:00Z"
-    (tmp_path / "jobs.csv").write_text(f"job,gpus,submit,start,end\n{row}\n", encoding="utf-8")
+    """One that is over, nobody says since when, has GPUs."""
+    row = "a,8,2026-11-01T00:00:00Z,2026-11-01T01:00:00Z,COMPLETED"
+    (tmp_path / "jobs.csv").write_text(f"job,gpus,submit,start,state\n{row}\n", encoding="utf-8")
     found = tidemill("import", "csv", "jobs.csv", "-j", "j.sqlite", cwd=tmp_path)
-    assert "no job to account (1 attempt left out: ended before it started)" in found.err
+    assert "no job to account (1 attempt left out: nobody knows when it ended)" in found.err
+    assert "those that `state` calls over are left out, the others still run" in found.err
     assert "gres/gpu" not in found.err
 
 

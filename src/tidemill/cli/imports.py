@@ -88,6 +88,7 @@ def csv(
 ) -> None:
     """The books of a table of jobs: any header, guessed and shown."""
     from tidemill.live.csv import headers, tables
+    from tidemill.live.history import clusters
     from tidemill.live.prometheus.joining import Whose
 
     refuse_input(journal, *(path for path in (jobs, nodes) if path))
@@ -97,10 +98,12 @@ def csv(
     for text in table.notes:
         screen.note(text)
     listed, by_type = _listed_nodes(nodes) if nodes else ([], {})
-    window = BooksWindow.read(start, end, zone)
-    measured = measured_of(track, asked, Whose(table.attempts), *window[:2])
-    history = build(table.attempts, listed, said._replace(by_type=by_type), window, measured)
-    del table  # what is needed of it is in the history
+    window, attempts = BooksWindow.read(start, end, zone), table.attempts
+    if "cluster" in attempts.columns:
+        attempts = clusters.by_cluster(attempts, {node.name for node in listed})
+    measured = measured_of(track, asked, Whose(attempts), *window[:2])
+    history = build(attempts, listed, said._replace(by_type=by_type), window, measured)
+    del table, attempts  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
 

@@ -15,7 +15,7 @@ from tidemill.explain import phrasing
 from tidemill.explain.answers import Alternative
 from tidemill.explain.trials import Trials
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Job, Role, Shape
+from tidemill.model.rows import CLUSTER, Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.scheduling import eligibility, shares
 from tidemill.scheduling.snapshot import Snapshot
@@ -234,8 +234,10 @@ def _other_profile(wish: Wish) -> Iterator[Candidate]:
 
 
 def _unlabelled(wish: Wish) -> Iterator[Candidate]:
-    made = replace(wish.role, labels=(), affinity=())
-    asked = phrasing.node_rules(wish.role)
+    kept = tuple(pair for pair in wish.role.labels if pair[0] == CLUSTER)  # nobody can drop that
+    made = replace(wish.role, labels=kept, affinity=())
+    dropped = tuple(pair for pair in wish.role.labels if pair not in kept)
+    asked = phrasing.node_rules(replace(wish.role, labels=dropped))
     if asked and hosted(wish, made) >= made.count:
         yield _made("no labels", made, f"without {asked}")
 

@@ -96,6 +96,8 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
         return max(0, self.usd_micro_per_hour)
 
 
+CLUSTER = "tidemill/cluster"
+"""The label of nodes that says of which of several clusters they are; jobs require it of theirs."""
 UNLISTED = ("tidemill/size", "as jobs show")
 """The label of a node that no source lists: it has at least the GPUs that jobs were seen to hold
 there, and what else there is of it, and is free, is unknown."""

@@ -7,6 +7,7 @@ half past eight on 2 March 2026 in UTC.
 import gzip
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tidemill.live.csv import tables
@@ -55,6 +56,9 @@ READ: dict[str, bytes] = {
     "hours by the header": WITH_LENGTH.format("runtimeHours", "2").encode(),
     "how long it waited": (
         b"job,submit,queue_time_s,duration,num_gpu\nA,2026-03-02T06:00:00Z,1800,7200,4\n"
+    ),
+    "how long it waited before it started": (
+        b"job,start,wait_time,duration,num_gpu\nA,2026-03-02T06:30:00Z,1800,7200,4\n"
     ),
     "a queue that is a wait": (
         b"job,submit_time,gpu_num,duration,queue\nA,2026-03-02 06:00:00,4,7200.0,1800.0\n"
@@ -148,3 +152,36 @@ def test_rows_are_counted_as_spreadsheets_do(tmp_path: Path):
         _read(tmp_path, (text + broken).encode())
     kept = _read(tmp_path, (text + broken).encode(), skips_broken=True)
     assert kept.attempts["job"].to_list() == ["A"]
+
+
+def test_the_hour_in_which_clocks_go_back_comes_twice(tmp_path: Path):
+    """From 02:50 to 02:20 in Berlin: to the second 02:20, unless it says its offset."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job,submit,start,end,gpus\nA,2026-10-25 02:10,2026-10-25 02:50,2026-10-25 02:20,8\n"
+        "B,2026-10-25 02:40,2026-10-25 02:10,2026-10-25 02:20,8\n"
+        "C,2026-10-25 02:10,2026-10-25 02:20,2026-10-25 02:50,8\n"
+    )
+    table = tables.read_jobs(path, {}, "Europe/Berlin")
+    minutes = table.attempts.select(
+        start=(pl.col("start_ms") - pl.col("submit_ms")) // 60_000,
+        ran=(pl.col("end_ms") - pl.col("start_ms")) // 60_000,
+    )
+    assert minutes.rows() == [(40, 30), (30, 10), (10, 30)]
+    said = [note for note in table.notes if "taken as the second time" in note]
+    assert said[0].startswith("`start` in row 3 ")
+    assert said[1].startswith("`end` in rows 2, 3 ")
+    path.write_text(
+        "job,submit,start,end,gpus\n"
+        "A,2026-10-25 02:10,2026-10-25 02:50+02:00,2026-10-25 02:20+02:00,8\n"
+    )
+    with pytest.raises(SpecError, match=r"`end` holds .* in row 2, before its start"):
+        tables.read_jobs(path, {}, "Europe/Berlin")
+
+
+def test_all_that_is_missing_is_said_at_once(tmp_path: Path):
+    """Headers in another language: which fields, and that a start is enough."""
+    text = "Job;Anzahl;Beginn;Ende\n1;2;2026-03-02 06:00;2026-03-02 08:00\n"
+    with pytest.raises(SpecError, match="says `gpus` nor `start`; its columns are Job") as error:
+        _read(tmp_path, text.encode())
+    assert "--map gpus=COLUMN,start=COLUMN (GPUs and a start are enough" in error.value.hint

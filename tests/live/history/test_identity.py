@@ -6,13 +6,18 @@ from typing import Any
 import polars as pl
 import pytest
 
+from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
+from tidemill import api
+from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import events
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes import translate as kubernetes
 from tidemill.live.slurm import translate as slurm
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import CLUSTER
 
 HOUR_MS = 3_600_000
 HEAD = (
@@ -58,6 +63,23 @@ def held(history: events.History) -> dict[str, float]:
     return sums
 
 
+def test_parts_of_a_heterogeneous_job_show_the_size_of_their_own_nodes(tmp_path: Path):
+    """8 GPUs on one node, and 2 of another type on two: divided part by part."""
+    more = "gres/gpu=2,gres/gpu:a100=2,node=2"
+    rows = row("300+0", "ann", 2, "gres/gpu=8,gres/gpu:h100=8,node=1", "g1")
+    rows += row("300+1", "ann", 2, more, "g[2-3]").replace("|1\n", "|2\n")
+    history = built(tmp_path, rows.replace("|300+", "|30"))
+    sizes = {row.name: (row.kind, row.count) for row in history.contracts}
+    assert sizes == {"A100 x1": ("A100", 2), "H100 x8": ("H100", 8)}
+    assert held(history) == {"300": 20}
+    rows += row("400", "ann", 3, "gres/gpu=1,gres/gpu:a100=1,node=1", "g2")
+    listed = "".join(f"NodeName=g{i} Gres=gpu:{kind} State=IDLE\n"
+                     for i, kind in ((1, "h100:8"), (2, "a100:1"), (3, "a100:1")))  # fmt: skip
+    history = built(tmp_path, rows.replace("|300+", "|30"), listed)
+    assert not [note for note in history.notes if "type" in note]  # none was another machine
+    assert held(history) == {"300": 20, "400": 2}
+
+
 def test_a_node_that_got_other_gpus_keeps_what_ran_on_the_old_ones(tmp_path: Path):
     """Eight A100 were there before the four H100 that are called so now."""
     rows = row("1", "alice", 2, "gres/gpu:a100=8,gres/gpu=8")
@@ -76,13 +98,16 @@ def test_types_that_are_only_spelled_otherwise_are_no_other_machine():
     node = SeenNode(name="n1", gpus=8, gpu_type="H100")
     history = events.build(pl.DataFrame(rows), [node])
     assert [c.kind for c in history.contracts] == ["H100"]
+    words = "3 attempts say another GPU type than the node is listed with (`0`: GPU-LARGE on n1,"
+    assert any(note.startswith(words) for note in history.notes)
 
 
 def test_a_number_that_comes_again_is_another_user_s_job(tmp_path: Path):
     """Nobody waited a week for the second."""
     history = built(tmp_path, row("7", "alice", 2, "gres/gpu=4") + row("7", "bob", 9, "gres/gpu=4"))
     assert held(history) == {"7": 8.0, "7@bob": 8.0}
-    assert any("`7@USER`" in note for note in history.notes)
+    words = "several users have jobs called `7`: the first keeps the name, others are `7@USER` on"
+    assert any(note.startswith(words) for note in history.notes)
 
 
 def test_a_job_that_was_done_and_is_submitted_again_is_another(tmp_path: Path):
@@ -136,3 +161,31 @@ def test_pods_of_one_name_in_exports_of_two_days_are_both_booked(tmp_path: Path)
     second["metadata"]["uid"] = "another"
     history = _kubernetes(tmp_path, [node, first], [node, first, second])
     assert held(history) == {"ml/web-0": 3.0}
+
+
+def test_work_stays_in_its_cluster(tmp_path: Path):
+    """A job of one cluster waits while a node of another is free: no GPU there is for it."""
+    one = "gres/gpu=8,gres/gpu:h100=8,node=1"
+    rows = row("1", "ann", 2, one, "a1", cluster="alpha")
+    rows += row("1", "eve", 1, one, "b1", cluster="beta")
+    late = row("2", "ann", 2, one, "a1", cluster="alpha")
+    late = late.replace("T08:00:00", "T10:00:00").replace("T06:00:00", "T08:00:00")
+    at = "|ml|2026-03-02T08:00:00|2026-03-02T08:00:00|"
+    assert at in late
+    rows += late.replace(at, at.replace("08:", "06:"))  # submitted when the other began
+    parts = row("3+0", "eve", 1, one, "b1", cluster="beta").replace("|3+0|", "|3|")
+    rows += parts.replace("T08", "T10").replace("T06", "T08")
+    history = built(tmp_path, rows)
+    statement = api.keep_history(history).statement
+    world = statement.world
+    of = {node.name: dict(node.labels).get(CLUSTER) for node in world.node_rows}
+    assert of == {"a1": "alpha", "b1": "beta"}
+    required = {
+        name: {dict(role.labels)[CLUSTER] for role in world.shape_of(j).roles}
+        for j, name in enumerate(world.job_names)
+    }
+    assert required == {
+        "alpha/1": {"alpha"}, "alpha/2": {"alpha"}, "beta/1": {"beta"}, "beta/3": {"beta"}
+    }  # fmt: skip
+    hours = {b: n // HOUR_MS // WHOLE_MILLI for (b,), n in amounts(statement, "bucket").items()}
+    assert hours == {Bucket.NO_DEMAND: 28 * 16 - 4 * 16, Bucket.UNKNOWN: 4 * 16}

@@ -11,6 +11,7 @@ from tidemill.model.errors import SpecError
 
 JOBS: dict[str, tuple[str, ...]] = {
     "job": ("jobid", "job", "id", "taskid", "jobname", "name", "uuid"),
+    "cluster": ("cluster", "clustername", "clusterid"),
     "team": ("team", "account", "project", "group", "namespace", "vc", "department", "queue",
              "partition", "org"),
     "user": ("user", "username", "owner", "userid", "uid", "submitter"),

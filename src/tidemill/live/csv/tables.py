@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.csv import headers, times
+from tidemill.live.csv import headers, moments, times
 from tidemill.live.csv.cells import CellFaults
-from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.attempts import MOST_GPUS, kind_of
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.prices.labels import REGION
 from tidemill.model.errors import SpecError
@@ -75,15 +75,18 @@ def read_jobs(
     _refuse_parts(rows, faults)
     notes = list[str]()
     columns: dict[str, pl.Series] = {
-        "job": _names(rows, found),
+        **_names(rows, found, notes),
         **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
-        **_moments(rows, found, zone, notes, faults),
+        **moments.moments(rows, found, zone, notes, faults),
         **{
             name: _whole(rows[found[name]], found[name], faults)
             for name in ("gpus", "node_count", "cpus", "priority")
             if name in found
         },
     }
+    is_none = (columns["gpus"] < 0) | (columns["gpus"] > MOST_GPUS)
+    fault = f"where 0 to {MOST_GPUS:,} GPUs can be"
+    faults.check(rows[found["gpus"]], is_none, found["gpus"], fault, "mend the row")
     if "nodes" in found:
         columns |= _nodes(rows[found["nodes"]])
     if "outcome" in found:
@@ -91,12 +94,15 @@ def read_jobs(
     if "limit" in found:
         columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
-    made = faults.kept(made.filter(~rows.select(pl.all_horizontal(pl.all().is_null())).to_series()))
+    is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    row = pl.int_range(2, pl.len() + 2, dtype=pl.Int64)
+    made = faults.kept(made.with_columns(row=row, is_empty=is_empty)).filter(~pl.col("is_empty"))
     if not len(made):
         raise SpecError(f"every row of `{path}` is broken: {faults.rows[0]}", hint="mend the table")
     if unread := [c for c in rows.columns if c.strip() and c not in found.values()]:
         notes.append(f"not read: {', '.join(f'`{name}`' for name in unread)}")
-    return ReadTable(made, found, (*notes, *faults.notes()))
+    _say_overlaps(made, notes)
+    return ReadTable(made.drop("row", "is_empty"), found, (*notes, *faults.notes()))
 
 
 def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, str]) -> None:
@@ -116,15 +122,21 @@ def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, st
 def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]) -> None:
     """A table must say how many GPUs, and when; every column that is read has a name of its own."""
     columns = ", ".join(rows.columns)
-    hint = "say which it is: --map {}=COLUMN; a table without a header needs one in its first line"
-    if {*rows.columns} >= _SACCT:
-        hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
-    for field, instead in (("gpus", "gpus"), ("submit", "start")):
-        if field not in found and instead not in found:
-            raise SpecError(
-                f"`{path}` has no column that says `{field}`; its columns are {columns}",
-                hint=hint.format(field),
-            )
+    missing = [] if "gpus" in found else ["gpus"]
+    if not {"submit", "start"} & {*found}:
+        missing.append("start")
+    if missing:
+        shown = " nor ".join(f"`{field}`" for field in missing)
+        asked = ",".join(f"{field}=COLUMN" for field in missing)
+        hint = (
+            f"say which: --map {asked} (GPUs and a start are enough; fields that say more: submit,"
+            " end, duration, team, nodes); a table without a header needs one in its first line"
+        )
+        if {*rows.columns} >= _SACCT:
+            hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
+        raise SpecError(
+            f"`{path}` has no column that says {shown}; its columns are {columns}", hint=hint
+        )
     if not {"start", "wait"} & {*found} and {"duration", "end"} & {*found}:
         raise SpecError(
             f"`{path}` has no column that says when jobs started; its columns are {columns}",
@@ -276,45 +288,41 @@ def _parted_by(line: str) -> str:
     return max(",;\t|", key=bare.count)
 
 
-def _names(rows: pl.DataFrame, found: Mapping[str, str]) -> pl.Series:
+def _names(rows: pl.DataFrame, found: Mapping[str, str], notes: list[str]) -> dict[str, pl.Series]:
+    """What jobs are called: `CLUSTER/JOB` where there are several clusters, as of Slurm."""
     numbers = pl.Series([f"row {i}" for i in range(2, len(rows) + 2)])
-    if "job" not in found:
-        return numbers
-    given = times.blank(rows[found["job"]])
-    return given.zip_with(given.is_not_null(), numbers)
+    given = times.blank(rows[found["job"]]) if "job" in found else numbers
+    names = given.zip_with(given.is_not_null(), numbers)
+    if "cluster" not in found:
+        return {"job": names}
+    of = times.blank(rows[found["cluster"]])
+    if of.n_unique() <= 1:
+        return {"job": names}
+    several = of.drop_nulls().unique().sort()
+    shown = ", ".join(several.head(5).to_list()) + (" …" if len(several) > 5 else "")
+    notes.append(f"jobs of several clusters ({shown}) are called `CLUSTER/JOB`")
+    return {"job": ((of + "/").fill_null("") + names).alias("job"), "cluster": of}
 
 
-def _moments(
-    rows: pl.DataFrame,
-    found: Mapping[str, str],
-    zone: str,
-    notes: list[str],
-    faults: CellFaults,
-) -> dict[str, pl.Series]:
-    """When jobs were submitted, started and ended; a missing end follows from durations."""
-    made: dict[str, pl.Series] = {}
-    for field in ("submit", "start", "end"):
-        if field in found:
-            column = found[field]
-            made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults)
-            notes.append(f"`{column}` read as {said}")
-    if "submit_ms" not in made:
-        made["submit_ms"] = pl.Series([None] * len(rows), dtype=pl.Int64)
-        notes.append("no column says when jobs were submitted: how long they waited is unknown")
-    lengths_ms = dict[str, pl.Series]()
-    needed = {"wait": "start_ms", "duration": "end_ms"}
-    for field in [field for field, moment in needed.items() if moment not in made]:
-        if field in found:
-            column = found[field]
-            lengths_ms[field], unit = times.lengths_ms(rows[column], column, faults)
-            notes.append(f"numbers of `{column}` read as {unit}")
-    if "wait" in lengths_ms:
-        made["start_ms"] = made["submit_ms"] + lengths_ms["wait"]
-    if "duration" in lengths_ms and "start_ms" in made:
-        made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
-    if "start_ms" in made and "end_ms" not in made:
-        notes.append("no column says when jobs ended, or how long they ran: all still run")
-    return made
+def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
+    """Which rows of one job (and user) are not over when the next begins, in words."""
+    if not {"start_ms", "end_ms"} <= {*made.columns}:
+        return
+    user = pl.col("user") if "user" in made.columns else pl.lit("")
+    rows = made.select("job", "start_ms", "end_ms", "row", user=user).drop_nulls("start_ms")
+    rows = rows.unique(["job", "user", "start_ms", "end_ms"], keep="first", maintain_order=True)
+    by_start = pl.col("row", "start_ms").shift(-1).over("job", "user", order_by="start_ms")
+    after = rows.with_columns(by_start.name.prefix("next_"))
+    cut = after.filter(pl.col("end_ms") > pl.col("next_start_ms")).sort("row")
+    if not len(cut):
+        return
+    pairs = [f"{a} and {b} (`{job}`)" for a, b, job in
+             cut.select("row", "next_row", "job").head(5).iter_rows()]  # fmt: skip
+    notes.append(
+        f"rows of one job that overlap: {', '.join(pairs)}{' …' if len(cut) > 5 else ''}: the first"
+        " is cut where the second begins; if they are jobs of their own, name the column that"
+        " tells them apart: --map job=COLUMN, or --map cluster=COLUMN"
+    )
 
 
 def _nodes(texts: pl.Series) -> dict[str, pl.Series]:

@@ -35,6 +35,7 @@ _IN_WORDS = (
     r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?)?\s*(?:(\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?)?$"
 )
 _BY_CLOCK = r"^(?:(\d+)(?:-| days?,? ))?(\d+):(\d\d):(\d\d(?:\.\d+)?)$"
+_OFFSET = r"([Zz]|[+-]\d\d:?\d\d)$"
 FARTHEST_YEARS = 20
 """Times of one column are not farther apart than so: else one is in another unit, or mistyped."""
 _YEAR_MS = 365.25 * 86_400_000
@@ -120,6 +121,21 @@ def _nothing(given: pl.Series) -> pl.Series:
 def _in_zone(bare: pl.Series, zone: str) -> pl.Series:
     moments = bare.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
     return moments.dt.convert_time_zone("UTC").dt.epoch("ms")
+
+
+def second_ms(texts: pl.Series, found: pl.Series, zone: str) -> pl.Series:
+    """What times would be that stand twice on the clock (it is put back); the first is found.
+
+    The same for all others, and for those that say their offset, or count from 1970.
+    """
+    given = blank(texts)
+    is_bare = ~given.str.contains(_OFFSET) & number_of(given).is_null()
+    clock = found.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+    later = clock.dt.replace_time_zone(None).dt.replace_time_zone(
+        zone, ambiguous="latest", non_existent="null"
+    )
+    later_ms = later.dt.convert_time_zone("UTC").dt.epoch("ms")
+    return later_ms.zip_with(is_bare.fill_null(value=False), found)
 
 
 def _either_way(given: pl.Series, column: str) -> tuple[pl.Series, str]:

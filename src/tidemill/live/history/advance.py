@@ -199,7 +199,8 @@ class Advance:
         before the end of what is told now: that is when they were first seen. Where work that is
         told now ran on them, just before it began.
         """
-        seen = fleet.with_unlisted(self._shown.nodes, ordered.attempts)
+        shapes = [*self._shown.shapes, *self._world.shape_rows]
+        seen = fleet.with_unlisted(self._shown.nodes, ordered.attempts, shapes)
         new = {node.name: node for node in seen if self._number(node.name) is None}
         begun = ordered.attempts.select("start_ms", "nodes").explode("nodes").drop_nulls()
         first = dict(begun.group_by("nodes").agg(pl.col("start_ms").min()).iter_rows())

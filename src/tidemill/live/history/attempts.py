@@ -1,6 +1,6 @@
 """Attempts made fit for the books: what contradicts itself is mended or left out, and counted."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -8,7 +8,7 @@ import polars as pl
 from tidemill.live.history import by_job, telling
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
-from tidemill.model.rows import MAX_DEVICES
+from tidemill.model.rows import MAX_DEVICES, Shape
 
 LONGEST_NAME = 200
 MOST_GPUS = 1_000_000
@@ -100,7 +100,7 @@ def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     names = told.filter(is_later)["job"].unique().sort()
     shown = ", ".join(f"`{one}`" for one in names.head(3))
     words = f"several users have jobs called {shown}" + (" and more" if len(names) > 3 else "")
-    said = f"{words}: on the books each has their own, as `{names[0]}@USER`"
+    said = f"{words}: the first keeps the name, others are `{names[0]}@USER` on the books"
     return told.with_columns(job=name).drop("since"), said
 
 
@@ -330,22 +330,16 @@ def kind_of(gpu_type: str) -> str:
 
 
 def most_at_once(
-    rows: pl.DataFrame, listed: Collection[str] = ()
+    rows: pl.DataFrame, listed: Collection[str] = (), shapes: Sequence[Shape] = ()
 ) -> Iterator[tuple[str, int, str]]:
     """The most GPUs that attempts held of each node at one time, with their GPU type.
 
-    What each attempt held of each of its nodes is its share, rounded up. Nodes that are ``listed``
-    are left out.
+    What each attempt held of each of its nodes is its share, rounded up; with one of the
+    ``shapes``, what the replica there requests. Nodes that are ``listed`` are left out.
     """
-    held = (
-        rows.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
-        .with_columns(
-            each=(pl.col("gpus") + pl.col("nodes").list.len() - 1) // pl.col("nodes").list.len()
-        )
-        .select("nodes", "start_ms", "end_ms", "each", "gpu_type")
-        .explode("nodes")
-        .filter(~pl.col("nodes").is_in(list(listed)))
-    )
+    there = rows.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
+    held = pl.concat([_in_shares(there), *_by_role(there, shapes)])
+    held = held.filter(~pl.col("nodes").is_in(list(listed)))
     begun = held.select("nodes", "gpu_type", at="start_ms", change="each")
     ended = held.filter(pl.col("end_ms").is_not_null()).select(
         "nodes", "gpu_type", at="end_ms", change=-pl.col("each")
@@ -359,6 +353,32 @@ def most_at_once(
         .sort("nodes")
     )
     yield from found.iter_rows()
+
+
+def _in_shares(rows: pl.DataFrame) -> pl.DataFrame:
+    """What attempts that are told by columns held of each node: equal shares."""
+    plain = rows.filter(pl.col("shape").is_null() | pl.col("roles").is_null())
+    count = pl.col("nodes").list.len()
+    shares = plain.with_columns(each=(pl.col("gpus") + count - 1) // count)
+    return shares.select("nodes", "start_ms", "end_ms", "each", "gpu_type").explode("nodes")
+
+
+def _by_role(rows: pl.DataFrame, shapes: Sequence[Shape]) -> Iterator[pl.DataFrame]:
+    """What attempts that are told by shapes held of each node: whole GPUs of each replica there."""
+    told = rows.filter(pl.col("shape").is_not_null() & pl.col("roles").is_not_null())
+    if not len(told):
+        return
+    requests = [
+        (s, r, role.accelerators, role.kinds[0] if len(role.kinds) == 1 else None)
+        for s in told["shape"].unique().to_list()
+        for r, role in enumerate(shapes[s].roles)
+    ]
+    names = {"shape": pl.Int64, "roles": pl.Int64, "each": pl.Int64, "kind": pl.String}
+    asked = pl.DataFrame(requests, schema=names, orient="row")
+    seats = told.select("nodes", "roles", "shape", "start_ms", "end_ms", "gpu_type")
+    seats = seats.explode("nodes", "roles").join(asked, on=["shape", "roles"], how="left")
+    kind = pl.coalesce("kind", "gpu_type").alias("gpu_type")
+    yield seats.select("nodes", "start_ms", "end_ms", "each", kind)
 
 
 def most_unnamed(rows: pl.DataFrame) -> Iterator[tuple[str, int]]:

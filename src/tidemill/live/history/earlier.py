@@ -107,3 +107,19 @@ def said(until_ms: dict[str, int]) -> list[str]:
     words = f"earlier work on {', '.join(names[:5])}{more} cannot have been on what is called so"
     words += f" now (another GPU type, or more GPUs): on the books as `{names[0]}{EARLIER}`, as"
     return [f"{words} large as that work shows, until the last of it"]
+
+
+def said_otherwise(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> list[str]:
+    """Work that says another GPU type than its node is listed with, in words."""
+    work = _work(attempts, [node for node in nodes if not node.is_inferred])
+    if work is None:
+        return []
+    other = work.filter((pl.col("kind") != "") & (pl.col("kind") != pl.col("node_kind")))
+    if not len(other):
+        return []
+    first = other.sort("start_ms", "row").row(0, named=True)
+    count, job = other["row"].n_unique(), attempts["job"][first["row"]]
+    whom = "1 attempt says" if count == 1 else f"{count:,} attempts say"
+    where = f"`{job}`: {first['kind']} on {first['nodes']}, listed with {first['node_kind']}"
+    words = f"{whom} another GPU type than the node is listed with ({where})"
+    return [f"{words}: booked as the node is listed"]

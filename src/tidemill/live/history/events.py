@@ -7,7 +7,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.journal.node_reasons import NodeReason
-from tidemill.live.history import earlier, fleet
+from tidemill.live.history import clusters, earlier, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import put_in_order, tells_submissions
 from tidemill.live.history.node_states import joins_later
@@ -106,7 +106,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     listed = list(nodes)
     attempts, until = earlier.separate(ordered.attempts, listed)
     ordered, jobs = ordered._replace(attempts=attempts), ordered.jobs
-    seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts), until)
+    seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts, shapes), until)
     if not len(jobs):
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
         is_without = not ordered.notes or "requested no GPU" in left
@@ -123,6 +123,8 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
             hint="give a longer history, or the nodes as well",
         )
     notes = [*ordered.notes, *earlier.said(until), *fleet.said_inferred(seen, attempts)]
+    notes += earlier.said_otherwise(attempts, seen)
+    notes += clusters.said_of_nobody(seen, attempts)
     begins_ms, end_ms = _window(attempts, jobs, seen, from_ms, until_ms)
     if from_ms is not None and end_ms <= from_ms:
         raise SpecError(

@@ -7,38 +7,47 @@ import polars as pl
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from tidemill.live.history import telling
+from tidemill.live.history import clusters, telling
 from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of, most_at_once, most_unnamed
 from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.live.prices.rules import Price
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import (
+    CLUSTER,
     MAX_DEVICES,
     UNKNOWN_HOST,
     UNLISTED,
     Contract,
     LaterPrice,
     Node,
+    Shape,
     Template,
 )
 from tidemill.model.states import Terms
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED, PAID
 
-_Form = tuple[str, int, int, int, str, str, Price]
-"""GPU type, GPUs, CPU and memory of a node, its instance type, how it is paid, and the price of one
-of its GPUs."""
-_ALIKE = ("kind", "node", "end_ms", "usd_micro_per_hour", "price_source", "later_prices")
+_Form = tuple[str, int, int, int, str, str, str, Price]
+"""GPU type, GPUs, CPU and memory of a node, its instance type, how it is paid, of which of several
+clusters it is, and the price of one of its GPUs."""
+_ALIKE = ("kind", "pool", "node", "end_ms", "usd_micro_per_hour", "price_source", "later_prices")
 """What two nodes of one contract have in common."""
 
 
-def with_unlisted(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode]:
-    """The nodes that were listed, and those that only jobs tell of, as large as they show."""
+def with_unlisted(
+    nodes: Iterable[SeenNode], attempts: pl.DataFrame, shapes: Sequence[Shape] = ()
+) -> list[SeenNode]:
+    """The nodes that were listed, and those that only jobs tell of, as large as they show.
+
+    ``shapes``: what jobs request, where attempts say that by number.
+    """
     listed = {node.name: node for node in nodes if node.gpus > 0}
-    for name, most, kind in most_at_once(attempts, listed):
+    for name, most, kind in most_at_once(attempts, listed, shapes):
         size = min(max(1, most), MAX_DEVICES)
         listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True)
-    return [listed[name] for name in sorted(listed)] or _unnamed(attempts)
+    return clusters.labelled([listed[name] for name in sorted(listed)], attempts) or _unnamed(
+        attempts
+    )
 
 
 def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
@@ -142,10 +151,11 @@ def contracts_of(
         paid = price.terms or node.terms or terms
         if node.name in later and paid == Terms.RESERVED.value:
             paid = OBSERVED
-        form = (kind_of(node.gpu_type), *size, node.box, paid, price)
+        cluster = dict(node.labels).get(CLUSTER, "")
+        form = (kind_of(node.gpu_type), *size, node.box, paid, cluster, price)
         groups.setdefault(form, []).append(node)
     contracts, under, used = list[Contract](), list[Node](), {*world.contract_number}
-    for form in sorted(groups, key=lambda form: (*form[:6], *map(str, form[6]))):
+    for form in sorted(groups, key=lambda form: (*form[:7], *map(str, form[7]))):
         some, asked = groups[form], _contract(form, window_ms)
         with_room = _with_room(world, asked)
         names = [name for _, name in zip(some, with_room, strict=False)]
@@ -171,14 +181,15 @@ def _labels(node: SeenNode) -> tuple[tuple[str, str], ...]:
 
 def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
     """A contract for one node; its end is known where that is still to come."""
-    kind, gpus, cpu, memory, box, paid, price = form
+    kind, gpus, cpu, memory, box, paid, cluster, price = form
     is_ahead = price.ends_ms is not None and price.ends_ms > window_ms[1]
     node = Template(gpus, cpu or UNKNOWN_HOST, memory or UNKNOWN_HOST)
     is_said = bool(box) and paid != Terms.RESERVED.value
     bought = price.commitment[:100] or (PAID.get(paid, "") if is_said else "")
+    of = f"{cluster}/"[:80] if cluster else ""
     return Contract(
-        (box[:80] or f"{kind} x{gpus}") + (f" ({bought})" if bought else ""),
-        kind, kind, gpus, price.usd_micro, node, terms=paid,
+        of + (box[:80] or f"{kind} x{gpus}") + (f" ({bought})" if bought else ""),
+        of + kind, kind, gpus, price.usd_micro, node, terms=paid,
         end_ms=price.ends_ms - window_ms[0] if is_ahead and price.ends_ms else FOREVER_MS,
         price_source=price.source[:200] or UNSET,
         later_prices=tuple(

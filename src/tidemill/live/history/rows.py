@@ -33,6 +33,7 @@ class AttemptEnd(StrEnum):
 
 ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,  # attempts of one job have one name
+    "cluster": pl.String,  # of which of several clusters it is
     "team": pl.String,
     "user": pl.String,
     "submit_ms": pl.Int64,

@@ -8,6 +8,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.live.history.attempts import LONGEST_NAME
+from tidemill.live.history.clusters import label
 from tidemill.live.history.seating import SeenSeat, signed
 from tidemill.live.history.walking.columns import ATTEMPT, WALK
 from tidemill.model import codes
@@ -29,7 +30,7 @@ _HELD = "held"
 _ROOM = 1_000
 """Rows of events, and of pieces, that there is room for at first."""
 _COLUMN = {column.name.lower(): int(column) for column in EventColumn}
-_FORM = ("team", "priority", "kind", "replicas", "each", "cpus", "memory_mib")
+_FORM = ("team", "priority", "kind", "cluster", "replicas", "each", "cpus", "memory_mib")
 """What jobs of one shape have in common, where their source tells it by columns."""
 
 
@@ -190,12 +191,12 @@ def _numbered(rows: pl.DataFrame, number: Callable[..., int]) -> I64:
     return found["number"].to_numpy()
 
 
-def _shape(team: str, priority: int, kind: str, *asked: int) -> Shape:
+def _shape(team: str, priority: int, kind: str, cluster: str | None, *asked: int) -> Shape:
     """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
     replicas, each, cpus, memory_mib = asked
     role = Role(
         count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
-        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
+        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (), labels=label(cluster),
     )  # fmt: skip
     return Shape(team, (role,), priority=priority)
 

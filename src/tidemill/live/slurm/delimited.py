@@ -138,7 +138,8 @@ _UNUSED = b"\x01"
 
 
 ENCODING_HINT = (
-    "say the encoding of the file (latin-1 reads every byte), or export with LC_ALL=C.UTF-8"
+    "write it as UTF-8: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if that is what it is), or"
+    " export with LC_ALL=C.UTF-8"
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.model.rows import MAX_DEVICES, Role, Shape
 
@@ -69,6 +70,7 @@ def _role(part: _Row) -> Role:
         cpu_milli=1000 * (part["cpus"] or 0) // count,
         memory_mib=(part["memory_mib"] or 0) // count,
         kinds=(kind_of(part["gpu_type"]),) if part["gpu_type"] else (),
+        labels=label(part["cluster"]),
     )  # fmt: skip
 
 
@@ -85,12 +87,15 @@ def _gang(parts: Sequence[_Row], shape: Shape) -> _Row:
         if has_begun
     ]
     masks = [mask for _, _, mask in seats]
+    is_mixed = bool(seats) and len({part["gpu_type"] for part in parts}) > 1  # roles say which
     return {
-        "job": leader["job"], "team": leader["team"], "user": leader["user"],
+        "job": leader["job"], "cluster": leader["cluster"],
+        "team": leader["team"], "user": leader["user"],
         "submit_ms": min(part["submit_ms"] for part in parts),
         "start_ms": max(part["start_ms"] for part in parts) if has_begun else None,
         "end_ms": end_ms, "outcome": _outcome(parts, has_begun=has_begun, end_ms=end_ms),
-        "gpus": sum(part["gpus"] for part in parts), "gpu_type": leader["gpu_type"],
+        "gpus": sum(part["gpus"] for part in parts),
+        "gpu_type": None if is_mixed else leader["gpu_type"],
         "nodes": [node for node, _, _ in seats] or None,
         "roles": [role for _, role, _ in seats] or None,
         "devices": masks if masks and None not in masks else None,

@@ -4,7 +4,7 @@ A node that is drained or down now may be so since a time that Slurm tells (`Rea
 `sacctmgr show event`, a MAINT reservation); else that is unknown, and the history says so.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -16,7 +16,6 @@ from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.live.slurm import amounts, gpu_parts, hostlists, states
 from tidemill.live.slurm.gpu_parts import GpuInstance
 from tidemill.live.slurm.rows import SlurmNode, SlurmNodeEvent, SlurmReservation
-from tidemill.model.errors import SpecError
 from tidemill.model.states import NodeState
 
 _SHOWN = 5
@@ -241,30 +240,6 @@ def _state(node: SlurmNode) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
-
-
-def by_cluster(attempts: pl.DataFrame, listed: Collection[str]) -> pl.DataFrame:
-    """Attempts of several clusters, on nodes of which those with one name are told apart.
-
-    A job says of which cluster it is by its name. What lists nodes does not.
-    """
-    rows = attempts.with_columns(of=pl.col("job").str.extract(r"^([^/]+)/")).with_row_index("row")
-    each = rows.select("row", "of", "nodes").explode("nodes").filter(pl.col("nodes").is_not_null())
-    shared = each.group_by("nodes").agg(clusters=pl.col("of").unique().sort())
-    shared = shared.filter(pl.col("clusters").list.len() > 1).sort("nodes")
-    if not len(shared):
-        return attempts
-    if both := [name for name in shared["nodes"].to_list() if name in listed]:
-        raise SpecError(
-            f"jobs of several clusters ({', '.join(map(str, shared['clusters'][0]))}) ran on nodes"
-            f" called `{both[0]}`, and the list of nodes does not say of which cluster that is",
-            hint="import each cluster into a journal of its own: sacct --clusters NAME …",
-        )
-    is_shared = pl.col("nodes").is_in(shared["nodes"].to_list())
-    prefixed = pl.when(is_shared).then(pl.format("{}/{}", "of", "nodes")).otherwise("nodes")
-    told = each.select("row", renamed=prefixed).group_by("row", maintain_order=True).agg("renamed")
-    rows = rows.join(told, on="row", how="left", maintain_order="left")
-    return rows.with_columns(nodes=pl.coalesce("renamed", "nodes")).drop("row", "renamed", "of")
 
 
 def _many(names: Sequence[str], one: str, several: str) -> str:

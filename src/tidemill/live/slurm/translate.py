@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
+from tidemill.live.history import clusters
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.slurm import (
@@ -81,6 +82,7 @@ _NUMBERS = (
     "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "cluster"
 )  # fmt: skip
 """What the name of a job is made of."""
+_KEPT = (*het.PART, "cluster")
 _OF_TRES = {
     "tres_cpus": pl.Int64, "memory_mib": pl.Int64, "has_tres": pl.Boolean,
     "names_gpus": pl.Boolean, "shards": pl.Int64,
@@ -238,7 +240,9 @@ class Gathering:
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
         if told["cluster"].n_unique() > 1:
-            attempts = nodes.by_cluster(attempts, {node.name for node in fleet.nodes})
+            attempts = clusters.by_cluster(attempts, {node.name for node in fleet.nodes})
+        else:
+            attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
         per_gpu = gpu_parts.shards_per_gpu(self._nodes)
         attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)
@@ -288,7 +292,7 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
         began_ms="start_ms",
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
     )
-    rows = _without_gpus(rows).drop(name for name in _NUMBERS if name not in het.PART)
+    rows = _without_gpus(rows).drop(name for name in _NUMBERS if name not in _KEPT)
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
@@ -315,7 +319,7 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
         "reason_layer",
         "memory_mib",
         "shards",
-        *het.PART,
+        *_KEPT,
         cpus=pl.coalesce("cpus", "tres_cpus"),
         team=pl.coalesce("account", pl.lit("unknown")),
         user=pl.coalesce("user", pl.col("uid").cast(pl.String)),

@@ -1,0 +1,118 @@
+"""When the jobs of a table were submitted, started and ended: told, or by how long they took."""
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from tidemill.live.csv import times
+from tidemill.live.csv.cells import CellFaults
+
+_LENGTHS = {"wait": ("submit_ms", "start_ms"), "duration": ("end_ms",)}
+"""Fields that are a length of time, and what is told without them."""
+_MEND = "mend the row"
+Moments = dict[str, pl.Series]
+
+
+def moments(
+    rows: pl.DataFrame,
+    found: Mapping[str, str],
+    zone: str,
+    notes: list[str],
+    faults: CellFaults,
+) -> Moments:
+    """Times of jobs; a missing one follows from how long they waited or ran."""
+    made: Moments = {}
+    for field in ("submit", "start", "end"):
+        if field in found:
+            column = found[field]
+            made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults)
+            notes.append(f"`{column}` read as {said}")
+    _mind_second_hour(rows, found, zone, made, notes)
+    lengths_ms = _lengths(rows, found, made, notes, faults)
+    _with_waits(made, lengths_ms, found.get("wait", ""), notes)
+    if "submit_ms" not in made:
+        made["submit_ms"] = pl.Series([None] * len(rows), dtype=pl.Int64)
+        notes.append("no column says when jobs were submitted: how long they waited is unknown")
+    if "duration" in lengths_ms and "start_ms" in made:
+        made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
+    _refuse_backwards(rows, found, made, faults)
+    if "start_ms" in made and "end_ms" not in made:
+        rest = "all still run"
+        if "outcome" in found:
+            rest = f"those that `{found['outcome']}` calls over are left out, the others still run"
+        notes.append(f"no column says when jobs ended, or how long they ran: {rest}")
+    return made
+
+
+def _mind_second_hour(
+    rows: pl.DataFrame, found: Mapping[str, str], zone: str, made: Moments, notes: list[str]
+) -> None:
+    """Times before what they follow, where that is so only because the clock was put back.
+
+    In that hour a time stands twice on the clock: of each the first is taken, else the second.
+    """
+    for before, after in (("submit", "start"), ("start", "end"), ("submit", "end")):
+        if not {f"{before}_ms", f"{after}_ms"} <= {*made}:
+            continue
+        first_ms, taken_ms = made[f"{before}_ms"], made[f"{after}_ms"]
+        second = times.second_ms(rows[found[after]], taken_ms, zone)
+        is_second = ((taken_ms < first_ms) & (second >= first_ms)).fill_null(value=False)
+        if not is_second.any():
+            continue
+        made[f"{after}_ms"] = second.zip_with(is_second, taken_ms)
+        places = [str(i + 2) for i in is_second.arg_true().to_list()]
+        shown = ", ".join(places[:5]) + (" …" if len(places) > 5 else "")
+        notes.append(
+            f"`{found[after]}` in {'row' if len(places) == 1 else 'rows'} {shown} taken as the"
+            f" second time that the clock of {zone} showed it: the first is before"
+            f" `{found[before]}`"
+        )
+
+
+def _refuse_backwards(
+    rows: pl.DataFrame, found: Mapping[str, str], made: Moments, faults: CellFaults
+) -> None:
+    """An end before the start, or of what never started before the submission, cannot be."""
+    if "end" not in found:
+        return
+    column, end_ms = found["end"], made["end_ms"]
+    nothing = pl.Series([None] * len(rows), dtype=pl.Int64)
+    start_ms = made.get("start_ms", nothing)
+    faults.check(rows[column], end_ms < start_ms, column, "before its start", _MEND)
+    is_early = start_ms.is_null() & (end_ms < made["submit_ms"])
+    faults.check(rows[column], is_early, column, "before its submission", _MEND)
+
+
+def _lengths(
+    rows: pl.DataFrame,
+    found: Mapping[str, str],
+    made: Moments,
+    notes: list[str],
+    faults: CellFaults,
+) -> Moments:
+    """How long jobs waited and ran, where their times do not say it."""
+    lengths_ms: Moments = {}
+    for field in [field for field in _LENGTHS if field in found]:
+        column = found[field]
+        if {*_LENGTHS[field]} <= {*made}:
+            notes.append(f"`{column}` not needed: the times say it")
+            continue
+        lengths_ms[field], unit = times.lengths_ms(rows[column], column, faults)
+        is_less = lengths_ms[field] < 0
+        faults.check(rows[column], is_less, column, "which is less than nothing", _MEND)
+        notes.append(f"numbers of `{column}` read as {unit}")
+    return lengths_ms
+
+
+def _with_waits(made: Moments, lengths_ms: Moments, column: str, notes: list[str]) -> None:
+    """Starts, or submissions, by how long jobs waited."""
+    if "wait" not in lengths_ms:
+        return
+    wait_ms = lengths_ms["wait"]
+    if "submit_ms" in made:
+        made["start_ms"] = made["submit_ms"] + wait_ms
+        return
+    made["submit_ms"] = made["start_ms"] - wait_ms.fill_null(0)
+    if unsaid := wait_ms.null_count():
+        of = f"{unsaid:,} of {len(wait_ms):,} rows"
+        notes.append(f"`{column}` says nothing in {of}: taken as submitted when they started")

@@ -1,0 +1,72 @@
+"""Clusters of one history: what has equal names is told apart, and work stays in its cluster.
+
+Jobs require a label of their nodes (``CLUSTER``), so that neither `why` nor the ledger nor a replay
+takes what is free in another cluster for theirs.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+
+import polars as pl
+from msgspec.structs import replace
+
+from tidemill.live.history.rows import SeenNode
+from tidemill.model.errors import SpecError
+from tidemill.model.rows import CLUSTER
+
+
+def label(cluster: str | None) -> tuple[tuple[str, str], ...]:
+    """What the nodes of a cluster are labelled with, and its jobs require."""
+    return ((CLUSTER, cluster),) if cluster else ()
+
+
+def labelled(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode]:
+    """Nodes with the cluster whose jobs ran there, where jobs say of which they are."""
+    told = attempts.filter(pl.col("cluster").is_not_null())
+    if not len(told):
+        return list(nodes)
+    each = told.select("cluster", "nodes").explode("nodes").drop_nulls().unique()
+    whose = {name: of for of, name in each.sort("nodes", "cluster").iter_rows()}
+    return [replace(node, labels=(*node.labels, *label(whose.get(node.name)))) for node in nodes]
+
+
+def said_of_nobody(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> Iterator[str]:
+    """Nodes of which nobody knows of which of several clusters they are, in words."""
+    if attempts["cluster"].is_null().all():
+        return
+    names = sorted(one.name for one in nodes if CLUSTER not in dict(one.labels))
+    if names:
+        shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+        of = "1 node" if len(names) == 1 else f"{len(names):,} nodes"
+        yield (
+            f"{of} ({shown}): no job ran there that says its cluster, so nobody knows of which it"
+            " is; jobs that say theirs are kept from it"
+        )
+
+
+def by_cluster(attempts: pl.DataFrame, listed: Collection[str]) -> pl.DataFrame:
+    """Attempts of several clusters, on nodes of which those with one name are told apart.
+
+    A job says of which ``cluster`` it is, if any job of that cluster says where it was. What lists
+    nodes does not.
+    """
+    if "nodes" not in attempts.columns:
+        return attempts.drop("cluster")
+    rows = attempts.with_row_index("row")
+    each = rows.select("row", "cluster", "nodes").explode("nodes").drop_nulls("nodes")
+    shared = each.group_by("nodes").agg(clusters=pl.col("cluster").unique().sort())
+    shared = shared.filter(pl.col("clusters").list.len() > 1).sort("nodes")
+    is_somewhere = pl.col("cluster").is_in(each["cluster"].unique().to_list())
+    if not len(shared):
+        return attempts.with_columns(cluster=pl.when(is_somewhere).then("cluster"))
+    if both := [name for name in shared["nodes"].to_list() if name in listed]:
+        raise SpecError(
+            f"jobs of several clusters ({', '.join(map(str, shared['clusters'][0]))}) ran on nodes"
+            f" called `{both[0]}`, and the list of nodes does not say of which cluster that is",
+            hint="import each cluster into a journal of its own (sacct --clusters NAME …)",
+        )
+    is_shared = pl.col("nodes").is_in(shared["nodes"].to_list()) & pl.col("cluster").is_not_null()
+    prefixed = pl.when(is_shared).then(pl.format("{}/{}", "cluster", "nodes")).otherwise("nodes")
+    told = each.select("row", renamed=prefixed).group_by("row", maintain_order=True).agg("renamed")
+    rows = rows.join(told, on="row", how="left", maintain_order="left")
+    rows = rows.with_columns(cluster=pl.when(is_somewhere).then("cluster"))
+    return rows.with_columns(nodes=pl.coalesce("renamed", "nodes")).drop("row", "renamed")
