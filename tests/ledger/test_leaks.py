@@ -126,7 +126,7 @@ def test_advice_for_many_names_the_dearest_and_counts_all():
             ev.JobSubmitted(1, job(f"j{j}")),
             ev.PlacementSeen(1, j, 1, (Piece(0, j, 1, 1),)), ev.JobStarted(1, j, 1),
         ]  # fmt: skip
-    story += [ev.JobFinished(HOUR_MS + j, j, 1) for j in range(count)]
+    story += [ev.JobFinished(HOUR_MS + 10 * j, j, 1) for j in range(count)]
     fix = leak_of(read(story), Bucket.UNKNOWN).fix
     assert (len(fix.who), fix.touches) == (MOST_TOLD, count)
     assert fix.who[0] == f"job `j{count - 1}` of team `a`"
