@@ -1,5 +1,6 @@
 """Gangs of several sizes in the comparison: their seats, and the scale of their owner."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterator
 
@@ -22,7 +23,7 @@ from tidemill.model.world import World
 Told = Iterator[ev.Event]
 
 
-class ElasticGangs:
+class ElasticGangs(ABC):
     """What the comparison does with gangs that may have several sizes."""
 
     world: World
@@ -41,24 +42,29 @@ class ElasticGangs:
 
     # What the comparison has, whatever the size -------------------------------------------------
 
+    @abstractmethod
     def _devices(self, now: UnitNow) -> dict[Seat, int]:
-        raise NotImplementedError
+        """The devices that pods hold, by seat."""
 
+    @abstractmethod
     def _free_devices(self, j: int, now: UnitNow) -> dict[Seat, list[int]]:
-        raise NotImplementedError
+        """The devices of a job's seats that none of its pods holds."""
 
+    @abstractmethod
     def _is_open(self, seat: Seat) -> bool:
-        raise NotImplementedError
+        """Whether a pod may still be bound to a seat."""
 
+    @abstractmethod
     def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
         """The seat of a pod on a node, with the first of these devices."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(self, at_ms: int, j: int, now: UnitNow, *, is_whole: bool) -> Told:
-        raise NotImplementedError
+        """Tell that a job works, if all of it does."""
 
+    @abstractmethod
     def _stay(self, at_ms: int, j: int, pieces: tuple[Piece, ...], over_milli: int) -> Told:
-        raise NotImplementedError
+        """Tell that a job holds these pieces."""
 
     # Sizes --------------------------------------------------------------------------------------
 
