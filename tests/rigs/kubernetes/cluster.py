@@ -227,12 +227,12 @@ class Cluster:
         self.wait_for(f"nodes {sorted(names)[:3]}… are Ready", lambda: self._are_ready(names), 60)
 
     def clear(self) -> None:
-        """Remove all work and all nodes; returns when they are gone."""
+        """Remove all work, all nodes and what was said of them; returns when they are gone."""
         at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for namespace in ("default", "ml", "web"):
             for kind in ("/apis/batch/v1/namespaces/{}/jobs",
                          "/apis/apps/v1/namespaces/{}/replicasets", "/api/v1/namespaces/{}/pods",
-                         "/api/v1/namespaces/{}/resourcequotas",
+                         "/api/v1/namespaces/{}/resourcequotas", "/api/v1/namespaces/{}/events",
                          "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",
                          "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"):  # fmt: skip
                 self.ask("DELETE", kind.format(namespace), at_once)

@@ -68,9 +68,11 @@ def test_a_gang_of_higher_priority_evicts_a_whole_one_of_lower(rig: Cluster, tmp
 
 
 def preempted(rig: Cluster) -> dict[str, str]:
-    """The names of Events of pods that were stopped for others, and what they say."""
+    """The names of our Events of pods that were stopped for others, and what they say."""
     found = rig.items("/apis/events.k8s.io/v1/namespaces/ml/events")
-    return {one["metadata"]["name"]: one["note"] for one in found if one["reason"] == "Preempted"}
+    return {one["metadata"]["name"]: one["note"] for one in found
+            if one["reason"] == "Preempted"
+            and one.get("reportingController") == OURS}  # fmt: skip
 
 
 def nominated(rig: Cluster, job: str) -> list[str]:
