@@ -91,6 +91,8 @@ class REG(IntEnum):
     MOVES_APART_MS = 74  # each after it has worked for so long;
     MOVE_AGAIN_MS = 75  # of a search for moves in vain: when others may be moved,
     HAS_LATER_MOVES = 76  # and whether some have not come up yet
+    MADE_FIRST = 77  # the cycle in which kernels wrote the first reservation; 0: Python did,
+    IS_KEPT_THERE = 78  # and whether it is the one of what is kept from cycle to cycle (``later``)
 
 
 class NOTE(IntEnum):

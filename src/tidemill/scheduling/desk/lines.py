@@ -174,16 +174,22 @@ def shortest(jobs, shapes, learnt, reg, asks, s):
     """How soon any of a shape's line would end, were it placed now.
 
     It is the same as long as the line is. In an order by shape, of the first of it: they are more
-    than may be asked in one cycle.
+    than may be asked in one cycle; who comes after them is not read.
     """
-    if reg[REG.BY_SHAPE] != 0 and not is_line(shapes, learnt, asks, s):
-        note_line(shapes, learnt, asks, s)
+    if reg[REG.BY_SHAPE] == 0 or is_line(shapes, learnt, asks, s):
+        return asks[s, ASK.SHORTEST_MS]
+    if is_one_longer(jobs, shapes, learnt, asks, s):
+        if asks[s, ASK.LINE_LENGTH] < 2 * PASSERS_AT_MOST:
+            ends_in = end_if_placed(jobs, shapes, learnt, shapes[s, SHAPE.TAIL], 0)
+            asks[s, ASK.SHORTEST_MS] = min(asks[s, ASK.SHORTEST_MS], ends_in)
+    else:
         found, j, left = FOREVER_MS, shapes[s, SHAPE.HEAD], 2 * PASSERS_AT_MOST
         while j >= 0 and left > 0:
             found = min(found, end_if_placed(jobs, shapes, learnt, j, 0))
             j = jobs[j, JOB.NEXT]
             left -= 1
         asks[s, ASK.SHORTEST_MS] = found
+    note_line(shapes, learnt, asks, s)
     return asks[s, ASK.SHORTEST_MS]
 
 
