@@ -41,8 +41,8 @@ class TALLY(IntEnum):
     BACK = 17  # and how much has come back of the type
     NEWS = 18  # what history had said (``core.estimates``)
     IS_SAME = 19  # whether nothing changed on nodes that can host something then,
-    SLACK = 20  # beside how much more came back of the type than is short,
-    GANG = 21  # since so many replicas were seated then
+    GANG = 20  # since so many replicas were seated then,
+    IS_BOUND = 21  # and whether too few would have fitted before the last ended
 
 
 class REGAINED(IntEnum):

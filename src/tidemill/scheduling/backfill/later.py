@@ -240,6 +240,7 @@ def end_fewer(w, g, ends, ended, wanted, short):
         j = ends.order[ended - 1]
         end_one(w, g, ends, j, -1)
         if not is_enough(ends.tally, wanted, short):
+            ends.tally[TALLY.IS_BOUND] = int(ends.tally[TALLY.HOSTED] < wanted)
             end_one(w, g, ends, j, 1)
             break
         ended -= 1
@@ -253,6 +254,7 @@ def end_more(w, g, ends, ended, wanted, short):
     while ended == 0 or not is_enough(tally, wanted, short):
         if ended == tally[TALLY.NEAR] and not sort_more(w, ends):
             return -1
+        tally[TALLY.IS_BOUND] = int(tally[TALLY.HOSTED] < wanted)
         end_one(w, g, ends, ends.order[ended], 1)
         ended += 1
     return ended
@@ -262,13 +264,13 @@ def end_more(w, g, ends, ended, wanted, short):
 def is_same(jobs, rows, tally, wanted, short):
     """Whether the same have to end as before.
 
-    Nothing changed on nodes that can host something then, as much came back as was short, and who
-    was the last is it still.
+    Nothing changed on nodes that can host something then, too few could be hosted without the last,
+    and that is who it was.
     """
     j = tally[TALLY.LAST_JOB]
-    if tally[TALLY.IS_SAME] == 0 or tally[TALLY.GANG] != wanted:
+    if tally[TALLY.IS_SAME] == 0 or tally[TALLY.IS_BOUND] == 0 or tally[TALLY.GANG] != wanted:
         return False
-    if tally[TALLY.SLACK] != tally[TALLY.BACK] - short or not is_there(jobs, rows, j):
+    if tally[TALLY.BACK] < short or not is_there(jobs, rows, j):
         return False
     return rows[j, ENDING.AT_MS] == tally[TALLY.LAST_MS]
 
@@ -284,6 +286,7 @@ def enough_then(w, g, ends, wanted, short):
         tally[TALLY.WANTED] = max(ended, tally[TALLY.WANTED] - (tally[TALLY.WANTED] >> 4))
         return ended
     tally[TALLY.IS_SAME] = 0
+    tally[TALLY.IS_BOUND] = 0
     if is_enough(tally, wanted, short):
         ended = end_fewer(w, g, ends, ended, wanted, short)
     ended = end_more(w, g, ends, ended, wanted, short)
@@ -294,7 +297,6 @@ def enough_then(w, g, ends, wanted, short):
     tally[TALLY.LAST_MS] = ends.rows[ends.order[ended - 1], ENDING.AT_MS]
     tally[TALLY.WANTED] = max(ended, tally[TALLY.WANTED] - (tally[TALLY.WANTED] >> 4))
     tally[TALLY.GANG] = wanted
-    tally[TALLY.SLACK] = tally[TALLY.BACK] - short
     return ended
 
 

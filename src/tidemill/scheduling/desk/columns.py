@@ -172,6 +172,11 @@ class ASK(IntEnum):
     SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
     LEAST = 51  # of all replicas of all roles at its smallest size, in milli
     LINE_NEWS = 52  # what history had said when a line was read
+    LINE_LAST = 53  # in an order by shape: up to whom it was read,
+    LINE_READ = 54  # how many they are,
+    IS_SHORTEST = (
+        55  # and whether one of them ends as soon as ``SHORTEST_MS``; else none ends sooner
+    )
 
 
 class OPTION(IntEnum):

@@ -206,7 +206,11 @@ def keeps_whole_nodes(w, d, g, r):
 def is_hosted_beside(w, g, r, count):
     """Whether nodes that are not reserved as a whole could take so many replicas."""
     count_hosts(w, g, r)
-    h, rows = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS]
+    h, rows, any_left = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS], 0
+    for i in range(len(g.reserved)):  # without a way out of it the loop takes many words at once
+        any_left |= g.hosting[h, i] & ~g.reserved[i]
+    if any_left == 0:
+        return False
     n = host_beside(g, h, 0)
     while n < rows and count > 0:
         count -= g.hosts[h, n]
