@@ -58,10 +58,9 @@ def folder(
 
     def types(function: Callable[..., Any]) -> tuple[Any, ...]:
         names = inspect.signature(function).parameters
-        return tuple(_type(name, dimensions, whole) for name in names)
+        return tuple(_kind(name, dimensions, whole) for name in names)
 
-    options = {"_nrt": False, "error_model": "numpy"}  # nobody divides by zero, so nobody asks
-    return _Kernels(_cache(where, _NAME, (where, *others)), options, types).take
+    return _Kernels(_cache(where, _NAME, (where, *others)), {}, types).take
 
 
 def across(
@@ -178,6 +177,7 @@ class _Kernel:
         self._made: Any = None
         self._compiled_entry: Any = None
         self._inner: Any = None
+        self._misses = 0
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
         if self._entry is None:
@@ -189,7 +189,8 @@ class _Kernel:
     @property
     def misses(self) -> int:
         """How often this process has compiled it for Python."""
-        return 0 if self._made is None else int(sum(self._made.stats.cache_misses.values()))
+        made = 0 if self._made is None else int(sum(self._made.stats.cache_misses.values()))
+        return self._misses + made
 
     @property
     def is_kept(self) -> bool:
@@ -221,13 +222,35 @@ class _Kernel:
 
         for other in self._shared():
             loading.slot_of(other.function)
-        found = loading.load(self._file, self.function) if self.kernels.types else None
-        if found is None:
+        if self.kernels.types is None:
             self._made, self._compiled_entry = self._compiled()
             return
+        found = loading.load(self._file, self.function)
+        if found is None:
+            with self.kernels.alone(self.function), collecting.never():
+                found = loading.load(self._file, self.function) or self._translate()
         self._compiled_entry = found.entry
         if self.is_shared:
             loading.publish(self.function, found.address)
+
+    def _translate(self) -> Any:  # noqa: ANN401 - as below
+        """Compile this, and keep it."""
+        from tidemill.compiled import loading  # noqa: PLC0415 - as above
+        from tidemill.compiled.translating.modules import Module  # noqa: PLC0415 - as above
+
+        self._misses += 1
+        module = Module(kernel_type=_Kernel, is_checked=_NAME == "checked")
+        return loading.make(self._file, self.function, lambda *names: module.text(self, *names))
+
+    @cached_property
+    def takes(self) -> tuple[Any, ...] | None:
+        """The kinds of its arguments; None: what it is called with."""
+        return None if self.kernels.types is None else self.kernels.types(self.function)
+
+    @property
+    def symbol(self) -> str:
+        """What it is called by the linker."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
 
     @property
     def _file(self) -> Path:
@@ -275,32 +298,11 @@ class _Kernel:
                 return compile_one(types)
 
         made.compile = compile_or_wait
-        if kernels.types is None:
-            return made, made
-        from tidemill.compiled import linking, loading  # noqa: PLC0415 - as above
-        from tidemill.compiled.indexing import from_the_front  # noqa: PLC0415 - as above
-
-        types = kernels.types(self.function)
-        with from_the_front():
-            made.compile(types)
-        self._made, found = made, made.overloads[types]
-
-        if self.is_shared:
-            loading.publish(self.function, linking.address_of(self.function, found))
-        if self.misses:
-            loading.keep(self._file, found)
-        return made, found.entry_point
+        return made, made
 
     def inner(self) -> Any:  # noqa: ANN401 - as above
         """The numba type of what other kernels call."""
-        if not self.is_shared:
-            return _numba().types.Dispatcher(self._translated())
-        if self._inner is None:
-            from tidemill.compiled import linking  # noqa: PLC0415 - as above
-
-            assert self.kernels.types is not None, "a shared kernel's types follow from its names"
-            self._inner = linking.stub(self.function, self.kernels.types(self.function))
-        return self._inner
+        return _numba().types.Dispatcher(self._translated())
 
     def _translated(self) -> Any:  # noqa: ANN401 - as above
         """Compiled into others: of one list of types, if these are known."""
@@ -442,24 +444,11 @@ def _stamp(path: Path) -> int:
     return stamp
 
 
-def _type(
-    name: str,
-    dimensions: Callable[[str], int],
-    whole: Mapping[str, Whole],
-) -> Any:  # noqa: ANN401 - what numba calls a type
-    from numba import types  # noqa: PLC0415 - as above
-
-    def array(dims: int, of: str = "int64") -> Any:  # noqa: ANN401 - as above
-        return types.Array(getattr(types, of), dims, "C") if dims else types.int64
+def _kind(name: str, dimensions: Callable[[str], int], whole: Mapping[str, Whole]) -> Any:  # noqa: ANN401 - a kind
+    from tidemill.compiled.translating import kinds  # noqa: PLC0415 - only a compiler needs them
 
     if name not in whole:
-        return array(dimensions(name))
-    from tidemill.compiled.handing import Handed  # noqa: PLC0415 - as above
-
-    cls, dims, others = whole[name]
-    fields: tuple[str, ...] = cls._fields
-    made = [
-        (field, array(each, others.get(field, "int64")))
-        for field, each in zip(fields, dims, strict=True)
-    ]
-    return Handed(cls.__name__, tuple(made))
+        dims = dimensions(name)
+        return kinds.Array("int64", dims) if dims else kinds.INT
+    cls, each, others = whole[name]
+    return kinds.table(cls.__name__, cls._fields, each, tuple(others.items()))
