@@ -12,7 +12,7 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -32,24 +32,33 @@ class Loaded(NamedTuple):
     address: int
 
 
-def make(path: Path, function: Callable[..., Any], text: Callable[[str, str], str]) -> Loaded:
-    """Compile a kernel and write it down; where nothing can be written, nothing is kept.
+def make(
+    paths: Sequence[Path], function: Callable[..., Any], text: Callable[[str, str], str]
+) -> Loaded:
+    """Compile a kernel and write it down, where that can be done first; else it is not kept.
 
-    ``text`` is its module in LLVM's language, with what is called by kernels and by Python.
+    ``text`` is its module in LLVM's language, by what kernels and Python call it.
     """
     from tidemill.compiled.translating.assembling import assemble  # noqa: PLC0415 - seldom needed
 
     code, needs = assemble(text(*_names(function)), _machine())
     head = {"made_with": _made_with(), "needs": needs, "checksum": crc32(code)}
-    own = path.with_name(f"{path.name}.{os.getpid()}")
-    with suppress(OSError):
-        own.write_bytes(json.dumps(head).encode() + b"\n" + code)
-        own.replace(path)
+    for path in paths:
+        own = path.with_name(f"{path.name}.{os.getpid()}")
+        with suppress(OSError):
+            own.write_bytes(json.dumps(head).encode() + b"\n" + code)
+            own.replace(path)
+            break
     return _put(code, function)
 
 
-def load(path: Path, function: Callable[..., Any]) -> Loaded | None:
+def load(paths: Sequence[Path], function: Callable[..., Any]) -> Loaded | None:
     """A kernel that was kept, ready to be called; None: there is none that would run here."""
+    found = (_load(path, function) for path in paths)
+    return next((one for one in found if one is not None), None)
+
+
+def _load(path: Path, function: Callable[..., Any]) -> Loaded | None:
     try:
         first, _, code = path.read_bytes().partition(b"\n")
         head = json.loads(first)
@@ -97,29 +106,24 @@ _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
 
 def _names(function: Callable[..., Any]) -> tuple[str, str]:
     """What kernels and what Python call."""
-    return f"{symbol(function)}.kernel", f"{symbol(function)}.entry"
+    symbol = f"{function.__module__}.{function.__qualname__}"
+    return f"{symbol}.kernel", f"{symbol}.entry"
 
 
-def symbol(function: Callable[..., Any]) -> str:
-    """What the slot of a shared kernel is called by the linker."""
-    return f"{function.__module__}.{function.__qualname__}"
-
-
-def slot_of(function: Callable[..., Any]) -> ctypes.c_void_p:
+def slot_of(symbol: str) -> ctypes.c_void_p:
     """Where others read where a shared kernel lies; the linker knows it from now on."""
-    name = symbol(function)
-    if name not in _slots:
-        _slots[name] = ctypes.c_void_p()
-        binding.add_symbol(name, ctypes.addressof(_slots[name]))
-    return _slots[name]
+    if symbol not in _slots:
+        _slots[symbol] = ctypes.c_void_p()
+        binding.add_symbol(symbol, ctypes.addressof(_slots[symbol]))
+    return _slots[symbol]
 
 
 _slots: dict[str, ctypes.c_void_p] = {}
 
 
-def publish(function: Callable[..., Any], address: int) -> None:
+def publish(symbol: str, address: int) -> None:
     """Write where a shared kernel lies."""
-    slot_of(function).value = address
+    slot_of(symbol).value = address
 
 
 @cache
@@ -132,10 +136,11 @@ def _made_with() -> list[str]:
 
 @cache
 def _know_python() -> None:
-    """Have the linker know the objects of Python that compiled code knows."""
+    """Have linkers know what the process has (a first one sees to that), and some objects."""
     from tidemill.compiled.translating.door import KNOWN  # noqa: PLC0415 - as above
 
     _machine()
+    _engine()
     for name, value in KNOWN.items():
         binding.add_symbol(f"tidemill.{name}", id(value))
 

@@ -11,8 +11,8 @@ from tidemill.compiled.translating.kinds import (
     REAL,
     TRUTH,
     WORD,
-    Kind,
     KernelError,
+    Kind,
     Several,
     Value,
     both,
@@ -111,6 +111,8 @@ def compare(writer: Writer, op: ast.cmpop, a: Value, b: Value) -> str:
 def binary(writer: Writer, op: ast.operator, a: Value, b: Value) -> Value:
     """What an operator makes of two values."""
     kind = both(a.kind, b.kind)
+    if kind not in (INT, WORD, TRUTH, REAL):
+        raise KernelError(f"there is no {type(op).__name__} of {kind}")
     if isinstance(op, ast.Div):
         kind = REAL
     elif kind == TRUTH and type(op) not in _BITS:
@@ -120,19 +122,18 @@ def binary(writer: Writer, op: ast.operator, a: Value, b: Value) -> Value:
         return Value(REAL, (_real(writer, op, x, y),))
     if (how := _BITS.get(type(op))) is not None:
         return Value(kind, (writer.take(f"{how} {kind.parts[0]} {x}, {y}"),))
-    if kind not in (INT, WORD):
-        raise KernelError(f"there is no {type(op).__name__} of {kind}")
+    return _integer(writer, op, kind, x, y)
+
+
+def _integer(writer: Writer, op: ast.operator, kind: Kind, x: str, y: str) -> Value:
     if (how := _SUMS.get(type(op))) is not None:
         return Value(kind, (writer.take(f"{how} i64 {x}, {y}"),))
-    match op:
-        case ast.LShift():
-            return Value(kind, (writer.take(f"shl i64 {x}, {y}"),))
-        case ast.RShift():
-            return Value(kind, (writer.take(f"{'ashr' if kind == INT else 'lshr'} i64 {x}, {y}"),))
-        case ast.FloorDiv():
-            return divided(writer, Value(kind, (x,)), Value(kind, (y,)))[0]
-        case ast.Mod():
-            return divided(writer, Value(kind, (x,)), Value(kind, (y,)))[1]
+    if isinstance(op, ast.LShift | ast.RShift):
+        how = "shl" if isinstance(op, ast.LShift) else "ashr" if kind == INT else "lshr"
+        return Value(kind, (writer.take(f"{how} i64 {x}, {y}"),))
+    if isinstance(op, ast.FloorDiv | ast.Mod):
+        quotient, rest = divided(writer, Value(kind, (x,)), Value(kind, (y,)))
+        return quotient if isinstance(op, ast.FloorDiv) else rest
     raise KernelError(f"there is no {type(op).__name__} of {kind}")
 
 

@@ -16,8 +16,8 @@ from tidemill.compiled.translating.kinds import (
     TRUTH,
     WORD,
     Array,
-    Kind,
     KernelError,
+    Kind,
     Table,
 )
 from tidemill.compiled.translating.writing import Writer
@@ -43,7 +43,7 @@ declare void @Py_IncRef(ptr)
 """
 
 
-def write(callee: Callee, name: str, made: str, is_checked: bool) -> str:  # noqa: FBT001 - one of two builds
+def write(callee: Callee, name: str, made: str, is_checked: bool) -> str:
     """What Python calls for a kernel."""
     texts = [_DECLARED, *(f"@tidemill.{known} = external global i8" for known in KNOWN)]
     texts += [_is_array(), _is_table()]

@@ -4,7 +4,7 @@ import ast
 import builtins
 from collections.abc import Callable
 from enum import EnumType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from tidemill.compiled.translating.kinds import (
     TRUTH,
     WORD,
     Array,
-    Kind,
     KernelError,
+    Kind,
     Several,
     Table,
     Value,
@@ -33,6 +33,7 @@ ITEMS = tuple.__basicsize__  # where the items of a tuple begin
 DATA = object.__basicsize__  # where an array says where its numbers are
 SHAPE = DATA + 16  # and where its lengths are
 POINTER = 8  # bytes of a pointer, and of a length
+_REFUSED = "cannot be compiled"
 _UNKNOWN = object()  # what is known only when a kernel runs
 
 
@@ -59,12 +60,16 @@ class Expressions:
         self._hidden = 0
         self._locals = {*function.__code__.co_varnames, *function.__code__.co_cellvars}
 
-    def refuse(self, node: ast.AST, why: str) -> NoReturn:
-        """Say that something cannot be compiled, and where it stands."""
+    def refusal(self, node: ast.AST, why: str) -> KernelError:
+        """What says that something cannot be compiled, and where it stands."""
         code = self.function.__code__
         line = getattr(node, "lineno", code.co_firstlineno)
         said = ast.unparse(node).partition("\n")[0]
-        raise KernelError(f"{code.co_filename}:{line}: `{said}` cannot be compiled: {why}")
+        return KernelError(f"{code.co_filename}:{line}: `{said}` {_REFUSED}: {why}")
+
+    def placed(self, error: KernelError, node: ast.AST) -> KernelError:
+        """An error that says where it stands."""
+        return error if _REFUSED in str(error) else self.refusal(node, str(error))
 
     # Variables ---------------------------------------------------------------------------------
 
@@ -102,38 +107,26 @@ class Expressions:
             found = self.static(node)
             return self._value(node) if found is _UNKNOWN else self._known(found)
         except KernelError as error:
-            if "cannot be compiled" in str(error):
-                raise
-            self.refuse(node, str(error))
+            raise self.placed(error, node) from None
 
     def _value(self, node: ast.expr) -> Value:
-        match node:
-            case ast.Name(id=name):
-                return self.load(name)
-            case ast.Tuple(elts=each):
-                return arithmetic.together([self.value(one) for one in each])
-            case ast.BinOp(left=left, op=op, right=right):
-                return arithmetic.binary(self.writer, op, self.value(left), self.value(right))
-            case ast.UnaryOp(op=op, operand=operand):
-                return arithmetic.unary(self.writer, op, self.value(operand))
-            case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+        write = _WRITERS.get(type(node))
+        if write is None:
+            raise self.refusal(node, f"kernels have no {type(node).__name__}")
+        return write(self, node)
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        left = self.value(node.left)
+        return arithmetic.binary(self.writer, node.op, left, self.value(node.right))
+
+    def _compare(self, node: ast.Compare) -> Value:
+        match node.ops:
+            case [ast.In() | ast.NotIn()]:
                 return Value(TRUTH, (self._is_in(node),))
-            case ast.Compare(left=left, ops=[op], comparators=[right]):
-                said = arithmetic.compare(self.writer, op, self.value(left), self.value(right))
-                return Value(TRUTH, (said,))
-            case ast.Compare():
-                return self._by_branches(node)
-            case ast.BoolOp():
-                return self._first_that_decides(node)
-            case ast.IfExp():
-                return self._either(node)
-            case ast.Call():
-                return self._call(node)
-            case ast.Subscript():
-                return self._subscript(node)
-            case ast.Attribute(value=of, attr=name):
-                return self._attribute(self.value(of), name)
-        self.refuse(node, f"kernels have no {type(node).__name__}")
+            case [op]:
+                left, right = self.value(node.left), self.value(node.comparators[0])
+                return Value(TRUTH, (arithmetic.compare(self.writer, op, left, right),))
+        return self._by_branches(node)
 
     def static(self, node: ast.expr) -> Any:  # noqa: ANN401 - whatever a module names
         """What is known before a kernel runs."""
@@ -149,17 +142,13 @@ class Expressions:
         return _UNKNOWN
 
     def _known(self, found: Any) -> Value:  # noqa: ANN401 - as above
-        match found:
-            case np.ndarray():
-                return self.module.constant_array(found)
-            case tuple():
-                return arithmetic.together([self._known(one) for one in found])
-            case np.uint64():
-                signed = int(found) - (1 << 64) * (int(found) >> 63)
-                return Value(WORD, (str(signed),))
-            case np.generic():
-                return arithmetic.number(found.item())
-        return arithmetic.number(found)
+        if isinstance(found, np.ndarray):
+            return self.module.constant_array(found)
+        if isinstance(found, tuple):
+            return arithmetic.together([self._known(one) for one in found])
+        if isinstance(found, np.uint64):
+            return Value(WORD, (str(int(found) - (1 << 64) * (int(found) >> 63)),))
+        return arithmetic.number(found.item() if isinstance(found, np.generic) else found)
 
     # Truths ------------------------------------------------------------------------------------
 
@@ -237,7 +226,7 @@ class Expressions:
     def _is_in(self, node: ast.Compare) -> str:
         wanted, others = self.value(node.left), self.value(node.comparators[0])
         if not isinstance(others.kind, Several):
-            self.refuse(node, "only in a tuple something is looked for")
+            raise self.refusal(node, "only in a tuple something is looked for")
         found = "false"
         for one in arithmetic.items(others):
             same = arithmetic.compare(self.writer, ast.Eq(), wanted, one)
@@ -247,7 +236,8 @@ class Expressions:
 
     # Arrays ------------------------------------------------------------------------------------
 
-    def _attribute(self, base: Value, name: str) -> Value:
+    def _attribute(self, node: ast.Attribute) -> Value:
+        base, name = self.value(node.value), node.attr
         if isinstance(base.kind, Array) and name == "shape":
             return Value(Several((INT,) * base.kind.ndim), base.parts[1:])
         if not isinstance(base.kind, Table) or name not in base.kind.places:
@@ -268,7 +258,7 @@ class Expressions:
         if isinstance(base.kind, Several):
             at = self.value(node.slice).constant
             if at is None:
-                self.refuse(node, "which of several it is must stand in the text")
+                raise self.refusal(node, "which of several it is must stand in the text")
             return arithmetic.items(base)[at]
         array, at_once = self.place(base, self.indices(node))
         return array if at_once is None else self.element(array, at_once)
@@ -355,7 +345,7 @@ class Expressions:
     def _call(self, node: ast.Call) -> Value:
         called = self.static(node.func)
         if node.keywords or any(isinstance(arg, ast.Starred) for arg in node.args):
-            self.refuse(node, "arguments are given by their places")
+            raise self.refusal(node, "arguments are given by their places")
         if called is len:
             return self._length(node)
         if self.module.is_kernel(called):
@@ -366,7 +356,7 @@ class Expressions:
         writer = self.writer
         if (called is min or called is max) and len(args) > 1:
             return arithmetic.extreme(writer, "min" if called is min else "max", args)
-        if called is divmod and len(args) == 2:  # noqa: PLR2004 - two numbers
+        if called is divmod and len(args) == 2:
             a, b = (arithmetic.cast(writer, arg, INT) for arg in args)
             return arithmetic.together(list(arithmetic.divided(writer, a, b)))
         if called is abs and len(args) == 1:
@@ -376,7 +366,7 @@ class Expressions:
         for which, kind in casts:
             if called is which and len(args) == 1:
                 return arithmetic.cast(writer, args[0], kind)
-        self.refuse(node, "kernels do not call that")
+        raise self.refusal(node, "kernels do not call that")
 
     def _length(self, node: ast.Call) -> Value:
         known = self.static(node.args[0])
@@ -387,7 +377,7 @@ class Expressions:
             return Value(INT, (of.parts[1],))
         if isinstance(of.kind, Several):
             return arithmetic.number(len(of.kind.items))
-        self.refuse(node, f"{of.kind} has no length")
+        raise self.refusal(node, f"{of.kind} has no length")
 
     def _call_kernel(self, kernel: Any, args: list[Value]) -> Value:  # noqa: ANN401 - a kernel
         callee = self.module.callee(kernel, tuple(arg.kind for arg in args))
@@ -408,7 +398,7 @@ class Expressions:
     def _returned(self, kind: Kind, made: str, found: str) -> Value:
         """What a function returned, unless it failed."""
         if made[0] != "{":
-            parts = (found,)
+            parts: tuple[str, ...] = (found,)
         else:
             count = made.count(",") + 1
             parts = tuple(
@@ -422,3 +412,17 @@ class Expressions:
             self.writer.begin(fine)
             parts = parts[1:]
         return Value(kind, parts)
+
+
+_WRITERS: dict[type[ast.expr], Callable[[Expressions, Any], Value]] = {
+    ast.Name: lambda by, node: by.load(node.id),
+    ast.Tuple: lambda by, node: arithmetic.together([by.value(one) for one in node.elts]),
+    ast.UnaryOp: lambda by, node: arithmetic.unary(by.writer, node.op, by.value(node.operand)),
+    ast.BinOp: Expressions._binary,
+    ast.Compare: Expressions._compare,
+    ast.BoolOp: Expressions._first_that_decides,
+    ast.IfExp: Expressions._either,
+    ast.Call: Expressions._call,
+    ast.Subscript: Expressions._subscript,
+    ast.Attribute: Expressions._attribute,
+}

@@ -16,8 +16,8 @@ from tidemill.compiled.translating.kinds import (
     INT,
     NOTHING,
     Array,
-    Kind,
     KernelError,
+    Kind,
     Several,
     Value,
     both,
@@ -46,7 +46,7 @@ class Function(Expressions):
     def write(self, name: str, linkage: str) -> str:
         """The whole function."""
         if len(self._names) != len(self._takes):
-            self.refuse(self._node, f"it takes {len(self._names)} arguments")
+            raise self.refusal(self._node, f"it takes {len(self._names)} arguments")
         for _ in range(_AT_MOST):
             self._write()
             if not self.is_changed:
@@ -76,8 +76,8 @@ class Function(Expressions):
                 head += [f"{at} = alloca {part}", f"store {part} zeroinitializer, ptr {at}"]
         tail = list[str]()
         if self.module.is_checked:
-            failed = f"insertvalue {made} zeroinitializer, i1 true, 0"
-            tail = ["failed:", f"%failed.value = {failed}", f"ret {made} %failed.value"]
+            rest = "".join(f", {part} zeroinitializer" for part in (self.returns or NOTHING).parts)
+            tail = ["failed:", f"ret {made} {{i1 true{rest}}}" if rest else "ret i1 true"]
         return "\n".join([*head, *self.writer.lines, *tail, "}\n"])
 
     # Statements --------------------------------------------------------------------------------
@@ -89,47 +89,33 @@ class Function(Expressions):
             try:
                 self._statement(statement)
             except KernelError as error:
-                if "cannot be compiled" in str(error):
-                    raise
-                self.refuse(statement, str(error))
+                raise self.placed(error, statement) from None
 
     def _statement(self, node: ast.stmt) -> None:
-        match node:
-            case ast.Expr(value=ast.Constant()) | ast.Pass():
-                pass
-            case ast.Expr(value=value):
-                self.value(value)
-            case ast.Assign(targets=targets, value=value):
-                found = self.value(value)
-                for target in targets:
-                    self._assign(target, found)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                self._assign(target, self.value(value))
-            case ast.AugAssign():
-                self._change(node)
-            case ast.If():
-                self._if(node)
-            case ast.While():
-                self._while(node)
-            case ast.For():
-                self._for(node)
-            case ast.Break():
-                self.writer.jump(self._loops[-1][0])
-            case ast.Continue():
-                self.writer.jump(self._loops[-1][1])
-            case ast.Return(value=None):
-                self._return(Value(NOTHING, ()), node)
-            case ast.Return(value=ast.expr() as value):
-                self._return(self.value(value), node)
-            case _:
-                self.refuse(node, f"kernels have no {type(node).__name__}")
+        write = _WRITERS.get(type(node))
+        if write is None:
+            raise self.refusal(node, f"kernels have no {type(node).__name__}")
+        write(self, node)
+
+    def _expression(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self.value(node.value)
+
+    def _set(self, node: ast.Assign) -> None:
+        found = self.value(node.value)
+        for target in node.targets:
+            self._assign(target, found)
+
+    def _leave(self, node: ast.Return) -> None:
+        value = Value(NOTHING, ()) if node.value is None else self.value(node.value)
+        self._return(value, node)
 
     def _return(self, value: Value, node: ast.AST) -> None:
         known = self.returns
         try:
             self.returns = value.kind if known is None else both(known, value.kind)
         except KernelError as error:
-            self.refuse(node, f"it returns {error}")
+            raise self.refusal(node, f"it returns {error}") from None
         self.is_changed = self.is_changed or (known is not None and known != self.returns)
         parts = arithmetic.cast(self.writer, value, self.returns).parts
         made, kinds = self.module.made(self.returns), self.returns.parts
@@ -150,7 +136,7 @@ class Function(Expressions):
             case ast.Tuple(elts=targets) if isinstance(value.kind, Several):
                 each = arithmetic.items(value)
                 if len(each) != len(targets):
-                    self.refuse(target, f"{len(each)} values are given")
+                    raise self.refusal(target, f"{len(each)} values are given")
                 for one, given in zip(targets, each, strict=True):
                     self._assign(one, given)
             case ast.Subscript(slice=ast.Slice(lower=None, upper=None, step=None)):
@@ -158,12 +144,12 @@ class Function(Expressions):
             case ast.Subscript():
                 self.put(*self._place(target), value)
             case _:
-                self.refuse(target, "nothing can be assigned to it")
+                raise self.refusal(target, "nothing can be assigned to it")
 
     def _place(self, target: ast.Subscript) -> tuple[Value, str]:
         array, at = self.place(self.value(target.value), self.indices(target))
         if at is None:
-            self.refuse(target, "rows are set element by element")
+            raise self.refusal(target, "rows are set element by element")
         return array, at
 
     def _change(self, node: ast.AugAssign) -> None:
@@ -179,7 +165,7 @@ class Function(Expressions):
                 after = arithmetic.binary(self.writer, op, before, self.value(node.value))
                 self.put(array, at, after)
             case _:
-                self.refuse(target, "nothing can be assigned to it")
+                raise self.refusal(target, "nothing can be assigned to it")
 
     def _fill(self, array: Value, value: Value) -> None:
         """Set every element of an array with one dimension."""
@@ -206,7 +192,7 @@ class Function(Expressions):
 
     def _while(self, node: ast.While) -> None:
         if node.orelse:
-            self.refuse(node, "kernels have no `else` of loops")
+            raise self.refusal(node, "kernels have no `else` of loops")
         head, body, end = (self.writer.label() for _ in range(3))
         self.writer.begin(head)
         self.decide(node.test, body, end)
@@ -219,7 +205,7 @@ class Function(Expressions):
 
     def _for(self, node: ast.For) -> None:
         if node.orelse:
-            self.refuse(node, "kernels have no `else` of loops")
+            raise self.refusal(node, "kernels have no `else` of loops")
         match node.iter:
             case ast.Call(func=ast.Name(id="range"), args=args):
                 first, last, step = self._range(node, [self.value(arg) for arg in args])
@@ -227,7 +213,9 @@ class Function(Expressions):
             case _:
                 array = self.value(node.iter)
                 if not isinstance(array.kind, Array) or array.kind.ndim != 1:
-                    self.refuse(node.iter, "loops go over ranges and arrays of one dimension")
+                    raise self.refusal(
+                        node.iter, "loops go over ranges and arrays of one dimension"
+                    )
                 last = Value(INT, (array.parts[1],))
 
                 def take(i: Value) -> None:
@@ -246,7 +234,7 @@ class Function(Expressions):
                 return first, last, arithmetic.number(1)
             case [first, last, step]:
                 return first, last, step
-        self.refuse(node.iter, "a range has one to three numbers")
+        raise self.refusal(node.iter, "a range has one to three numbers")
 
     def _is_on(self, at: str, last: str, step: Value) -> str:
         """Whether a range goes on."""
@@ -286,6 +274,20 @@ class Function(Expressions):
             self.store(name, Value(INT, (after,)))
             writer.jump(head)
         writer.begin(end)
+
+
+_WRITERS: dict[type[ast.stmt], Callable[[Function, Any], None]] = {
+    ast.Expr: Function._expression,
+    ast.Pass: lambda *_: None,
+    ast.Assign: Function._set,
+    ast.AugAssign: Function._change,
+    ast.If: Function._if,
+    ast.While: Function._while,
+    ast.For: Function._for,
+    ast.Break: lambda by, _: by.writer.jump(by._loops[-1][0]),
+    ast.Continue: lambda by, _: by.writer.jump(by._loops[-1][1]),
+    ast.Return: Function._leave,
+}
 
 
 def _text(function: Callable[..., Any]) -> ast.FunctionDef:

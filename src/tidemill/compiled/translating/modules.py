@@ -13,8 +13,8 @@ from tidemill.compiled.translating.kinds import (
     INT,
     NOTHING,
     Array,
-    Kind,
     KernelError,
+    Kind,
     Value,
 )
 
