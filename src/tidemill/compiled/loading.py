@@ -23,6 +23,7 @@ import numpy as np
 from llvmlite import binding
 
 _BY_PLACE = 0x80  # of Python's: arguments as an array of pointers, and their number
+_RELOCATION = "static" if binding.get_process_triple().startswith("x86") else "default"
 
 
 class Loaded(NamedTuple):
@@ -154,7 +155,7 @@ def _machine() -> Any:  # noqa: ANN401 - of LLVM, without types
         cpu=binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),
         opt=3,
-        reloc="static",
+        reloc=_RELOCATION,
         codemodel="jitdefault",
         jit=True,
     )
@@ -166,7 +167,7 @@ def _engine() -> Any:  # noqa: ANN401 - as above
     From the first on, the linkers know what the process itself has.
     """
     machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
-        cpu=binding.get_host_cpu_name(), reloc="static", codemodel="jitdefault", jit=True
+        cpu=binding.get_host_cpu_name(), reloc=_RELOCATION, codemodel="jitdefault", jit=True
     )
     empty = binding.parse_assembly("")
     empty.triple = binding.get_process_triple()

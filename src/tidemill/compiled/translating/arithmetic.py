@@ -17,7 +17,7 @@ from tidemill.compiled.translating.kinds import (
     Value,
     both,
 )
-from tidemill.compiled.translating.writing import Writer
+from tidemill.compiled.translating.writing import Emitter
 
 _BITS: dict[type[ast.operator], str] = {ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor"}
 _SUMS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul"}
@@ -44,7 +44,7 @@ def number(value: object) -> Value:
     return Value(INT, (str(int(value)),))
 
 
-def cast(writer: Writer, value: Value, kind: Kind) -> Value:
+def cast(writer: Emitter, value: Value, kind: Kind) -> Value:
     """The value as one of another kind."""
     if value.kind == kind:
         return value
@@ -84,7 +84,7 @@ def together(values: list[Value]) -> Value:
     return Value(kinds, tuple(part for value in values for part in value.parts))
 
 
-def truth(writer: Writer, value: Value) -> str:
+def truth(writer: Emitter, value: Value) -> str:
     """Whether a value counts as true."""
     if value.kind == TRUTH:
         return value.parts[0]
@@ -95,7 +95,7 @@ def truth(writer: Writer, value: Value) -> str:
     raise KernelError(f"{value.kind} is neither true nor false")
 
 
-def compare(writer: Writer, op: ast.cmpop, a: Value, b: Value) -> str:
+def compare(writer: Emitter, op: ast.cmpop, a: Value, b: Value) -> str:
     """Whether two values stand so to each other."""
     kind = both(a.kind, b.kind)
     x, y = cast(writer, a, kind).parts[0], cast(writer, b, kind).parts[0]
@@ -108,7 +108,7 @@ def compare(writer: Writer, op: ast.cmpop, a: Value, b: Value) -> str:
     return writer.take(f"icmp {sign}{said} {kind.parts[0]} {x}, {y}")
 
 
-def binary(writer: Writer, op: ast.operator, a: Value, b: Value) -> Value:
+def binary(writer: Emitter, op: ast.operator, a: Value, b: Value) -> Value:
     """What an operator makes of two values."""
     kind = both(a.kind, b.kind)
     if kind not in (INT, WORD, TRUTH, REAL):
@@ -125,7 +125,7 @@ def binary(writer: Writer, op: ast.operator, a: Value, b: Value) -> Value:
     return _integer(writer, op, kind, x, y)
 
 
-def _integer(writer: Writer, op: ast.operator, kind: Kind, x: str, y: str) -> Value:
+def _integer(writer: Emitter, op: ast.operator, kind: Kind, x: str, y: str) -> Value:
     if (how := _SUMS.get(type(op))) is not None:
         return Value(kind, (writer.take(f"{how} i64 {x}, {y}"),))
     if isinstance(op, ast.LShift | ast.RShift):
@@ -137,14 +137,14 @@ def _integer(writer: Writer, op: ast.operator, kind: Kind, x: str, y: str) -> Va
     raise KernelError(f"there is no {type(op).__name__} of {kind}")
 
 
-def _real(writer: Writer, op: ast.operator, x: str, y: str) -> str:
+def _real(writer: Emitter, op: ast.operator, x: str, y: str) -> str:
     how = {ast.Add: "fadd", ast.Sub: "fsub", ast.Mult: "fmul", ast.Div: "fdiv"}.get(type(op))
     if how is None:
         raise KernelError(f"there is no {type(op).__name__} of {REAL}")
     return writer.take(f"{how} double {x}, {y}")
 
 
-def divided(writer: Writer, a: Value, b: Value) -> tuple[Value, Value]:
+def divided(writer: Emitter, a: Value, b: Value) -> tuple[Value, Value]:
     """How often one number is in another, rounded down, and what is left."""
     kind, x, y = a.kind, a.parts[0], b.parts[0]
     if kind == WORD:
@@ -163,7 +163,7 @@ def divided(writer: Writer, a: Value, b: Value) -> tuple[Value, Value]:
     return Value(kind, (found,)), Value(kind, (rest,))
 
 
-def _floor(writer: Writer, x: str, y: str) -> tuple[str, str]:
+def _floor(writer: Emitter, x: str, y: str) -> tuple[str, str]:
     quotient = writer.take(f"sdiv i64 {x}, {y}")
     rest = writer.take(f"srem i64 {x}, {y}")
     signs = writer.take(f"xor i64 {rest}, {y}")
@@ -175,7 +175,7 @@ def _floor(writer: Writer, x: str, y: str) -> tuple[str, str]:
     return writer.take(f"add i64 {quotient}, {less}"), writer.take(f"add i64 {rest}, {more}")
 
 
-def _divided_unsigned(writer: Writer, x: str, y: str) -> tuple[Value, Value]:
+def _divided_unsigned(writer: Emitter, x: str, y: str) -> tuple[Value, Value]:
     is_zero = writer.take(f"icmp eq i64 {y}, 0")
     by = writer.take(f"select i1 {is_zero}, i64 1, i64 {y}")
     found = writer.take(f"udiv i64 {x}, {by}")
@@ -184,7 +184,7 @@ def _divided_unsigned(writer: Writer, x: str, y: str) -> tuple[Value, Value]:
     return Value(WORD, (quotient,)), Value(WORD, (rest,))
 
 
-def unary(writer: Writer, op: ast.unaryop, a: Value) -> Value:
+def unary(writer: Emitter, op: ast.unaryop, a: Value) -> Value:
     """What an operator makes of one value."""
     if isinstance(op, ast.Not):
         return Value(TRUTH, (writer.take(f"xor i1 {truth(writer, a)}, true"),))
@@ -205,7 +205,7 @@ def unary(writer: Writer, op: ast.unaryop, a: Value) -> Value:
     return a
 
 
-def extreme(writer: Writer, name: str, values: list[Value]) -> Value:
+def extreme(writer: Emitter, name: str, values: list[Value]) -> Value:
     """The least or the largest of some integers."""
     kind = values[0].kind
     for value in values[1:]:

@@ -16,11 +16,11 @@ from tidemill.compiled.translating.kinds import (
     TRUTH,
     WORD,
     Array,
+    ArrayTuple,
     KernelError,
     Kind,
-    Table,
 )
-from tidemill.compiled.translating.writing import Writer
+from tidemill.compiled.translating.writing import Emitter
 
 COUNT = object.__basicsize__  # where a tuple says how many items there are
 TYPE = object.__basicsize__ - POINTER  # where an object says what it is
@@ -47,7 +47,7 @@ def write(callee: Callee, name: str, made: str, is_checked: bool) -> str:
     """What Python calls for a kernel."""
     texts = [_DECLARED, *(f"@tidemill.{known} = external global i8" for known in KNOWN)]
     texts += [_is_array(), _is_table()]
-    writer, given = Writer(), list[str]()
+    writer, given = Emitter(), list[str]()
     count = len(callee.takes)
     _refuse_unless(
         writer, f"icmp eq i64 %count, {count}", _said(texts, f"a kernel takes {count} arguments")
@@ -72,7 +72,7 @@ def write(callee: Callee, name: str, made: str, is_checked: bool) -> str:
     return "\n".join([*texts, head, "begin:", *writer.lines, "}\n"])
 
 
-def _taken(writer: Writer, texts: list[str], kind: Kind, found: str) -> list[str]:
+def _taken(writer: Emitter, texts: list[str], kind: Kind, found: str) -> list[str]:
     """An argument, as the kernel takes it."""
     match kind:
         case Array():
@@ -82,7 +82,7 @@ def _taken(writer: Writer, texts: list[str], kind: Kind, found: str) -> list[str
             lengths = writer.read("ptr", found, SHAPE)
             shape = [writer.read("i64", lengths, POINTER * d) for d in range(kind.ndim)]
             return [f"ptr {writer.read('ptr', found, DATA)}", *(f"i64 {each}" for each in shape)]
-        case Table():
+        case ArrayTuple():
             rows = _fields(texts, kind)
             fine = f"call i1 @is_table(ptr {found}, i64 {len(kind.fields)}, ptr {rows})"
             _refuse_unless(writer, fine, _said(texts, f"a kernel wants {kind} without gaps"))
@@ -101,7 +101,7 @@ def _taken(writer: Writer, texts: list[str], kind: Kind, found: str) -> list[str
     return [f"i64 {number}"]
 
 
-def _give(writer: Writer, kind: Kind, parts: list[str]) -> None:
+def _give(writer: Emitter, kind: Kind, parts: list[str]) -> None:
     """Return a value to Python."""
     if kind == NOTHING:
         writer.do("call void @Py_IncRef(ptr @tidemill.None)")
@@ -119,7 +119,7 @@ def _give(writer: Writer, kind: Kind, parts: list[str]) -> None:
     writer.end(f"ret ptr {writer.take(f'call ptr @{makers[kind]} {part})')}")
 
 
-def _refuse_unless(writer: Writer, truth: str, said: str, error: str = "TypeError") -> None:
+def _refuse_unless(writer: Emitter, truth: str, said: str, error: str = "TypeError") -> None:
     fine, wrong = writer.label(), writer.label()
     writer.branch(truth if truth[0] == "%" else writer.take(truth), fine, wrong)
     writer.begin(wrong)
@@ -135,7 +135,7 @@ def _said(texts: list[str], words: str) -> str:
     return name
 
 
-def _fields(texts: list[str], table: Table) -> str:
+def _fields(texts: list[str], table: ArrayTuple) -> str:
     """What the arrays of a tuple are, one row each."""
     name = f"@fields.{len(texts)}"
     rows = [[array.ndim, *_numbers(array.of)] for _, array in table.fields]
@@ -152,7 +152,7 @@ def _numbers(of: str) -> list[int]:
 
 def _is_array() -> str:
     """Whether an object is an array of so many dimensions and such numbers, without gaps."""
-    writer = Writer()
+    writer = Emitter()
     kind = writer.read("ptr", "%object", TYPE)
     plain, other, look, no = (writer.label() for _ in range(4))
     writer.branch(writer.take(f"icmp eq ptr {kind}, @tidemill.ndarray"), look, other)

@@ -17,14 +17,14 @@ from tidemill.compiled.translating.kinds import (
     TRUTH,
     WORD,
     Array,
+    ArrayTuple,
     KernelError,
     Kind,
     Several,
-    Table,
     Value,
     both,
 )
-from tidemill.compiled.translating.writing import Writer
+from tidemill.compiled.translating.writing import Emitter
 
 if TYPE_CHECKING:
     from tidemill.compiled.translating.modules import Module
@@ -51,7 +51,7 @@ class Expressions:
 
     def __init__(self, module: "Module", function: Callable[..., Any]) -> None:
         self.module, self.function = module, function
-        self.writer = Writer()
+        self.writer = Emitter()
         self.kinds = dict[str, Kind]()
         """Of each variable, as far as it was read."""
         self.is_changed = False
@@ -240,7 +240,7 @@ class Expressions:
         base, name = self.value(node.value), node.attr
         if isinstance(base.kind, Array) and name == "shape":
             return Value(Several((INT,) * base.kind.ndim), base.parts[1:])
-        if not isinstance(base.kind, Table) or name not in base.kind.places:
+        if not isinstance(base.kind, ArrayTuple) or name not in base.kind.places:
             raise KernelError(f"{base.kind} has no `{name}`")
         place = base.kind.places[name]
         kind = base.kind.fields[place][1]

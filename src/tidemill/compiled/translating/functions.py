@@ -22,7 +22,7 @@ from tidemill.compiled.translating.kinds import (
     Value,
     both,
 )
-from tidemill.compiled.translating.writing import Writer
+from tidemill.compiled.translating.writing import Emitter
 
 if TYPE_CHECKING:
     from tidemill.compiled.translating.modules import Module
@@ -51,10 +51,10 @@ class Function(Expressions):
             self._write()
             if not self.is_changed:
                 return self._whole(name, linkage)
-        raise AssertionError("a kind can be made wider only so often")
+        raise AssertionError("a variable widens only so often")
 
     def _write(self) -> None:
-        self.writer, self.is_changed, self._hidden = Writer(), False, 0
+        self.writer, self.is_changed, self._hidden = Emitter(), False, 0
         for i, kind in enumerate(self._takes):
             given = tuple(f"%a.{i}.{p}" for p in range(len(kind.parts)))
             self.store(self._names[i], Value(kind, given))

@@ -44,7 +44,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Table:
+class ArrayTuple:
     """A named tuple of arrays, known by the one pointer that Python has to it."""
 
     name: str
@@ -67,11 +67,13 @@ class Table:
 @cache
 def table(
     name: str, fields: tuple[str, ...], dims: tuple[int, ...], others: tuple[tuple[str, str], ...]
-) -> Table:
+) -> ArrayTuple:
     """A tuple of arrays of int64, but for the others: the same object for the same tuple."""
     of = dict(others)
     made = zip(fields, dims, strict=True)
-    return Table(name, tuple((field, Array(of.get(field, "int64"), dim)) for field, dim in made))
+    return ArrayTuple(
+        name, tuple((field, Array(of.get(field, "int64"), dim)) for field, dim in made)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Several:
         return f"({', '.join(map(str, self.items))})"
 
 
-Kind = Scalar | Array | Table | Several
+Kind = Scalar | Array | ArrayTuple | Several
 
 
 class Value(NamedTuple):

@@ -1,7 +1,7 @@
 """A function in LLVM's language, line by line."""
 
 
-class Writer:
+class Emitter:
     """Lines, registers and labels. What cannot be reached is not written."""
 
     def __init__(self) -> None:
