@@ -20,6 +20,8 @@ from tidemill.live.prometheus.client import Access, Client
 from tidemill.live.prometheus.joining import Whose
 from tidemill.live.track.following import FollowedRecords
 from tidemill.model.errors import SpecError
+from tidemill.track import http
+from tidemill.track.http import HttpOutlet
 
 PATIENCE_S = 10.0
 """With a Prometheus that does not answer; the observer asks it again a little later."""
@@ -61,6 +63,8 @@ class Measuring(Protocol):
     """Its address or folder, as people know it."""
     step_ms: int
     """The journal is told in steps of this length, or of any length (0)."""
+    resent_s: float
+    """How long after it was down it is sent what it was not sent meanwhile (0: it asks itself)."""
 
     def settled_ms(self, until_ms: int) -> int:
         """Up to when at most it can tell all, of a moment."""
@@ -73,12 +77,14 @@ class LoopsMeasuring:
     """Records that training loops write into a folder, or send to a server that keeps them there.
 
     Records come within a few seconds, so the lateness of the journal is enough for them.
+    ``is_sent``: to a server that stops with the observer.
     """
 
     name, step_ms, part = "track", 0, SourcePart.LOOPS
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_sent: bool = False) -> None:
         self.path, self.where = path, str(path)
+        self.resent_s = HttpOutlet.longest_pause_s + http.PATIENCE_S if is_sent else 0.0
         self._followed, self._loops = FollowedRecords(path), loops.LoopRecords()
         self._refused, self._is_going_on = 0, False
 
@@ -139,7 +145,7 @@ class PrometheusMeasuring:
     ``prefixes``: of jobs and nodes that it may know, which it calls by their names without it.
     """
 
-    name, part = "prometheus", SourcePart.DEVICES
+    name, part, resent_s = "prometheus", SourcePart.DEVICES, 0.0
 
     def __init__(
         self,

@@ -122,7 +122,8 @@ class Observer:
         self._keeper = RunKeeper(journal, self._world)
         self._begins_ms = self._begun_ms()
         self._cluster = journal.facts().get(CLUSTER, "")
-        self._is_going_on = len(journal) > 0
+        self.is_going_on = len(journal) > 0
+        """Whether there were events before this observer told any."""
         self.late = NOTHING_LATE
         """All that was late since this observer was started."""
         self.late_records = 0
@@ -204,7 +205,7 @@ class Observer:
             self._keeper.append_batch(batch)
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
-        self._is_going_on = True
+        self.is_going_on = True
         self._keep_late(going.late)
         self.late = self.late.plus(going.late)
         self.late_records += late_records
@@ -264,7 +265,7 @@ class Observer:
         since_ms, before = answer.watched_ms, self.mark_ms
         if since_ms is not None and since_ms - self._terms.lateness_ms <= before:
             return False
-        return self._is_going_on and until_ms - before > self._gap_ms
+        return self.is_going_on and until_ms - before > self._gap_ms
 
     def _measured(
         self, answer: SourceAnswer, until_ms: int
