@@ -33,6 +33,7 @@ from tidemill.live.kubernetes.scheduling import (
     seats,
     shapes,
     sizes,
+    spreading,
 )
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
@@ -56,7 +57,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB
-from tidemill.model.rows import Queue, Shape
+from tidemill.model.rows import MAX_DEVICES, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -106,6 +107,8 @@ class Differ:
         self._over_foreign: dict[Key, None] = {}
         """Whoever holds devices that are not booked for it, since others hold them: looked at again
         whenever anything changes."""
+        self._spread: dict[UnitKey, None] = {}
+        """Gangs that are spread by what is free: looked at again whenever anything changes."""
         self._put_off: set[UnitKey] = set()
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
@@ -126,7 +129,7 @@ class Differ:
         self._nodes.keep_labels(self._selected(view.dirty_units))
         yield from self._nodes.tell(at_ms)
         if is_changed:
-            view.dirty_units.update(self._over_units)
+            view.dirty_units.update({**self._over_units, **self._spread})
             view.dirty_foreign.update(self._over_foreign)
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
@@ -269,7 +272,7 @@ class Differ:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
         shape = self.elastic.sized(unit.key, shape, scale)
         scale = None if isinstance(scale, Unplaceable) else scale
-        shape = neighbours.kept(view, unit, shape, self.rules.topology)
+        shape, mine = self._kept(unit, shape, mine)
         alive = [
             (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
         ]
@@ -292,6 +295,38 @@ class Differ:
         end = None if alive else end_of(pod for pod, _ in mine)
         estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+
+    def _kept(
+        self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed
+    ) -> tuple[Shape | Unplaceable, spreading.Placed]:
+        """A shape that keeps rules about other pods, and the roles of its pods then."""
+        j, view = self.lives.job(unit.key), self.view
+        known = self.world.shape_of(j) if j is not None else None
+        ground = neighbours.Ground(self.rules.topology, known, self._room)
+        shape = neighbours.kept(view, unit, shape, ground)
+        is_held = any(pod.node and not pod.is_over for pod, _ in mine)
+        if is_held and known is not None and spreading.is_split(known):
+            shape = known
+        is_split = isinstance(shape, Shape) and spreading.is_split(shape)
+        _note(self._spread, unit.key, is_so=is_split and not is_held)
+        if isinstance(shape, Unplaceable) or not is_split:
+            return shape, mine
+        key = shape.roles[0].affinity[0][-1].key
+        machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
+        places = ["" if one is None else one.labels.get(key, "") for one in machines]
+        return shape, spreading.with_roles(shape, mine, places)
+
+    def _room(self, pod: KubePod, key: str) -> Counter[str]:
+        """For how many more pods like this one the nodes of each place have devices now."""
+        found, gpu = Counter[str](), pod.request.gpu
+        for name, node in self.view.nodes.items() if gpu is not None else ():
+            n = self.lives.node_number(name)
+            able = gpu is not None and gpu.resource in node.capacity and key in node.labels
+            if n is None or not able or not pod.request.selects(node.labels):
+                continue
+            if gpu is not None and self.world.nodes.state.item(n) == NodeState.READY:
+                found[node.labels[key]] += seats.free_mask(self.world, n, MAX_DEVICES, gpu.each)[1]
+        return found
 
     def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
         """How long it should run; 0: nobody says, or nobody can read it."""
