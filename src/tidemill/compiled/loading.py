@@ -154,7 +154,7 @@ def _machine() -> Any:  # noqa: ANN401 - of LLVM, without types
     return binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=binding.get_host_cpu_features().flatten(),
-        opt=3,
+        opt=2,
         reloc=_RELOCATION,
         codemodel="jitdefault",
         jit=True,
