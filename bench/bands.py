@@ -15,8 +15,7 @@ have no estimates, as they are imported.
   better; a band that is wide or wrong is dear.
 
 Each story is written into a journal as it runs, and each forecast is made as `tidemill pending`
-makes it: with the band as wide as the journal up to that moment teaches (`past_forecasts`). *Usual*
-is what the same forecasts are without that.
+makes it: with the band as wide as the journal up to that moment teaches (`past_forecasts`).
 
 The first 60 % of each story's time may be used to choose constants (*fit*); figures to be quoted
 are those of the rest (*held out*), and of stories that nothing was ever fitted on.
@@ -36,7 +35,7 @@ from tidemill.core import snapshot
 from tidemill.engine.loop import Loop
 from tidemill.explain import futures, past_forecasts
 from tidemill.explain.answers import Band
-from tidemill.explain.bands import USUAL, Sides
+from tidemill.explain.bands import Sides
 from tidemill.explain.futures import HORIZON_MS
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.keeping import RunKeeper
@@ -92,8 +91,6 @@ class Checked(NamedTuple):
 
     band: Band | None
     """None: it was said to be unknown."""
-    usual: Band | None
-    """The same without the past of the story."""
     real_ms: int | None
     is_fit: bool
     at_ms: int
@@ -180,15 +177,9 @@ def check(past: Past, forecast: Forecaster = look) -> list[Checked]:
     for moment, waits_ms in zip(past.moments, past.waits_ms, strict=True):
         world = snapshot.load(moment.data)
         sides = past_forecasts.sides(past.journal, world, past.policy)
-        bands, usual = (
-            forecast(snapshot.load(moment.data), past.policy, sorted(waits_ms), each)
-            for each in (sides, USUAL)
-        )
+        bands = forecast(world, past.policy, sorted(waits_ms), sides)
         is_fit = moment.at_ms * 100 <= past.span_ms * FIT_PERCENT
-        found += [
-            Checked(bands.get(j), usual.get(j), ms, is_fit, moment.at_ms)
-            for j, ms in waits_ms.items()
-        ]
+        found += [Checked(bands.get(j), ms, is_fit, moment.at_ms) for j, ms in waits_ms.items()]
     return found
 
 
@@ -244,7 +235,6 @@ def run(moments: int = MOMENTS, only: tuple[str, ...] = ()) -> dict[str, Any]:
                      for part in ("fit", "held out")}  # fmt: skip
         kind = "fitted on before" if name in STORIES else "never fitted"
         held_out[kind] += parts["held out"]
-        parts["held out, usual"] = [one._replace(band=one.usual) for one in parts["held out"]]
         found[name] = {part: figures(mine) for part, mine in parts.items()}
         found[name]["cpu_s_per_moment"] = round(cpu_s, 3)
     return found | {f"all held out, {part}": figures(mine) for part, mine in held_out.items()}
