@@ -111,7 +111,8 @@ class NOTE(IntEnum):
     READ = 12  # up to which change of nodes it was looked; -1: not at all
     IS_WHOLE = 13  # whether all nodes that changed since the last look are known
     CYCLE = 14
-    HAS_OWED = 15  # whether anybody may be owed a search, is to have one, or is doubted
+    FIRST_OWED = 15  # the shape, and one, of the first that may be owed a search, is to have one,
+    # or is doubted; 0: nobody
 
 
 class ASK(IntEnum):
@@ -170,6 +171,8 @@ class ASK(IntEnum):
     SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
     LEAST = 51  # of all replicas of all roles at its smallest size, in milli
     LINE_NEWS = 52  # what history had said when a line was read
+    IS_NOTED = 53  # whether it is among those who may be owed a search (``NOTE.FIRST_OWED``),
+    NEXT_OWED = 54  # and the shape, and one, of the next of them
 
 
 class OPTION(IntEnum):
