@@ -46,7 +46,7 @@ from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import protection
 
-GATHERED = 4_096  # events of a loop that are read at once: a batch costs as much as a hundred
+GATHERED = 16_384  # events of a loop that are read at once: a batch costs as much as a hundred
 _WAITING = int(JobState.WAITING)
 
 
@@ -270,15 +270,23 @@ class Ledger:
 
     def take_batch(self, batch: Batch) -> None:
         """Events that happened, as a loop tells them."""
+        self._name_by(batch.dictionary)
         self._told.extend(batch)
         if len(self._told) >= GATHERED:
             self._settle()
 
     def take(self, events: Sequence[Event]) -> None:
         """The same as messages."""
+        self._name_by(self._dictionary)
         self._told.write(events)
         if len(self._told) >= GATHERED:
             self._settle()
+
+    def _name_by(self, dictionary: Dictionary) -> None:
+        """Gather events that name things by another dictionary: a loop's are not numbered anew."""
+        if self._told.dictionary is not dictionary:
+            self._settle()
+            self._told = Sheet(dictionary)
 
     def read_batch(self, batch: Batch) -> None:
         """Read a batch of events, after all that were read before."""
