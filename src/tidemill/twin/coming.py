@@ -157,5 +157,3 @@ class Coming:
         for column, value in columns.items():
             self._agenda.t.loads[self._loads, column] = value
         return self._loads
-
-
