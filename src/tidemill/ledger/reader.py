@@ -441,10 +441,16 @@ class Ledger:
         self._seen = seen
         marks[MARK.CONTRACTS], marks[MARK.NODES] = world.contract_count, world.node_count
         new, claimants = self._claimants.update(world), self._claimants
-        if world.contract_count > len(self._b.lots):
-            self._b = self._b._replace(lots=grown(self._b.lots, world.contract_count))
+        if world.contract_count > len(self._b.could):
+            self._b = self._b._replace(could=np.zeros((world.contract_count, 1), np.int64))
+            marks[MARK.IS_CHANGED] = 1
+        if world.node_count > len(self._b.counted):
+            self._b = self._b._replace(counted=grown(self._b.counted, world.node_count))
+        marks[MARK.LOTS], marks[MARK.LOTS_READ] = len(claimants.lots), NONE
+        marks[MARK.IS_PARTED] = claimants.is_parted
         self._b = self._b._replace(
             demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
+            lots=claimants.lots, lot_of=claimants.lot_of,
             standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
         )  # fmt: skip
         if self._usable is not None:
