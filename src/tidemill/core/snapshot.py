@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.core import lines, places, rows
-from tidemill.model import tables, tree
+from tidemill.model import paging, tables, tree
 from tidemill.model.columns import (
     AT,
     JOB,
@@ -258,7 +258,7 @@ def _pairs(rows: Iterable[Sequence[str]]) -> frozenset[tuple[str, str]]:
 def _table(blank: I64, columns: dict[str, Packed]) -> I64:
     arrays = [np.frombuffer(data, name).reshape(shape) for name, shape, data in columns.values()]
     rows = len(arrays[0])
-    matrix = np.zeros((max(8, rows), blank.shape[1]), np.int64)
+    matrix = paging.blank(max(8, rows), blank.shape[1])
     for first in range(0, rows, _ROWS_AT_ONCE):  # those of one column are at hand for the next
         end = min(first + _ROWS_AT_ONCE, rows)
         for c, array in enumerate(arrays):

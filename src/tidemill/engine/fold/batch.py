@@ -12,7 +12,7 @@ import numpy as np
 from tidemill.core import replay, rows
 from tidemill.engine.fold import room, shapes
 from tidemill.engine.fold.one_event import fold
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn
 from tidemill.model.batch.convert import to_event
@@ -110,6 +110,7 @@ class Inflow:
         self._names = names[came:]
         self._users = [dictionary.users.rows[user] for user in users]
         self._first, self._written = world.job_count, end
+        paging.wrote(len(self._names))
 
     def foretell(self) -> None:
         """Write the rows of the shapes that come next, up to one that must come first.
