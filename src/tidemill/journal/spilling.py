@@ -14,7 +14,7 @@ from pathlib import Path
 from tidemill.model import paging
 
 LONG_BYTES = 16 << 20
-FOLDER = Path("/var/tmp")  # noqa: S108 - /tmp is memory on many systems; the file has no name
+FOLDER = Path("/var/tmp")  # a disk, where /tmp is often memory; the file has no name there
 _IS_POSSIBLE = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
 
 

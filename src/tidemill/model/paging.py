@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+Numbers = NDArray[np.int64]
 Maker = Callable[[int], mmap.mmap | None]
 """Memory of so many bytes, all zero; None: take it from the process."""
 
@@ -31,7 +31,7 @@ def take_from(maker: Maker) -> None:
     _makers[:] = [maker]
 
 
-def blank(*shape: int) -> I64:
+def blank(*shape: int) -> Numbers:
     """A matrix of zeros."""
     size = prod(shape) * np.dtype(np.int64).itemsize
     mapped = _makers[0](size) if _makers and size else None
@@ -55,7 +55,7 @@ def wrote(rows: int) -> None:
         let_go()
 
 
-def copy_rows(rows: I64, to: I64) -> None:
+def copy_rows(rows: Numbers, to: Numbers) -> None:
     """Write rows into a matrix that has as many, or more; some at a time."""
     for first in range(0, len(rows), _COPIED_AT_ONCE):
         some = rows[first : first + _COPIED_AT_ONCE]
@@ -64,8 +64,8 @@ def copy_rows(rows: I64, to: I64) -> None:
             let_go()
 
 
-def column(rows: NDArray[np.int64], count: int) -> I64:
+def column(numbers: Numbers, count: int) -> Numbers:
     """A copy of the first so many numbers of a column, read some rows at a time."""
-    found: I64 = np.empty(count, np.int64)
-    copy_rows(rows[:count], found)
+    found: Numbers = np.empty(count, np.int64)
+    copy_rows(numbers[:count], found)
     return found

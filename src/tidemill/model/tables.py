@@ -4,9 +4,8 @@ Python reads a table as a NamedTuple of its columns, which are views of the matr
 functions take the matrix itself (``columns``, which names further columns that only they need).
 Rows, because what is read together lies together, and because a table grows by rows. A matrix has
 room to grow: the World knows how many rows are in use. ``grown`` copies into a larger one
-(``paging`` says where that is),
-``sealed`` gives read-only views of the same memory: the core reads those, only the fold holds the
-writable side.
+(``paging``: where that is), ``sealed`` gives read-only views of the same memory: the core reads
+those, only the fold holds the writable side.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model import paging
-from tidemill.model.paging import I64
 
+I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
 

@@ -29,6 +29,7 @@ from tidemill.model.columns import (
     SHAPE,
     State,
 )
+from tidemill.model.job_names import JobNames, Texts
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
@@ -201,10 +202,7 @@ class World:
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
-        self.job_names: list[str] = []
-        self.job_users: list[str] = []
-        """Who submitted each job; "": nobody said."""
-        self.job_number: dict[str, int] = {}
+        self.job_names = JobNames()
         self.node_rows: list[Node] = []
         self.node_number: dict[str, int] = {}
         self.contract_rows: list[Contract] = []
@@ -368,6 +366,16 @@ class World:
     def sliced(self) -> int:
         """How many devices carry MIG instances."""
         return self.ink.w.at.item(AT.SLICED)
+
+    @property
+    def job_number(self) -> Mapping[str, int]:
+        """The numbers of jobs by their names."""
+        return self.job_names.numbers
+
+    @property
+    def job_users(self) -> Texts:
+        """Who submitted each job; "": nobody said."""
+        return self.job_names.users
 
     @property
     def job_count(self) -> int:

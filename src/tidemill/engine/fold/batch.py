@@ -99,7 +99,7 @@ class Inflow:
         came = world.job_count - first
         self._tried = end
         shares = jobs[came:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
-        is_new = len({*names}) == len(names) and world.job_number.keys().isdisjoint(names[came:])
+        is_new = len({*names}) == len(names) and not world.job_names.has_any(names[came:])
         if came == len(names) or not is_new or (shares > ONE_PPM).any():
             return
         if end > len(world.ink.w.jobs):
@@ -147,9 +147,8 @@ class Inflow:
         world.now_ms = at_ms
         if after > before:
             names = self._names[before - self._first : after - self._first]
-            world.job_names += names
-            world.job_users += self._users[before - self._first : after - self._first]
-            world.job_number.update(zip(names, range(before, after), strict=True))
+            users = self._users[before - self._first : after - self._first]
+            world.job_names.extend(names, users)
             world.shape_count = counts.item(0, 3)
 
     def single(self, event: Event) -> list[int]:
