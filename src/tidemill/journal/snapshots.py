@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tidemill.core import snapshot
 from tidemill.journal import columns
+from tidemill.model import paging
 from tidemill.model.errors import JournalError
 from tidemill.model.job_names import Texts
 from tidemill.model.world import World
@@ -131,6 +132,7 @@ def _in_one_piece(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         for at in range(0, max(map(len, strided), default=0), _ROWS_AT_ONCE):
             for array in strided:
                 made[id(array)][at : at + _ROWS_AT_ONCE] = array[at : at + _ROWS_AT_ONCE]
+            paging.let_go()
         for key, value in some:
             yield key, made.get(id(value), value)
 
