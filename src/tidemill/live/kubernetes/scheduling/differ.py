@@ -224,13 +224,12 @@ class Differ(ElasticGangs):
 
     def _is_told(self, j: int, unit: UnitKey) -> bool:
         """Whether a job holds here as many seats of each node as its pods do there."""
-        view = self.view
-        places = [view.place_of(pod) for pod in view.unit_pods(unit) if pod.node]
-        mine = Counter[int | None]()
-        for (_, n), count in seats.of_job(self.world, j).items():
-            mine[n] += count
-        is_elastic = self.world.shape_of(j).elastic_role is not None  # its owner may lag behind
-        return not is_elastic and Counter(map(self.lives.node_number, places)) == mine
+        if self.world.shape_of(j).elastic_role is not None:  # its owner may lag behind
+            return False
+        view, number = self.view, self.lives.node_number
+        there = [number(view.place_of(pod)) for pod in view.unit_pods(unit) if pod.node]
+        here = [one.node for one in seats.held(self.world, j) for _ in range(one.replicas)]
+        return there == here if len(here) == 1 else Counter(there) == Counter(here)
 
     # Teams --------------------------------------------------------------------------------------
 

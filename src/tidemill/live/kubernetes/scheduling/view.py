@@ -218,6 +218,8 @@ class ClusterView:
         """The node, or the part of one, that a pod sits on."""
         wanted = pod.request.gpu.resource if pod.request.gpu is not None else ""
         mine = self._parts_of.get(pod.node, ())
+        if len(mine) == 1:
+            return mine[0].name
         able = [part for part in mine if wanted in part.capacity]
         if len(able) > 1:  # by claim: there where its devices are
             given = claimed.given_to(self.claimed.book, pod)
