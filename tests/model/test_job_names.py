@@ -56,3 +56,28 @@ def test_a_copy_is_its_own():
     assert copy.users == ["ana", "", "bo", "cy"]
     assert (names, names.users, names.numbers["a"]) == (["a", "b"], ["ana", ""], 0)
     assert "c" not in names.numbers
+
+
+def test_a_letter_is_found_in_any_name():
+    """Among those put away, and among the last."""
+    listed = [f"n{i}" for i in range(9_000)]
+    names = JobNames(listed, [""] * 9_000)
+    assert [names.hold(letter) for letter in "n-"] == [True, False]
+    names.append("last-one", "")
+    assert names.hold("-")
+    listed[4_500] = "a-b"
+    assert JobNames(listed, [""] * 9_000).hold("-")
+    assert not JobNames().hold("-")
+
+
+def test_a_name_that_was_forgotten_is_of_the_next_job_that_has_it():
+    """Also when both are put away together, or long after the first was."""
+    names = JobNames(["early"], [""])
+    names.extend([f"a{i}" for i in range(5_000)], [""] * 5_000)
+    for name in ("early", "a4999"):
+        names.forget(name)
+        assert name not in names.numbers
+        names.append(name, "")
+    names.extend([f"b{i}" for i in range(5_000)], [""] * 5_000)
+    assert (names.numbers["early"], names.numbers["a4999"]) == (5_001, 5_002)
+    assert (names[0], names[5_000]) == ("early", "a4999")

@@ -59,7 +59,7 @@ class Groups(NamedTuple):
 def groups(world: World) -> Groups:
     """Jobs by what describes them."""
     jobs, count = world.jobs, world.job_count
-    if "-" not in "\n".join(world.job_names):  # each describes itself
+    if not world.job_names.hold("-"):  # each describes itself
         each = np.arange(count, dtype=np.int64)
         return Groups(world, each, each, np.ones_like(each))
     queues = world.shapes.queue[paging.column(jobs.shape, count)].tolist()

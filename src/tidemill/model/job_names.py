@@ -2,7 +2,7 @@
 
 A job is known by its name for ever, so that no second one takes it. As Python's own strings, lists
 and dictionaries that took some 220 bytes for each; here it is its letters, 24 bytes beside them,
-and 6 to 12 of the table, which alone is read all over (``paging``).
+and 8 to 16 of the table, which alone is read all over (``paging``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,7 +12,6 @@ from typing import Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.model import paging
 from tidemill.model.tables import I64, grown
 
 END, HASH, USER = range(3)  # columns of ``_rows``: where its letters end, what they come to, whose
@@ -60,21 +59,30 @@ class Texts(Sequence[str]):  # noqa: PLW1641 - as a list, it is no key
 
 
 class JobNames(Texts):
-    """The names of jobs by number; ``numbers`` is the way back, ``users`` who submitted them."""
+    """The names of jobs by number; ``numbers`` is the way back, ``users`` who submitted them.
+
+    The last few thousand are plain strings: of them most is asked, and they are put away together.
+    """
 
     __slots__ = (
-        "_count", "_letters", "_rows", "_slots", "_user_number", "_users", "numbers", "users",
+        "_fresh", "_fresh_number", "_fresh_users", "_letters", "_packed", "_rows", "_slots",
+        "_user_number", "_users", "numbers", "users",
     )  # fmt: skip
 
     def __init__(self, names: Sequence[str] = (), users: Sequence[str] = ()) -> None:
-        self._count = 0
-        self._rows: I64 = paging.blank(64, 3)
-        self._letters: I64 = paging.blank(64)
-        self._slots: NDArray[np.int32] = np.zeros(128, np.int32)
+        self._packed = 0
+        """How many of them are put away."""
+        self._rows: I64 = np.zeros((0, 3), np.int64)
+        self._letters: I64 = np.zeros(0, np.int64)
+        self._slots: NDArray[np.int32] = np.zeros(_AT_ONCE, np.int32)
         self._users: list[str] = []
         self._user_number: dict[str, int] = {}
+        self._fresh: list[str] = []
+        self._fresh_users: list[str] = []
+        self._fresh_number: dict[str, int] = {}
         self._show()
-        self.extend(names, users)
+        for first in range(0, len(names), _AT_ONCE):
+            self.extend(names[first : first + _AT_ONCE], users[first : first + _AT_ONCE])
 
     def _show(self) -> None:
         self.numbers: Mapping[str, int] = JobNumbers(self)
@@ -83,21 +91,27 @@ class JobNames(Texts):
     def copy(self) -> Self:
         """Another that may be written."""
         made = type(self).__new__(type(self))
-        made._count, made._users = self._count, [*self._users]
+        made._packed, made._users = self._packed, [*self._users]
         made._user_number = {**self._user_number}
         made._rows, made._letters = self._rows.copy(), self._letters.copy()
         made._slots = self._slots.copy()
+        made._fresh, made._fresh_users = [*self._fresh], [*self._fresh_users]
+        made._fresh_number = {**self._fresh_number}
         made._show()
         return made
 
     def __len__(self) -> int:
-        return self._count
+        return self._packed + len(self._fresh)
 
     # Reading ----------------------------------------------------------------------------------
 
     def some(self, first: int, end: int) -> list[str]:
         """The names of jobs from one number up to another."""
-        if end - first == 1:  # as nearly always
+        packed = self._packed
+        if end > packed:
+            fresh = self._fresh[max(0, first - packed) : end - packed]
+            return fresh if first >= packed else [*self.some(first, packed), *fresh]
+        if end - first == 1:
             begin = self._rows.item(first - 1, END) if first else 0
             return [str(self._bytes(begin, self._rows.item(first, END)), *_UTF8)]
         ends = self._rows[max(0, first - 1) : end, END].tolist()
@@ -109,16 +123,25 @@ class JobNames(Texts):
 
     def some_users(self, first: int, end: int) -> list[str]:
         """Who submitted jobs from one number up to another; "": nobody said."""
+        packed = self._packed
+        if end > packed:
+            fresh = self._fresh_users[max(0, first - packed) : end - packed]
+            return fresh if first >= packed else [*self.some_users(first, packed), *fresh]
         return [self._users[u] for u in self._rows[first:end, USER].tolist()]
 
     def number(self, name: str) -> int:
         """The number of the job of this name; -1: there is none."""
-        found = self._slot(name)
-        return self._slots.item(found) - 1 if found >= 0 else -1
+        found = self._fresh_number.get(name)
+        if found is not None or not self._packed:
+            return -1 if found is None else found
+        slot = self._slot(name)
+        return self._slots.item(slot) - 1 if slot >= 0 else -1
 
     def has_any(self, names: Sequence[str]) -> bool:
         """Whether a job has one of these names."""
-        told, mask = _hashes(names), len(self._slots) - 1
+        if not self._packed or not self._fresh_number.keys().isdisjoint(names):
+            return not self._fresh_number.keys().isdisjoint(names)
+        told, mask, step = _hashes(names), len(self._slots) - 1, 0
         left, at = np.arange(len(names)), told & mask
         while len(left):
             found = self._slots[at]
@@ -126,12 +149,22 @@ class JobNames(Texts):
             is_same = (found > 0) & (self._rows[found - 1, HASH] == told[left])
             if any(self.number(names[i]) >= 0 for i in left[is_same].tolist()):
                 return True
-            at = (at + 1) & mask
+            step += 1
+            at = (at + step) & mask
         return False
+
+    def hold(self, letter: str) -> bool:
+        """Whether any name has this letter, one of ASCII, in it."""
+        if any(letter in name for name in self._fresh):
+            return True
+        ends = self._rows[: self._packed : _AT_ONCE, END].tolist()
+        ends += self._rows[max(0, self._packed - 1) : self._packed, END].tolist()
+        some = (self._bytes(start, stop) for start, stop in pairwise([0, *ends]))
+        return any(letter.encode() in letters for letters in some)
 
     def _slot(self, name: str) -> int:
         """Where the table has the job of this name; -1: nowhere."""
-        told, slots, mask = hash(name), self._slots, len(self._slots) - 1
+        told, slots, mask, step = hash(name), self._slots, len(self._slots) - 1, 0
         at = told & mask
         while (found := slots.item(at)) != 0:
             if (
@@ -140,7 +173,8 @@ class JobNames(Texts):
                 and self.some(found - 1, found)[0] == name
             ):
                 return at
-            at = (at + 1) & mask
+            step += 1
+            at = (at + step) & mask
         return -1
 
     def _bytes(self, first: int, end: int) -> bytes:
@@ -154,56 +188,60 @@ class JobNames(Texts):
 
     def extend(self, names: Sequence[str], users: Iterable[str]) -> None:
         """The next jobs have these names, which no others have."""
-        first, end = self._count, self._count + len(names)
-        if first == end:
-            return
-        coded = [name.encode(*_UTF8) for name in names]
+        first = len(self)
+        self._fresh += names
+        self._fresh_users += users
+        self._fresh_number.update(zip(names, range(first, len(self)), strict=True))
+        if len(self._fresh) >= _AT_ONCE:
+            self._put_away()
+
+    def forget(self, name: str) -> None:
+        """Let another job have this name, if one has it; its own name stays."""
+        if self._fresh_number.pop(name, None) is None and self._packed:
+            found = self._slot(name)
+            if found >= 0:
+                self._slots[found] = FORGOTTEN
+
+    def _put_away(self) -> None:
+        """Write the fresh names as letters, and into the table."""
+        first, end, number = self._packed, len(self), self._user_number
+        coded = [name.encode(*_UTF8) for name in self._fresh]
         letters = b"".join(coded)
         begin = self._rows.item(first - 1, END) if first else 0
         self._make_room(end, begin + len(letters))
         written = self._letters.view(np.uint8)[begin : begin + len(letters)]
         written[:] = np.frombuffer(letters, np.uint8)
-        rows, number = self._rows[first:end], self._user_number
+        rows = self._rows[first:end]
         rows[:, END] = begin + np.cumsum([*map(len, coded)])
-        rows[:, HASH] = _hashes(names)
-        rows[:, USER] = [number.setdefault(user, len(number)) for user in users]
+        rows[:, HASH] = _hashes(self._fresh)
+        rows[:, USER] = [number.setdefault(user, len(number)) for user in self._fresh_users]
         if len(number) > len(self._users):
             self._users = [*number]
-        self._count = end
-        self._put(first, end)
-
-    def forget(self, name: str) -> None:
-        """Let another job have this name, if one has it; its own name stays."""
-        found = self._slot(name)
-        if found >= 0:
-            self._slots[found] = FORGOTTEN
+        self._packed = end
+        self._put(np.fromiter(self._fresh_number.values(), np.int32) + 1)
+        self._fresh, self._fresh_users, self._fresh_number = [], [], {}
 
     def _make_room(self, jobs: int, letters: int) -> None:
         if jobs > len(self._rows):
             self._rows = grown(self._rows, jobs)
         if letters > len(self._letters) * _LETTERS_PER_NUMBER:
             self._letters = grown(self._letters, letters // _LETTERS_PER_NUMBER + 1)
-        if 3 * jobs > 2 * len(self._slots):
-            size = 2 * len(self._slots)
-            while 3 * jobs > 2 * size:
-                size *= 2
-            self._slots = np.zeros(size, np.int32)
-            self._put(0, self._count)
+        if 2 * jobs > len(self._slots):
+            known = self._slots[self._slots > 0]
+            self._slots = np.zeros(1 << (2 * jobs).bit_length(), np.int32)
+            for first in range(0, len(known), _AT_ONCE):
+                self._put(known[first : first + _AT_ONCE])
 
-    def _put(self, first: int, end: int) -> None:
-        """Write jobs into the table, each into the first slot that is free from its own on."""
-        for start in range(first, end, _AT_ONCE):
-            self._put_some(start, min(start + _AT_ONCE, end))
-
-    def _put_some(self, first: int, end: int) -> None:
-        slots, mask = self._slots, len(self._slots) - 1
-        mark = np.arange(first + 1, end + 1, dtype=np.int32)
-        at = self._rows[first:end, HASH] & mask
+    def _put(self, marks: NDArray[np.int32]) -> None:
+        """Write jobs into the table, each into the first slot on its way that is free."""
+        slots, mask, step = self._slots, len(self._slots) - 1, 0
+        at = self._rows[marks - 1, HASH] & mask
         while len(at):
             is_free = slots[at] == 0
-            slots[at[is_free]] = mark[is_free]  # of several the last; the others go on
-            is_left = slots[at] != mark
-            at, mark = (at[is_left] + 1) & mask, mark[is_left]
+            slots[at[is_free]] = marks[is_free]  # of several the last; the others go on
+            is_left = slots[at] != marks
+            step += 1
+            at, marks = (at[is_left] + step) & mask, marks[is_left]
 
 
 class JobNumbers(Mapping[str, int]):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.model import history, tables
+from tidemill.model import history, paging, tables
 from tidemill.model.columns import (
     AT,
     CONTRACT,
@@ -470,15 +470,16 @@ class World:
             "ratios": self.ratios,
         }
         if self.ink.w.at.item(AT.SEEN) or self.reasons:
-            over = self.ink.w.jobs[: self.job_count, JOB.OVER_MILLI]
+            over = paging.column(self.ink.w.jobs[:, JOB.OVER_MILLI], self.job_count)
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
             state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)
-        told = self.ink.w.jobs[: self.job_count, MEASURED]
-        if told.any() or self.ink.w.at[AT.BLIND]:
-            measured = [(j, *told[j].tolist()) for j in np.flatnonzero(told.any(axis=1)).tolist()]
+        told = [paging.column(self.ink.w.jobs[:, c], self.job_count) for c in MEASURED]
+        if any(column.any() for column in told) or self.ink.w.at[AT.BLIND]:
+            some = np.flatnonzero(np.any(told, axis=0)).tolist()
+            measured = [(j, *(column.item(j) for column in told)) for j in some]
             state["measured"] = (self.ink.w.at.item(AT.BLIND), measured)
         return state
