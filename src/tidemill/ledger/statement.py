@@ -189,7 +189,9 @@ class Statement:
     def jobs_of(self, bucket: int, most: int = 5) -> list[tuple[str, int]]:
         """The jobs that put most into a bucket: the trace from a number to its rows."""
         sums = self.held_by_jobs(bucket)
-        largest = np.argsort(-sums, kind="stable")[:most]
+        least = np.partition(sums, -most)[-most] if len(sums) > most else 0
+        some = np.flatnonzero(sums >= least)
+        largest = some[np.argsort(-sums[some], kind="stable")][:most]
         return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist() if sums[j]]
 
     def held_by_jobs(self, bucket: int | None = None) -> I64:
