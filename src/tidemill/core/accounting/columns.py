@@ -56,6 +56,8 @@ class MARK(IntEnum):
     FAIRNESS = 35  # by which measure kernels compare teams; 0: by none, or the order is asked for
     EVENT_MS = 36  # when the last event was
     RANKED = 37  # how often fair shares were counted
+    RANKS = 38  # which order it is that reads jobs (``core.ranks``)
+    PATIENCE_MS = 39
 
 
 class STOP(IntEnum):
@@ -73,6 +75,7 @@ class ORDER(IntEnum):
     OLDEST = 0
     PRIORITY = 1
     ASKED = 2  # as the scheduler says for each moment: ``turns``
+    READ = 3  # by what each job is like (``heads``)
 
 
 class UNLINED(IntEnum):
@@ -174,6 +177,21 @@ class CLAIMANT(IntEnum):
     SURE = 5  # what it claims if enough is left, wherever that is
 
 
+class FIRST(IntEnum):
+    """One row per shape: who claims first of it, where that is told by what each job is like."""
+
+    NEWS = 0  # of the line that was read last: what history had said,
+    HEAD = 1  # who stood first in it,
+    TAIL = 2  # and last,
+    LENGTH = 3
+    RETURNS = 4  # and how often one had come back to it;
+    BEST = 5  # the first of it by rank,
+    BEST_RANK = 6
+    IMPATIENT = 7  # who loses patience first,
+    PATIENCE_MS = 8  # and when
+    UPCOMING = 9  # who claims first
+
+
 class LOT(IntEnum):
     """Scratch, by contract."""
 
@@ -244,3 +262,6 @@ class LedgerState(NamedTuple):
     worth: I64  # what they are counted by, by kind,
     past: I64  # by queue and kind what was used lately,
     used: I64  # and what is used now
+    heads: I64  # by shape (``FIRST``)
+    learnt: I64  # how long jobs are taken to run (``core.estimates``)
+    steps: I64  # of the order ``attained``
