@@ -236,6 +236,7 @@ class UPKEEP(IntEnum):
     END = 8
     IS_STEADY = 9  # whether they stay what they are until they come
     NEW = 10  # entries after these that are not in their places yet
+    READ_MS = 11  # when it was read who is there
 
 
 class END(IntEnum):
