@@ -17,7 +17,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter, Written
 from tidemill.model.errors import BackendError
 
-LASTS_S, SURE_S, RENEW_S, LOOK_S = 10.0, 7.0, 2.0, 1.0
+LASTS_S, SURE_S, RENEW_S, LOOK_S = 8.0, 5.0, 1.5, 0.5
 """How long a Lease lasts, how long after a renewal its holder writes, how often it renews, and how
 often who stands by looks at it. The time between the first two is for requests that are on their
 way: they take no longer (``ASK_S``). Who stands by has seen the last renewal a look later at most,
