@@ -84,7 +84,7 @@ def sets(name: str, pods: int, gpus: int, **notes: str) -> Object:
     """A ReplicaSet whose pods are one gang."""
     told = {"tidemill/gang": name, "tidemill/gang-size": str(pods)}
     told |= {f"tidemill/{key.replace('_', '-')}": value for key, value in notes.items()}
-    spec = {"containers": [container(gpus)], "schedulerName": OURS, "priorityClassName": "low"}
+    spec: Object = {"containers": [container(gpus)], "schedulerName": OURS}
     return {
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": name, "namespace": "ml"},
@@ -166,7 +166,7 @@ def resize_often(killer: Killer) -> None:
     rig = killer.rig
     rig.add_nodes(*(node(f"n{i}") for i in range(3)))
     rig.create(SETS, sets("wide", FULL, 1, gang_least=str(LEAST)))
-    deep = gang("deep", FULL, 1, schedulerName=OURS, priorityClassName="low")
+    deep = gang("deep", FULL, 1, schedulerName=OURS)
     deep["spec"]["backoffLimit"] = 1000
     deep["metadata"]["annotations"] = {"tidemill/gang-least": str(LEAST)}
     rig.create(JOBS, deep)
@@ -205,8 +205,7 @@ def main() -> None:
         policy = Path(folder) / "policy.toml"
         policy.write_text(POLICY)
         rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{what}.yaml"))
-        rig.create(PRIORITIES, *({"metadata": {"name": name}, "value": value}
-                                 for name, value in (("low", 0), ("high", 1000))))  # fmt: skip
+        rig.create(PRIORITIES, {"metadata": {"name": "high"}, "value": 1000})
         with ForkedProcess(
             rig, Path(folder), f"--may-{what}", "--policy", str(policy)
         ) as ours:  # fmt: skip
