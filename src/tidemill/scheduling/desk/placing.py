@@ -44,6 +44,7 @@ def tell(d, kind, who, attempt, why):
     d.events[e, EventColumn.WHO] = who
     d.events[e, EventColumn.ATTEMPT] = attempt
     d.events[e, EventColumn.WHY] = why
+    d.events[e, EventColumn.TO] = 0
     d.events[e, EventColumn.FIRST] = 0
     d.events[e, EventColumn.COUNT] = 0
     d.reg[REG.EVENTS] = e + 1
