@@ -183,12 +183,18 @@ class Ink:
 
     def renew(self, state: State) -> None:
         """Other matrices: one of them has grown. ``World.seal`` must follow."""
+        before: State | None = getattr(self, "w", None)
         self.w = state
-        self.jobs = tables.of_matrix(Jobs, state.jobs)
-        self.nodes = tables.of_matrix(Nodes, state.nodes)
-        self.devices = tables.of_matrix(Devices, state.devices)
-        self.contracts = tables.of_matrix(Contracts, state.contracts)
-        self.shapes = tables.of_matrix(Shapes, state.shapes)
+        if before is None or before.jobs is not state.jobs:
+            self.jobs = tables.of_matrix(Jobs, state.jobs)
+        if before is None or before.nodes is not state.nodes:
+            self.nodes = tables.of_matrix(Nodes, state.nodes)
+        if before is None or before.devices is not state.devices:
+            self.devices = tables.of_matrix(Devices, state.devices)
+        if before is None or before.contracts is not state.contracts:
+            self.contracts = tables.of_matrix(Contracts, state.contracts)
+        if before is None or before.shapes is not state.shapes:
+            self.shapes = tables.of_matrix(Shapes, state.shapes)
 
 
 class World:
@@ -246,6 +252,8 @@ class World:
         self.mix_turnover_ppm = 0
         """Of the jobs of late that were placed, how many had left again, as of some look."""
         self.ink = Ink()
+        self._seals: dict[type[Any], tuple[Any, Any]] = {}
+        """The tables that were shown last: of each the one written to, and the one to read."""
         self.bind()
         self.seal()
 
@@ -283,11 +291,11 @@ class World:
     def seal(self) -> None:
         """Show the core read-only views of the columns; needed again after they grew."""
         ink, w = self.ink, self.ink.w
-        self.jobs = tables.sealed(ink.jobs)
-        self.nodes = tables.sealed(ink.nodes)
-        self.devices = tables.sealed(ink.devices)
-        self.contracts = tables.sealed(ink.contracts)
-        self.shapes = tables.sealed(ink.shapes)
+        self.jobs = self._shown(ink.jobs)
+        self.nodes = self._shown(ink.nodes)
+        self.devices = self._shown(ink.devices)
+        self.contracts = self._shown(ink.contracts)
+        self.shapes = self._shown(ink.shapes)
         sealed = tables.sealed_array
         self.levels: I64 = sealed(w.levels)
         self.used: I64 = sealed(w.quotas[:, :, QUOTA.USED])
@@ -321,6 +329,15 @@ class World:
         """How many jobs of a team and size ran for how long (see ``history``)."""
         self.ratios: I64 = sealed(w.ratios)
         """How many jobs of a team ran for how many millionths of their owner's guess."""
+
+    def _shown(self, table: tables.Table) -> tables.Table:
+        """A table to read; the same as before if it has not grown."""
+        of, shown = self._seals.get(type(table), (None, table))
+        if of is not table:
+            shown = tables.sealed(table)
+            self._seals = {**self._seals, type(table): (table, shown)}
+        found: tables.Table = shown
+        return found
 
     @property
     def matrices(self) -> State:
