@@ -171,11 +171,12 @@ class Ink:
     """The writable side of the state. ``engine.fold`` alone may use it."""
 
     __slots__ = (
-        "contracts", "devices", "jobs", "lent", "nodes", "parent", "shapes", "w",
+        "_shown", "contracts", "devices", "jobs", "lent", "nodes", "parent", "shapes", "w",
     )  # fmt: skip
 
     def __init__(self, state: State | None = None, lent: Mapping[str, I64] | None = None) -> None:
         self.parent: I64 = np.zeros((0, 64), np.int64)
+        self._shown: dict[type[Any], tuple[Any, Any]] = {}
         self.lent = lent or {}
         """The matrices that are another World's, by name: to be read alone, and so in ``w``.
         (Kernels that only read take them as they are: a read-only array is another type.)"""
@@ -195,6 +196,15 @@ class Ink:
             self.contracts = tables.of_matrix(Contracts, state.contracts)
         if before is None or before.shapes is not state.shapes:
             self.shapes = tables.of_matrix(Shapes, state.shapes)
+
+    def shown(self, table: tables.Table) -> tables.Table:
+        """One of these tables to read; the same as before if it has not grown."""
+        of, shown = self._shown.get(type(table), (None, None))
+        if of is not table or shown is None:
+            shown = tables.sealed(table)
+            self._shown[type(table)] = table, shown
+        found: tables.Table = shown
+        return found
 
 
 class World:
@@ -252,8 +262,6 @@ class World:
         self.mix_turnover_ppm = 0
         """Of the jobs of late that were placed, how many had left again, as of some look."""
         self.ink = Ink()
-        self._seals: dict[type[Any], tuple[Any, Any]] = {}
-        """The tables that were shown last: of each the one written to, and the one to read."""
         self.bind()
         self.seal()
 
@@ -291,11 +299,11 @@ class World:
     def seal(self) -> None:
         """Show the core read-only views of the columns; needed again after they grew."""
         ink, w = self.ink, self.ink.w
-        self.jobs = self._shown(ink.jobs)
-        self.nodes = self._shown(ink.nodes)
-        self.devices = self._shown(ink.devices)
-        self.contracts = self._shown(ink.contracts)
-        self.shapes = self._shown(ink.shapes)
+        self.jobs = ink.shown(ink.jobs)
+        self.nodes = ink.shown(ink.nodes)
+        self.devices = ink.shown(ink.devices)
+        self.contracts = ink.shown(ink.contracts)
+        self.shapes = ink.shown(ink.shapes)
         sealed = tables.sealed_array
         self.levels: I64 = sealed(w.levels)
         self.used: I64 = sealed(w.quotas[:, :, QUOTA.USED])
@@ -329,15 +337,6 @@ class World:
         """How many jobs of a team and size ran for how long (see ``history``)."""
         self.ratios: I64 = sealed(w.ratios)
         """How many jobs of a team ran for how many millionths of their owner's guess."""
-
-    def _shown(self, table: tables.Table) -> tables.Table:
-        """A table to read; the same as before if it has not grown."""
-        of, shown = self._seals.get(type(table), (None, table))
-        if of is not table:
-            shown = tables.sealed(table)
-            self._seals = {**self._seals, type(table): (table, shown)}
-        found: tables.Table = shown
-        return found
 
     @property
     def matrices(self) -> State:
