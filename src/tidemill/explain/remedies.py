@@ -260,6 +260,9 @@ def _not_again(case: Case, because: str = "") -> str:
     now, then = case.line.jobs, _ahead_of_the_next(case)
     if then < now:
         return ""
+    if not now:
+        after = phrasing.many(then, "job") if then else "none"
+        return f"do not resubmit: {because}no job is ahead of it, and {after} would be"
     told = "as many" if then == now else f"{then:,}"
     return (
         f"do not resubmit: {because}it has {phrasing.many(now, 'job')} ahead and would have {told}"
