@@ -9,8 +9,10 @@ controller's 20, Kueue's 300): the API server is what they share.
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import tidemill
 from bench import kueue
 from tests.rigs.kubernetes.cluster import ALONE, Cluster
 from tests.rigs.kubernetes.traffic import UNIT, Object, Sent, Unit
@@ -112,10 +114,12 @@ def _start_kueue(rig: Cluster) -> None:
 
 
 def _start_ours(rig: Cluster) -> None:
-    """Tidemill, with its journal beside the files of the rig."""
+    """Tidemill as it is beside this file, with its journal beside the files of the rig."""
+    source = f"PYTHONPATH={Path(tidemill.__file__).parents[1]}"
     rig.daemon(
         "tidemill", "schedule", "kubernetes", "-j", str(rig.folder / "scheduler.sqlite"),
-        "--kubeconfig", str(rig.kubeconfig), command=(sys.executable, "-m", "tidemill"),
+        "--kubeconfig", str(rig.kubeconfig),
+        command=("/usr/bin/env", source, sys.executable, "-m", "tidemill"),
     )  # fmt: skip
 
 

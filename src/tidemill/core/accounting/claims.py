@@ -13,12 +13,15 @@ from tidemill.core.accounting.columns import (
     CLAIMANT,
     COUNTED,
     DEMAND,
+    FIRST,
     LOT,
     MARK,
     ORDER,
     TABLE,
     UNLINED,
 )
+from tidemill.core.accounting.heads import place_first
+from tidemill.core.estimates import learn
 from tidemill.core.fair_shares import SHARING, count_past, share_of
 from tidemill.core.fair_shares import rank as rank_queues
 from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
@@ -157,17 +160,24 @@ def standing_once(w, b, s):
 def rank(w, b, count):
     """Give those who claim their places in the scheduler's order."""
     marks, shapes, claims = b.marks, w.shapes, b.claims
+    is_read = marks[MARK.ORDER] == ORDER.READ and count > 1
     if count > 1:
         know_shares(w, b, count)
+    if is_read:
+        learn(w.queues, w.run_times, w.ratios, b.learnt)
     for i in range(count):
         s = claims[i, CLAIMANT.SHAPE]
         claims[i, CLAIMANT.FAIR] = 0
         claims[i, CLAIMANT.PLACE] = 0
         claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
+        if is_read:
+            claims[i, CLAIMANT.PLACE] = place_first(w, b, s)
+            claims[i, CLAIMANT.HEAD] = b.heads[s, FIRST.UPCOMING]
         if marks[MARK.ORDER] == ORDER.ASKED:
             claims[i, CLAIMANT.RANK] = b.turns[s]
         elif shapes[s, SHAPE.PROMISED] != 0:
             claims[i, CLAIMANT.RANK] = -1
+            claims[i, CLAIMANT.PLACE] = 0
         else:
             claims[i, CLAIMANT.RANK] = standing_once(w, b, s)
             if marks[MARK.FAIRNESS] != 0:
@@ -309,7 +319,8 @@ def keep_in_line(marks, shapes, claims, s):
 def make_line(w, b):
     """Put all who wait in order, if only age and priority decide."""
     marks, order, count = b.marks, b.marks[MARK.ORDER], w.at[AT.QUEUED]
-    if order == ORDER.ASKED or marks[MARK.FAIRNESS] != 0 or has_floors(w.quotas):
+    is_by_age = order in (ORDER.OLDEST, ORDER.PRIORITY)
+    if not is_by_age or marks[MARK.FAIRNESS] != 0 or has_floors(w.quotas):
         marks[MARK.LINE] = RANKED
         return
     for i in range(count):

@@ -59,6 +59,8 @@ class MARK(IntEnum):
     LOTS = 38
     IS_PARTED = 39  # whether a contract has several lots; else the lots are the contracts
     LOTS_READ = 40  # how far the log of changed nodes was read for lots; -1: count all anew
+    RANKS = 41  # which order it is that reads jobs (``core.ranks``)
+    PATIENCE_MS = 42
 
 
 class STOP(IntEnum):
@@ -76,6 +78,7 @@ class ORDER(IntEnum):
     OLDEST = 0
     PRIORITY = 1
     ASKED = 2  # as the scheduler says for each moment: ``turns``
+    READ = 3  # by what each job is like (``heads``)
 
 
 class UNLINED(IntEnum):
@@ -177,6 +180,21 @@ class CLAIMANT(IntEnum):
     SURE = 5  # what it claims if enough is left, wherever that is
 
 
+class FIRST(IntEnum):
+    """One row per shape: who claims first of it, where that is told by what each job is like."""
+
+    NEWS = 0  # of the line that was read last: what history had said,
+    HEAD = 1  # who stood first in it,
+    TAIL = 2  # and last,
+    LENGTH = 3
+    RETURNS = 4  # and how often one had come back to it;
+    BEST = 5  # the first of it by rank,
+    BEST_RANK = 6
+    IMPATIENT = 7  # who loses patience first,
+    PATIENCE_MS = 8  # and when
+    UPCOMING = 9  # who claims first
+
+
 class LOT(IntEnum):
     """What is free of a contract on nodes that every rule allows, or none of them; in its order.
 
@@ -261,3 +279,6 @@ class LedgerState(NamedTuple):
     worth: I64  # what they are counted by, by kind,
     past: I64  # by queue and kind what was used lately,
     used: I64  # and what is used now
+    heads: I64  # by shape (``FIRST``)
+    learnt: I64  # how long jobs are taken to run (``core.estimates``)
+    steps: I64  # of the order ``attained``

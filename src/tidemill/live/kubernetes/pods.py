@@ -222,7 +222,10 @@ def read(one: Object) -> KubePod:
     created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
     if created_ms is None:
         raise MalformedObjectError("has no creationTimestamp")
-    scheduled = fields.condition(one, "PodScheduled")
+    scheduled, labels = (
+        fields.condition(one, "PodScheduled"),
+        fields.words(one, "metadata", "labels"),
+    )
     told = [*_statuses(one)]
     started = [_started_ms(status) for status in told]
     begun = [ms for ms in started if ms is not None]
@@ -244,21 +247,17 @@ def read(one: Object) -> KubePod:
     return KubePod(
         namespace=fields.text(one, "metadata", "namespace") or "default",
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
-        labels=fields.words(one, "metadata", "labels"),
+        labels=labels,
         annotations=fields.words(one, "metadata", "annotations"),
         owner=owner_of(one), created_ms=created_ms,
-        request=request_of(fields.inner(one, "spec"), fields.words(one, "metadata", "labels")),
+        request=request_of(fields.inner(one, "spec"), labels),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
         end_ms=end_ms, outcome=_outcome(one, told, phase, node),
         gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
         reason=fields.text(scheduled, "reason"), message=fields.text(scheduled, "message"),
         nominated=fields.text(one, "status", "nominatedNodeName"),
         scheduling_group=fields.text(one, "spec", "schedulingGroup", "podGroupName"),
-        workload=(
-            fields.text(one, "spec", "workloadRef", "name"),
-            fields.text(one, "spec", "workloadRef", "podGroup"),
-            fields.text(one, "spec", "workloadRef", "podGroupReplicaKey"),
-        ),
+        workload=_workload(fields.inner(one, "spec", "workloadRef")),
         restarts=sum(fields.number(status, "restartCount") or 0 for status in told),
         seen_ms=max(ms for ms in times if ms is not None),
         subdomain=fields.text(one, "spec", "subdomain"),
@@ -271,6 +270,14 @@ def read(one: Object) -> KubePod:
         deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
         version=fields.text(one, "metadata", "resourceVersion"),
     )  # fmt: skip
+
+
+def _workload(told: Object) -> tuple[str, str, str]:
+    """The group of a Workload that a pod names."""
+    if not told:
+        return "", "", ""
+    names = ("name", "podGroup", "podGroupReplicaKey")
+    return tuple(fields.text(told, name) for name in names)  # type: ignore[return-value]
 
 
 def owner_of(one: Object) -> Owner | None:

@@ -31,7 +31,7 @@ from tidemill.model.batch import (
 from tidemill.model.batch.convert import of_jobs, to_events
 from tidemill.model.batch.fields import WHOLE_ROWS, plain_fields
 from tidemill.model.events import Action, Event, Plan
-from tidemill.model.rows import Piece
+from tidemill.model.rows import Job, Piece
 from tidemill.model.tables import grown
 
 _E = EventColumn
@@ -62,9 +62,11 @@ class Sheet:
         return self._count
 
     def write(self, events: Iterable[Event]) -> None:
-        """Write events at the end."""
+        """Write events at the end; jobs that they submit become columns together."""
+        jobs = list[Job]()
         for event in events:
-            self.write_one(event)
+            self._write_row(event, jobs)
+        self._write_jobs(jobs)
 
     def take(self, events: Matrix, pieces: Matrix) -> None:
         """Write rows of actions at the end, and the pieces that they name."""
@@ -145,6 +147,10 @@ class Sheet:
 
     def write_one(self, event: Event) -> None:
         """Write an event at the end."""
+        self.write((event,))
+
+    def _write_row(self, event: Event, jobs: list[Job]) -> None:
+        """Write the row of an event; a job that it submits is added to those to be written."""
         row, kind = [0] * len(_E), type(event)
         form = _form(kind)
         row[_E.AT], row[_E.KIND] = event.at_ms, form.code
@@ -152,7 +158,7 @@ class Sheet:
             value = get(event)
             row[column] = numbers[value] if numbers else value
         if form.is_rare:
-            self._write_rest(event, row)
+            self._write_rest(event, row, jobs)
         self._make_rows(1, 0, 0)
         self._events[self._count] = row
         self._count += 1
@@ -161,7 +167,7 @@ class Sheet:
         """All events as messages, where all of them are actions."""
         return PlanRows(self.view()).actions()
 
-    def _write_rest(self, event: Event, row: list[int]) -> None:
+    def _write_rest(self, event: Event, row: list[int], jobs: list[Job]) -> None:
         """What an event has beside plain numbers."""
         match event:
             case ev.AskedPlace() | ev.PlacementSeen():
@@ -174,11 +180,8 @@ class Sheet:
             case ev.SightLost() | ev.SightRegained():
                 row[_E.TO] = self.dictionary.users.number(event.prefix)
             case ev.JobSubmitted():
-                row[_E.FIRST] = self._job_count
-                self._make_rows(0, 0, 1)
-                (self._jobs[self._job_count],), names = of_jobs([event.job], self.dictionary)
-                self._job_count += 1
-                self._job_names += names
+                row[_E.FIRST] = self._job_count + len(jobs)
+                jobs.append(event.job)
             case ev.NodeAdded():
                 row[_E.FIRST] = len(self._node_names)
                 row[_E.VALUE] = self.dictionary.nodes.number(replace(event.node, name=NAMELESS))
@@ -186,6 +189,14 @@ class Sheet:
             case _:
                 name, table = WHOLE_ROWS[type(event)]
                 row[_E.VALUE] = getattr(self.dictionary, table).number(getattr(event, name))
+
+    def _write_jobs(self, jobs: Sequence[Job]) -> None:
+        if jobs:
+            self._make_rows(0, 0, len(jobs))
+            end = self._job_count + len(jobs)
+            self._jobs[self._job_count : end], names = of_jobs(jobs, self.dictionary)
+            self._job_count = end
+            self._job_names += names
 
     def _write_pieces(self, pieces: Sequence[Piece], row: list[int]) -> None:
         first, count = self._piece_count, len(pieces)

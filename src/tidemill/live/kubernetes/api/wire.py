@@ -15,6 +15,9 @@ from typing import Self
 READ_BYTES = 256 << 10
 MOST_WAITING = 4 << 20
 """So many bytes are taken from the network before somebody wants them."""
+SHORT_BYTES = 1024
+"""A part so short is the last one for now, nearly always: long answers come in longer parts. To ask
+the socket once more costs as much as the part did, and it tells when there is more."""
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError)
 _KEEP_ALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
 """A peer that is gone without a word is noticed after half a minute."""
@@ -161,7 +164,10 @@ class Wire:
                     self.end(WireEnded("the connection ended"))
                     return
                 self._came += part
-            self._pause()  # until somebody has taken some
+                if len(part) < SHORT_BYTES:
+                    break
+            else:
+                self._pause()  # until somebody has taken some
         except _LATER:
             pass
         except OSError as error:

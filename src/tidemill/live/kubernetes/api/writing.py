@@ -112,7 +112,8 @@ class ApiWriter:
 
     async def _once(self, method: str, path: str, framed: bytes) -> Written:
         self.sent += 1
-        self._idle = [one for one in self._idle if not one.is_closed]
+        while self._idle and self._idle[-1].is_closed:
+            self._idle.pop()
         connection = self._idle.pop() if self._idle else await self._opened()
         connection.within(self._timeout_s)
         try:

@@ -4,7 +4,7 @@ The loop, the checker and the journal are the twin's (``engine.loop``). Here are
 names of pods; the decisions are not.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -79,22 +79,31 @@ class KubernetesBackend:
 
     def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
         """Fold everything by which the cluster differs; whether anything does."""
-        at_ms, before = self.now_ms, len(sheet)
+        at_ms, told = self.now_ms, list[ev.Event]()
         self._looked_ms = at_ms
-        if self._is_first:
-            for event in self.differ.tell_unseen(at_ms):
-                self._note(event, inflow, sheet)
-            self._is_first = False
-        for event in self.differ.tell(at_ms):
-            self._note(event, inflow, sheet)
-        is_news = self._spare()
-        if len(sheet) == before and (at_ms >= self._wake_ms or is_news):
-            self._note(ev.Woke(at_ms), inflow, sheet)
+        try:
+            for event in self._differences(at_ms):
+                inflow.single(event)
+                told.append(event)
+            is_news = self._spare()
+            if not told and (at_ms >= self._wake_ms or is_news):
+                inflow.single(woke := ev.Woke(at_ms))
+                told.append(woke)
+        finally:
+            sheet.write(told)
+        self._asked += [event for event in told if isinstance(event, ev.AskedEvict)]
         if at_ms >= self._wake_ms:
             self._wake_ms = FOREVER_MS
-        if len(sheet) == before:  # else it follows when all of this is safe
+        if not told:  # else it follows when all of this is safe
             self._send_open()
-        return len(sheet) > before
+        return bool(told)
+
+    def _differences(self, at_ms: int) -> Iterator[ev.Event]:
+        """What the cluster shows otherwise; who asks folds each before the next."""
+        if self._is_first:
+            yield from self.differ.tell_unseen(at_ms)
+            self._is_first = False
+        yield from self.differ.tell(at_ms)
 
     def _spare(self) -> bool:
         """Keep those from being stopped whom the cluster keeps; whether others may be stopped."""
@@ -103,12 +112,6 @@ class KubernetesBackend:
         if before - kept:
             self.on_kept()  # searches that were in vain may not be any more
         return bool(before - kept)
-
-    def _note(self, event: ev.Event, inflow: Inflow, sheet: Sheet) -> None:
-        inflow.single(event)
-        sheet.write([event])
-        if isinstance(event, ev.AskedEvict):
-            self._asked.append(event)
 
     def carry_out(self, world: World, plan: ev.Plan) -> None:  # noqa: ARG002 - as the loop calls it
         """Send what a plan says; it is in the journal by now."""
@@ -135,12 +138,14 @@ class KubernetesBackend:
 
     def _send_open(self) -> None:
         """Complete what was begun: seats of gangs that are bound in part, jobs asked to leave."""
-        vacant, self.differ.vacant = self.differ.vacant, []
+        seating = self.differ.seating
+        vacant, seating.vacant = seating.vacant, []
         self.sender.bind(vacant)
         self.sender.take_back()
         leaving, self.differ.leaving = self.differ.leaving, []
         self._evict(leaving)
-        resizes, self.differ.resizes = self.differ.resizes, []
+        elastic = self.differ.elastic
+        resizes, elastic.resizes = elastic.resizes, []
         for one in resizes:
             if one.leavers:
                 some = [Leaver(one.job, one.leavers)]
@@ -166,7 +171,7 @@ class KubernetesBackend:
         found = list[Vacant]()
         for pod, r in self.differ.waiting(unit):
             if open_.get(r):
-                found.append(self.differ.vacant_seat(j, pod, *open_[r].pop(0)))
+                found.append(self.differ.seating.seat(j, pod, *open_[r].pop(0)))
         self.placed += 1
         self.sender.bind(found)
 

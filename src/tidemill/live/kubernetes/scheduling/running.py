@@ -56,6 +56,9 @@ from tidemill.model.world import World
 TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.04, 0.1
 """Changes that come together are looked at together: a plan costs milliseconds, and a write to the
 disk. So long is waited for more; and after a look twice as long as it took, within these limits."""
+PER_CHANGE_S = 0.008
+"""And so long for each change of a pod that the look was about: in a stream of more than about 60
+pods per second ever more of them share a plan, until looks are as far apart as they may be."""
 SETTLE_S = 60.0
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
@@ -132,6 +135,7 @@ class ClusterScheduler:
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
         self.beats = 0
+        self._changes = 0
         self._next_at = 0.0
 
     async def begin(self) -> None:
@@ -203,7 +207,7 @@ class ClusterScheduler:
             self.resizer = self.backend.resizer = Resizer(
                 self._writer, self.view, self._may_write, self._resized, self._log
             )
-            self.differ.let_resize()
+            self.differ.elastic.let_resize()
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         self.backend.on_kept = self.loop.forget
         for key, value in policies.facts(policy).items():
@@ -225,18 +229,24 @@ class ClusterScheduler:
             self.drains.drain_ms = self.loop.policy.drain_ms
             self.drains.look()
         if self.resizer is not None:
-            self.differ.look_at_overdue(self.backend.now_ms)
+            self.differ.elastic.look_at_overdue(self.backend.now_ms)
         if not self.is_watching or not self.backend.is_due or not self._may_write():
             return False
         begun = time.monotonic()
         self.loop.beat(self.backend.next_ms())
         self.loop.commit()
         took_s = time.monotonic() - begun
-        self._next_at = begun + took_s + min(max(2 * took_s, LEAST_APART_S), LONGEST_APART_S)
+        apart_s = max(2 * took_s, LEAST_APART_S, PER_CHANGE_S * self._new_changes())
+        self._next_at = begun + took_s + min(apart_s, LONGEST_APART_S)
         self.beats += 1
         self._say()
         self._note_types()
         return True
+
+    def _new_changes(self) -> int:
+        """How many changes of pods the watch told since this was last asked."""
+        before, self._changes = self._changes, self.copy.copies[kinds.PODS].changes
+        return self._changes - before
 
     def _say(self) -> None:
         """Jobs that came, or wait for another cause, are told why."""

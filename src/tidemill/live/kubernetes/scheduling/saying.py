@@ -86,13 +86,15 @@ class WaitSayer:
     def note(self, units: Iterable[UnitKey], *, at_once: bool = False) -> None:
         """These jobs wait, or wait for another reason than before."""
         at = time.monotonic() + (0.0 if at_once else AFTER_S)
+        first = self._due[0][0] if self._due else at + 1
         for unit in units:
             if at < self._queued.get(unit, at + 1) and len(self._queued) < MOST_WAITING:
                 self._queued[unit] = at
                 heapq.heappush(self._due, (at, next(self._number), unit))
         if self._due and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work())
-        self._more.set()
+        if at < first:  # before what is waited for
+            self._more.set()
 
     def preempted(self, unit: UnitKey, words: str) -> None:
         """The pods of a job are evicted to make room: each gets an Event that says for whom."""

@@ -10,8 +10,8 @@ from tidemill.model.world import World
 
 def of(queues: Iterable[Queue], world: World) -> tuple[str, ...]:
     """Types that are named, and that no node has; none as long as no node is there."""
-    has = _there(world)
     named = {share.kind for queue in queues for share in queue.shares}
+    has = _there(world) if named else set[str]()
     return tuple(sorted(named - has)) if has else ()
 
 
