@@ -6,9 +6,13 @@ steps a second, with the same loop without tracking beside it.
 """
 
 import http.client
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +20,7 @@ from bench.spine import reference_per_cpu_s
 from tidemill import track
 from tidemill.live import ingest
 from tidemill.live.track import TrackReader
+from tidemill.track import spool
 
 STEPS_PER_S = 10
 Loop = Callable[[track.TrackedRun], None]
@@ -33,7 +38,7 @@ def run(seconds: float = 20, calls: int = 20_000, records: int = 100_000) -> dic
                 }
                 for name, loop in LOOPS.items()
             },
-            "at_10_steps_per_s": _paced(seconds, f"file:{folder}/paced"),
+            "at_10_steps_per_s": _paced(seconds, Path(folder)),
             "reading": _reading(Path(folder, "read.jsonl"), records),
             "taking": _taking(Path(folder, "spool"), records // 10),
         }
@@ -77,17 +82,35 @@ def _thread_us(loop: Loop, run: track.TrackedRun, calls: int) -> float:
     return (time.thread_time_ns() - begun) / 1000 / calls
 
 
-def _paced(seconds: float, to: str) -> dict[str, float]:
-    """CPU time of the whole process per step, at ten steps a second."""
+def _paced(seconds: float, folder: Path) -> dict[str, float]:
+    """CPU time of the whole process per step, at ten steps a second, by where records go."""
     empty_us = _paced_us(seconds, "")
-    tracked_us = _paced_us(seconds, to)
+    tracked_us = _paced_us(seconds, f"file:{folder}/paced")
+    os.environ[spool.VARIABLE] = str(folder / "waiting")
+    with _server(folder / "taken") as url:
+        sent_us = _paced_us(seconds, url)
+    kept_us = _paced_us(seconds, url)  # nobody listens there any more
     cost_us = tracked_us - empty_us
     return {
         "not_tracked_us": round(empty_us, 1),
         "tracked_us": round(tracked_us, 1),
         "cost_us": round(cost_us, 1),
         "share_of_a_step": round(cost_us * STEPS_PER_S / 1e6, 6),
+        "cost_to_a_server_us": round(sent_us - empty_us, 1),
+        "cost_to_a_dead_server_us": round(kept_us - empty_us, 1),
     }
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """A server in a process of its own, so that its time is not counted."""
+    command = [sys.executable, "-m", "tidemill", "ingest", "serve", str(folder), "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            yield process.stderr.readline().split("listening on ")[1].partition(",")[0]
+        finally:
+            process.terminate()
 
 
 def _paced_us(seconds: float, to: str) -> float:

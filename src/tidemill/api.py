@@ -24,6 +24,7 @@ from tidemill.journal import (
     Journal,
     completeness,
     deciders,
+    device_ids,
     node_reasons,
     open_journal,
     policies,
@@ -275,7 +276,7 @@ def keep_history(
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
-    facts |= deciders.facts({}, history.deciders.items())
+    facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
     if not history.tells_submissions:
         facts[SUBMISSIONS] = UNTOLD
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:

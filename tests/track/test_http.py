@@ -47,6 +47,7 @@ def test_the_token_is_sent_and_never_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """With the token all is taken; with another nothing is, the reason is told, the token not."""
+    monkeypatch.setenv("TIDEMILL_TRACK_SPOOL", "")
     server, stop = ingest.serve(tmp_path, token="s3cret")
     try:
         monkeypatch.setenv("TIDEMILL_TOKEN", "wr0ng")

@@ -133,7 +133,14 @@ def _hours(asked: ActivityOptions, source: str, start_ms: int, end_ms: int) -> "
         return
     patience_s = (screen.span_ms(asked.patience, "--patience") or 0) / 1000
     with (
-        Client(source, Access.told(), patience_s=patience_s, on_retry=screen.note) as client,
+        Client(
+            source,
+            Access.told(),
+            patience_s=patience_s,
+            timeout_s=fetching.ANSWER_S,
+            within_s=fetching.answers_s(start_ms, end_ms),
+            on_retry=screen.note,
+        ) as client,
         screen.progress(f"reading {client.url}") as update,
     ):
         prometheus.say_skew(client.clock_ahead_ms())

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tidemill import api
 from tidemill.journal import device_errors
 from tidemill.journal.device_errors import DeviceErrors
+from tidemill.live.history import journalled
 from tidemill.model.measures import duration_text
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
@@ -31,7 +32,7 @@ def of_nodes(journal: str, world: World) -> dict[int, tuple[DeviceErrors, ...]]:
     if not world.is_observed:
         return {}
     with api.open_journal(journal) as opened:
-        return device_errors.of_nodes(opened, world.now_ms)
+        return device_errors.of_nodes(opened, world.now_ms, journalled.sources_names(world))
 
 
 def of_job(journal: str, world: World, j: int) -> list[NodeErrors]:
@@ -64,7 +65,15 @@ def words(errors: Sequence[DeviceErrors], now_ms: int) -> str:
 
 def _words(one: DeviceErrors, now_ms: int) -> str:
     times = "once" if one.times == 1 else f"{one.times:,} times"
-    which = f" on GPU {', '.join(map(str, one.devices))}" if one.devices else ""
+    which = which_devices(one.devices, one.uuids)
     last = duration_text(now_ms - one.last_ms)
     since = "" if one.times == 1 else f", the first {duration_text(now_ms - one.first_ms)} ago"
     return f"{xids.words(one.xid)} {times}{which}, {last} ago{since}"
+
+
+def which_devices(minors: Sequence[int], uuids: Sequence[str]) -> str:
+    """On which devices, by number and by name, as far as somebody said."""
+    told = f" on GPU {', '.join(map(str, minors))}" if minors else ""
+    if not uuids:
+        return told
+    return f"{told} ({', '.join(uuids)})" if told else f" on {', '.join(uuids)}"

@@ -103,6 +103,7 @@ def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
     import msgspec
 
     from tidemill.cli import device_evidence
+    from tidemill.cli.device_evidence import NodeErrors
     from tidemill.ledger.touched import contract_word
 
     now_ms = world.now_ms
@@ -117,7 +118,7 @@ def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
     if has_words:
         made.add_column("its cluster says")
     if has_errors:
-        made.add_column("errors of GPU drivers", no_wrap=False)
+        made.add_column("XIDs")
     for row in rows:
         jobs = ", ".join(row.jobs[:JOBS_SHOWN])
         if len(row.jobs) > JOBS_SHOWN:
@@ -130,10 +131,13 @@ def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
             "?" if row.cpu_free_milli is None else f"{row.cpu_free_milli / 1000:,g}",
             "?" if row.memory_free_mib is None else f"{row.memory_free_mib / 1024:,.0f}", jobs,
             *([row.reason] if has_words else []),
-            *([device_evidence.words(row.errors, now_ms)] if has_errors else []),
+            *([", ".join(str(one.xid) for one in row.errors)] if has_errors else []),
         )  # fmt: skip
     screen.out().print(made)
     if has_errors:
+        told = [NodeErrors(row.node, row.state, row.errors) for row in rows if row.errors]
+        for line in device_evidence.lines(told, now_ms):
+            screen.out().print(line, markup=False, soft_wrap=True)
         screen.note(device_evidence.LEGEND)
 
 

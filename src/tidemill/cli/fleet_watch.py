@@ -219,13 +219,17 @@ def _metrics(told: FleetFile, one: PrometheusTable) -> str:
     """What a Prometheus has of GPUs; its windows are as the file says."""
     told.measured_by(one, [""])
     url = one.url
-    from tidemill.live.observing.measuring import ANSWER_S, ANSWERS_S, PATIENCE_S
+    from tidemill.live.observing.measuring import PATIENCE_S
     from tidemill.live.prometheus import fetching
     from tidemill.live.prometheus.client import Access, Client
 
     now_ms = round(time.time() * 1000)
     with Client(
-        url, Access.told(), patience_s=PATIENCE_S, timeout_s=ANSWER_S, within_s=ANSWERS_S
+        url,
+        Access.told(),
+        patience_s=PATIENCE_S,
+        timeout_s=fetching.ANSWER_S,
+        within_s=fetching.ANSWERS_S,
     ) as client:
         names = fetching.names_of(client, now_ms - CHECKED_MS, now_ms)
     gpus, loads = screen.count(len(names.gpus), "metric"), screen.count(len(names.loads), "metric")

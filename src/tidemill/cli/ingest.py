@@ -1,25 +1,36 @@
-"""``tidemill ingest serve``: take the records of training jobs over HTTP."""
+"""``tidemill ingest``: take the records of training jobs over HTTP; send what could not be."""
 
 import os
 import signal
 from pathlib import Path
 from threading import Event
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.model.errors import SpecError
+from tidemill.model.errors import BackendError, SpecError
+
+if TYPE_CHECKING:
+    from tidemill.live.ingest import IngestServer
 
 app = typer.Typer(
     no_args_is_help=True, help="Take records that training jobs send.",
-    epilog=options.example("tidemill ingest serve out/spool"),
+    epilog=options.example(
+        "tidemill ingest serve out/spool", "tidemill ingest send http://observer:8787"
+    ),
 )  # fmt: skip
 EXAMPLES = options.example(
     "tidemill ingest serve out/spool",
     "tidemill ingest serve out/spool --host 0.0.0.0 --port 9000 --token-file token",
 )
+SENDING = options.example(
+    "tidemill ingest send http://observer:8787",
+    "TIDEMILL_TRACK_SPOOL=/scratch/spool tidemill ingest send http://observer:8787",
+)
 VARIABLE = "TIDEMILL_TOKEN"
+SEND_S = 30.0
+"""How long one request may take; nobody's job waits for it."""
 
 
 @app.callback()
@@ -49,6 +60,7 @@ def serve(
     from tidemill.live.ingest import serve as start
 
     server, stop = start(folder, host, port, token_of(token_file))
+    take_left(server)
     stopped = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -56,8 +68,59 @@ def serve(
     while not stopped.wait(1.0):  # in slices: a handler runs between them at the latest
         pass
     stop()
-    taken = server.spool.taken
-    screen.note(f"stopped; {taken:,} record{'' if taken == 1 else 's'} taken")
+    screen.note(f"stopped; {screen.count(server.spool.taken, 'record')} taken")
+
+
+@app.command(epilog=SENDING)
+def send(
+    to: Annotated[
+        str,
+        typer.Argument(help="The server, as jobs had it in TIDEMILL_TRACK.", metavar="URL"),
+    ],
+) -> None:
+    """Send what ended jobs could not: records that wait on this machine because URL was down.
+
+    They wait in ~/.cache/tidemill/track, or where TIDEMILL_TRACK_SPOOL says. The next tracked job
+    that reaches the server, and an observer that listens on this machine, do the same. Files of
+    jobs that still run are left to them. The token is taken from TIDEMILL_TOKEN.
+    """
+    from tidemill.track.http import HttpOutlet
+    from tidemill.track.spool import LeftRecords, folder_of
+
+    try:
+        outlet = HttpOutlet.to(to)
+    except ValueError as error:
+        raise SpecError(str(error), hint="such as http://observer:8787") from error
+    folder, sent = folder_of(to), 0
+    left = LeftRecords(folder or "")
+    try:
+        while lines := left.first():
+            taken = outlet.send(lines, SEND_S)
+            left.take_away(lines[:taken])
+            sent += taken
+    except OSError as error:
+        raise BackendError(
+            f"{to} did not take the records: {error}; {screen.count(sent, 'record')} sent before",
+            hint=f"the rest waits in {folder}: try again when the server answers",
+        ) from error
+    finally:
+        left.close()
+        outlet.close()
+    refused = f", {outlet.lost:,} refused ({outlet.lost_why})" if outlet.lost else ""
+    screen.note(f"{screen.count(sent, 'record')} sent from {folder}{refused}")
+
+
+def take_left(server: "IngestServer") -> None:
+    """Take what jobs left on this machine while this server was down, and say so."""
+    from tidemill.live import ingest
+
+    try:
+        found = ingest.take_left(server)
+    except OSError as error:
+        screen.note(f"records that jobs left on this machine cannot be taken: {error}")
+        return
+    if found:
+        screen.note(f"{screen.count(found, 'record')} taken that jobs left while nobody listened")
 
 
 def token_of(path: Path | None) -> str:

@@ -1,6 +1,7 @@
 """One observer in the foreground: what measures beside it, what is said of each answer, its end."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -104,7 +105,7 @@ def run(
 ) -> None:
     """Watch until a signal comes, or ask once."""
     with listening(beside, journal) as folder:
-        measuring = measuring_of(folder, beside.devices)
+        measuring = measuring_of(folder, beside)
         watch(source, journal, terms, measuring, begins_ms, pace)
 
 
@@ -128,7 +129,13 @@ def watch(
             tell(taken)
             also(taken)
 
-        _watch(observer, pause_s, once=pace.once, tell=both)
+        _watch(
+            observer,
+            pause_s,
+            once=pace.once,
+            tell=both,
+            first_s=_resent_s(terms, observer, measuring),
+        )
         observer.finish()
 
 
@@ -150,6 +157,7 @@ def listening(beside: Beside, journal: str, *, is_said: bool = True) -> Iterator
     server, stop = serve(folder, host, port, ingest.token_of(beside.token_file))
     if is_said:
         screen.note(f"loops may send to {server.url}; their records go to {folder}")
+        ingest.take_left(server)
     try:
         yield folder
     finally:
@@ -166,20 +174,37 @@ def address(told: str, option: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def measuring_of(folder: Path | None, asked: activity.ActivityOptions) -> "list[Measuring]":
+def measuring_of(folder: Path | None, beside: Beside) -> "list[Measuring]":
     """Who measures: loops by their folder, and GPUs by a Prometheus."""
     from tidemill.live.observing.measuring import LoopsMeasuring, PrometheusMeasuring
 
-    found: list[Measuring] = [] if folder is None else [LoopsMeasuring(folder)]
+    asked, is_sent = beside.devices, beside.listen is not None
+    found: list[Measuring] = [] if folder is None else [LoopsMeasuring(folder, is_sent)]
     if asked.prometheus is not None:
         found.append(PrometheusMeasuring(asked.prometheus, asked.resolution_ms, asked.ahead_ms))
     return found
 
 
+def _resent_s(terms: "ObserverTerms", observer: "Observer", measuring: "list[Measuring]") -> float:
+    """How long to wait for records that could not be sent while no observer ran.
+
+    None are waited for where the lateness alone leaves them time enough.
+    """
+    late_s = terms.lateness_ms / 1000
+    wait_s = min(late_s, max((one.resent_s for one in measuring), default=0.0))
+    down_s = time.time() - observer.mark_ms / 1000 - late_s
+    return wait_s if observer.is_going_on and down_s + wait_s > late_s else 0.0
+
+
 def _watch(
-    observer: "Observer", every_s: float, *, once: bool, tell: "Callable[[AnswerTaken], None]"
+    observer: "Observer",
+    every_s: float,
+    *,
+    once: bool,
+    tell: "Callable[[AnswerTaken], None]",
+    first_s: float,
 ) -> None:
-    """Until a signal comes, or once."""
+    """Until a signal comes, or once; ``first_s``: before the first question."""
     from tidemill.live.observing import watching
 
     if once:
@@ -189,6 +214,10 @@ def _watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     screen.note(f"watching every {every_s:g} s; stop with Ctrl-C")
+    if first_s:
+        screen.note(f"{first_s:g} s for records that loops could not send while nobody listened")
+    if first_s and _is_stopped(stopped, first_s):
+        return
     watching.watch(observer, every_s, lambda s: _is_stopped(stopped, s), tell, _down)
     for text in (*observer.late.words(), *_late_records(observer.late_records)):
         screen.note(f"late since this observer began: {text}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from tidemill.cli import screen
+from tidemill.cli import device_evidence, screen
 from tidemill.journal import asked_sources
 from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.base import Journal
@@ -136,7 +136,7 @@ def _answering(one: AskedSource) -> SourceFinding:
             False, what, f"{_shortened(one.failed)} ({_moment(one.asked_ms)}); it {last}",
             f"{WITHOUT[one.part]}: {lines}",
         )  # fmt: skip
-    late = f"{one.late:,} record(s) came after their time was told: not used"
+    late = f"{screen.count(one.late, 'record')} came after their time was told: not used"
     notes = [*one.notes, *([late] if one.late else [])]
     is_slow = one.took_ms > SLOW_MS
     so = [SLOW] if is_slow else []
@@ -205,13 +205,25 @@ def _errors(journal: Journal, count: int) -> SourceFinding:
     if not count:
         return SourceFinding(True, "errors of GPU drivers (XID)", "none is known")
     found = journalled.errors_of(journal)
-    told = found.group_by("xid").agg(pl.len().alias("count"), pl.col("node").unique()).sort("xid")
     words = "; ".join(
-        f"{xids.words(xid)}: {times:,} on {', '.join(sorted(nodes)[:3])}"
-        + (" …" if len(nodes) > 3 else "")
-        for xid, times, nodes in told.iter_rows()
+        f"{xids.words(xid)}: {len(some):,}{_where(some)}"
+        for (xid,), some in sorted(found.partition_by("xid", as_dict=True).items())
     )
     return SourceFinding(False, "errors of GPU drivers (XID)", words, XIDS)
+
+
+def _where(errors: pl.DataFrame) -> str:
+    """The first nodes with errors of one number, and their devices."""
+    nodes = sorted(errors.partition_by("node", as_dict=True).items())
+    told = [
+        f" on {node}"
+        + device_evidence.which_devices(
+            sorted({minor for minor in some["minor"] if minor >= 0}),
+            sorted(some["uuid"].drop_nulls().unique()),
+        )
+        for (node,), some in nodes[:3]
+    ]
+    return ",".join(told) + (" …" if len(nodes) > 3 else "")
 
 
 def _counted(journal: Journal) -> tuple[I64, int]:

@@ -46,7 +46,7 @@ from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import protection
 
-GATHERED = 4_096  # events of a loop that are read at once: a batch costs as much as a hundred
+GATHERED = 16_384  # events of a loop that are read at once: a batch costs as much as a hundred
 _WAITING = int(JobState.WAITING)
 
 
@@ -270,15 +270,23 @@ class Ledger:
 
     def take_batch(self, batch: Batch) -> None:
         """Events that happened, as a loop tells them."""
+        self._name_by(batch.dictionary)
         self._told.extend(batch)
         if len(self._told) >= GATHERED:
             self._settle()
 
     def take(self, events: Sequence[Event]) -> None:
         """The same as messages."""
+        self._name_by(self._dictionary)
         self._told.write(events)
         if len(self._told) >= GATHERED:
             self._settle()
+
+    def _name_by(self, dictionary: Dictionary) -> None:
+        """Gather events that name things by another dictionary: a loop's are not numbered anew."""
+        if self._told.dictionary is not dictionary:
+            self._settle()
+            self._told = Sheet(dictionary)
 
     def read_batch(self, batch: Batch) -> None:
         """Read a batch of events, after all that were read before."""
@@ -433,10 +441,16 @@ class Ledger:
         self._seen = seen
         marks[MARK.CONTRACTS], marks[MARK.NODES] = world.contract_count, world.node_count
         new, claimants = self._claimants.update(world), self._claimants
-        if world.contract_count > len(self._b.lots):
-            self._b = self._b._replace(lots=grown(self._b.lots, world.contract_count))
+        if world.contract_count > len(self._b.could):
+            self._b = self._b._replace(could=np.zeros((world.contract_count, 1), np.int64))
+            marks[MARK.IS_CHANGED] = 1
+        if world.node_count > len(self._b.counted):
+            self._b = self._b._replace(counted=grown(self._b.counted, world.node_count))
+        marks[MARK.LOTS], marks[MARK.LOTS_READ] = len(claimants.lots), NONE
+        marks[MARK.IS_PARTED] = claimants.is_parted
         self._b = self._b._replace(
             demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
+            lots=claimants.lots, lot_of=claimants.lot_of,
             standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
         )  # fmt: skip
         if self._usable is not None:

@@ -4,6 +4,7 @@ import numpy as np
 
 from tidemill.core.accounting.columns import (
     CLAIMANT,
+    COUNTED,
     DEMAND,
     EARLIER,
     HELD,
@@ -48,7 +49,8 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
         _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64),
         _rows(0, CLAIMANT),
-        _rows(0, LOT), *(usable or Usable()).weighing, _tables(), _rows(0, ()),
+        _rows(0, LOT), _rows(0, ()), _rows(0, COUNTED), _rows(0, ()),
+        *(usable or Usable()).weighing, _tables(), _rows(0, ()),
         np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()),
     )  # fmt: skip
 
@@ -85,7 +87,7 @@ def _chained(pool: I64, rows: int, marks: I64, free: MARK, after: int) -> I64:
 
 
 def _rows(count: int, columns: type[HELD] | type[HOLD] | type[EARLIER] | type[SPAN] | type[DEMAND]
-          | type[CLAIMANT] | type[LOT] | tuple[()]) -> I64:  # fmt: skip
+          | type[CLAIMANT] | type[LOT] | type[COUNTED] | tuple[()]) -> I64:  # fmt: skip
     return np.zeros((count, len(columns)), np.int64)
 
 

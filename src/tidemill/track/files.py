@@ -33,6 +33,7 @@ class FileOutlet:
 
     longest_pause_s = 5.0
     lost_why = "files over the bound were removed"
+    spool = None
 
     def __init__(
         self, folder: str, stem: str, part_bytes: int = PART_BYTES, most_parts: int = MOST_PARTS
@@ -64,6 +65,9 @@ class FileOutlet:
         if monotonic() - self._synced_s >= FSYNC_EVERY_S:
             self._sync()
         return len(batch)
+
+    def hang_up(self) -> None:
+        """A write that hangs cannot be helped."""
 
     def close(self) -> None:
         """Sync and close; what was sent is on disk."""

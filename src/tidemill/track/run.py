@@ -181,8 +181,8 @@ class TrackedRun:
         self._is_silent = True
         atexit.unregister(self.close)
         self._give_back_sigterm()
-        if not self._sender.stop():
-            LOG.warning("tracking: the last records of this run were not taken")
+        if why := self._sender.stop():
+            LOG.warning("tracking: %s", why)
 
     def flush(self, within_s: float = AT_EXIT_S) -> bool:
         """Have all that there is sent now; returns whether it was tried in time."""

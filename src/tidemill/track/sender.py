@@ -1,8 +1,9 @@
 """The thread that carries records out of a run: it may wait and fail, the loop may not.
 
 Every second it asks for what is new (``collect``), keeps it until the outlet has taken it, and
-tries again after a failure, ever more rarely. What does not fit is dropped, oldest first, counted,
-and told in a record of its own once the outlet works again.
+tries again after a failure, ever more rarely. Meanwhile records wait on disk where the outlet has a
+spool, and in memory where it has none. What does not fit is dropped, oldest first, counted, and
+told in a record of its own once the outlet works again.
 """
 
 import logging
@@ -19,6 +20,8 @@ MOST_WAITING = 4096
 """Records that wait for the outlet: over an hour, in less than two megabytes."""
 AT_EXIT_S = 2.0
 """How long the end of a run waits for the last records to be taken."""
+HANG_UP_S = 1.3
+"""So long it waits for an answer; the rest is for keeping on disk what was not taken."""
 MOST_COMPLAINTS = 20
 """Lines in the log of a job about its tracking, however long it runs."""
 
@@ -62,6 +65,8 @@ class RecordSender:
         self._retry_s = 0.0
         self._complaints = 0
         self._is_done = False
+        self._left_in = ""
+        self._is_spool_full = False
         self._asked = count(1)
         self.answered = 0
         """How many of those who asked it to hurry have had their turn."""
@@ -82,11 +87,19 @@ class RecordSender:
         self._orders.put(False)
         return ticket
 
-    def stop(self) -> bool:
-        """Send the last records and end; returns whether all was taken, within two seconds."""
+    def stop(self) -> str:
+        """Send the last records and end, within two seconds; returns where some wait or were lost.
+
+        Empty: all was taken.
+        """
         self._orders.put(True)
-        self._thread.join(AT_EXIT_S)
-        return self._is_done and not self._waiting
+        self._thread.join(HANG_UP_S)
+        if not self._is_done:
+            self._outlet.hang_up()
+            self._thread.join(AT_EXIT_S - HANG_UP_S)
+        if not self._is_done or self._waiting:
+            return "the last records of this run were not taken"
+        return f"the last records of this run wait in {self._left_in}" if self._left_in else ""
 
     def complain(self, about: str) -> None:
         """A line in the job's log, a bounded number of times."""
@@ -105,37 +118,77 @@ class RecordSender:
                 due_s = max(due_s + self._every_s, monotonic())
                 is_urgent = False
             try:
-                self._round(is_urgent, AT_EXIT_S if is_last else 60.0)
+                self._round(is_urgent, HANG_UP_S if is_last else 60.0, is_last=is_last)
             except Exception as error:  # noqa: BLE001 - whatever is wrong here, the job goes on
                 self.complain(f"{type(error).__name__}: {error}")
             self.answered += is_urgent
+        spool = self._outlet.spool
+        self._left_in = spool.path if spool is not None and spool.has_some else ""
         try:
             self._outlet.close()
         except OSError as error:
             self.complain(f"the last records may be lost: {error}")
         self._is_done = True
 
-    def _round(self, is_urgent: bool, within_s: float) -> None:
+    def _round(self, is_urgent: bool, within_s: float, *, is_last: bool) -> None:
         self._waiting += self._collect()
+        if self._failures:  # an outlet that hangs may outlast this process
+            self._keep()
         self._drop_to_bound()
         if not is_urgent and monotonic() < self._retry_s:
             return
         end_s = monotonic() + within_s
         try:
             self._send_all(end_s)
+            if not is_last:
+                self._send_left(end_s)
         except OSError as error:
             self._failed(error)
+            self._keep()
             return
         if self._failures:
             LOG.warning("tracking: records are taken again")
         self._failures, self.trouble = 0, ""
 
     def _send_all(self, end_s: float) -> None:
+        """Send the oldest first: what is on disk is older than what is in memory."""
+        spool = self._outlet.spool
+        while spool is not None and spool.has_some:
+            if monotonic() >= end_s:
+                self._keep()
+                return
+            lines = spool.first()
+            spool.take_away(lines[: self._outlet.send(lines, end_s - monotonic())])
         while self._waiting and monotonic() < end_s:
             taken = self._outlet.send([w.line for w in self._waiting], end_s - monotonic())
             del self._waiting[:taken]
             if not self._waiting:
                 self._waiting += [self._told(lost) for lost in self._all_lost()]
+
+    def _send_left(self, end_s: float) -> None:
+        """Send some of what other processes left, once nothing of this one waits."""
+        spool = self._outlet.spool
+        left = spool.left() if spool is not None and not self._waiting else None
+        if left is None or monotonic() >= end_s:
+            return
+        lines, lost = left.first(), self._outlet.lost
+        left.take_away(lines[: self._outlet.send(lines, end_s - monotonic())])
+        self._outlet.lost = lost  # what is refused of theirs is no loss of this run
+
+    def _keep(self) -> None:
+        """Put what waits on disk, if there is a place for it."""
+        spool = self._outlet.spool
+        if spool is None or not self._waiting:
+            return
+        try:
+            spool.keep([w.line for w in self._waiting])
+        except OSError as error:
+            if not self._is_spool_full:
+                self.complain(f"records are kept in memory alone: {error}")
+            self._is_spool_full = True
+            return
+        self._waiting.clear()
+        self._is_spool_full = False
 
     def _all_lost(self) -> list[LostRecords]:
         """What was lost here and beyond the outlet, and has not been told."""

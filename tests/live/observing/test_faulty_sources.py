@@ -302,5 +302,5 @@ def test_a_folder_that_is_not_there_and_lines_that_are_no_records(
     (folder / "a.jsonl").write_text('{"kind": "steps", "ru\nnoise\n')
     cluster.at(200, RUNNING)
     taken = ask(LoopsMeasuring(folder))
-    assert any("2 line(s) are no records" in note for note in taken.notes)
+    assert any("2 lines are no records" in note for note in taken.notes)
     assert worked_s(where) == 4 * 150

@@ -19,7 +19,8 @@ from tests.live.observing.test_observer import BEGIN_S, TERMS, Cluster
 from tests.rigs.prometheus import series, server
 from tests.rigs.slurm.cluster import quick_folder
 from tidemill import api
-from tidemill.cli import observers
+from tidemill.cli import device_evidence, observers
+from tidemill.journal.asked_sources import SourcePart
 from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.statement import Statement
@@ -27,9 +28,10 @@ from tidemill.live.history import assuming
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import loops
-from tidemill.live.measured.windows import Measurements, nothing
+from tidemill.live.measured.windows import ERRORS, Measurements, nothing
 from tidemill.live.observing.measuring import (
     LoopsMeasuring,
+    MeasuredPart,
     MeasuredSpan,
     Measuring,
     PrometheusMeasuring,
@@ -240,7 +242,7 @@ def test_only_what_is_new_is_read(cluster: Cluster, tmp_path: Path):
     (folder / "new.jsonl").write_text("nor is this\n")
     cluster.at(100, *shown(100))
     told = LoopsMeasuring(folder)
-    assert any("1 line(s) are no records" in note for note in ask(cluster, where, [told]).notes)
+    assert any("1 line is no record of" in note for note in ask(cluster, where, [told]).notes)
     cluster.at(150, *shown(150))
     assert not any("no records" in note for note in ask(cluster, where, [told]).notes)
 
@@ -310,6 +312,40 @@ def test_what_gpus_tell_is_booked_as_an_import_books_it(
     assert one.load.latencies[LatencyFigure.WHOLE].at_most_us(Fraction(1, 2)) == 500_000
 
 
+class Errors:
+    """Devices that report two errors of one number: the card was replaced in between."""
+
+    name, part, where, step_ms, resent_s = "devices", SourcePart.DEVICES, "here", 0, 0.0
+
+    def settled_ms(self, until_ms: int) -> int:
+        """Any moment."""
+        return until_ms
+
+    def measure(self, span: MeasuredSpan, whose: joining.Whose) -> MeasuredPart:
+        """Those of the time that is asked for."""
+        told = [(1000 * (BEGIN_S + s), "n1", 3, 79, None, uuid)
+                for s, uuid in ((30, "GPU-a"), (200, "GPU-b"))]  # fmt: skip
+        now = [one for one in told if span.mark_ms <= one[0] < span.until_ms]
+        assert whose.nodes
+        errors = pl.DataFrame(now, schema=ERRORS, orient="row")
+        return MeasuredPart(nothing()._replace(errors=errors))
+
+
+def test_an_observed_error_names_its_card(cluster: Cluster, tmp_path: Path):
+    """The journal keeps which card it was, also where the next observer tells the next error."""
+    where = tmp_path / "fleet.sqlite"
+    for now_s in (150, 400):
+        cluster.at(now_s, *shown(now_s))
+        ask(cluster, where, [Errors()])
+    with api.open_journal(str(where)) as opened:
+        world, _ = api.world_of(opened)
+    (found,) = device_evidence.of_nodes(str(where), world).values()
+    assert [(one.xid, one.times, one.devices, one.uuids) for one in found] == [
+        (79, 2, (3,), ("GPU-a", "GPU-b"))
+    ]
+    assert "on GPU 3 (GPU-a, GPU-b)" in device_evidence.words(found, world.now_ms)
+
+
 def test_a_prometheus_that_is_down_is_waited_for_and_then_left_out(
     cluster: Cluster, tmp_path: Path
 ):
@@ -376,6 +412,21 @@ def test_a_prometheus_of_one_cluster_measures_its_own_jobs(
     span = MeasuredSpan(begin_ms, begin_ms + 600_000, begin_ms, begin_ms + 600_000)
     told = PrometheusMeasuring(activity, prefixes=prefixes).measure(span, whose)
     assert sorted(set(told.measured.windows["job"].to_list())) == found
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "nodes", "found"),
+    [(["east/"], ["east/n1", "west/n1"], ["east/n1"]),
+     (["east/", "west/"], ["west/n1"], ["west/n1"]),
+     (["east/", "west/"], ["east/n1", "west/n1"], [])],
+)  # fmt: skip
+def test_an_error_is_of_a_node_of_its_cluster(
+    activity: str, prefixes: list[str], nodes: list[str], found: list[str]
+):
+    """Nodes have their clusters' names in the books; a name that two have says nothing."""
+    told = PrometheusMeasuring(activity, prefixes=prefixes)
+    errors = pl.DataFrame([(0, "n1", 3, 79, None, "GPU-a")], schema=ERRORS, orient="row")
+    assert told.with_clusters(errors, nodes)["node"].to_list() == found
 
 
 @pytest.mark.parametrize(

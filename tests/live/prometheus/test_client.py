@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.rigs.prometheus.lying import GOOD, Asked, Told, lying
 from tidemill.live.prometheus import client as asking
+from tidemill.live.prometheus import fetching
 from tidemill.live.prometheus.client import Access, Client, TooLarge
 from tidemill.model.errors import BackendError, SpecError
 
@@ -57,6 +59,22 @@ def test_all_questions_together_have_an_end():
         with pytest.raises(BackendError, match="it answers too slowly, and 0 s for all"):
             [client.clock_ahead_ms() for _ in range(10)]
     assert len(asked) < 6
+
+
+def test_an_import_ends_with_an_answer_that_never_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A byte now and then: an import gives up as an observer does, and says after how long."""
+    monkeypatch.setattr(fetching, "ANSWER_S", 0.4)
+    (tmp_path / "jobs.csv").write_text("job,gpus,node,start,end\na,1,n1,1700000000,1700000600\n")
+    begun_s = time.monotonic()
+    with lying(lambda *_: Told(trickle_s=0.1)) as (url, _):
+        made = tidemill("import", "csv", str(tmp_path / "jobs.csv"), "--prometheus", url,
+                        "--patience", "1s", "-j", str(tmp_path / "j.sqlite"))  # fmt: skip
+    assert time.monotonic() - begun_s < 10
+    assert made.code == 6
+    assert "no answer in time (within 0.4 s it was not whole)" in " ".join(made.err.split())
+    assert not (tmp_path / "j.sqlite").exists()
 
 
 def test_nobody_answers():

@@ -20,6 +20,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import underused
 from tidemill.live.measured.windows import WINDOWS
+from tidemill.live.observing.measuring import MeasuredSpan, PrometheusMeasuring
 from tidemill.live.prometheus import fetching, instances, joining, labels
 from tidemill.live.prometheus.client import Client
 from tidemill.live.prometheus.joining import Activity, Whose
@@ -169,6 +170,11 @@ def test_an_import_names_the_gpu_of_the_last_error(address: str, tmp_path: Path)
     made = tidemill("import", "csv", str(tmp_path / "jobs.csv"), *told)
     assert made.code == 0, made.err
     assert "the last: XID 31 on GPU 1 of `s1` (GPU-new)" in " ".join(made.err.split())
+    nodes = json.loads(tidemill("fleet", journal, "--nodes", "--json").out)["nodes"]
+    errors = [(one["xid"], one["devices"], one["uuids"]) for one in nodes[0]["errors"]]
+    assert errors == [(31, [1], ["GPU-new"]), (79, [1], ["GPU-old"])]
+    said = " ".join(tidemill("doctor", "-j", journal).out.split())
+    assert "1 on s1 on GPU 1 (GPU-old)" in said
     statement = api.read_statement(journal)
     names = statement.world.job_names
     idle = {
@@ -289,6 +295,24 @@ def test_instances_without_labels_are_known_only_all_together(hours: list[Hour])
     both = joined(hours, ran("both", "m3", 20, 120, 2, gpu_type="3g.40gb"))
     assert {*shares(both, "both").values()} == {20}
     assert both.windows["gpus_seen"].unique().to_list() == [2]
+
+
+def test_an_observer_says_once_what_it_leaves_out(address: str):
+    """MIG and pods that nobody knows, at every answer in the words of the first."""
+    frame = pl.DataFrame(
+        [ran("ml/two", "m1", 0, 120), ran("first", "s1", 0, 30, 2)],
+        schema_overrides={name: ATTEMPTS[name] for name in ("nodes",)},
+    )
+    frame = frame.select(pl.lit(None).cast(ATTEMPTS[name]).alias(name) if name not in frame.columns
+                         else pl.col(name).cast(ATTEMPTS[name]) for name in ATTEMPTS)  # fmt: skip
+    pods, told = {("ml", "part-0"): "ml/two"}, PrometheusMeasuring(address)
+    said = list[tuple[str, ...]]()
+    for minutes in (20, 60):
+        span = MeasuredSpan(at(0), at(minutes), at(0), at(minutes))
+        said.append(told.measure(span, Whose(frame, pods)).remarks)
+    assert any("partitioned by MIG" in text for text in said[0])
+    assert any("pods that this history does not have" in text for text in said[0])
+    assert {*said[0]} <= {*said[1]}
 
 
 def test_uuids_of_instances():

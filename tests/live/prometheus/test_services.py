@@ -179,11 +179,14 @@ def test_errors_of_drivers_are_evidence_on_nodes_and_jobs(books: str):
         if one["node"] == "s2"
     ]  # fmt: skip
     assert [(one["xid"], one["times"], one["devices"]) for one in s2["errors"]] == [(48, 1, [5])]
+    (uuid,) = s2["errors"][0]["uuids"]
+    assert uuid in listed
     runs = run("why", "ml/chat-1", "-j", books)
     assert "evidence on node `s1` (ready): XID 79 (the GPU has fallen off the bus) once" in runs
     waits = run("why", "ml/late-0", "-j", books)
     assert "evidence on node `s2`" in waits
     assert "double-bit ECC error" in waits
+    assert f"on GPU 5 ({uuid})" in waits
     assert "XID 79" not in waits, "s1 works"
 
 

@@ -1,6 +1,7 @@
 """A real Slurm watched while jobs run, by observers that are killed; then counted by hand.
 
-``TIDEMILL_SLURM_JOBS=200`` plays the whole crowd (about two minutes); the suite plays a small one.
+``TIDEMILL_SLURM_JOBS=200`` plays the whole crowd (108 s by the clock, 26 CPU-seconds, played on 17
+November 2026); the suite plays a small one.
 """
 
 import os

@@ -56,6 +56,9 @@ class MARK(IntEnum):
     FAIRNESS = 35  # by which measure kernels compare teams; 0: by none, or the order is asked for
     EVENT_MS = 36  # when the last event was
     RANKED = 37  # how often fair shares were counted
+    LOTS = 38
+    IS_PARTED = 39  # whether a contract has several lots; else the lots are the contracts
+    LOTS_READ = 40  # how far the log of changed nodes was read for lots; -1: count all anew
 
 
 class STOP(IntEnum):
@@ -175,10 +178,21 @@ class CLAIMANT(IntEnum):
 
 
 class LOT(IntEnum):
-    """Scratch, by contract."""
+    """What is free of a contract on nodes that every rule allows, or none of them; in its order.
 
-    FREE = 0  # what nobody has claimed yet
-    USABLE = 1  # what arrivals could use, on the mean
+    Contracts without such differences between their nodes are one lot each.
+    """
+
+    CONTRACT = 0
+    READY = 1  # what is free, where lots are counted (``MARK.IS_PARTED``)
+    FREE = 2  # scratch: what nobody has claimed yet
+
+
+class COUNTED(IntEnum):
+    """One row per node: what was last counted of it, where lots are."""
+
+    LOT = 0
+    MILLI = 1
 
 
 class REPLICA(IntEnum):
@@ -225,12 +239,15 @@ class LedgerState(NamedTuple):
     unheld: I64  # contract by bucket by team + 1 (0: nobody), of the bin
     free_use: I64  # ``USE`` by contract, of the bin
     demands: I64
-    may_use: I64  # rule by contract
+    may_use: I64  # rule by lot
     reach: I64  # rule by kind: what the scheduler takes it to be able to use
     standings: I64  # scratch, queue by rule: how it stands by its guaranteed quotas
     turns: I64  # by shape: whose turn it is, where the order was asked for
     claims: I64
     lots: I64
+    lot_of: I64  # contract by group of nodes: its lot
+    counted: I64
+    could: I64  # scratch, by contract: what arrivals could use, on the mean
     asks: I64
     sizes: I64
     ask_groups: I64  # ask by group of nodes: whether it may use it

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.history import clusters, earlier, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
@@ -51,6 +52,8 @@ class History(NamedTuple):
     """Why nodes are out at the end."""
     deciders: Mapping[str, str] = {}
     """By job: who decides for it, where that is not the cluster's own scheduler."""
+    devices: Sequence[DeviceNamed] = ()
+    """Which cards drivers reported errors of."""
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
@@ -152,6 +155,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
         assumed, came_up, tells_submissions(told), submitted_before(jobs, begins_ms),
         said_of_nodes(seen, begins_ms, end_ms),
+        devices=joining.devices_of(measured, begins_ms),
     )  # fmt: skip
 
 

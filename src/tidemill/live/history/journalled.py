@@ -8,10 +8,13 @@ from collections.abc import Iterable
 
 import polars as pl
 
+from tidemill.journal import device_ids
 from tidemill.journal.base import Journal
+from tidemill.journal.device_ids import DeviceIds
 from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
+from tidemill.live.history import lives
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured.joining import FIGURE_COLUMNS
 from tidemill.live.measured.windows import ERRORS, WINDOWS
@@ -19,6 +22,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Piece
 from tidemill.model.states import HOSTING
+from tidemill.model.world import World
 
 KEPT = "journal"
 """The source of windows that were read back."""
@@ -115,13 +119,21 @@ def windows_of(journal: Journal) -> pl.DataFrame:
 
 def errors_of(journal: Journal) -> pl.DataFrame:
     """The errors of devices that the journal keeps, as ``ERRORS``; whose jobs held them is not."""
-    begins, names = begins_ms(journal), rebuild(journal).node_rows
+    begins, world = begins_ms(journal), rebuild(journal)
+    names = sources_names(world)
+    cards = DeviceIds(device_ids.of(journal.facts(), journal.where))
     rows = [
-        (begins + event.at_ms, names[event.node].name, event.minor, event.xid, None)
+        (begins + event.at_ms, world.node_rows[event.node].name, event.minor, event.xid, None,
+         cards.at(names[event.node], event.minor, event.at_ms) or None)
         for event in journal.read()
         if isinstance(event, ev.DeviceErrorSeen)
-    ]
+    ]  # fmt: skip
     return pl.DataFrame(rows, schema=ERRORS, orient="row")
+
+
+def sources_names(world: World) -> list[str]:
+    """Nodes by number, as sources call them: lives of one machine have one name there."""
+    return [lives.origin(row.name, world.node_number) for row in world.node_rows]
 
 
 def _gpus(pieces: Iterable[Piece]) -> int:

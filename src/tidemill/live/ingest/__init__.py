@@ -4,7 +4,8 @@
 unless a token is given, and everything that it takes is bounded.
 """
 
+from tidemill.live.ingest.left import take_left
 from tidemill.live.ingest.server import IngestLimits, IngestServer, serve
 from tidemill.live.ingest.spool import Spool
 
-__all__ = ["IngestLimits", "IngestServer", "Spool", "serve"]
+__all__ = ["IngestLimits", "IngestServer", "Spool", "serve", "take_left"]

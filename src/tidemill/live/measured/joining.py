@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from tidemill.journal.device_ids import DeviceNamed
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
@@ -402,6 +403,17 @@ def _errors(
     )
     named = {EventColumn.VALUE: "xid", EventColumn.TO: "minor"}
     return _rows(told.sort("at_ms", "number", "minor", "xid"), ev.DeviceErrorSeen, named)
+
+
+def devices_of(measured: Measurements | None, begins_ms: int) -> list[DeviceNamed]:
+    """Which cards drivers reported errors of, where somebody said."""
+    if measured is None:
+        return []
+    told = measured.errors.filter(pl.col("uuid").fill_null("") != "")
+    return [
+        DeviceNamed(at_ms - begins_ms, node, minor, uuid)
+        for at_ms, node, minor, uuid in told.select("at_ms", "node", "minor", "uuid").iter_rows()
+    ]
 
 
 def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> I64:

@@ -56,6 +56,7 @@ ERRORS: dict[str, pl.DataType | type[pl.DataType]] = {
     "minor": pl.Int64,  # as the driver counts the devices of a node; -1: nobody said
     "xid": pl.Int64,
     "job": pl.String,  # null: nobody is known to have held the GPU
+    "uuid": pl.String,  # the card itself, as NVIDIA names it; null: nobody said
 }
 """One row per error that the driver of a device reported."""
 

@@ -20,16 +20,12 @@ from tidemill.live.prometheus.client import Access, Client
 from tidemill.live.prometheus.joining import Whose
 from tidemill.live.track.following import FollowedRecords
 from tidemill.model.errors import SpecError
+from tidemill.track import http
+from tidemill.track.http import HttpOutlet
 
 PATIENCE_S = 10.0
 """With a Prometheus that does not answer; the observer asks it again a little later."""
-ANSWER_S = 20.0
-"""Of one answer of a Prometheus, however slowly it comes."""
-ANSWERS_S = 60.0
-"""Of all answers of a Prometheus about a few minutes; more where more time is asked for."""
 SKEW_SAID_MS = 5_000
-_TIMES_FASTER = 60
-"""So much faster than it passed a longer time must be read, or the journal never catches up."""
 
 
 class MeasuredSpan(NamedTuple):
@@ -50,6 +46,8 @@ class MeasuredPart(NamedTuple):
     late: int = 0
     """Records of the time before the watermark."""
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What is said beside, and is no complaint about the source."""
 
 
 class Measuring(Protocol):
@@ -61,6 +59,8 @@ class Measuring(Protocol):
     """Its address or folder, as people know it."""
     step_ms: int
     """The journal is told in steps of this length, or of any length (0)."""
+    resent_s: float
+    """How long after it was down it is sent what it was not sent meanwhile (0: it asks itself)."""
 
     def settled_ms(self, until_ms: int) -> int:
         """Up to when at most it can tell all, of a moment."""
@@ -73,12 +73,14 @@ class LoopsMeasuring:
     """Records that training loops write into a folder, or send to a server that keeps them there.
 
     Records come within a few seconds, so the lateness of the journal is enough for them.
+    ``is_sent``: to a server that stops with the observer.
     """
 
     name, step_ms, part = "track", 0, SourcePart.LOOPS
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_sent: bool = False) -> None:
         self.path, self.where = path, str(path)
+        self.resent_s = HttpOutlet.longest_pause_s + http.PATIENCE_S if is_sent else 0.0
         self._followed, self._loops = FollowedRecords(path), loops.LoopRecords()
         self._refused, self._is_going_on = 0, False
 
@@ -111,11 +113,16 @@ class LoopsMeasuring:
             notes.append(f"{self.path}: no such folder; jobs name it in TIDEMILL_TRACK")
         if refused := self._followed.refused - self._refused:
             self._refused += refused
-            notes.append(f"{self.path}: {refused:,} line(s) are no records of tidemill.track")
+            is_none = "is no record" if refused == 1 else "are no records"
+            notes.append(f"{self.path}: {_count(refused, 'line')} {is_none} of tidemill.track")
         if lost := sorted({launch.job for launch in told} - set(names)):
             more = " …" if len(lost) > 5 else ""
             notes.append(f"tracked, and not found among the jobs: {', '.join(lost[:5])}{more}")
         return notes
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _clocks_ahead(ahead_ms: dict[str, int]) -> list[str]:
@@ -139,7 +146,7 @@ class PrometheusMeasuring:
     ``prefixes``: of jobs and nodes that it may know, which it calls by their names without it.
     """
 
-    name, part = "prometheus", SourcePart.DEVICES
+    name, part, resent_s = "prometheus", SourcePart.DEVICES, 0.0
 
     def __init__(
         self,
@@ -147,7 +154,7 @@ class PrometheusMeasuring:
         resolution_ms: int = joining.RESOLUTION_MS,
         ahead_ms: int = 0,
         patience_s: float = PATIENCE_S,
-        answer_s: float = ANSWER_S,
+        answer_s: float = fetching.ANSWER_S,
         prefixes: Sequence[str] = ("",),
     ) -> None:
         if not fetching.is_address(url):
@@ -161,6 +168,8 @@ class PrometheusMeasuring:
         ).url  # refuses what is no address, or has a password in it
         self.step_ms, self._ahead_ms = resolution_ms, ahead_ms
         self._patience_s, self._answer_s, self._prefixes = patience_s, answer_s, prefixes
+        self._said: dict[str, str] = {}
+        """What was first said of each sort of time that is left out: later amounts are no news."""
 
     def settled_ms(self, until_ms: int) -> int:
         """The end of a window."""
@@ -170,10 +179,9 @@ class PrometheusMeasuring:
         """The windows from the watermark on."""
         start_ms = self._edge_ms(span.mark_ms) + self._ahead_ms
         end_ms = span.until_ms + self._ahead_ms
-        within_s = max(ANSWERS_S, (end_ms - start_ms) / 1000 / _TIMES_FASTER)
         with Client(
             self.url, Access.told(), patience_s=self._patience_s, timeout_s=self._answer_s,
-            within_s=within_s,
+            within_s=fetching.answers_s(start_ms, end_ms),
         ) as client:  # fmt: skip
             notes = self._clock(client)
             try:
@@ -183,11 +191,15 @@ class PrometheusMeasuring:
                 return MeasuredPart(nothing(), notes=(*notes, error.message))
         if not (len(found.windows) or len(found.loads)):
             notes.append("no GPU that a job holds was sampled")
-        if errors := len(found.xids):
-            notes.append(f"{errors:,} error(s) that GPU drivers reported (XID)")
+        remarks = [self._said.setdefault(sort, words) for sort, words in found.left_out.items()]
+        errors = self.with_clusters(found.errors(), whose.nodes)
+        if len(found.xids):
+            notes.append(f"{_count(len(found.xids), 'error')} that GPU drivers reported (XID)")
+        if lost := len(found.xids) - len(errors):
+            notes.append(f"{_count(lost, 'error')} of drivers on nodes that clusters share by name")
         loads = found.loads.filter(pl.col("start_ms") >= span.mark_ms)  # each stretch once
-        told = nothing()._replace(windows=found.measured(), errors=found.errors(), loads=loads)
-        return MeasuredPart(told, notes=tuple(notes))
+        told = nothing()._replace(windows=found.measured(), errors=errors, loads=loads)
+        return MeasuredPart(told, 0, tuple(notes), tuple(remarks))
 
     def _clock(self, client: Client) -> list[str]:
         """That its clock is another than was declared, if it is."""
@@ -214,6 +226,19 @@ class PrometheusMeasuring:
             for prefix in self._prefixes
         ]
         return whose._replace(attempts=pl.concat(rows))
+
+    def with_clusters(self, errors: pl.DataFrame, nodes: Sequence[str]) -> pl.DataFrame:
+        """Errors on nodes as the books call them; without those that may be of two clusters."""
+        if [*self._prefixes] == [""]:
+            return errors
+        names = dict[str, list[str]]()
+        for prefix in self._prefixes:
+            for node in nodes:
+                if node.startswith(prefix):
+                    names.setdefault(node.removeprefix(prefix), []).append(node)
+        whole = {bare: full[0] for bare, full in names.items() if len(full) == 1}
+        is_two = pl.col("node").is_in([bare for bare, full in names.items() if len(full) > 1])
+        return errors.filter(~is_two).with_columns(pl.col("node").replace(whole))
 
     def _edge_ms(self, ms: int) -> int:
         """The last edge of a window up to a moment; windows are cut by the server's clock."""

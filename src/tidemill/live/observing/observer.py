@@ -14,6 +14,7 @@ from tidemill.journal import (
     asked_sources,
     completeness,
     deciders,
+    device_ids,
     exists,
     node_reasons,
     open_journal,
@@ -33,6 +34,7 @@ from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.intent import NO_INTENT, NodeIntent
 from tidemill.live.history.telling import NOTHING_LATE, Late, present
 from tidemill.live.measured import windows
+from tidemill.live.measured.joining import devices_of
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.measuring import MeasuredSpan, Measuring
@@ -122,7 +124,8 @@ class Observer:
         self._keeper = RunKeeper(journal, self._world)
         self._begins_ms = self._begun_ms()
         self._cluster = journal.facts().get(CLUSTER, "")
-        self._is_going_on = len(journal) > 0
+        self.is_going_on = len(journal) > 0
+        """Whether there were events before this observer told any."""
         self.late = NOTHING_LATE
         """All that was late since this observer was started."""
         self.late_records = 0
@@ -198,13 +201,14 @@ class Observer:
             WorkFigures(measured, self._terms.assumed),
             is_unwatched=is_gap,
         )  # fmt: skip
+        self._keep_devices(measured)
         for batch in going.batches(until_ms):
             self._keep_submissions(going.submitted_before)
             fold_batch(self._world, batch)
             self._keeper.append_batch(batch)
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
-        self._is_going_on = True
+        self.is_going_on = True
         self._keep_late(going.late)
         self.late = self.late.plus(going.late)
         self.late_records += late_records
@@ -243,6 +247,16 @@ class Observer:
         for key, value in deciders.facts(known, told.items()).items():
             self._journal.set_meta(key, value)
 
+    def _keep_devices(self, measured: Measurements | None) -> None:
+        """Which cards drivers report errors of; kept first, so that no kill parts the two."""
+        if not (told := devices_of(measured, self._begins_ms)):
+            return
+        kept = self._journal.facts()
+        known = device_ids.of(kept, self._journal.where)
+        for key, value in device_ids.facts(known, told).items():
+            if kept.get(key) != value:
+                self._journal.set_meta(key, value)
+
     def _keep_late(self, late: Late) -> None:
         """All that was late since the journal began, by what it was."""
         if late != NOTHING_LATE:
@@ -264,7 +278,7 @@ class Observer:
         since_ms, before = answer.watched_ms, self.mark_ms
         if since_ms is not None and since_ms - self._terms.lateness_ms <= before:
             return False
-        return self._is_going_on and until_ms - before > self._gap_ms
+        return self.is_going_on and until_ms - before > self._gap_ms
 
     def _measured(
         self, answer: SourceAnswer, until_ms: int
@@ -278,7 +292,8 @@ class Observer:
         placed = [self._world.jobs.placed_ms.item(j) for j in self._world.placements]
         oldest_ms = self._begins_ms + min(placed, default=self._world.now_ms)
         attempts = instances.with_instances(answer.attempts, answer.shapes)
-        whose = Whose(attempts, answer.pods, answer.numbers)
+        nodes = tuple(node.name for node in answer.nodes)
+        whose = Whose(attempts, answer.pods, answer.numbers, nodes)
         span = MeasuredSpan(self.mark_ms, until_ms, oldest_ms, answer.now_ms)
         for one in self._measuring:
             asking = Asking(one.where, one.part)
@@ -292,7 +307,7 @@ class Observer:
                 continue
             self._keep_asked([asking.answered(part.notes, part.late)])
             found.append(part.measured)
-            notes += part.notes
+            notes += [*part.notes, *part.remarks]
             late += part.late
         return (reduce(windows.both, found) if found else None), late, notes
 

@@ -183,8 +183,9 @@ class Client:
         times = "once" if tries == 1 else f"{tries} times"
         return BackendError(
             f"asked {self.url} for `{what[:200]}`, {times}: {error}",
-            hint="check that a Prometheus runs at that address; `tidemill prometheus fetch` keeps"
-            " what was read, and goes on from there when it is called again",
+            hint="check that a Prometheus runs at that address; `tidemill prometheus fetch` waits"
+            " two minutes for each answer, keeps what was read, and goes on from there when it is"
+            " called again",
         )
 
     def _too_slow(self, what: str) -> BackendError:
@@ -208,7 +209,7 @@ class Client:
                 hint="give the certificate of whoever signed it with --ca-file",
             ) from error
         except (OSError, HTTPException) as error:
-            raise _Retry(_words(error)) from error
+            raise _Retry(self._words(error)) from error
         return self._judged(response, body, what)
 
     @contextmanager
@@ -237,6 +238,11 @@ class Client:
         if sock is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+    def _words(self, error: Exception) -> str:
+        if isinstance(error, TimeoutError):
+            return f"no answer in time (within {self._timeout_s:g} s it was not whole)"
+        return str(error) or type(error).__name__
 
     def _judged(self, response: HTTPResponse, body: bytes, what: str) -> answers.ApiAnswer:
         """The answer, or why there is none."""
@@ -325,12 +331,6 @@ def _bounded(response: HTTPResponse) -> bytes:
 def _after_s(response: HTTPResponse) -> float:
     told = response.getheader("Retry-After", "")
     return min(float(told), LONGEST_WAIT_S) if told.isdecimal() else 0.0
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    return str(error) or type(error).__name__
 
 
 def _seconds(ms: int) -> str:

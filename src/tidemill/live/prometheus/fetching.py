@@ -13,7 +13,19 @@ from tidemill.model.errors import SpecError
 LATE_MS = 5 * MINUTE_MS
 """An hour counts as whole so long after its end: scrapes and remote writes come late."""
 
+ANSWER_S = 20.0
+"""Of one answer about an hour or less, however slowly it comes."""
+ANSWERS_S = 60.0
+"""Of all answers about a few minutes; more where more time is asked for."""
+_TIMES_FASTER = 60
+"""So much faster than it passed a longer time must be read, or a journal never catches up."""
+
 Progress = Callable[[int, int], None]
+
+
+def answers_s(start_ms: int, end_ms: int) -> float:
+    """How long all answers about a stretch of time may take together."""
+    return max(ANSWERS_S, (end_ms - start_ms) / 1000 / _TIMES_FASTER)
 
 
 def names_of(client: Client, start_ms: int, end_ms: int) -> ServerMetrics:

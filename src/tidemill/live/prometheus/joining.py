@@ -8,7 +8,7 @@ number moved the same UUID elsewhere. A window is a job's share of five minutes 
 the average over its GPUs, unknown where less than half of what it held was sampled.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -61,6 +61,8 @@ class Whose(NamedTuple):
     """The job of each pod, by namespace and name."""
     numbers: Mapping[str, str] = {}
     """Other names of jobs, such as the number of a member of an array."""
+    nodes: Sequence[str] = ()
+    """All nodes, where jobs and nodes of several clusters are told apart by their names."""
 
 
 class Activity(NamedTuple):
@@ -74,6 +76,8 @@ class Activity(NamedTuple):
     """What services were asked for."""
     idle: pl.DataFrame = pl.DataFrame(schema=WINDOWS)
     """Stretches in which services were asked for nothing."""
+    left_out: Mapping[str, str] = {}
+    """What was measured and not used, in words, by its sort; part of ``notes``."""
 
     def measured(self) -> pl.DataFrame:
         """As ``WINDOWS``: without windows of which nothing is known."""
@@ -111,7 +115,7 @@ def join(
     errors = (pl.concat(xids) if xids else pl.DataFrame(schema=XIDS)).sort("at_ms", "node", "uuid")
     asked, unasked = pl.concat(loads), pl.concat(idle)
     notes = (*tally.notes(found, holders), *_load_notes(asked, unasked, tally))
-    return Activity(found, errors, notes, asked, unasked)
+    return Activity(found, errors, notes, asked, unasked, dict(tally.left_out()))
 
 
 def _on_jobs_clock(rows: pl.DataFrame, ahead_ms: int) -> pl.DataFrame:
@@ -168,25 +172,7 @@ class _JoinTally:
             " this history"
         )
         yield from _busy_notes(found)
-        if self.unnamed:
-            yield (
-                f"{self.unnamed:,} GPU-minutes lie on nodes where a job held some of the GPUs, and"
-                " nobody says which: not used"
-            )
-        yield from self._instance_notes()
-        if self.foreign:
-            pods = sorted(self.foreign_pods)
-            more = ", …" if len(pods) > 3 else ""
-            yield (
-                f"{self.foreign:,} GPU-minutes are of pods that this history does not have"
-                f" ({', '.join(pods[:3])}{more}): not used"
-            )
-        if self.shared:
-            yield f"{self.shared:,} GPU-minutes are said to be held by several jobs: not used"
-        if self.dropped:
-            yield f"{self.dropped:,} samples are no measurement (blank, NaN, out of range): dropped"
-        if self.doubled:
-            yield f"{self.doubled:,} GPU-minutes came from two series: the fuller one was used"
+        yield from (words for _, words in self.left_out())
         few = found.select((pl.col("seen_ppm") < LEAST_SEEN * ONE_PPM).sum()).item()
         if few:
             yield (
@@ -194,18 +180,26 @@ class _JoinTally:
                 " GPU-time: unknown"
             )
 
-    def _instance_notes(self) -> Iterator[str]:
-        """What was left out because GPUs are partitioned."""
-        if self.whole:
-            yield (
-                f"{self.whole:,} GPU-minutes are of whole GPUs that are partitioned by MIG: not"
-                " used, because no job holds the whole of one"
-            )
-        if self.instances:
-            yield (
-                f"{self.instances:,} minutes of MIG instances lie on nodes where a job held GPUs,"
-                " and nobody says which instance: not used (labels of pods or batch jobs say it)"
-            )
+    def left_out(self) -> Iterator[tuple[str, str]]:
+        """What was measured and not used: its sort, and in words."""
+        pods = sorted(self.foreign_pods)
+        named = ", ".join(pods[:3]) + (", …" if len(pods) > 3 else "")
+        told = {
+            "unnamed": "GPU-minutes lie on nodes where a job held some of the GPUs, and nobody says"
+            " which: not used",
+            "whole": "GPU-minutes are of whole GPUs that are partitioned by MIG: not used, because"
+            " no job holds the whole of one",
+            "instances": "minutes of MIG instances lie on nodes where a job held GPUs, and nobody"
+            " says which instance: not used (labels of pods or batch jobs say it)",
+            "foreign": f"GPU-minutes are of pods that this history does not have ({named}): not"
+            " used",
+            "shared": "GPU-minutes are said to be held by several jobs: not used",
+            "dropped": "samples are no measurement (blank, NaN, out of range): dropped",
+            "doubled": "GPU-minutes came from two series: the fuller one was used",
+        }
+        for sort, words in told.items():
+            if count := getattr(self, sort):
+                yield sort, f"{count:,} {words}"
 
 
 def _load_notes(loads: pl.DataFrame, idle: pl.DataFrame, tally: _JoinTally) -> Iterator[str]:
