@@ -4,8 +4,10 @@ import numpy as np
 
 from tidemill.core.accounting.columns import (
     CLAIMANT,
+    COUNTED,
     DEMAND,
     EARLIER,
+    FIRST,
     HELD,
     HOLD,
     LOT,
@@ -21,10 +23,12 @@ from tidemill.ledger import turns
 from tidemill.ledger.buckets import CLAIMED_AS, OF_LEVEL, Bucket
 from tidemill.ledger.span_binning import Window
 from tidemill.ledger.usable import Usable
+from tidemill.model import paging
 from tidemill.model.columns import NONE
 from tidemill.model.policy import Policy
 from tidemill.model.states import Level
 from tidemill.model.tables import I64, grown
+from tidemill.scheduling.desk.layout import ranks
 
 SPANS_AT_ONCE = 1 << 14  # written before they are taken out: 1.4 MB
 
@@ -38,6 +42,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks[MARK.EDGE_MS] = NEVER
     marks[MARK.ORDER] = turns.order_of(policy)
     marks[MARK.FAIRNESS] = turns.fairness_of(policy)
+    marks[MARK.RANKS], marks[MARK.PATIENCE_MS] = ranks(policy), policy.patience_ms
     marks[MARK.WEIGHS_MIX] = usable is not None
     marks[MARK.SPENT_AT] = policy.evictions_at_most
     for bucket in ("STARTING", "RESTART", "REWORK", "UNSAVED", "CHECKPOINT", "NOT_LAUNCHED",
@@ -48,15 +53,17 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
         _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64),
         _rows(0, CLAIMANT),
-        _rows(0, LOT), *(usable or Usable()).weighing, _tables(), _rows(0, ()),
-        np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()),
+        _rows(0, LOT), _rows(0, ()), _rows(0, COUNTED), _rows(0, ()),
+        *(usable or Usable()).weighing, _tables(), _rows(0, ()),
+        np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()), _rows(0, FIRST),
+        _rows(0, ()), np.array(policy.attained_steps_ms, np.int64),
     )  # fmt: skip
 
 
 def with_attempts(b: LedgerState, rows: int) -> LedgerState:
     """The same with room for this many jobs; new rows are to be made blank before they are used."""
-    attempts = _rows(rows, HELD)
-    attempts[: len(b.attempts)] = b.attempts
+    attempts = paging.blank(rows, len(HELD))
+    paging.copy_rows(b.attempts, attempts)
     return b._replace(attempts=attempts)
 
 
@@ -85,7 +92,7 @@ def _chained(pool: I64, rows: int, marks: I64, free: MARK, after: int) -> I64:
 
 
 def _rows(count: int, columns: type[HELD] | type[HOLD] | type[EARLIER] | type[SPAN] | type[DEMAND]
-          | type[CLAIMANT] | type[LOT] | tuple[()]) -> I64:  # fmt: skip
+          | type[CLAIMANT] | type[LOT] | type[COUNTED] | tuple[()]) -> I64:  # fmt: skip
     return np.zeros((count, len(columns)), np.int64)
 
 

@@ -19,7 +19,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.tables import I64, grown
 from tidemill.model.views import Queued
 from tidemill.model.world import World
-from tidemill.scheduling.desk import opening, rights
+from tidemill.scheduling.desk import failures, opening, rights
 from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid, ranks
@@ -263,7 +263,8 @@ class Memo:
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
-        self.asks.rows[s, ASK.IS_DOUBTED] = self.notes[NOTE.HAS_OWED] = 1
+        self.asks.rows[s, ASK.IS_DOUBTED] = 1
+        failures.note_owed(self.notes, self.asks.rows, s)
 
     def ask_again_at(self, s: int, at_ms: int) -> None:
         """A search may find more at this moment though nothing changed; FOREVER_MS: it may not.

@@ -113,7 +113,8 @@ class NOTE(IntEnum):
     READ = 12  # up to which change of nodes it was looked; -1: not at all
     IS_WHOLE = 13  # whether all nodes that changed since the last look are known
     CYCLE = 14
-    HAS_OWED = 15  # whether anybody may be owed a search, is to have one, or is doubted
+    FIRST_OWED = 15  # the shape, and one, of the first that may be owed a search, is to have one,
+    # or is doubted; 0: nobody
 
 
 class ASK(IntEnum):
@@ -177,6 +178,8 @@ class ASK(IntEnum):
     IS_SHORTEST = (
         55  # and whether one of them ends as soon as ``SHORTEST_MS``; else none ends sooner
     )
+    IS_NOTED = 56  # whether it is among those who may be owed a search (``NOTE.FIRST_OWED``),
+    NEXT_OWED = 57  # and the shape, and one, of the next of them
 
 
 class OPTION(IntEnum):

@@ -6,15 +6,15 @@ waits, but for patience; so the first of a line by rank, and who loses patience 
 until the line is another one, or history says otherwise. Orders of plug-ins are asked in Python.
 """
 
-from tidemill.core.estimates import SAID, end_if_placed, total_ms
+from tidemill.core.estimates import SAID, end_if_placed
 from tidemill.core.order import guarded_from
+from tidemill.core.ranks import rank_of
 from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.desk.kernel import kernel
 
-SHORTEST, SMALLEST, ATTAINED = 1, 2, 3  # orders that read jobs, in ``REG.RANKS``
 LAST = 1 << 62
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 READ_AT_MOST = 2 * PASSERS_AT_MOST  # of a line, for how soon one of it ends
@@ -29,19 +29,6 @@ def is_asked(reg):
 
 
 @kernel
-def rank(jobs, shapes, steps, learnt, reg, s, j):
-    """What the order makes of a waiting job: a smaller number goes first."""
-    if reg[REG.RANKS] == ATTAINED:
-        had, found = jobs[j, JOB.RAN_MS] * shapes[s, SHAPE.TOTAL_MILLI] // 1000, 0
-        for i in range(len(steps)):
-            found += had >= steps[i]
-        return found
-    saved = jobs[j, JOB.SAVED_MS]
-    left = total_ms(jobs, shapes, learnt, j, saved) - saved
-    return left * shapes[s, SHAPE.TOTAL_MILLI] if reg[REG.RANKS] == SMALLEST else left
-
-
-@kernel
 def lost_at(jobs, reg, j):
     """When a job loses its patience if it goes on waiting, in an order that reads jobs."""
     return guarded_from(jobs, j, 0, 0, reg[REG.PATIENCE_MS], 0)
@@ -50,7 +37,8 @@ def lost_at(jobs, reg, j):
 @kernel
 def weigh(jobs, shapes, steps, learnt, reg, asks, s, j):
     """Note a job of a line if it is the first of it so far, by rank, by patience or by its end."""
-    own, lost = rank(jobs, shapes, steps, learnt, reg, s, j), lost_at(jobs, reg, j)
+    own = rank_of(jobs, shapes, learnt, steps, reg[REG.RANKS], j, 0)
+    lost = lost_at(jobs, reg, j)
     if own < asks[s, ASK.BEST_RANK]:
         asks[s, ASK.BEST_RANK] = own
         asks[s, ASK.BEST] = j
@@ -148,7 +136,7 @@ def next_place(jobs, shapes, steps, learnt, reg, asks, s):
     while j >= 0:
         first, second = 0, lost_at(jobs, reg, j)
         if second > reg[REG.NOW]:
-            first, second = 1, rank(jobs, shapes, steps, learnt, reg, s, j)
+            first, second = 1, rank_of(jobs, shapes, learnt, steps, reg[REG.RANKS], j, 0)
         is_sooner = first < best_first or (first == best_first and second < best_second)
         if is_sooner and goes_after(first, second, j, asks, s):
             found, best_first, best_second = j, first, second

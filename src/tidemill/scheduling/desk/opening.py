@@ -46,7 +46,7 @@ def has_changed(w, d, jobs_came):
     is_new |= note(notes, NOTE.FREED, freed)
     is_new |= note(notes, NOTE.GIVEN, given)
     is_new |= note(notes, NOTE.TAKEN, taken if notes[NOTE.WATCHES] != 0 else 0)
-    return is_new or notes[NOTE.DRIFTS] != 0 or is_anybody_owed(notes, d.asks, d.reg[REG.SHAPES])
+    return is_new or notes[NOTE.DRIFTS] != 0 or is_anybody_owed(notes, d.asks)
 
 
 @kernel
@@ -241,7 +241,7 @@ def begin(w, d, g, now):
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST]
     know_history(w, d)
     rank_all(w, d)
-    due = begin_searches(w.shapes, notes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
+    due = begin_searches(w.shapes, notes, d.asks, (most + 1) // 2)
     reg[REG.SEARCHES] = most - due
     reg[REG.MOVES_LEFT] = max(1, most // MOVE_SHARE)
 

@@ -4,14 +4,13 @@ Every job that may be stopped, and every waiting one, is fitted in order into a 
 nothing runs but what may not be stopped. A shape of which one did not fit is not tried again.
 """
 
-from tidemill.core.estimates import total_ms
 from tidemill.core.heaps import arrange, leave
 from tidemill.core.order import guarded_from
 from tidemill.core.progress import lost_ms
+from tidemill.core.ranks import ATTAINED, rank_of
 from tidemill.model.columns import AT, JOB, NODE, PIECE, SHAPE
-from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.states import JobState, NodeState
-from tidemill.scheduling.desk.lines import ATTAINED, SMALLEST
 from tidemill.scheduling.desk.rights import until_ms
 from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.fitting.sweeps import fill
@@ -65,21 +64,6 @@ def sit(w, v, j):
 
 
 @kernel
-def rank(jobs, shapes, learnt, steps, terms, j, running):
-    """What the order makes of a job that has been running for so long now; as ``order.rank``."""
-    milli = shapes[jobs[j, JOB.SHAPE], SHAPE.TOTAL_MILLI]
-    if terms[TERM.RANKS] == ATTAINED:
-        had, found = (jobs[j, JOB.RAN_MS] + running) * milli // 1000, 0
-        for i in range(len(steps)):
-            found += had >= steps[i]
-        return found
-    done = running * ONE_PPM // (ONE_PPM + jobs[j, JOB.SLOW_PPM])
-    worked = jobs[j, JOB.SAVED_MS] + done * jobs[j, JOB.SPEED_PPM] // ONE_PPM
-    left = total_ms(jobs, shapes, learnt, j, worked) - worked
-    return left * milli if terms[TERM.RANKS] == SMALLEST else left
-
-
-@kernel
 def enter(w, d, r, i, j, is_active):
     """Write a job and its place in the order on the roll; as ``order.place_of``."""
     jobs, roll, terms = w.jobs, r.roll, r.terms
@@ -91,7 +75,9 @@ def enter(w, d, r, i, j, is_active):
     roll[i, ROLL.FIRST] = 0 if is_lost else 1
     roll[i, ROLL.SECOND] = lost_at
     if not is_lost:
-        roll[i, ROLL.SECOND] = rank(jobs, w.shapes, d.learnt, r.steps, terms, j, now - begun)
+        roll[i, ROLL.SECOND] = rank_of(
+            jobs, w.shapes, d.learnt, r.steps, terms[TERM.RANKS], j, now - begun
+        )
     roll[i, ROLL.JOB] = j
     roll[i, ROLL.SHAPE] = jobs[j, JOB.SHAPE]
     roll[i, ROLL.IS_ACTIVE] = is_active
@@ -207,7 +193,8 @@ def leaving_for_nobody(w):
     if w.at[AT.LEAVING] > 0:
         for i in range(w.at[AT.ACTIVE]):
             j = w.active[i]
-            found += w.jobs[j, JOB.IS_LEAVING] != 0 and w.jobs[j, JOB.LEAVING_FOR] < 0
+            if w.jobs[j, JOB.IS_LEAVING] != 0 and w.jobs[j, JOB.LEAVING_FOR] < 0:
+                found += 1
     return found
 
 

@@ -66,7 +66,7 @@ class TERM(IntEnum):
     """What the policy says, and what a call found."""
 
     NOW = 0
-    RANKS = 1  # the order, as ``desk.lines`` numbers them
+    RANKS = 1  # the order (``core.ranks``)
     PATIENCE_MS = 2
     MIN_RUN_MS = 3
     EVICTIONS_AT_MOST = 4

@@ -48,12 +48,14 @@ def is_there(w, r, i):
             held += 1
             alike, n, replicas = 0, pieces[p, PIECE.NODE], pieces[p, PIECE.REPLICAS]
             for f in range(first, first + count):
-                alike += seats[f, PLANNED.NODE] == n and seats[f, PLANNED.REPLICAS] == replicas
+                if seats[f, PLANNED.NODE] == n and seats[f, PLANNED.REPLICAS] == replicas:
+                    alike += 1
             other = start
             while other >= 0:
                 is_like = pieces[other, PIECE.NODE] == n
                 is_like = is_like and pieces[other, PIECE.REPLICAS] == replicas
-                alike -= is_like and pieces[other, PIECE.IS_COMING] == 0
+                if is_like and pieces[other, PIECE.IS_COMING] == 0:
+                    alike -= 1
                 other = pieces[other, PIECE.NEXT_OF_JOB]
             if alike != 0:
                 return False
