@@ -14,8 +14,8 @@ have no estimates, as they are imported.
   minutes): the width of the band, and ten times the distance to it where it is missed. Less is
   better; a band that is wide or wrong is dear.
 
-*Corrected*: what a conformal correction by the story's own past would give (``corrected``); the
-program does not make it, since to make old forecasts again takes longer than an answer may.
+Each story is written into a journal as it runs, and each forecast is made as `tidemill pending`
+makes it: with the band as wide as the journal up to that moment teaches (`past_forecasts`).
 
 The first 60 % of each story's time may be used to choose constants (*fit*); figures to be quoted
 are those of the rest (*held out*), and of stories that nothing was ever fitted on.
@@ -23,7 +23,7 @@ are those of the rest (*held out*), and of stories that nothing was ever fitted 
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from statistics import NormalDist
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,9 +33,12 @@ from bench.traces import folder
 from tidemill import api
 from tidemill.core import snapshot
 from tidemill.engine.loop import Loop
-from tidemill.explain import futures
+from tidemill.explain import futures, past_forecasts
 from tidemill.explain.answers import Band
+from tidemill.explain.bands import Sides
 from tidemill.explain.futures import HORIZON_MS
+from tidemill.journal import Journal, open_journal
+from tidemill.journal.keeping import RunKeeper
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
@@ -50,9 +53,8 @@ from tidemill.twin.traces.options import Options
 
 FIT_PERCENT = 60
 MOMENTS, JOBS = 60, 6
-EVERY = (1, 5)
-"""Of the moments before a forecast, every so many serve to correct it (see ``corrected``)."""
-Forecaster = Callable[[World, Policy, Collection[int]], dict[int, Band]]
+BEATS_PER_COMMIT = 1_000
+Forecaster = Callable[[World, Policy, Collection[int], Sides], dict[int, Band]]
 _PLACED = codes.KIND_CODE[ev.AskedPlace]
 
 
@@ -77,6 +79,7 @@ class Past(NamedTuple):
 
     policy: Policy
     span_ms: int
+    journal: Journal
     moments: list[Moment]
     waits_ms: list[dict[int, int | None]]
     """For each moment, how long its jobs went on to wait; None: longer than the story lasted.
@@ -132,10 +135,11 @@ class _Starts:
         self.rows.append(placed[:, [EventColumn.AT, EventColumn.WHO]])
 
 
-def play(story: Story, moments: int = MOMENTS, jobs: int = JOBS) -> Past:
+def play(story: Story, journal: Journal, moments: int = MOMENTS, jobs: int = JOBS) -> Past:
     """Run a story to its end; keep some moments, and when their jobs then started."""
     world, starts = World(), _Starts()
-    loop = Loop(world, story.policy, story.twin, None, [starts])
+    keeper = RunKeeper(journal, world)
+    loop = Loop(world, story.policy, story.twin, keeper, [starts], BEATS_PER_COMMIT)
     kept = []
     for i in range(1, moments + 1):
         loop.run(until_ms=story.span_ms * i // moments)
@@ -144,10 +148,10 @@ def play(story: Story, moments: int = MOMENTS, jobs: int = JOBS) -> Past:
             some = {waiting[k * len(waiting) // jobs] for k in range(jobs)}
             kept.append(Moment(world.now_ms, snapshot.dump(world), tuple(sorted(some))))
     loop.run()
+    keeper.finish()
     placed = np.concatenate(starts.rows)
-    return Past(
-        story.policy, story.span_ms, kept, [_waits_ms(world, moment, placed) for moment in kept]
-    )
+    waits_ms = [_waits_ms(world, moment, placed) for moment in kept]
+    return Past(story.policy, story.span_ms, journal, kept, waits_ms)
 
 
 def _waits_ms(world: World, moment: Moment, placed: I64) -> dict[int, int | None]:
@@ -161,9 +165,9 @@ def _waits_ms(world: World, moment: Moment, placed: I64) -> dict[int, int | None
     return found
 
 
-def look(world: World, policy: Policy, jobs: Collection[int]) -> dict[int, Band]:
+def look(world: World, policy: Policy, jobs: Collection[int], sides: Sides) -> dict[int, Band]:
     """The bands of waiting jobs as `tidemill pending` shows them; unknown ones have none."""
-    seen = futures.look(world, policy, jobs)
+    seen = futures.look(world, policy, jobs, sides=sides)
     return {j: seen.bands[j] for j in jobs if seen.verdict(j) != "unknown"}
 
 
@@ -171,7 +175,9 @@ def check(past: Past, forecast: Forecaster = look) -> list[Checked]:
     """Forecast at every moment that was kept."""
     found = []
     for moment, waits_ms in zip(past.moments, past.waits_ms, strict=True):
-        bands = forecast(snapshot.load(moment.data), past.policy, sorted(waits_ms))
+        world = snapshot.load(moment.data)
+        sides = past_forecasts.sides(past.journal, world, past.policy)
+        bands = forecast(world, past.policy, sorted(waits_ms), sides)
         is_fit = moment.at_ms * 100 <= past.span_ms * FIT_PERCENT
         found += [Checked(bands.get(j), ms, is_fit, moment.at_ms) for j, ms in waits_ms.items()]
     return found
@@ -202,55 +208,6 @@ def figures(checked: Sequence[Checked]) -> dict[str, float]:
     }
 
 
-# Corrected by a story's own past ----------------------------------------------------------------
-
-PRIOR = 10  # forecasts that a fleet without a past is taken to have had, with the errors of others
-LEAST = 10
-_USUAL = [abs(NormalDist(0, 1 / 1.2816).inv_cdf((i + 0.5) / 50)) for i in range(50)]
-"""Errors of forecasts that are as they should be: 8 of 10 are less than 1."""
-
-
-def corrected(checked: Sequence[Checked], every: int = 1) -> list[Checked]:
-    """The same forecasts, each made as much wider or narrower as those before it should have been.
-
-    By a split conformal correction that goes along with time: of the forecasts made before, each of
-    which the start was known by then counts with its error in widths of its own band, and each
-    whose job still waits with what that is at least. ``every``: of the moments before, every so
-    many.
-    """
-    moments = sorted({one.at_ms for one in checked})
-    return [_scaled(one, checked, set(moments[::every])) for one in checked]
-
-
-def _scaled(one: Checked, checked: Sequence[Checked], asked: Collection[int]) -> Checked:
-    errors = [error for other in checked if other.at_ms < one.at_ms and other.at_ms in asked
-              if (error := _error(other, one.at_ms)) is not None]  # fmt: skip
-    if one.band is None or len(errors) < LEAST or one.band.p10_ms == one.band.p90_ms:
-        return one
-    values = np.array(errors + _USUAL)
-    weights = np.array([1.0] * len(errors) + [PRIOR / len(_USUAL)] * len(_USUAL))
-    order = np.argsort(values)
-    passed = np.cumsum(weights[order])
-    scale = values[order][np.searchsorted(passed, 0.8 * passed[-1])]
-    low, middle, high = np.log1p(_ends(one.band))
-    ends = np.expm1([middle - scale * (middle - low), middle, middle + scale * (high - middle)])
-    made = [None if ms >= HORIZON_MS else int(ms) for ms in ends * MINUTE_MS]
-    return one._replace(band=Band(*made))
-
-
-def _error(one: Checked, now_ms: int) -> float | None:
-    """How far a forecast was off by a moment, in widths of its side; None: nobody can know yet."""
-    if one.band is None or one.band.p10_ms == one.band.p90_ms:
-        return None
-    is_known = one.real_ms is not None and one.at_ms + one.real_ms <= now_ms
-    waited_ms = one.real_ms if is_known and one.real_ms is not None else now_ms - one.at_ms
-    low, middle, high = np.log1p(_ends(one.band))
-    off = float(np.log1p(waited_ms / MINUTE_MS) - middle)
-    if off <= 0:
-        return -off / max(1e-9, float(middle - low)) if is_known else None
-    return off / max(1e-9, float(high - middle))
-
-
 def _ends(band: Band) -> tuple[float, float, float]:
     """p10, p50 and p90 in minutes; an open end is the horizon."""
     low, middle, high = (
@@ -267,20 +224,17 @@ def run(moments: int = MOMENTS, only: tuple[str, ...] = ()) -> dict[str, Any]:
     for name, make in (STORIES | NEVER_FITTED).items():
         if only and name not in only:
             continue
-        past = play(make(), moments)
-        start = time.process_time()
-        checked = check(past)
+        with TemporaryDirectory() as where, open_journal(f"{where}/j.sqlite", create=True) as kept:
+            past = play(make(), kept, moments)
+            start = time.process_time()
+            checked = check(past)
         cpu_s = (time.process_time() - start) / max(1, len(past.moments))
         parts = {"held out": checked}
         if name in STORIES:
             parts = {part: [one for one in checked if one.is_fit == (part == "fit")]
                      for part in ("fit", "held out")}  # fmt: skip
-        for every in EVERY:
-            made = corrected(checked, every)
-            parts[f"held out, corrected by 1 in {every}"] = [
-                one for one in made if not one.is_fit or name in NEVER_FITTED
-            ]
-        held_out["fitted on before" if name in STORIES else "never fitted"] += parts["held out"]
+        kind = "fitted on before" if name in STORIES else "never fitted"
+        held_out[kind] += parts["held out"]
         found[name] = {part: figures(mine) for part, mine in parts.items()}
         found[name]["cpu_s_per_moment"] = round(cpu_s, 3)
     return found | {f"all held out, {part}": figures(mine) for part, mine in held_out.items()}

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from bench import binding, fgd, openb, schedulers
+from bench import binding, fgd, openb, packing_loop, schedulers
 from bench.schedulers import Scheduler
 from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import Cluster
@@ -54,7 +54,12 @@ def replayed(one: Scheduler, lines: Sequence[NodeLine], pods: Sequence[PodLine],
     capacity = sum(line.gpus for line in lines) * WHOLE_MILLI
     coming = openb.arrivals(pods, capacity, seed)
     with binding.started(one, [node_of(line) for line in lines]) as rig:
-        return asyncio.run(replay(rig, one, coming, capacity))
+        found = asyncio.run(replay(rig, one, coming, capacity))
+        journal = rig.folder / "scheduler.sqlite"
+        if journal.exists():  # of ours: decisions can be made again
+            count, alike = packing_loop.decided_again(str(journal))
+            found["placements, and those that the loop makes alike"] = [count, alike]
+        return found
 
 
 async def replay(rig: Cluster, one: Scheduler, coming: Sequence[Role], capacity: int) -> Row:

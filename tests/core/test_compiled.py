@@ -1,5 +1,6 @@
 """How kernels are compiled: not for a single question, and once for all processes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -86,7 +87,7 @@ import sys
 import numpy as np
 import rows
 
-print(rows.twice(np.arange(4), 5), "numba" in sys.modules)
+print(rows.twice(np.arange(4), 5), rows.twice.misses, "numba" in sys.modules)
 try:
     rows.twice([0, 1, 2, 3], 5)
 except TypeError:
@@ -94,25 +95,51 @@ except TypeError:
 """
 
 
-def call(folder: Path) -> list[str]:
+def call(folder: Path, home: Path | None = None) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", CALLS], cwd=folder, capture_output=True, text=True, check=True
+        [sys.executable, "-c", CALLS],
+        cwd=folder,
+        env=os.environ | {"XDG_CACHE_HOME": str(home or folder)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split("\n")
 
 
-def test_what_was_compiled_is_loaded_without_numba(tmp_path: Path):
+def test_what_was_compiled_is_loaded(tmp_path: Path):
     """With the same results, and the same refusal of what it was not compiled for.
 
-    A file that is damaged, or of another machine, is not loaded: numba is asked again.
+    A file that is damaged, or of another machine, is not loaded: it is compiled again.
     """
     (tmp_path / "rows.py").write_text(FOLDER)
-    assert call(tmp_path)[:2] == ["17 True", "refused"]
+    assert call(tmp_path)[:2] == ["17 1 False", "refused"]
     kept = sorted(tmp_path.rglob("*.kernel"))
     assert [path.name for path in kept] == ["rows.add_up.kernel", "rows.twice.kernel"]
-    assert call(tmp_path)[:2] == ["17 False", "refused"]
+    assert call(tmp_path)[:2] == ["17 0 False", "refused"]
     whole = kept[1].read_bytes()
     for other in (whole[:-9], whole.replace(b'"made_with": ["3', b'"made_with": ["2')):
         assert other != whole
         kept[1].write_bytes(other)
-        assert call(tmp_path)[0] == "17 True"
+        assert call(tmp_path)[0] == "17 1 False"
+
+
+def test_a_text_that_changed_is_compiled_again(tmp_path: Path):
+    """Also one of another file, whose constant it has."""
+    (tmp_path / "more.py").write_text("MORE = 3\n")
+    text = FOLDER.replace("2 * add_up", "MORE * add_up")
+    (tmp_path / "rows.py").write_text(f"from more import MORE\n{text}")
+    assert call(tmp_path)[0] == "23 1 False"
+    (tmp_path / "more.py").write_text("MORE = 4\n")
+    assert call(tmp_path)[0] == "29 1 False"
+
+
+def test_where_nothing_can_be_written_it_is_kept_at_home(tmp_path: Path):
+    """A package that somebody else installed; a file stands where the folder would be."""
+    there, home = tmp_path / "there", tmp_path / "home"
+    there.mkdir()
+    (there / "rows.py").write_text(FOLDER)
+    (there / "__pycache__").write_text("")
+    assert call(there, home)[0] == "17 1 False"
+    assert len(list(home.rglob("*.kernel"))) == 2
+    assert call(there, home)[0] == "17 0 False"

@@ -7,11 +7,11 @@ import random
 
 import numpy as np
 
-from bench.bands import Checked, corrected
 from tests.builders import contract, job, team
 from tests.engine.stage import Arrival, Player, Script
 from tidemill.explain import bands, futures
 from tidemill.explain.answers import Band
+from tidemill.explain.bands import Sides
 from tidemill.explain.draws import draws
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, ONE_PPM
@@ -85,35 +85,24 @@ def test_a_band_is_as_wide_as_its_futures_and_more():
     near = bands.band([59 * MINUTE_MS, HOUR_MS, 61 * MINUTE_MS], DAY_MS)
     far = bands.band([6 * MINUTE_MS, HOUR_MS, 600 * MINUTE_MS], DAY_MS)
     assert near.p50_ms == far.p50_ms == HOUR_MS
-    assert [round((ms or 0) / MINUTE_MS) for ms in (near.p10_ms, near.p90_ms)] == [36, 202]
+    assert [round((ms or 0) / MINUTE_MS) for ms in (near.p10_ms, near.p90_ms)] == [40, 182]
     assert (far.p10_ms or 0) < (near.p10_ms or 0) < (near.p90_ms or 0) < (far.p90_ms or 0)
 
 
-def test_a_wait_that_all_futures_agree_on_has_no_band():
-    """When a contract starts is no matter of chance; what none of them reaches is later."""
-    assert bands.band([HOUR_MS] * 3, DAY_MS) == Band(HOUR_MS, HOUR_MS, HOUR_MS)
+def test_each_side_is_as_wide_as_the_past_says():
+    """Twice as far by logarithms on one side, half as far on the other; the middle stays."""
+    waits_ms = [59 * MINUTE_MS, HOUR_MS, 61 * MINUTE_MS]
+    usual, other = bands.band(waits_ms, DAY_MS), bands.band(waits_ms, DAY_MS, Sides(2.0, 0.5))
+    assert (other.p10_ms, other.p50_ms, other.p90_ms) == (26 * MINUTE_MS, HOUR_MS, 105 * MINUTE_MS)
+    assert (usual.p10_ms, usual.p50_ms) == (40 * MINUTE_MS, HOUR_MS)
+
+
+def test_only_a_wait_that_nothing_drawn_decides_has_no_band():
+    """When a contract starts is no matter of chance; that three futures agree may be chance."""
+    certain = [range(HOUR_MS, 2 * HOUR_MS)]
+    assert bands.band([HOUR_MS] * 3, DAY_MS, certain_ms=certain) == Band(HOUR_MS, HOUR_MS, HOUR_MS)
+    by_chance = bands.band([HOUR_MS] * 3, DAY_MS)
+    assert (by_chance.p10_ms or 0) < HOUR_MS < (by_chance.p90_ms or 0)
     assert bands.band([None] * 3, DAY_MS) == Band(None, None, None)
     is_open = bands.band([HOUR_MS, 20 * HOUR_MS, None], DAY_MS)
     assert (is_open.p50_ms, is_open.p90_ms) == (20 * HOUR_MS, None)
-
-
-def test_a_correction_knows_only_the_past():
-    """What the bench calls corrected: narrower after many good forecasts, wider after bad ones.
-
-    A start that was still to come counts as no earlier than it could have been.
-    """
-    band = Band(30 * MINUTE_MS, HOUR_MS, 2 * HOUR_MS)
-
-    def story(waits_ms: int) -> list[Checked]:
-        return [Checked(band, waits_ms, False, i * HOUR_MS) for i in range(60)]
-
-    good, bad = corrected(story(HOUR_MS)), corrected(story(8 * HOUR_MS))
-    assert good[0].band == bad[0].band == band
-    narrow, wide = good[-1].band, bad[-1].band
-    assert narrow is not None
-    assert wide is not None
-    assert (narrow.p10_ms or 0) > 30 * MINUTE_MS
-    assert (wide.p90_ms or 0) >= 8 * HOUR_MS - MINUTE_MS
-    assert [one.real_ms for one in good] == [HOUR_MS] * 60
-    early = corrected([one._replace(real_ms=100 * HOUR_MS) for one in story(0)][:5])
-    assert [one.band for one in early] == [band] * 5, "too few to say anything"

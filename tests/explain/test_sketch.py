@@ -47,7 +47,7 @@ class Drain:
         queue = [j for j in queue if Cause(world.shapes.cause[world.jobs.shape[j]]) not in NEVER]
         for j, pieces in world.placements.items():
             elapsed = self.now - int(world.jobs.origin_ms[j])
-            left = lengths.left_ms(world, j, elapsed, draw.of_job(j))
+            left = lengths.left_ms(world, j, elapsed, draw)
             assert left is not None
             wants = world.shape_of(j).roles[0]
             took = tuple((piece.node, piece.replicas) for piece in pieces)
@@ -77,7 +77,7 @@ class Drain:
                 self._move(j, wants, took, 1)
                 queue.remove(j)
                 found[j] = self.now - self.world.now_ms
-                left = lengths.left_ms(self.world, j, 0, self.draw.of_job(j))
+                left = lengths.left_ms(self.world, j, 0, self.draw)
                 assert left is not None
                 heappush(ends, (self._grid(self.now + left, left), j, (wants, took)))
             elif self._lost_patience(j):

@@ -152,7 +152,7 @@ class Oracle:
     def _pass(self, start_ms: int, end_ms: int) -> None:
         if start_ms == end_ms:
             return
-        now = Counter[Cell]()
+        now, self.free = Counter[Cell](), Counter[int]()
         for c in range(len(self.world.contract_rows)):
             self._look_at_contract(c, now)
         for j in sorted(self.world.placements):
@@ -181,7 +181,7 @@ class Oracle:
 
     def _look_at_contract(self, c: int, now: Counter[Cell]) -> None:
         """Every device of every node, one by one; what does not exist is not launched."""
-        row, free, launched = self.world.contract_rows[c], 0, 0
+        row, launched = self.world.contract_rows[c], 0
         for n in self._nodes(c):
             state = self._state(n)
             if state not in LAUNCHED:
@@ -198,10 +198,10 @@ class Oracle:
                 elif self.world.nodes.is_spare[n]:
                     now[0, c, Bucket.BY_DESIGN, -1, -1] += left
                 else:
-                    free += left - lost
+                    self.free[n] += left - lost
+                    now[0, c, Bucket.NO_DEMAND, -1, -1] += left - lost
                     now[0, c, Bucket.STRANDED, -1, -1] += lost
         now[0, c, Bucket.NOT_LAUNCHED, -1, -1] += self._paid_milli(c) - launched
-        now[0, c, Bucket.NO_DEMAND, -1, -1] += free
         if c == len(self.world.contract_rows) - 1:
             self._claim(now)
 
@@ -216,10 +216,12 @@ class Oracle:
             for role in self.world.shape_rows[s].roles:
                 wanted = len(waiting[s]) * role.total_milli
                 for c, row in enumerate(self.world.contract_rows):
-                    nobody = (0, c, Bucket.NO_DEMAND, -1, -1)
-                    if role.accelerators and self._may_use(row, role):
-                        part = min(wanted, now[nobody])
-                        now[nobody] -= part
+                    if not role.accelerators or not self._may_use(row, role):
+                        continue
+                    for n in sorted(self._nodes(c), key=self._turn_of_node):
+                        part = min(wanted, self.free[n]) if self._may_be_on(n, role) else 0
+                        self.free[n] -= part
+                        now[0, c, Bucket.NO_DEMAND, -1, -1] -= part
                         now[0, c, bucket, team, -1] += part
                         wanted -= part
 
@@ -325,6 +327,23 @@ class Oracle:
             if (other.pool, other.kind) == (row.pool, row.kind):
                 labels.append({*other.node.labels, *node.labels})
         return any({*role.labels} <= found for found in labels)
+
+    def _may_be_on(self, n: int, role: Role) -> bool:
+        """Labels that it asks for, taints that it tolerates, one of its choices."""
+        node, contract = self.world.node_rows[n], self._row_of(n).node
+        labels = dict((*contract.labels, *node.labels))
+        return (
+            {*role.labels} <= {*contract.labels, *node.labels}
+            and not role.rules.repelled_by((*contract.taints, *node.taints))
+            and (not role.affinity or any(
+                all(one.holds(labels.get(one.key)) for one in choice) for choice in role.affinity
+            ))
+        )  # fmt: skip
+
+    def _turn_of_node(self, n: int) -> tuple[int, int, int]:
+        """Nodes behind most taints are claimed first; then by the age of their group."""
+        g = int(self.world.nodes.group[n])
+        return -len(self.world.groups[g].taints), g, n
 
     def _used(self, team: str, kind: str) -> int:
         """What a team and those below it use."""

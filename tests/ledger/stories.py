@@ -129,7 +129,8 @@ class Author:
             return
         name = self.luck.choice(self.world.contract_rows).name
         labels = self.luck.choice(((), (), (("rack", "r"),)))
-        node = Node(f"n{self._nodes}", name, labels, self.luck.random() < 0.15)
+        taints = self.luck.choice(((), (), (), (("dedicated", "x"),)))
+        node = Node(f"n{self._nodes}", name, labels, self.luck.random() < 0.15, taints)
         self._nodes += 1
         yield ev.NodeAdded(self.now_ms, node)
         n = self.world.node_number.get(node.name)
@@ -202,9 +203,11 @@ class Author:
         labels = luck.choice((None, None, None, {"rack": "r"}, {"zone": "z"}))
         if luck.random() < 0.3:
             milli = luck.choice((125, 333, 500))
-            return role(luck.randint(1, 2), milli=milli, kinds=kinds, labels=labels)
-        gpus = luck.choice((0, 1, 1, 2, 4))
-        return role(luck.randint(1, 2), gpus=gpus, kinds=kinds, labels=labels)
+            made = role(luck.randint(1, 2), milli=milli, kinds=kinds, labels=labels)
+        else:
+            gpus = luck.choice((0, 1, 1, 2, 4))
+            made = role(luck.randint(1, 2), gpus=gpus, kinds=kinds, labels=labels)
+        return replace(made, tolerates=luck.choice(((), (("dedicated", "x"),))))
 
     def _place(self) -> Iterator[ev.Event]:
         j = self._some_job(JobState.WAITING)

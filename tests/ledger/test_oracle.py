@@ -65,16 +65,18 @@ def test_free_time_is_claimed_in_the_order_of_the_policy(order: Order, fairness:
 
 
 def test_the_orders_that_kernels_know_are_the_scheduler_s(monkeypatch: pytest.MonkeyPatch):
-    """Asked of the scheduler at every moment, `fifo` and `priority` divide what is free alike.
+    """Asked of the scheduler at every moment, every order divides what is free alike.
 
-    Also by fair shares, and where past use decays.
+    Also by fair shares, where past use decays, and where history tells how long jobs run.
     """
     stories = [with_parents(story(seed, 120)) for seed in CONTENDED]
     stories += [[ev.HalfLifeSet(0, 50 + 9 * i), *events] for i, events in enumerate(stories)]
     stories += [list(played(seed).kept) for seed in range(4)]
     for policy in (
         Policy(order="fifo"), Policy(order="priority"), Policy(order="fifo", fairness="bill"),
-        Policy(fairness="drf"),
+        Policy(fairness="drf"), Policy(order="shortest", patience_ms=60, estimates="history"),
+        Policy(order="smallest", patience_ms=HOUR_MS), Policy(order="shortest", fairness="drf"),
+        Policy(order="attained", patience_ms=90, attained_steps_ms=(20, 900)),
     ):  # fmt: skip
         known = [amounts(read(events, policy=policy)) for events in stories]
         with monkeypatch.context() as patched:

@@ -3,7 +3,10 @@
 An accelerator-minute is 1000 milli × 60,000 ms = 60,000,000 milli·ms.
 """
 
+from msgspec.structs import replace
+
 from tests.builders import contract, job, node, opening, role, team
+from tests.ledger.sums import amounts
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import Bucket
@@ -80,6 +83,41 @@ def test_the_seam_of_a_reserved_contract():
         266,
     ]
     assert sum(cents) == 800
+
+
+def test_what_is_free_behind_a_taint_is_kept_from_who_tolerates_it():
+    """Two nodes of four of one contract, of which n1 has a taint; n0 is held for the whole hour.
+
+    `plain` (2 GPUs, waits from 0) does not tolerate it, `vision` (3 GPUs, waits from 30) does:
+
+        held by `first` on n0                             4 × 60 = 240
+        free on n1 from 0 to 30, and nobody may use it    4 × 30 = 120   no demand
+        free on n1 from 30: `vision` waits for 3          3 × 30 =  90   fragmented
+        and the fourth, which `plain` may not use         1 × 30 =  30   no demand
+                                                           total = 480
+
+    Before, `plain` was said to be kept from two of them for the whole hour.
+    """
+    taint = (("dedicated", "vision"),)
+    fleet: list[ev.Event] = [
+        ev.ContractSigned(0, contract(gpus=8, per_node=4)), ev.ContractStarted(0, 0),
+        ev.QueueSet(0, team("a")), ev.QueueSet(0, team("b")),
+        ev.NodeAdded(0, node("n0")), ev.NodeAdded(0, replace(node("n1"), taints=taint)),
+        *(ev.NodeMoved(0, n, to) for n in (0, 1) for to in (NodeState.BOOTING, NodeState.READY)),
+    ]  # fmt: skip
+    vision = job("vision", roles=[replace(role(gpus=3), tolerates=taint)], team="b")
+    statement = read([
+        *fleet, *submit(0, job("first", gpus=4, efficiency=MODELLED), job("plain", gpus=2)),
+        *place(0, 0, (0, 0b1111)), ev.CauseChanged(0, 1, Cause.SCATTERED),
+        *submit(30, vision), ev.CauseChanged(30 * MINUTE_MS, 2, Cause.SCATTERED), end(60),
+    ])  # fmt: skip
+    found = minutes(statement.total())
+    assert (found["NO_DEMAND"], found["FRAGMENTED"]) == (150, 90)
+    assert sum(found.values()) == 480
+    teams = amounts(statement, "bucket", "team")
+    assert {team: milli for (b, team), milli in teams.items() if b == Bucket.FRAGMENTED} == {
+        1: 90 * ACCELERATOR_MINUTE
+    }
 
 
 def test_on_demand_is_paid_per_launched_hour():

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.compiled import _Kernel
+from tidemill.compiled import Kernel
 
 SOURCE = Path(__file__).parents[2] / "src"
 WHOLE = -1  # dimensions of a named tuple of arrays
@@ -27,22 +27,22 @@ class Argument(NamedTuple):
     dimensions: int
 
 
-def kernels() -> Iterator[tuple[str, _Kernel]]:
+def kernels() -> Iterator[tuple[str, Kernel]]:
     """Every kernel whose types follow from names, by its module and name."""
     for path in sorted(SOURCE.rglob("*.py")):
         if "@kernel\n" not in path.read_text(encoding="utf-8"):
             continue
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         for thing in vars(importlib.import_module(name)).values():
-            is_kernel = isinstance(thing, _Kernel) and thing.kernels.types is not None
+            is_kernel = isinstance(thing, Kernel) and thing.kernels.kinds is not None
             if is_kernel and thing.function.__module__ == name:
                 yield f"{name}.{thing.function.__name__}", thing
 
 
-def arguments(kernel: _Kernel) -> list[Argument]:
+def arguments(kernel: Kernel) -> list[Argument]:
     """The arguments of a kernel with their dimensions."""
-    assert kernel.kernels.types is not None, "only of kernels whose types follow from names"
-    types = kernel.kernels.types(kernel.function)
+    assert kernel.kernels.kinds is not None, "only of kernels whose types follow from names"
+    types = kernel.kernels.kinds(kernel.function)
     names = inspect.signature(kernel.function).parameters
     return [Argument(name, _dimensions(kind)) for name, kind in zip(names, types, strict=True)]
 
@@ -51,7 +51,7 @@ def _dimensions(kind: object) -> int:
     return int(getattr(kind, "ndim", 0 if str(kind) == "int64" else WHOLE))
 
 
-def findings(kernel: _Kernel) -> Iterator[str]:
+def findings(kernel: Kernel) -> Iterator[str]:
     """What a kernel does with an argument that its name does not allow."""
     function = ast.parse(inspect.getsource(kernel.function)).body[0]
     given = {argument.name: argument.dimensions for argument in arguments(kernel)}
@@ -94,6 +94,6 @@ def _use(node: ast.Name, parent: ast.AST, names: dict[str, object]) -> object:
             return INTEGER
         case ast.Call(func=ast.Name(id=called), args=args) if node in args:
             callee = names.get(called)
-            if isinstance(callee, _Kernel) and callee.kernels.types is not None:
+            if isinstance(callee, Kernel) and callee.kernels.kinds is not None:
                 return arguments(callee)[args.index(node)]
     return None

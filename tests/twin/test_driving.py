@@ -20,7 +20,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Contract, Queue, Shape
+from tidemill.model.rows import Checkpointing, Contract, Queue, Shape
 from tidemill.model.states import JobClass
 from tidemill.model.world import World
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
@@ -185,6 +185,48 @@ def _notebooks(luck: random.Random, arrivals: list[Arrival], share: float) -> li
             row = replace(arrival.job, shape=shape)
             found[i] = arrival._replace(job=row, activity=luck.choice(uses))
     return found
+
+
+def _stoppable(luck: random.Random, arrivals: list[Arrival]) -> list[Arrival]:
+    """Most jobs may be stopped, some of them at no cost; a few are services, or may not be."""
+    shapes: dict[Shape, Shape] = {}
+    for shape in {arrival.job.shape: None for arrival in arrivals}:
+        kind = JobClass.INFERENCE if luck.random() < 0.05 else shape.kind
+        shapes[shape] = replace(shape, kind=kind, is_preemptible=luck.random() < 0.9)
+    found = []
+    for arrival in arrivals:
+        row, free = arrival.job, Checkpointing(interval_ms=1, cost_ms=0)
+        saving = luck.choice([free, row.checkpointing])
+        row = replace(row, shape=shapes[row.shape], checkpointing=saving)
+        if luck.random() < 0.5:
+            row = replace(row, startup_ms=0, restart_ms=0)
+        found.append(arrival._replace(job=row))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("faulty", [False, True], ids=["quiet", "faulty"])
+def test_plans_of_the_whole_fleet_are_the_same_story(seed: int, faulty: bool):
+    """Orders that stop work by themselves: with crashes, idle jobs, faults, jobs that no node fits.
+
+    CPU jobs and gangs of two roles are for Python to plan; so are fleets with a maximum quota.
+    """
+    luck = random.Random(f"whole fleet {seed}")
+    arrivals = _stoppable(luck, _notebooks(luck, _arrivals(luck, 300, seed % 3 * 0.005), 0.1))
+    faults = QUIET
+    if faulty:
+        known = tuple(FaultAt(luck.randrange(90_000), luck.randrange(10), 5000) for _ in range(4))
+        faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)), evict_ms=30)
+    policy = Policy(
+        order=("shortest", "smallest", "attained")[seed % 3], may_reorder=True,
+        placement=luck.choice(PLACEMENTS), patience_ms=luck.choice([HOUR_MS, 20_000]),
+        min_run_ms=luck.choice([0, 0, 1000]), evictions_at_most=luck.choice([1, 3, 100]),
+        estimates=luck.choice(["given", "history"]), unknown_run_ms=4000,
+        attained_steps_ms=(400, 9000, 70_000), cull_idle_after_ms=luck.choice([0, 500]),
+    )  # fmt: skip
+    queues = TEAMS if seed == 0 else [Queue("a"), Queue("b"), Queue("c")]
+    codes = _expect_the_same(arrivals, policy, faults=faults, queues=queues, seed=seed)
+    assert (codes[BACK.REORDER] > 0) == (seed != 0)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -29,12 +29,13 @@ def defrag(
     import msgspec
 
     from tidemill import explain
-    from tidemill.cli.moment import one_question, world_at
+    from tidemill.cli.moment import one_question, sides_of, world_at
 
     world, policy = world_at(journal, at)
     j = job_number(world, job, journal, at)
+    sides = sides_of(journal, world, policy)
     with one_question(world) as memo:
-        found = explain.defrag(world, policy, j, memo)
+        found = explain.defrag(world, policy, j, memo, sides)
     if as_json:
         screen.json_out(msgspec.json.encode(found), journal, at=at)
         return

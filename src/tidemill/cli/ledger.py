@@ -361,8 +361,6 @@ def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
         screen.note(located(unusable, journal))
     if words := supply.unlisted_words(statement.world):
         screen.note(f"at least this is paid for; {words}")
-    if words := supply.taint_words(statement.world):
-        screen.note(words)
     screen.note(ledger_tables.footnote(statement))
 
 

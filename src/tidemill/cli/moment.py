@@ -21,6 +21,7 @@ from tidemill.model.world import World
 
 if TYPE_CHECKING:
     from tidemill.explain import Glance
+    from tidemill.explain.bands import Sides
 
 EVENTS_INTERPRETED = 250_000  # 26 us each more than compiled ones, and compiling takes 6 s or more
 NODES_INTERPRETED = 2_000  # `why` takes 3 s on 1,000 with 500 waiting shapes, 26 on 10,000 (5,000)
@@ -79,6 +80,14 @@ def held_jobs(journal: str, at: str | None) -> tuple[UnplacedJob, ...]:
         return ()
     with api.open_journal(journal) as opened:
         return scheduled.held_jobs(opened.facts(), opened.where)
+
+
+def sides_of(journal: str, world: World, policy: Policy) -> "Sides":
+    """How wide bands of this fleet are, by what came of forecasts earlier in its journal."""
+    from tidemill.explain import past_forecasts
+
+    with api.open_journal(journal) as opened:
+        return past_forecasts.sides(opened, world, policy)
 
 
 def _interpreting_if(is_small: bool) -> AbstractContextManager[None]:

@@ -53,7 +53,7 @@ def pending(
     from msgspec.structs import replace
 
     from tidemill import api, explain
-    from tidemill.cli.moment import held_jobs, one_question, world_at
+    from tidemill.cli.moment import held_jobs, one_question, sides_of, world_at
     from tidemill.explain import phrasing
     from tidemill.explain.held_jobs import with_held
 
@@ -71,7 +71,9 @@ def pending(
     eta = eta and not world.is_looked_on  # when jobs start there is for another scheduler to say
     if eta:
         shown = [row for row in board.waiting if is_mine(row)][:most]
-        board = explain.with_eta(world, policy, board, None if as_json else shown)
+        asked = None if as_json else shown
+        sides = sides_of(journal, world, policy)
+        board = explain.with_eta(world, policy, board, asked, sides)
     board = with_held(board, held)
     mine = [row for row in board.waiting if is_mine(row)]
     if as_json:

@@ -52,7 +52,7 @@ def why(
 
     from tidemill import explain
     from tidemill.cli import device_evidence
-    from tidemill.cli.moment import held_jobs, one_question, world_at
+    from tidemill.cli.moment import held_jobs, one_question, sides_of, world_at
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at)
@@ -65,7 +65,8 @@ def why(
     answer = commands.located(found, journal, at)
     forecast = None
     if eta:
-        forecast = commands.forecast_located(explain.eta(world, policy, j), journal, at)
+        told = explain.eta(world, policy, j, sides_of(journal, world, policy))
+        forecast = commands.forecast_located(told, journal, at)
     verdicts = explain.verdicts(world, j) if nodes else None
     placed = _placed(world, policy, j, journal, at)
     errors = device_evidence.of_job(journal, world, j)
@@ -179,7 +180,7 @@ def fit(
 
     from tidemill import explain
     from tidemill.cli import job_option
-    from tidemill.cli.moment import world_at
+    from tidemill.cli.moment import sides_of, world_at
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at)
@@ -192,7 +193,8 @@ def fit(
             near=near, profile=profile,
         )  # fmt: skip
     _refuse_known(world, row, journal)
-    forecast = commands.forecast_located(explain.fit(world, policy, row), journal, at)
+    told = explain.fit(world, policy, row, sides_of(journal, world, policy))
+    forecast = commands.forecast_located(told, journal, at)
     if as_json:
         screen.json_out(msgspec.json.encode(forecast), journal, at=at)
     else:
@@ -210,8 +212,10 @@ def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
         if at is not None:
             _refuse_early(name, journal, at)
         from difflib import get_close_matches
+        from itertools import islice
 
-        near = get_close_matches(name, world.job_names, n=3)
+        here = (one for one in world.job_names if one.endswith(f"/{name}"))  # of several clusters
+        near = [*islice(here, 3)] or get_close_matches(name, world.job_names, n=3)
         like = ", ".join(f"`{n}`" for n in near)
         raise SpecError(
             f"no job is called `{name}`; the journal has {world.job_count:,} jobs",

@@ -128,15 +128,22 @@ class Decided(Sequence[Action]):
         return self._sheet.actions()[self._first :]
 
     def claims(self) -> Claims:
-        """What is claimed; where nothing but placing goes on, the nodes of the pieces."""
+        """What is claimed; where jobs are placed and stopped alone, by the columns."""
         written = self._sheet.view()
-        kinds = {*written.events[self._first :, EventColumn.KIND].tolist()}
-        if kinds <= _PLACING:
-            return Claims(used=frozenset(written.pieces[:, PieceColumn.NODE].tolist()))
-        return claims_of(self)
+        events = written.events[self._first :]
+        kinds = events[:, EventColumn.KIND]
+        if not _PLACING.issuperset(kinds.tolist()):
+            return claims_of(self)
+        return Claims(
+            used=frozenset(written.pieces[:, PieceColumn.NODE].tolist()),
+            leaving=frozenset(events[kinds == _EVICT, EventColumn.WHO].tolist()),
+        )
 
 
-_PLACING = frozenset(codes.KIND_CODE[kind] for kind in (AskedPlace, CauseChanged, JobPassed))
+_EVICT = codes.KIND_CODE[AskedEvict]
+_PLACING = frozenset(
+    codes.KIND_CODE[kind] for kind in (AskedPlace, AskedEvict, CauseChanged, JobPassed)
+)
 
 
 def _write_again(sheet: Sheet, said: int, decided: Sequence[Action], moved: frozenset[int]) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from tidemill.explain import context, futures, moving, phrasing, rerun, trials
 from tidemill.explain.answers import Band
+from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
 from tidemill.model.measures import dollars_text
@@ -44,8 +45,8 @@ class Defrag(Struct, frozen=True):
     """When it starts as things are, from now; null where nothing would move."""
 
 
-def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
-    """What would have to move so that this job starts now."""
+def defrag(world: World, policy: Policy, j: int, memo: Glance, sides: Sides = USUAL) -> Defrag:
+    """What would have to move so that this job starts now; ``sides`` as for ``forecast.eta``."""
     name = world.job_names[j]
     if world.jobs.state[j] != JobState.WAITING:
         state = JobState(int(world.jobs.state[j])).name.lower()
@@ -62,21 +63,21 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
         most = phrasing.many(moving.MOVES_AT_MOST, "move")
         text = f"no {most} or fewer of running jobs that may be stopped make job `{name}` fit"
         return _nothing(name, False, f"{text}: {cause}")
-    return _moving(case, found)
+    return _moving(case, found, sides)
 
 
 def _nothing(name: str, admits: bool, text: str) -> Defrag:
     return Defrag(name, admits, (), 0, text)
 
 
-def _moving(case: Case, found: tuple[Mover, ...]) -> Defrag:
+def _moving(case: Case, found: tuple[Mover, ...], sides: Sides) -> Defrag:
     rows = tuple(_move(case.world, mover) for mover in found)
     each = [row.lost_usd_micro for row in rows]
     cost = None if None in each else sum(usd for usd in each if usd is not None)
     is_tried, starts = case.trials.may_try(), case.trials.places_moved(case.j, found)
     if case.world.is_looked_on:
         is_tried = starts = False
-    seen = futures.look(case.before, case.policy, [case.j])
+    seen = futures.look(case.before, case.policy, [case.j], sides=sides)
     count = phrasing.many(len(rows), "move")
     does = "would start" if starts else "would make room for"
     lost = "lost work at an unknown price" if cost is None else f"{dollars_text(cost)} of lost work"

@@ -11,11 +11,10 @@ Until 20 ended jobs have an estimate, the ratio is taken as even between 0 and 1
 Feitelson found it on four machines (IEEE TPDS 12(6), 2001).
 """
 
-from bisect import bisect_left, bisect_right
-from typing import NamedTuple
-
 import numpy as np
 
+from tidemill.explain.draws import Draw
+from tidemill.explain.lifetimes import RunHistory, RunTimes
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import CLASSES, JobState
 from tidemill.model.tables import I64
@@ -26,40 +25,6 @@ EVEN_PPM: I64 = np.arange(1, 101, dtype=np.int64) * (ONE_PPM // 100)
 _NONE = np.zeros(0, np.int64)
 
 
-class Lived(NamedTuple):
-    """How long something lasts: ended values in order, and what share does not outlast each."""
-
-    values: list[int]
-    gone: list[float]
-    longest: int
-    """The longest that was seen, ended or not."""
-
-    def quantile(self, share_ppm: int, past: int = 0) -> int | None:
-        """What this share of those that outlast ``past`` does not exceed; None: none is known."""
-        first = bisect_right(self.values, past)
-        if first == len(self.values):
-            return None
-        gone = self.gone[first - 1] if first else 0.0
-        wanted = gone + (1.0 - gone) * share_ppm / ONE_PPM
-        i = bisect_left(self.gone, wanted - 1e-9, first)
-        if i < len(self.values):
-            return self.values[i]
-        return self.longest + self.longest * share_ppm // ONE_PPM
-
-
-def lived(ended: I64, going: I64) -> Lived:
-    """From values that ended and values that others have reached and not ended at."""
-    values, reached = np.sort(ended), np.sort(going)
-    count = len(values)
-    at_risk = count - np.arange(count) + len(reached) - np.searchsorted(reached, values)
-    longest = max((int(part[-1]) for part in (values, reached) if len(part)), default=0)
-    gone: list[float] = (1.0 - np.cumprod(1.0 - 1.0 / at_risk)).tolist()
-    return Lived(values.tolist(), gone, longest)
-
-
-NOTHING = lived(_NONE, _NONE)
-
-
 class Lengths:
     """What the jobs that ran in one World tell about the others."""
 
@@ -68,61 +33,79 @@ class Lengths:
         state = jobs.state[:count]
         ended = np.flatnonzero((state >= JobState.DONE) & (jobs.ran_ms[:count] > 0))
         going = np.flatnonzero(state == JobState.RUNNING)
-        self._seen: I64 = np.concatenate([ended, going])
-        self._has_ended = np.arange(len(self._seen)) < len(ended)
-        self._run_ms = np.concatenate([_ran_ms(world, ended), _going_ms(world, going)])
-        self._shape = jobs.shape[self._seen]
+        self._ended, self._going = (
+            RunTimes(ended, _ran_ms(world, ended)),
+            RunTimes(going, _going_ms(world, going)),
+        )
+        self._waiting: I64 = np.flatnonzero(state == JobState.WAITING)
+        self._shape, self._estimate_ms = jobs.shape[:count], jobs.estimate_ms[:count]
+        self._is_active = frozenset(world.placements)
         self._family, self._class = _families(world)
-        estimate_ms = jobs.estimate_ms[self._seen]
-        known = estimate_ms > 0
-        shares = self._run_ms[known].astype(float) / estimate_ms[known]
-        ratios: I64 = (np.minimum(shares, 1e6) * ONE_PPM).astype(np.int64)
-        has_ended = self._has_ended[known]
-        self.samples = int(has_ended.sum())
+        has_estimate = self._estimate_ms > 0
+        self.samples = int(has_estimate[ended].sum())
         self.is_measured = self.samples >= FEWEST
-        self._ratios = lived(EVEN_PPM, _NONE)
+        self._ratios = RunHistory(RunTimes(_NONE, EVEN_PPM), RunTimes(_NONE, _NONE), 0)
         if self.is_measured:
-            self._ratios = lived(ratios[has_ended], ratios[~has_ended])
-        self._kept: dict[tuple[int, int], Lived] = {}
+            self._ratios = RunHistory(
+                self._ratios_of(self._ended), self._ratios_of(self._going),
+                int(has_estimate[self._waiting].sum()),
+            )  # fmt: skip
+        self._kept: dict[tuple[int, int], RunHistory] = {}
+        self._of_job: dict[int, tuple[RunHistory | None, int, bool]] = {}
 
     def ratio_ppm(self, share_ppm: int) -> int:
         """The ratio of truth to estimate that this share of jobs does not exceed."""
-        found = self._ratios.quantile(share_ppm)
+        found = self._ratios.whole.quantile(share_ppm)
         assert found is not None, "there are at least as many as are assumed"
         return found
 
-    def left_ms(self, world: World, j: int, elapsed_ms: int, share_ppm: int) -> int | None:
+    def left_ms(self, world: World, j: int, elapsed_ms: int, draw: Draw) -> int | None:
         """How much longer a job takes that has worked this long; None: nobody can know."""
-        estimate_ms = int(world.jobs.estimate_ms[j])
+        if j not in self._of_job:
+            self._of_job[j] = self._read(world, j)
+        alike, estimate_ms, is_active = self._of_job[j]
+        if alike is None:
+            return None
+        lives, share_ppm = alike.whole if is_active else alike.of(draw), draw.of_job(j)
         if estimate_ms:
-            past_ppm = elapsed_ms * ONE_PPM // estimate_ms
-            ratio = self._ratios.quantile(share_ppm, past_ppm)
+            ratio = lives.quantile(share_ppm, elapsed_ms * ONE_PPM // estimate_ms)
             total_ms = None if ratio is None else estimate_ms * ratio // ONE_PPM
         else:
-            lives = self._lives(int(world.jobs.shape[j]))
-            if not len(lives.values):
-                return None
             total_ms = lives.quantile(share_ppm, elapsed_ms)
         if total_ms is None:  # longer than all that ended: as long again, times the share
             return max(1, elapsed_ms * share_ppm // ONE_PPM)
         return max(1, total_ms - elapsed_ms)
 
-    def _lives(self, s: int) -> Lived:
-        """Run times of jobs of the shape's family, or else of its class."""
+    def _read(self, world: World, j: int) -> tuple[RunHistory | None, int, bool]:
+        """Whom a job is like, its estimate, and whether it was active when the World was read."""
+        estimate_ms = int(world.jobs.estimate_ms[j])
+        alike = self._ratios if estimate_ms else self._alike(int(world.jobs.shape[j]))
+        return alike, estimate_ms, j in self._is_active
+
+    def _alike(self, s: int) -> RunHistory | None:
+        """Jobs of the shape's family, or else of its class; None: none of them has ended."""
         if s >= len(self._family):  # a shape that was only imagined after the World was read
-            return NOTHING
-        found = NOTHING
+            return None
         for rank, of_shape in enumerate((self._family, self._class)):
             key = (rank, int(of_shape[s]))
             if key not in self._kept:
-                mine = of_shape[self._shape] == key[1]
-                self._kept[key] = lived(
-                    self._run_ms[mine & self._has_ended], self._run_ms[mine & ~self._has_ended]
+                is_one = of_shape == key[1]
+                ended, going = (
+                    RunTimes(*(column[is_one[self._shape[seen.jobs]]] for column in seen))
+                    for seen in (self._ended, self._going)
                 )
-            found = self._kept[key]
-            if len(found.values):
-                break
-        return found
+                waiting = int(is_one[self._shape[self._waiting]].sum())
+                self._kept[key] = RunHistory(ended, going, waiting)
+            if self._kept[key].whole.values:
+                return self._kept[key]
+        return None
+
+    def _ratios_of(self, seen: RunTimes) -> RunTimes:
+        """Run time over estimate, of the jobs that have one."""
+        estimate_ms = self._estimate_ms[seen.jobs]
+        known = estimate_ms > 0
+        shares = seen.values[known].astype(float) / estimate_ms[known]
+        return RunTimes(seen.jobs[known], (np.minimum(shares, 1e6) * ONE_PPM).astype(np.int64))
 
 
 def _ran_ms(world: World, ended: I64) -> I64:

@@ -9,6 +9,7 @@ from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
 from tidemill.explain import certificates, futures, nearest, phrasing, trials, wait
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
+from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused, SpecError
@@ -26,14 +27,17 @@ OTHER_SCHEDULER = (
 )
 
 
-def fit(world: World, policy: Policy, job: Job) -> Forecast:
-    """Before submitting: runs now, waits about so long, or never fits."""
-    return _told(world, _fit(world, policy, job))
+def fit(world: World, policy: Policy, job: Job, sides: Sides = USUAL) -> Forecast:
+    """Before submitting: runs now, waits about so long, or never fits.
+
+    ``sides``: how wide the bands of this fleet are, by its past (``past_forecasts``).
+    """
+    return _told(world, _fit(world, policy, job, sides))
 
 
-def eta(world: World, policy: Policy, job: int) -> Forecast:
+def eta(world: World, policy: Policy, job: int, sides: Sides = USUAL) -> Forecast:
     """When a job that is in the queue starts."""
-    return _told(world, _eta(world, policy, job))
+    return _told(world, _eta(world, policy, job, sides))
 
 
 def _told(world: World, found: Forecast) -> Forecast:
@@ -44,7 +48,7 @@ def _told(world: World, found: Forecast) -> Forecast:
     return replace(found, words=f"{OTHER_SCHEDULER}: {words}", decided_by="another scheduler")
 
 
-def _fit(world: World, policy: Policy, job: Job) -> Forecast:
+def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     if job.name in world.job_number:
         job = replace(job, name=f"{job.name} (asked at {world.seq})")
     _refuse_unknown_team(world, job)
@@ -52,12 +56,12 @@ def _fit(world: World, policy: Policy, job: Job) -> Forecast:
         return never
     submitted = ev.JobSubmitted(world.now_ms, job)
     try:
-        return _forecast(world, policy, job.name, world.job_count, submitted)
+        return _forecast(world, policy, job.name, world.job_count, sides, submitted)
     except EventRefused as error:
         raise SpecError(error.message, hint=error.hint) from error
 
 
-def _eta(world: World, policy: Policy, job: int) -> Forecast:
+def _eta(world: World, policy: Policy, job: int, sides: Sides) -> Forecast:
     name = world.job_names[job]
     if world.jobs.state[job] != JobState.WAITING:
         answer = wait.why(world, policy, job)
@@ -65,15 +69,15 @@ def _eta(world: World, policy: Policy, job: int) -> Forecast:
     row = trials.row(world, job, world.shape_of(job))
     if (never := _never(world, policy, row, job)) is not None:
         return never
-    return _forecast(world, policy, name, job)
+    return _forecast(world, policy, name, job, sides)
 
 
 def _forecast(
-    world: World, policy: Policy, name: str, j: int, opening: ev.Seen | None = None
+    world: World, policy: Policy, name: str, j: int, sides: Sides, opening: ev.Seen | None = None
 ) -> Forecast:
     if world.is_looked_on and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
         return fits
-    seen = futures.look(world, policy, [j], opening)
+    seen = futures.look(world, policy, [j], opening, sides)
     verdict, band, lengths = seen.verdict(j), seen.bands[j], seen.lengths
     if verdict == "now":
         seat = seen.seats[j]

@@ -22,6 +22,7 @@ from tidemill.engine.fold.one_event import fold
 from tidemill.engine.loop import Loop
 from tidemill.explain import bands, phrasing, play_forward, queue_drain
 from tidemill.explain.answers import Band
+from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.draws import Draw, draws
 from tidemill.explain.durations import FEWEST, Lengths
 from tidemill.explain.play_forward import GRID_MS, Ahead
@@ -99,9 +100,13 @@ class _Future(NamedTuple):
 
 
 def look(
-    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen | None = None
-) -> Futures:
-    """When these jobs start; they wait, or come with the ``opening``."""
+    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen | None = None,
+    sides: Sides = USUAL,
+) -> Futures:  # fmt: skip
+    """When these jobs start; they wait, or come with the ``opening``.
+
+    ``sides``: how wide the bands of this fleet are, by its past (``track_record``).
+    """
     opening = ev.Woke(world.now_ms) if opening is None else opening
     waiting = sum(len(world.waiting[s]) for s in world.queued)
     active = len(world.placements)
@@ -109,16 +114,17 @@ def look(
         next((many for most, many in PLAYS.items() if waiting + active <= most), FEWEST_PLAYS)
     )
     if waiting + active > JOBS_AT_MOST or len(world.queued) * active > LARGE:
-        return _sketched(world, policy, jobs, opening, plays)
-    return _played(world, policy, jobs, opening, plays)
+        return _sketched(world, policy, jobs, opening, plays, sides)
+    return _played(world, policy, jobs, opening, plays, sides)
 
 
 # By the engine's own loop -----------------------------------------------------------------------
 
 
 def _played(
-    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen, plays: Sequence[Draw]
-) -> Futures:
+    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen, plays: Sequence[Draw],
+    sides: Sides,
+) -> Futures:  # fmt: skip
     data, lengths = snapshot.dump(world), Lengths(world)
 
     def play(draw: Draw) -> _Future:
@@ -130,12 +136,15 @@ def _played(
     if len(first.seats) < len(jobs):  # who starts now does so in every future
         seen += [play(draw) for draw in plays[1:]]
     reach_ms = min(one.reach_ms for one in seen)
-    found = {j: bands.band([one.waits_ms.get(j) for one in seen], reach_ms) for j in jobs}
+    certain = _certain_ms(world)
+    found = {
+        j: bands.band([one.waits_ms.get(j) for one in seen], reach_ms, sides, certain) for j in jobs
+    }
     endless = frozenset[int]().union(*(one.endless for one in seen))
     unknown = frozenset(j for j in jobs if endless and found[j].p50_ms is None)
     return Futures(
         found, first.seats, unknown, len(endless) if unknown else 0, reach_ms, lengths,
-        _method(lengths, len(plays)), _assumptions(world, lengths, endless),
+        _method(lengths, len(plays), sides), _assumptions(world, lengths, endless),
     )  # fmt: skip
 
 
@@ -158,6 +167,16 @@ def _play(world: World, policy: Policy, backend: Ahead, jobs: Collection[int]) -
     return _Future(waits_ms, seats, frozenset(backend.endless), reach_ms)
 
 
+def _certain_ms(world: World) -> list[range]:
+    """Waits that no draw decides: for an eviction, or for a contract to start and its nodes."""
+    at_ms = [row.start_ms for row in world.contract_rows if row.start_ms > world.now_ms]
+    waits_ms = [ms - world.now_ms for ms in at_ms]
+    return [
+        range(play_forward.LEAVE_MS + 1),
+        *(range(ms, ms + 2 * play_forward.BOOT_MS) for ms in waits_ms),
+    ]
+
+
 def _seat(world: World, j: int) -> Seat:
     hop = phrasing.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
     return Seat(_nodes(world, world.placements[j]), hop)
@@ -167,21 +186,32 @@ def _nodes(world: World, pieces: Sequence[Piece]) -> tuple[str, ...]:
     return tuple(sorted({world.node_rows[piece.node].name for piece in pieces}))
 
 
-def _method(lengths: Lengths, plays: int) -> str:
+def _method(lengths: Lengths, plays: int, sides: Sides) -> str:
     ratios = ", ".join(f"{lengths.ratio_ppm(share) / ONE_PPM:.2f}" for share in SHARES_PPM)
     source = f"of {lengths.samples:,} ended jobs" if lengths.is_measured else "assumed"
     return (
         f"the current cluster state simulated forward {plays} times with the same scheduler;"
         f" {_DRAWN} (10%, 50%, 90% of the ratios of run time to estimate: {ratios}; {source});"
-        f" {_WIDENED}"
+        f" {_widened(sides)}"
     )
 
 
 _DRAWN = "each time every job has another run time, drawn from those of ended jobs like it"
-_WIDENED = (
-    "p10 to p90 is wider than what the simulations give, by how wrong such forecasts were in"
-    " back-tests, so that about 8 of 10 starts lie in it"
-)
+
+
+def _widened(sides: Sides) -> str:
+    """Why the band is as wide as it is."""
+    text = (
+        "p10 to p90 is what the simulations give, corrected by how wrong such forecasts were in"
+        " back-tests, so that about 8 of 10 starts lie in it"
+    )
+    if not sides.outcomes:
+        return text
+    return (
+        f"{text}; {sides.held:,} of {sides.outcomes:,} back-tested earlier forecasts of this"
+        f" cluster lay in the usual band, so p10 is {sides.early:.1f} and p90 {sides.late:.1f}"
+        " times as far from the middle as usual"
+    )
 
 
 def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tuple[str, ...]:
@@ -216,8 +246,9 @@ def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tup
 
 
 def _sketched(
-    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen, plays: Sequence[Draw]
-) -> Futures:
+    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen, plays: Sequence[Draw],
+    sides: Sides,
+) -> Futures:  # fmt: skip
     """By a sketch of the queue. Who starts now is asked of the scheduler itself."""
     lengths = Lengths(world)
     if isinstance(opening, ev.JobSubmitted):
@@ -226,9 +257,9 @@ def _sketched(
     only = next(iter(jobs)) if len(jobs) == 1 else -1
     seen, seats = queue_drain.starts(world, policy, lengths, plays, only), _seats_now(world, policy)
     return Futures(
-        {j: Band(0, 0, 0) if j in seats else _later(seen, j) for j in jobs},
-        {j: seats[j] for j in jobs if j in seats}, frozenset(), 0, HORIZON_MS, lengths, _SKETCHED,
-        _SIMPLER,
+        {j: Band(0, 0, 0) if j in seats else _later(seen, j, sides) for j in jobs},
+        {j: seats[j] for j in jobs if j in seats}, frozenset(), 0, HORIZON_MS, lengths,
+        f"{_SKETCHED}; {_widened(sides)}", _SIMPLER,
     )  # fmt: skip
 
 
@@ -238,18 +269,18 @@ def _seats_now(world: World, policy: Policy) -> dict[int, Seat]:
     return {a.job: Seat(_nodes(world, a.pieces)) for a in actions if isinstance(a, ev.AskedPlace)}
 
 
-def _later(seen: queue_drain.Starts, j: int) -> Band:
+def _later(seen: queue_drain.Starts, j: int, sides: Sides) -> Band:
     """When the sketch lets a job start that the scheduler does not start now."""
     if j not in seen.row_of:
         return Band(None, None, None)
     waits_ms = [None if ms is None else max(ms, GRID_MS) for ms in seen.of(j)]
-    return bands.band(waits_ms, HORIZON_MS)
+    return bands.band(waits_ms, HORIZON_MS, sides)
 
 
 _SKETCHED = (
     f"more than {JOBS_AT_MOST:,} jobs (or {LARGE:,} waiting shapes × running jobs) are too many to"
     f" simulate with the scheduler itself: the queue drained in today's order {FEWEST_PLAYS} times;"
-    f" {_DRAWN}; {_WIDENED}"
+    f" {_DRAWN}"
 )
 _SIMPLER = (
     "no job is preempted, resized or moved",

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tidemill.explain import futures, partial_gangs, phrasing, rerun, supply
 from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
+from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
 from tidemill.explain.rerun import Glance
 from tidemill.model.measures import WHOLE_MILLI, hourly_text, share_out
@@ -53,17 +54,18 @@ class _Idle(NamedTuple):
 
 
 def with_eta(
-    world: World, policy: Policy, found: Board, shown: Collection[PendingJob] | None = None
-) -> Board:
+    world: World, policy: Policy, found: Board, shown: Collection[PendingJob] | None = None,
+    sides: Sides = USUAL,
+) -> Board:  # fmt: skip
     """The same board with when each job, and the oldest of each row, starts, as ``eta`` says it.
 
-    With ``shown``, of these jobs alone, which takes less time.
+    With ``shown``, of these jobs alone, which takes less time. ``sides``: as for ``eta``.
     """
     names = {row.job for row in (found.waiting if shown is None else shown)}
     if not names:
         return found
     jobs = [j for j in sorted(world.job_number[name] for name in names) if _may_start(world, j)]
-    seen = futures.look(world, policy, jobs)
+    seen = futures.look(world, policy, jobs, sides=sides)
     return replace(
         found,
         rows=tuple(_row_with_eta(world, seen, row) for row in found.rows),

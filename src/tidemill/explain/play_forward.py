@@ -220,7 +220,7 @@ class Ahead:
         self._finish(world, j, attempt, at_ms, int(world.jobs.saved_ms[j]))
 
     def _finish(self, world: World, j: int, attempt: int, now_ms: int, worked_ms: int) -> None:
-        left_ms = self._lengths.left_ms(world, j, worked_ms, self._draw.of_job(j))
+        left_ms = self._lengths.left_ms(world, j, worked_ms, self._draw)
         if left_ms is None:
             self.endless.add(j)
         else:

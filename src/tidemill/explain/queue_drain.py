@@ -45,28 +45,45 @@ class Starts(NamedTuple):
 
 
 def starts(
-    world: World, policy: Policy, lengths: Lengths, draws: Sequence[Draw], only: int = -1
-) -> Starts:
-    """When all that waits would start; with ``only``, no further than to that job."""
-    queue = _Queue(world, policy)
+    world: World, policy: Policy, lengths: Lengths, draws: Sequence[Draw], only: int = -1,
+    most: int | None = None,
+) -> Starts:  # fmt: skip
+    """When all that waits would start; with ``only``, no further than to that job.
+
+    ``most``: of so many that are the first in the order.
+    """
+    queue = _Queue(world, policy, most)
     waits = [queue.play(lengths, draw, only) for draw in draws]
     return Starts({j: i for i, j in enumerate(queue.jobs)}, np.array(waits))
+
+
+class _Active(NamedTuple):
+    """A job that holds devices: since when it works, how far it is, and what it will give back."""
+
+    queue: int
+    begun_ms: int
+    worked_ms: int
+    is_leaving: bool
+    pieces: list[tuple[int, ...]]
 
 
 class _Queue:
     """The present as columns, read once for all futures."""
 
-    def __init__(self, world: World, policy: Policy) -> None:
+    def __init__(self, world: World, policy: Policy, most: int | None = None) -> None:
         self.world, self.policy = world, policy
         memo = Glance(world)
         self.jobs = [
             j for j in in_order(world, policy, memo)
             if Cause(world.shapes.cause.item(int(world.jobs.shape[j]))) not in NEVER
-        ]  # fmt: skip
+        ][:most]  # fmt: skip
         self._rules: dict[tuple[object, ...], int] = {}
         self._options: list[list[int]] = []
         self._flags: list[I64] = []
         self._read_shapes()
+        self._active = {j: self._read_active(j) for j in world.placements}
+        self._due = self._read_waiting()
+        self._replicas = sum(role.fewest for j in self.jobs for role in world.shape_of(j).roles)
         depth = max((len(path) for path in world.tree.paths), default=1)
         self.paths = np.full((len(world.tree.paths), depth), -1)
         for q, path in enumerate(world.tree.paths):
@@ -148,54 +165,71 @@ class _Queue:
 
     def _running(self, lengths: Lengths, draw: Draw) -> tuple[I64, I64, I64, I64]:
         """What runs, in the order in which it ends, and the pieces it gives back."""
-        world, ends = self.world, list[tuple[int, int]]()
-        for j in world.placements:
-            end_ms = self._end_ms(lengths, j, draw)
-            if end_ms <= world.now_ms + HORIZON_MS:
-                ends.append((round_ms(end_ms, end_ms - world.now_ms), j))
+        now_ms, ends = self.world.now_ms, list[tuple[int, int]]()
+        for j, one in self._active.items():
+            end_ms = self._end_ms(lengths, j, one, draw)
+            if end_ms <= now_ms + HORIZON_MS:
+                ends.append((round_ms(end_ms, end_ms - now_ms), j))
         ends.sort()
-        rows: list[tuple[int, ...]] = []
-        first, queues = [0], list[int]()
-        for _, j in ends:
-            shape = world.shape_of(j)
-            for piece in world.placements[j]:
-                role = shape.roles[piece.role]
-                milli = piece.replicas * role.replica_milli
-                whole = milli // WHOLE_MILLI if role.milli == WHOLE_MILLI else 0
-                rows.append((piece.node, whole, milli - whole * WHOLE_MILLI,
-                             piece.replicas * role.cpu_milli,
-                             piece.replicas * role.memory_mib))  # fmt: skip
-            first.append(len(rows))
-            queues.append(int(world.shapes.queue[world.jobs.shape[j]]))
-        replicas = sum(role.fewest for j in self.jobs for role in world.shape_of(j).roles)
-        pieces = np.zeros((len(rows) + replicas + 1, 5), np.int64)
+        rows = [row for _, j in ends for row in self._active[j].pieces]
+        pieces = np.zeros((len(rows) + self._replicas + 1, 5), np.int64)
         pieces[: len(rows)] = np.array(rows, np.int64).reshape(-1, 5)
         return (
-            np.array([at for at, _ in ends], np.int64), np.array(first, np.int64),
-            np.array(queues, np.int64), pieces,
+            np.array([at for at, _ in ends], np.int64),
+            np.cumsum([0] + [len(self._active[j].pieces) for _, j in ends]),
+            np.array([self._active[j].queue for _, j in ends], np.int64), pieces,
         )  # fmt: skip
 
-    def _end_ms(self, lengths: Lengths, j: int, draw: Draw) -> int:
+    def _read_active(self, j: int) -> _Active:
         world, jobs = self.world, self.world.jobs
-        if jobs.is_leaving[j]:
-            return world.now_ms + LEAVE_MS
         saved_ms, begun_ms = int(jobs.saved_ms[j]), int(jobs.origin_ms[j])
         if jobs.state[j] == JobState.STARTING:
             begun_ms = max(world.now_ms, int(jobs.since_ms[j]) + int(jobs.startup_ms[j]))
         worked_ms = max(0, world.now_ms - begun_ms) + saved_ms
-        left_ms = lengths.left_ms(world, j, worked_ms, draw.of_job(j))
-        return FOREVER_MS if left_ms is None else max(world.now_ms, begun_ms) + left_ms
+        queue = int(world.shapes.queue[jobs.shape[j]])
+        return _Active(
+            queue, max(world.now_ms, begun_ms), worked_ms, bool(jobs.is_leaving[j]), self._pieces(j)
+        )
+
+    def _pieces(self, j: int) -> list[tuple[int, ...]]:
+        """What a running job gives back: node, whole devices, thousandths, CPU, memory."""
+        shape, rows = self.world.shape_of(j), list[tuple[int, ...]]()
+        for piece in self.world.placements[j]:
+            role = shape.roles[piece.role]
+            milli = piece.replicas * role.replica_milli
+            whole = milli // WHOLE_MILLI if role.milli == WHOLE_MILLI else 0
+            rows.append((piece.node, whole, milli - whole * WHOLE_MILLI,
+                         piece.replicas * role.cpu_milli,
+                         piece.replicas * role.memory_mib))  # fmt: skip
+        return rows
+
+    def _end_ms(self, lengths: Lengths, j: int, one: _Active, draw: Draw) -> int:
+        if one.is_leaving:
+            return self.world.now_ms + LEAVE_MS
+        left_ms = lengths.left_ms(self.world, j, one.worked_ms, draw)
+        return FOREVER_MS if left_ms is None else one.begun_ms + left_ms
 
     def _waiting(self, lengths: Lengths, draw: Draw) -> I64:
-        world, jobs = self.world, self.world.jobs
         rows = []
-        for j in self.jobs:
-            s = int(jobs.shape[j])
-            left_ms = lengths.left_ms(world, j, int(jobs.saved_ms[j]), draw.of_job(j))
-            length_ms = FOREVER_MS // 2 if left_ms is None else left_ms + int(jobs.startup_ms[j])
-            rows.append((self.shape_number[s], int(world.shapes.queue[s]),
-                         int(jobs.since_ms[j]), length_ms, grid_of(length_ms)))  # fmt: skip
+        for j, (shape, queue, since_ms, saved_ms, startup_ms) in zip(
+            self.jobs, self._due, strict=True
+        ):
+            left_ms = lengths.left_ms(self.world, j, saved_ms, draw)
+            length_ms = FOREVER_MS // 2 if left_ms is None else left_ms + startup_ms
+            rows.append((shape, queue, since_ms, length_ms, grid_of(length_ms)))
         return np.array(rows, np.int64).reshape(-1, 5)
+
+    def _read_waiting(self) -> list[list[int]]:
+        """Of each job in order: shape, queue, waiting since, work saved, time to start up."""
+        jobs, mine = self.world.jobs, np.array(self.jobs, np.int64)
+        shapes = jobs.shape[mine]
+        numbers = np.array([self.shape_number[s] for s in shapes.tolist()], np.int64)
+        columns = (
+            numbers, self.world.shapes.queue[shapes], jobs.since_ms[mine], jobs.saved_ms[mine],
+            jobs.startup_ms[mine],
+        )  # fmt: skip
+        rows: list[list[int]] = np.stack(columns, axis=1).tolist()
+        return rows
 
     def _coming(self, draw: Draw) -> tuple[I64, I64]:
         """Nodes that will take work: booting, and those in repair."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.explain import phrasing
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import UNLISTED, Role
 from tidemill.model.states import LAUNCHED, NodeState
@@ -151,26 +150,6 @@ def unlisted_words(world: World) -> str:
     return (
         f"listed by no source: {count:,} of {here:,} nodes, taken as large as the most GPUs that"
         " jobs held there at once; how many they have, and whether more are free, is unknown"
-    )
-
-
-def taint_words(world: World) -> str:
-    """That what is free is divided by contract, where taints set nodes of one contract apart."""
-    apart = set[tuple[str, str]]()
-    for row in world.contract_rows:
-        taints = {
-            group.taints
-            for group in world.groups
-            if group.pool == row.pool and world.kinds[group.kind] == row.kind
-        }
-        if len(taints) > 1:
-            apart |= {pair for some in taints for pair in some}
-    if not apart:
-        return ""
-    return (
-        f"some nodes of a contract have a taint ({phrasing.pairs(sorted(apart)[:3])}) and others"
-        " have not; what is free is divided by contract, so GPUs that are free behind a taint may"
-        " count as kept from jobs that do not tolerate it"
     )
 
 

@@ -1,5 +1,10 @@
 """The World again, from the journal alone: the newest usable snapshot, and every event after it."""
 
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal.base import Journal, Progress
 from tidemill.journal.faults import DamageError
@@ -44,6 +49,26 @@ def rebuild(
         if len(part.events) < len(batch.events):
             break
     return world
+
+
+def passing(journal: Journal, world: World, moments: Sequence[int]) -> Iterator[World]:
+    """Fold on from a World, and stop at each of these moments, which ascend: the same World."""
+    left = deque(moments)
+    for batch in journal.batches(world.seq):
+        at_ms, done = batch.events[:, EventColumn.AT], 0
+        while left and len(at_ms) and left[0] < at_ms[-1]:
+            end = int(np.searchsorted(at_ms, left.popleft(), "right"))
+            fold_batch(world, cut(batch, done, end))
+            done = end
+            yield world
+        if not left:
+            return
+        fold_batch(world, cut(batch, done, len(at_ms)))
+
+
+def first_world(journal: Journal) -> World:
+    """The cluster state before the first event that is left."""
+    return _first(journal, None)
 
 
 def _first(journal: Journal, up_to_ms: int | None) -> World:

@@ -1,20 +1,25 @@
-"""Claimants: what each waiting shape asks for, and which contracts could give it.
+"""Claimants: what each waiting shape asks for, and which lots of free accelerators could give it.
 
 One row per role, in the order of the shapes, as the cluster state numbers roles. Roles with the
-same kinds and labels are under one rule, and what a rule may use is asked once: which contracts
-could give it, and which kinds the scheduler takes it to be able to use. It is asked again only when
-there are new contracts, kinds or groups of nodes.
+same kinds and labels are under one rule, and what a rule may use is asked once: which lots, and
+which kinds the scheduler takes it to be able to use. It is asked again only when there are new
+contracts, kinds or groups of nodes.
+
+A lot is what is free of a contract on groups of nodes that no rule tells apart. A role that may use
+several lots of a contract takes them in their order: those behind most taints first, which the
+fewest others may use; then by the age of their groups. Only neighbours in that order are one lot,
+so that no rule which comes later changes what was claimed before.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tidemill.core.accounting.columns import DEMAND
+from tidemill.core.accounting.columns import DEMAND, LOT
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import Role
+from tidemill.model.rows import Contract, Role
 from tidemill.model.tables import I64, grown
-from tidemill.model.world import World
+from tidemill.model.world import Group, World
 from tidemill.scheduling import eligibility
-from tidemill.scheduling.diagnose import could_match
 from tidemill.units.mig import geometry as mig
 
 Rule = tuple[tuple[str, ...], NodeRules, str, int]
@@ -28,13 +33,23 @@ class Claimants:
     def __init__(self) -> None:
         self.demands: I64 = np.zeros((64, len(DEMAND)), np.int64)
         self.may_use: I64 = np.zeros((0, 0), np.int64)
-        """Rule by contract."""
+        """Rule by lot."""
+        self.lots: I64 = np.zeros((0, len(LOT)), np.int64)
+        self.lot_of: I64 = np.zeros((0, 0), np.int64)
+        """Contract by group of nodes."""
         self.reach: I64 = np.zeros((0, 0), np.int64)
         """Rule by kind."""
         self._rules: dict[Rule, int] = {}
         self._examples: list[Role] = []
         self._shapes = self.roles = 0
         self._asked_at = (0, 0, 0, 0)
+        self._allowed: dict[NodeRules, list[bool]] = {}
+        """By group of nodes: whether its labels and taints are such as the rules allow."""
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether a contract has several lots."""
+        return len(self.lots) > len(self.lot_of)
 
     def update(self, world: World) -> list[Role]:
         """Take in what is new in the World; the roles that are."""
@@ -54,15 +69,44 @@ class Claimants:
         return new
 
     def _ask(self, world: World) -> None:
-        rules, contracts, _, kinds = self._asked_at
-        self.may_use = np.zeros((rules, contracts), np.int64)
+        rules, _, _, kinds = self._asked_at
         self.reach = np.zeros((rules, kinds), np.int64)
         for i, role in enumerate(self._examples):
             if not role.accelerators:
                 self.reach[i] = 1
                 continue
-            self.may_use[i] = [_may_use(world, c, role) for c in range(contracts)]
             self.reach[i, [option.kind for option in eligibility.options(world, role)]] = 1
+        self._part(world)
+
+    def _part(self, world: World) -> None:
+        """Part contracts into lots, and say which rule may use which."""
+        rules, contracts, groups, _ = self._asked_at
+        allowed = np.zeros((rules, groups), bool)
+        for i, role in enumerate(self._examples):
+            allowed[i] = self._groups_for(world, role) if role.accelerators else False
+        self.lot_of = np.zeros((contracts, max(1, groups)), np.int64)
+        columns, owners = list[NDArray[np.bool_]](), list[int]()
+        for c, row in enumerate(world.contract_rows):
+            may = np.array([_is_offered(row, role) for role in self._examples], bool)
+            first = len(columns)
+            for g in _in_order(world, row):
+                column = allowed[:, g] & may
+                if len(columns) == first or (column != columns[-1]).any():
+                    columns.append(column)
+                    owners.append(c)
+                self.lot_of[c, g] = len(columns) - 1
+            if len(columns) == first:  # nothing of it was ever seen
+                columns.append(np.zeros(rules, bool))
+                owners.append(c)
+        self.may_use = np.array(columns, np.int64).reshape(len(columns), rules).T.copy()
+        self.lots = np.zeros((len(owners), len(LOT)), np.int64)
+        self.lots[:, LOT.CONTRACT] = owners
+
+    def _groups_for(self, world: World, role: Role) -> list[bool]:
+        """By group of nodes: whether the role may be on it; groups are only ever added."""
+        known = self._allowed.setdefault(role.rules, [])
+        known += [role.rules.allow(g.labels, g.taints) for g in world.groups[len(known) :]]
+        return known
 
     def _rule(self, role: Role) -> int:
         rule = (role.kinds, role.rules, role.profile, role.milli if role.profile else 0)
@@ -74,8 +118,20 @@ class Claimants:
         return self._rules[rule]
 
 
-def _may_use(world: World, c: int, role: Role) -> bool:
-    row = world.contract_rows[c]
+def _is_offered(row: Contract, role: Role) -> bool:
+    """Whether a contract is of a kind, and of parts, that a role asks for."""
     if role.profile and not mig.offers(row.kind, role.profile, role.milli):
         return False
-    return (not role.kinds or row.kind in role.kinds) and could_match(world, row, role)
+    return not role.kinds or row.kind in role.kinds
+
+
+def _in_order(world: World, row: Contract) -> list[int]:
+    """The groups of nodes that a contract may have, in the order in which they are claimed."""
+
+    def place(g: int) -> tuple[int, int]:
+        return -len(world.groups[g].taints), g
+
+    def is_of(group: Group) -> bool:
+        return group.pool == row.pool and world.kinds[group.kind] == row.kind
+
+    return sorted((g for g, group in enumerate(world.groups) if is_of(group)), key=place)

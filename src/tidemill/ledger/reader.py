@@ -46,8 +46,9 @@ from tidemill.model.states import JobState
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import protection
+from tidemill.scheduling.estimates import Estimates
 
-GATHERED = 4_096  # events of a loop that are read at once: a batch costs as much as a hundred
+GATHERED = 16_384  # events of a loop that are read at once: a batch costs as much as a hundred
 _WAITING = int(JobState.WAITING)
 
 
@@ -108,6 +109,7 @@ class Ledger:
         self._moving: dict[int, MovingHold] = {}
         self._claimants = Claimants()
         self._turns = Turns(self.policy)
+        self._estimates = Estimates(self.policy)
         self._b = state.blank(self.window, self.policy, self._usable)
         self._blank = 0
         """Up to which job rows were made blank: no more than are used take memory."""
@@ -272,15 +274,23 @@ class Ledger:
 
     def take_batch(self, batch: Batch) -> None:
         """Events that happened, as a loop tells them."""
+        self._name_by(batch.dictionary)
         self._told.extend(batch)
         if len(self._told) >= GATHERED:
             self._settle()
 
     def take(self, events: Sequence[Event]) -> None:
         """The same as messages."""
+        self._name_by(self._dictionary)
         self._told.write(events)
         if len(self._told) >= GATHERED:
             self._settle()
+
+    def _name_by(self, dictionary: Dictionary) -> None:
+        """Gather events that name things by another dictionary: a loop's are not numbered anew."""
+        if self._told.dictionary is not dictionary:
+            self._settle()
+            self._told = Sheet(dictionary)
 
     def read_batch(self, batch: Batch) -> None:
         """Read a batch of events, after all that were read before."""
@@ -435,11 +445,18 @@ class Ledger:
         self._seen = seen
         marks[MARK.CONTRACTS], marks[MARK.NODES] = world.contract_count, world.node_count
         new, claimants = self._claimants.update(world), self._claimants
-        if world.contract_count > len(self._b.lots):
-            self._b = self._b._replace(lots=grown(self._b.lots, world.contract_count))
+        if world.contract_count > len(self._b.could):
+            self._b = self._b._replace(could=np.zeros((world.contract_count, 1), np.int64))
+            marks[MARK.IS_CHANGED] = 1
+        if world.node_count > len(self._b.counted):
+            self._b = self._b._replace(counted=grown(self._b.counted, world.node_count))
+        marks[MARK.LOTS], marks[MARK.LOTS_READ] = len(claimants.lots), NONE
+        marks[MARK.IS_PARTED] = claimants.is_parted
         self._b = self._b._replace(
             demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
+            lots=claimants.lots, lot_of=claimants.lot_of,
             standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
+            learnt=self._estimates.columns(world),
         )  # fmt: skip
         if self._usable is not None:
             first, roles = self._usable.asks, claimants.roles
@@ -455,8 +472,8 @@ class Ledger:
     def _know_shares(self) -> None:
         """Take in what fair shares are counted by: teams, and what the fleet has and costs."""
         world = self._world
+        self._b.marks[MARK.EVENT_MS] = world.now_ms
         if self._mark(MARK.FAIRNESS):
-            self._b.marks[MARK.EVENT_MS] = world.now_ms
             stamp = (
                 world.supply_changes, world.share_changes, len(world.queue_rows), len(world.kinds)
             )  # fmt: skip
@@ -496,8 +513,8 @@ class Ledger:
         if b.marks[MARK.FREE_EARLIER] < 0:
             b = state.with_earlier(b)
         if len(b.turns) < len(w.shapes):
-            turns = np.zeros(len(w.shapes), np.int64)
-            b = b._replace(turns=turns, claims=grown(b.claims, len(w.shapes)))
+            turns, heads = np.zeros(len(w.shapes), np.int64), grown(b.heads, len(w.shapes))
+            b = b._replace(turns=turns, heads=heads, claims=grown(b.claims, len(w.shapes)))
         self._b = b
 
     def _written(self) -> I64:

@@ -1,11 +1,15 @@
 """The ledger's columns as they begin, and larger ones when they are full (``core.accounting``)."""
 
+from collections.abc import Sized
+
 import numpy as np
 
 from tidemill.core.accounting.columns import (
     CLAIMANT,
+    COUNTED,
     DEMAND,
     EARLIER,
+    FIRST,
     HELD,
     HOLD,
     LOT,
@@ -26,6 +30,7 @@ from tidemill.model.columns import NONE
 from tidemill.model.policy import Policy
 from tidemill.model.states import Level
 from tidemill.model.tables import I64, grown
+from tidemill.scheduling.desk.layout import ranks
 
 SPANS_AT_ONCE = 1 << 14  # written before they are taken out: 1.4 MB
 
@@ -39,6 +44,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks[MARK.EDGE_MS] = NEVER
     marks[MARK.ORDER] = turns.order_of(policy)
     marks[MARK.FAIRNESS] = turns.fairness_of(policy)
+    marks[MARK.RANKS], marks[MARK.PATIENCE_MS] = ranks(policy), policy.patience_ms
     marks[MARK.WEIGHS_MIX] = usable is not None
     marks[MARK.SPENT_AT] = policy.evictions_at_most
     for bucket in ("STARTING", "RESTART", "REWORK", "UNSAVED", "CHECKPOINT", "NOT_LAUNCHED",
@@ -49,8 +55,10 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
         _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64),
         _rows(0, CLAIMANT),
-        _rows(0, LOT), *(usable or Usable()).weighing, _tables(), _rows(0, ()),
-        np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()),
+        _rows(0, LOT), _rows(0, ()), _rows(0, COUNTED), _rows(0, ()),
+        *(usable or Usable()).weighing, _tables(), _rows(0, ()),
+        np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()), _rows(0, FIRST),
+        _rows(0, ()), np.array(policy.attained_steps_ms, np.int64),
     )  # fmt: skip
 
 
@@ -85,8 +93,7 @@ def _chained(pool: I64, rows: int, marks: I64, free: MARK, after: int) -> I64:
     return bigger
 
 
-def _rows(count: int, columns: type[HELD] | type[HOLD] | type[EARLIER] | type[SPAN] | type[DEMAND]
-          | type[CLAIMANT] | type[LOT] | tuple[()]) -> I64:  # fmt: skip
+def _rows(count: int, columns: Sized) -> I64:
     return np.zeros((count, len(columns)), np.int64)
 
 

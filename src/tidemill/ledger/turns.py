@@ -1,8 +1,8 @@
 """Turns: in which order waiting shapes claim what is free, as the scheduler's own order says.
 
-Kernels know two orders by themselves (oldest first, and by priority, both after guaranteed quotas
-and fair shares); every other one is asked of ``scheduling.order`` for each moment at which more
-than one could claim. The moment is that of the last event: nothing has changed since.
+Kernels know the orders by themselves, after guaranteed quotas and fair shares; one of a plug-in is
+asked of ``scheduling.order`` for each moment at which more than one could claim. The moment is that
+of the last event: nothing has changed since.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.desk.layout import FAIRNESS, sharing_of
+from tidemill.scheduling.desk.layout import FAIRNESS, ranks, sharing_of
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.pending_queues import PendingQueues
 from tidemill.scheduling.shape_eligibility import Known, know
@@ -22,7 +22,7 @@ from tidemill.scheduling.shape_eligibility import Known, know
 def order_of(policy: Policy) -> ORDER:
     """The order that kernels go by."""
     if policy.order not in BY_SHAPE:
-        return ORDER.ASKED
+        return ORDER.READ if ranks(policy) else ORDER.ASKED
     return ORDER.PRIORITY if policy.order == "priority" else ORDER.OLDEST
 
 

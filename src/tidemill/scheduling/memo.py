@@ -19,7 +19,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.tables import I64, grown
 from tidemill.model.views import Queued
 from tidemill.model.world import World
-from tidemill.scheduling.desk import opening, rights
+from tidemill.scheduling.desk import failures, opening, rights
 from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid, ranks
@@ -34,7 +34,7 @@ from tidemill.scheduling.snapshot import Snapshot
 if TYPE_CHECKING:
     from tidemill.scheduling.backfill.expected_ends import Running
     from tidemill.scheduling.backfill.reservations import Made, Reservation
-    from tidemill.scheduling.preemptive_order.called import RollCall
+    from tidemill.scheduling.preemptive_order.at_once import AtOnce
     from tidemill.scheduling.preemptive_order.plan import Remembered
 
 Stamp = tuple[int, ...]
@@ -76,8 +76,8 @@ class Memo:
         self.running: Running | None = None
         self.members: Remembered | None = None
         """Who was in the plan of the whole fleet, where a policy has one."""
-        self.roll: RollCall | None = None
-        """What such plans are made with."""
+        self.at_once: AtOnce | None = None
+        """What such plans are made with in one call."""
         self._lines: PendingQueues | None = None
         self._evictors_at: Stamp = ()
         self._scoring = scoring.PACKING
@@ -123,7 +123,8 @@ class Memo:
     def planning_room(self, world: World) -> Snapshot:
         """A scratch room that its user empties."""
         room = self._planning
-        if room is None or room.world is not world or room.rows != world.node_count:
+        is_known = room is not None and room.world is world and room.rows == world.node_count
+        if room is None or not is_known or room.used.shape != world.used.shape:
             room = self._planning = Snapshot(world, sweeps=self.sweeps)
         return room
 
@@ -262,7 +263,8 @@ class Memo:
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
-        self.asks.rows[s, ASK.IS_DOUBTED] = self.notes[NOTE.HAS_OWED] = 1
+        self.asks.rows[s, ASK.IS_DOUBTED] = 1
+        failures.note_owed(self.notes, self.asks.rows, s)
 
     def ask_again_at(self, s: int, at_ms: int) -> None:
         """A search may find more at this moment though nothing changed; FOREVER_MS: it may not.

@@ -53,6 +53,7 @@ from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import select
 from tidemill.scheduling.preemption.search import Hunt
 from tidemill.scheduling.preemptive_order import apply as reordering
+from tidemill.scheduling.preemptive_order import at_once
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.scores.tables import BLANK, Tables
 
@@ -85,10 +86,11 @@ def schedule(
     if not world.queued:
         return
     memo.lines(policy).begin(world)
-    if reordering.may_reorder(policy):
-        sheet.write(reordering.reorder(world, policy, memo, leaving))
-        return
     one = Cycle(world, policy, memo, sheet, leaving)
+    if reordering.may_reorder(policy):
+        if leaving or not at_once.plan(one):
+            sheet.write(reordering.reorder(world, policy, memo, leaving))
+        return
     if one.has_news() or memo.forgets:
         one.begin()
         one.gather()
@@ -178,7 +180,9 @@ class Cycle:
 
     def know_new(self, first: int) -> None:
         """The same of those from one on of which something is not known, or not any more."""
-        self.know_all(self.memo.asks.unprepared(first, len(self.world.shape_rows)))
+        end = len(self.world.shape_rows)
+        if first < end:
+            self.know_all(self.memo.asks.unprepared(first, end))
 
     def _renew(self) -> None:
         """Pools may have grown, and gangs become larger."""

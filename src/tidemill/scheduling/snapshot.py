@@ -21,7 +21,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import eligibility, slices
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fitting import books, node_ranking, sweeps
-from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, SORT, SPOT, Ground
+from tidemill.scheduling.fitting.columns import BITS, CALL, OUT, PART, REQUEST, SORT, SPOT, Ground
 from tidemill.scheduling.requests import Requests
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
 from tidemill.scheduling.scores.tables import BLANK
@@ -349,9 +349,10 @@ class Snapshot:
         self.requests = Requests(rows, max(1, len(world.groups)))
         self.ground = self.requests.joined(
             Ground(
-                regs=np.array([before, rows, 0, 0, 0, 0, 0, 0], np.int64),
+                regs=np.array([before, rows, *[0] * (len(CALL) - 2)], np.int64),
                 spots=_blank(rows, len(SPOT)), parts=_blank(devices, len(PART)),
                 touched=np.zeros(size, np.int64), **self.requests.blank(),
+                reserved=np.zeros(rows // BITS + 1, np.int64),
                 caps=_blank(tiers + 1, rows), gaps=_blank(tiers + 1, rows),
                 portions=_blank(tiers + 1, rows),
                 parent=world.parent.copy(),

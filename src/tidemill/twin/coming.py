@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -61,9 +62,8 @@ class Coming:
         if not block:
             clock[CLOCK.IS_EXHAUSTED] = 1
             return 0
-        first = clock.item(CLOCK.READ)
-        self._write_truths(first, block)
         jobs, names = of_jobs([arrival.job for arrival in block], self.dictionary)
+        self._write_truths(clock.item(CLOCK.READ), block, jobs)
         self.jobs = np.concatenate([self.jobs, jobs]) if len(self.jobs) else jobs
         self.names += names
         clock[CLOCK.READ] += len(block)
@@ -89,15 +89,18 @@ class Coming:
             self.jobs, self.names = self.jobs[came:], self.names[came:]
             self.first += came
 
-    def _write_truths(self, first: int, block: list[Arrival]) -> None:
+    def _write_truths(self, first: int, block: list[Arrival], jobs: I64) -> None:
         end = first + len(block)
         if end > len(self._agenda.t.truths):
             self._agenda.renew(truths=grown(self._agenda.t.truths, end))
         rows = self._agenda.t.truths[first:end]
-        rows[:, TRUTH.AT] = [arrival.at_ms for arrival in block]
-        rows[:, TRUTH.WORK_MS] = [arrival.work_ms for arrival in block]
-        rows[:, TRUTH.ENDING] = [_KIND[arrival.ending] for arrival in block]
-        rows[:, TRUTH.TALKS] = [_talks(arrival) for arrival in block]
+        at, _, work, endings, crashes, activities, forgiving = zip(*block, strict=True)
+        rows[:, TRUTH.AT], rows[:, TRUTH.WORK_MS] = at, work
+        rows[:, TRUTH.ENDING] = [*map(_KIND.__getitem__, endings)]
+        rows[:, TRUTH.TALKS] = self._talk(jobs)
+        is_plain = not any(crashes) and not any(activities) and forgiving.count(None) == len(block)
+        if is_plain and not jobs[:, JobColumn.HAS_DEMAND].any():
+            return
         for i, (_, job, _, _, crashes_ms, activity, forgiven) in enumerate(block):
             if crashes_ms:
                 rows[i, TRUTH.FIRST_CRASH], rows[i, TRUTH.CRASHES] = self._put(crashes_ms)
@@ -107,6 +110,13 @@ class Coming:
                 rows[i, TRUTH.LOAD] = self._load(activity)
             if job.demand is not None:
                 self._neighbours.came(first + i, job.demand)
+
+    def _talk(self, jobs: I64) -> NDArray[np.bool_]:
+        """Whether each job says how much of its time it is on links; see ``pace``."""
+        shapes, numbers = self.dictionary.shapes.rows, jobs[:, JobColumn.SHAPE]
+        known = {s: shapes[s].parallelism is not None for s in {*numbers.tolist()}}
+        found: NDArray[np.bool_] = jobs[:, JobColumn.LINKS] != 0
+        return found | np.isin(numbers, [s for s, is_parallel in known.items() if is_parallel])
 
     def _put(self, crashes_ms: tuple[int, ...]) -> tuple[int, int]:
         """Keep how long attempts live that crash; where, and how many."""
@@ -148,9 +158,3 @@ class Coming:
         for column, value in columns.items():
             self._agenda.t.loads[self._loads, column] = value
         return self._loads
-
-
-def _talks(arrival: Arrival) -> bool:
-    """Whether a job says how much of its time it is on links; see ``pace``."""
-    job = arrival.job
-    return bool(job.efficiency.links_ppm) or job.shape.parallelism is not None

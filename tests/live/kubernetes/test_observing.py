@@ -200,7 +200,7 @@ def observed(started: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """A story of some seconds with three observers, two of which are killed."""
     rig, journal = started, tmp_path_factory.mktemp("observed") / "fleet.sqlite"
     rig.add_nodes(*(node(f"n{i}") for i in range(3)))
-    rig.kubectl("create", "priorityclass", "high", "--value=1000")
+    rig.kubectl("create", "priorityclass", "above", "--value=1000")
     recorder, watching = Recorder(rig), Watching(rig, journal)
     watching.tell()
     rig.create("/apis/batch/v1/namespaces/ml/jobs", gang("gang", 2, 8))
@@ -227,7 +227,7 @@ def observed(started: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     watching.tell()
     there = rig.pods("ml")["born-unwatched"]["spec"]["nodeName"]
     here = {"kubernetes.io/hostname": there}
-    rig.create(PODS, pod("urgent", 8, priorityClassName="high", nodeSelector=here))
+    rig.create(PODS, pod("urgent", 8, priorityClassName="above", nodeSelector=here))
     rig.wait_for("it runs", lambda: rig.phases("ml").get("urgent") == "Running")
     interleaved = [f"{one}-{i}" for i in range(4) for one in ("left", "right")]
     watching.tell()

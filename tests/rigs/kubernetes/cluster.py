@@ -39,7 +39,8 @@ ADMIN = "admin-of-the-rig"
 """The token of somebody who may do everything."""
 CONTROLLERS = (
     "namespace-controller", "node-lifecycle-controller", "job-controller", "replicaset-controller",
-    "deployment-controller", "resourcequota-controller", "garbage-collector-controller",
+    "deployment-controller", "statefulset-controller", "resourcequota-controller",
+    "garbage-collector-controller",
     "disruption-controller", "resourceclaim-controller",
 )  # fmt: skip
 ALONE = ("--leader-elect=false", "--secure-port=0")
@@ -231,6 +232,8 @@ class Cluster:
         at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for namespace in ("default", "ml", "web"):
             for kind in ("/apis/batch/v1/namespaces/{}/jobs",
+                         "/apis/apps/v1/namespaces/{}/deployments",
+                         "/apis/apps/v1/namespaces/{}/statefulsets",
                          "/apis/apps/v1/namespaces/{}/replicasets", "/api/v1/namespaces/{}/pods",
                          "/api/v1/namespaces/{}/resourcequotas", "/api/v1/namespaces/{}/events",
                          "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",

@@ -28,5 +28,17 @@ def kind(group: str, version: str, name: str, plural: str) -> Object:
     }
 
 
+def scaled(one: Object, replicas: str) -> Object:
+    """The same with a scale, which says how many replicas its objects have, at this path."""
+    paths = {"specReplicasPath": replicas, "statusReplicasPath": ".status.replicas"}
+    for version in one["spec"]["versions"]:
+        version["subresources"] = {"scale": paths}
+    return one
+
+
+TRAINING = scaled(
+    kind("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs"),
+    ".spec.pytorchReplicaSpecs.Worker.replicas",
+)
 KUEUE = kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads")
 POD_GROUP = kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")

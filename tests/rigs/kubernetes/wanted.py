@@ -127,6 +127,55 @@ def device(name: str, product: str = "NVIDIA H100 80GB HBM3", **attributes: Any)
     }
 
 
+SLICES = {"1g.10gb": 1, "2g.20gb": 2, "3g.40gb": 3}
+"""Of the seven compute slices of a GPU, those that an instance takes."""
+
+
+def partitioned(node: str, gpus: int = 1) -> list[Object]:
+    """GPUs that are cut when somebody asks: each whole, and as instances, with shared counters.
+
+    The counters are in a slice of their own, as the API wants it.
+    """
+    devices, sets = list[Object](), list[Object]()
+    for i in range(gpus):
+        name = f"gpu-{i}"
+        sets.append({"name": name, "counters": _amounts(7, 80)})
+        devices.append(device(name) | _consuming(name, 7, 80))
+        for profile, slices in SLICES.items():
+            for k in range(7 // slices):
+                memory = int(profile.partition(".")[2].removesuffix("gb"))
+                one = device(f"{name}-{profile[:2]}-{k}", type="mig", profile=profile,
+                             memory=f"{memory}Gi")  # fmt: skip
+                devices.append(one | _consuming(name, slices, memory))
+    told = resource_slice(node, devices)
+    counters = resource_slice(node, [])
+    counters["metadata"]["name"] += "-counters"
+    del counters["spec"]["devices"]
+    counters["spec"]["sharedCounters"] = sets
+    for one in (told, counters):
+        one["spec"]["pool"]["resourceSliceCount"] = 2
+    return [counters, told]
+
+
+def _amounts(slices: int, memory_gib: int) -> Object:
+    return {"compute-slices": {"value": str(slices)}, "memory": {"value": f"{memory_gib}Gi"}}
+
+
+def _consuming(name: str, slices: int, memory_gib: int) -> Object:
+    told = {"counterSet": name, "counters": _amounts(slices, memory_gib)}
+    return {"consumesCounters": [told]}
+
+
+def of_profile(profile: str) -> str:
+    """The expression that holds of the instances of a profile."""
+    told = f'device.attributes["{DRIVER}"]'
+    return f'{told}.type == "mig" && {told}.profile == "{profile}"'
+
+
+WHOLE = f'device.attributes["{DRIVER}"].type == "gpu"'
+"""The expression that holds of whole devices."""
+
+
 def claim_spec(
     count: int = 1, *expressions: str, device_class: str = DRIVER, **rest: Any
 ) -> Object:

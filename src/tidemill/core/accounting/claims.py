@@ -2,19 +2,33 @@
 
 Free accelerators are claimed by waiting shapes in the scheduler's order, role by role, contract by
 contract; what nobody claims is in no demand. A shape claims for all its waiting jobs at the place
-of the first of them.
+of the first of them. Where labels or taints set nodes of a contract apart, what is free of it is
+several lots, of which a role claims those on nodes that it may be on.
 
 Where nothing but age and priority decides, those who wait are kept in order from event to event
 (``MARK.LINE``): one event moves one of them. Otherwise the order is made at every moment.
 """
 
-from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE, UNLINED
+from tidemill.core.accounting.columns import (
+    CLAIMANT,
+    COUNTED,
+    DEMAND,
+    FIRST,
+    LOT,
+    MARK,
+    ORDER,
+    TABLE,
+    UNLINED,
+)
+from tidemill.core.accounting.heads import place_first
+from tidemill.core.estimates import learn
 from tidemill.core.fair_shares import SHARING, count_past, share_of
 from tidemill.core.fair_shares import rank as rank_queues
 from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
-from tidemill.model.columns import AT, QUEUE, QUOTA, SHAPE
+from tidemill.core.places import READY
+from tidemill.model.columns import AT, NODE, QUEUE, QUOTA, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
@@ -29,23 +43,54 @@ KEPT_AT_MOST = 32  # in a line that is kept by moving rows: a heap is quicker wi
 
 
 @kernel
-def lay_out(marks, levels, lots):
-    """What is free of each contract, claimed by nobody yet; the sum."""
-    left = 0
-    for c in range(marks[MARK.CONTRACTS]):
-        lots[c, LOT.FREE] = levels[c, Level.READY]
-        left += levels[c, Level.READY]
+def count_node(nodes, lots, lot_of, counted, n):
+    """Count anew what is free of a node that takes new work."""
+    is_open = nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0
+    milli = nodes[n, NODE.FREE_MILLI] if is_open and nodes[n, NODE.IS_UNSEEN] == 0 else 0
+    lots[counted[n, COUNTED.LOT], LOT.READY] -= counted[n, COUNTED.MILLI]
+    counted[n, COUNTED.LOT] = lot_of[nodes[n, NODE.CONTRACT], nodes[n, NODE.GROUP]]
+    counted[n, COUNTED.MILLI] = milli
+    lots[counted[n, COUNTED.LOT], LOT.READY] += milli
+
+
+@kernel
+def count_lots(w, b):
+    """What is free of each lot: of the nodes that changed since it was last counted, or of all."""
+    marks, at, position, kept = b.marks, w.at, b.marks[MARK.LOTS_READ], len(w.log)
+    marks[MARK.LOTS_READ] = at[AT.LOGGED]
+    if position >= at[AT.LOG_FIRST] and at[AT.LOGGED] - position <= kept:
+        for i in range(position, at[AT.LOGGED]):
+            count_node(w.nodes, b.lots, b.lot_of, b.counted, w.log[i % kept])
+        return
+    for lot in range(marks[MARK.LOTS]):
+        b.lots[lot, LOT.READY] = 0
+    for n in range(marks[MARK.NODES]):
+        b.counted[n, COUNTED.LOT] = 0
+        b.counted[n, COUNTED.MILLI] = 0
+        count_node(w.nodes, b.lots, b.lot_of, b.counted, n)
+
+
+@kernel
+def lay_out(w, b):
+    """What is free of each lot, claimed by nobody yet; the sum."""
+    marks, lots, left = b.marks, b.lots, 0
+    if marks[MARK.IS_PARTED] != 0:
+        count_lots(w, b)
+    for lot in range(marks[MARK.LOTS]):
+        free = lots[lot, LOT.READY] if marks[MARK.IS_PARTED] != 0 else w.levels[lot, Level.READY]
+        lots[lot, LOT.FREE] = free
+        left += free
     return left
 
 
 @kernel
-def finds_some(shapes, demands, may_use, lots, contracts_known, s):
+def finds_some(shapes, demands, may_use, lots, lots_known, s):
     """Whether something is free that a shape may use."""
     first = shapes[s, SHAPE.FIRST_ROLE]
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
         if demands[r, DEMAND.MILLI] > 0:
-            for c in range(contracts_known):
-                if lots[c, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], c] != 0:
+            for lot in range(lots_known):
+                if lots[lot, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], lot] != 0:
                     return True
     return False
 
@@ -58,7 +103,7 @@ def gather(w, b):
         s = w.queued[i]
         if b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]] < 0:
             continue
-        if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.CONTRACTS], s):
+        if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.LOTS], s):
             continue
         rule = b.demands[shapes[s, SHAPE.FIRST_ROLE], DEMAND.RULE]
         b.standings[shapes[s, SHAPE.QUEUE], rule] = UNRANKED
@@ -115,17 +160,24 @@ def standing_once(w, b, s):
 def rank(w, b, count):
     """Give those who claim their places in the scheduler's order."""
     marks, shapes, claims = b.marks, w.shapes, b.claims
+    is_read = marks[MARK.ORDER] == ORDER.READ and count > 1
     if count > 1:
         know_shares(w, b, count)
+    if is_read:
+        learn(w.queues, w.run_times, w.ratios, b.learnt)
     for i in range(count):
         s = claims[i, CLAIMANT.SHAPE]
         claims[i, CLAIMANT.FAIR] = 0
         claims[i, CLAIMANT.PLACE] = 0
         claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
+        if is_read:
+            claims[i, CLAIMANT.PLACE] = place_first(w, b, s)
+            claims[i, CLAIMANT.HEAD] = b.heads[s, FIRST.UPCOMING]
         if marks[MARK.ORDER] == ORDER.ASKED:
             claims[i, CLAIMANT.RANK] = b.turns[s]
         elif shapes[s, SHAPE.PROMISED] != 0:
             claims[i, CLAIMANT.RANK] = -1
+            claims[i, CLAIMANT.PLACE] = 0
         else:
             claims[i, CLAIMANT.RANK] = standing_once(w, b, s)
             if marks[MARK.FAIRNESS] != 0:
@@ -142,24 +194,25 @@ def take(b, shapes, s, left, dt):
     first = shapes[s, SHAPE.FIRST_ROLE]
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
         demand = shapes[s, SHAPE.WAITING] * demands[r, DEMAND.MILLI]
-        for c in range(b.marks[MARK.CONTRACTS]):
-            if demand > 0 and lots[c, LOT.FREE] > 0 and b.may_use[demands[r, DEMAND.RULE], c] != 0:
-                part = min(demand, lots[c, LOT.FREE])
-                unheld[c, bucket, team] += part * dt
-                lots[c, LOT.FREE] -= part
+        for lot in range(b.marks[MARK.LOTS]):
+            free, may = lots[lot, LOT.FREE], b.may_use[demands[r, DEMAND.RULE], lot]
+            if demand > 0 and free > 0 and may != 0:
+                part = min(demand, free)
+                unheld[lots[lot, LOT.CONTRACT], bucket, team] += part * dt
+                lots[lot, LOT.FREE] -= part
                 demand -= part
                 left -= part
     return left
 
 
 @kernel
-def surely_takes(shapes, demands, may_use, lots, contracts_known, s):
+def surely_takes(shapes, demands, may_use, lots, lots_known, s):
     """What a shape claims if enough is left, wherever that is: by roles that may use all of it."""
     first, milli = shapes[s, SHAPE.FIRST_ROLE], 0
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
         may_use_all = demands[r, DEMAND.MILLI] > 0
-        for c in range(contracts_known):
-            if lots[c, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], c] == 0:
+        for lot in range(lots_known):
+            if lots[lot, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], lot] == 0:
                 may_use_all = False
         if may_use_all:
             milli += demands[r, DEMAND.MILLI]
@@ -180,7 +233,7 @@ def keep_first(w, b, count, left):
             return 0
         swap(claims, i, kept)
         claims[kept, CLAIMANT.SURE] = surely_takes(
-            shapes, b.demands, b.may_use, b.lots, b.marks[MARK.CONTRACTS],
+            shapes, b.demands, b.may_use, b.lots, b.marks[MARK.LOTS],
             claims[kept, CLAIMANT.SHAPE],
         )  # fmt: skip
         sure += claims[kept, CLAIMANT.SURE]
@@ -266,7 +319,8 @@ def keep_in_line(marks, shapes, claims, s):
 def make_line(w, b):
     """Put all who wait in order, if only age and priority decide."""
     marks, order, count = b.marks, b.marks[MARK.ORDER], w.at[AT.QUEUED]
-    if order == ORDER.ASKED or marks[MARK.FAIRNESS] != 0 or has_floors(w.quotas):
+    is_by_age = order in (ORDER.OLDEST, ORDER.PRIORITY)
+    if not is_by_age or marks[MARK.FAIRNESS] != 0 or has_floors(w.quotas):
         marks[MARK.LINE] = RANKED
         return
     for i in range(count):
@@ -321,7 +375,9 @@ def count_supply(marks, contracts, levels, tables, lots, paid, unheld, dt):
         paid_now = paid_milli(contracts, c)
         paid[c] += paid_now * dt
         unheld[c, marks[MARK.NOT_LAUNCHED], 0] += (paid_now - launched) * dt
-        unheld[c, marks[MARK.NO_DEMAND], 0] += lots[c, LOT.FREE] * dt
+    for lot in range(marks[MARK.LOTS]):
+        free = lots[lot, LOT.FREE] * dt
+        unheld[lots[lot, LOT.CONTRACT], marks[MARK.NO_DEMAND], 0] += free
 
 
 @kernel
@@ -340,7 +396,7 @@ def integrate(w, b, dt):
     if w.at[AT.BLIND] != 0:
         count_unseen(marks, w.contracts, w.levels, b.paid, b.unheld, dt)
         return True
-    left = lay_out(marks, w.levels, b.lots)
+    left = lay_out(w, b)
     if left > 0:
         if marks[MARK.LINE] == UNKNOWN and w.at[AT.PROMISED] == 0:
             make_line(w, b)

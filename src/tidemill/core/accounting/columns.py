@@ -56,6 +56,11 @@ class MARK(IntEnum):
     FAIRNESS = 35  # by which measure kernels compare teams; 0: by none, or the order is asked for
     EVENT_MS = 36  # when the last event was
     RANKED = 37  # how often fair shares were counted
+    LOTS = 38
+    IS_PARTED = 39  # whether a contract has several lots; else the lots are the contracts
+    LOTS_READ = 40  # how far the log of changed nodes was read for lots; -1: count all anew
+    RANKS = 41  # which order it is that reads jobs (``core.ranks``)
+    PATIENCE_MS = 42
 
 
 class STOP(IntEnum):
@@ -73,6 +78,7 @@ class ORDER(IntEnum):
     OLDEST = 0
     PRIORITY = 1
     ASKED = 2  # as the scheduler says for each moment: ``turns``
+    READ = 3  # by what each job is like (``heads``)
 
 
 class UNLINED(IntEnum):
@@ -174,11 +180,37 @@ class CLAIMANT(IntEnum):
     SURE = 5  # what it claims if enough is left, wherever that is
 
 
-class LOT(IntEnum):
-    """Scratch, by contract."""
+class FIRST(IntEnum):
+    """One row per shape: who claims first of it, where that is told by what each job is like."""
 
-    FREE = 0  # what nobody has claimed yet
-    USABLE = 1  # what arrivals could use, on the mean
+    NEWS = 0  # of the line that was read last: what history had said,
+    HEAD = 1  # who stood first in it,
+    TAIL = 2  # and last,
+    LENGTH = 3
+    RETURNS = 4  # and how often one had come back to it;
+    BEST = 5  # the first of it by rank,
+    BEST_RANK = 6
+    IMPATIENT = 7  # who loses patience first,
+    PATIENCE_MS = 8  # and when
+    UPCOMING = 9  # who claims first
+
+
+class LOT(IntEnum):
+    """What is free of a contract on nodes that every rule allows, or none of them; in its order.
+
+    Contracts without such differences between their nodes are one lot each.
+    """
+
+    CONTRACT = 0
+    READY = 1  # what is free, where lots are counted (``MARK.IS_PARTED``)
+    FREE = 2  # scratch: what nobody has claimed yet
+
+
+class COUNTED(IntEnum):
+    """One row per node: what was last counted of it, where lots are."""
+
+    LOT = 0
+    MILLI = 1
 
 
 class REPLICA(IntEnum):
@@ -225,12 +257,15 @@ class LedgerState(NamedTuple):
     unheld: I64  # contract by bucket by team + 1 (0: nobody), of the bin
     free_use: I64  # ``USE`` by contract, of the bin
     demands: I64
-    may_use: I64  # rule by contract
+    may_use: I64  # rule by lot
     reach: I64  # rule by kind: what the scheduler takes it to be able to use
     standings: I64  # scratch, queue by rule: how it stands by its guaranteed quotas
     turns: I64  # by shape: whose turn it is, where the order was asked for
     claims: I64
     lots: I64
+    lot_of: I64  # contract by group of nodes: its lot
+    counted: I64
+    could: I64  # scratch, by contract: what arrivals could use, on the mean
     asks: I64
     sizes: I64
     ask_groups: I64  # ask by group of nodes: whether it may use it
@@ -244,3 +279,6 @@ class LedgerState(NamedTuple):
     worth: I64  # what they are counted by, by kind,
     past: I64  # by queue and kind what was used lately,
     used: I64  # and what is used now
+    heads: I64  # by shape (``FIRST``)
+    learnt: I64  # how long jobs are taken to run (``core.estimates``)
+    steps: I64  # of the order ``attained``

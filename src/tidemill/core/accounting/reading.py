@@ -64,14 +64,14 @@ def pass_time(w, b, jobs_known, moment):
 def goes_on(w, marks, kind):
     """Whether what is free, and who waits for it, is after an event of this kind what it was.
 
-    Then the time before and after it is added up together. Who claims first is asked for anew
-    after every event, where it is; and found anew where past use counts, since that decays.
+    Then the time before and after it is added up together. Not where who claims first depends on
+    when the last event was: by patience, by past use, or as the scheduler says.
     """
     is_same = kind in (
         STARTED, STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY
     )  # fmt: skip
     decays = marks[MARK.FAIRNESS] != 0 and w.at[AT.HALF_LIFE_MS] != 0
-    return is_same and marks[MARK.ORDER] != ORDER.ASKED and not decays
+    return is_same and marks[MARK.ORDER] in (ORDER.OLDEST, ORDER.PRIORITY) and not decays
 
 
 @kernel

@@ -3,7 +3,7 @@
 Only nodes that changed are counted again. ``tests/ledger`` says the same in plain Python.
 """
 
-from tidemill.core.accounting.columns import DEMAND, LOT, MARK, REPLICA, SIZE, USE
+from tidemill.core.accounting.columns import DEMAND, MARK, REPLICA, SIZE, USE
 from tidemill.core.kernel import kernel
 from tidemill.core.places import READY, WHOLE
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, SHAPE
@@ -100,7 +100,7 @@ def count_arrivals(marks, jobs, shapes, demands, sizes, jobs_known):
 
 
 @kernel
-def add_size(contracts, totals, asks, sizes, lots, z, k, contracts_known):
+def add_size(contracts, totals, asks, sizes, could, z, k, contracts_known):
     """Add what arrivals of a size could use of a kind, if a whole gang of it fits there."""
     i, hosted = sizes[z, SIZE.ASK], 0
     for c in range(contracts_known):
@@ -111,24 +111,24 @@ def add_size(contracts, totals, asks, sizes, lots, z, k, contracts_known):
     each = asks[i, REPLICA.ACCELERATORS] * asks[i, REPLICA.MILLI]
     for c in range(contracts_known):
         if contracts[c, KIND] == k:
-            lots[c, LOT.USABLE] += sizes[z, SIZE.ARRIVALS] * totals[i, c] * each
+            could[c, 0] += sizes[z, SIZE.ARRIVALS] * totals[i, c] * each
 
 
 @kernel
 def find_usable(contracts, b):
     """What arrivals could use of each contract, on the mean; how many may use each kind."""
-    marks, sizes, lots, arrived = b.marks, b.sizes, b.lots, b.arrived
+    marks, sizes, could, arrived = b.marks, b.sizes, b.could, b.arrived
     for c in range(marks[MARK.CONTRACTS]):
-        lots[c, LOT.USABLE] = 0
+        could[c, 0] = 0
     for k in range(len(arrived)):
         arrived[k, 0] = 0
         for z in range(marks[MARK.SIZES]):
             if sizes[z, SIZE.ARRIVALS] > 0 and b.ask_kinds[sizes[z, SIZE.ASK], k] != 0:
                 arrived[k, 0] += sizes[z, SIZE.ARRIVALS]
-                add_size(contracts, b.totals, b.asks, sizes, lots, z, k, marks[MARK.CONTRACTS])
+                add_size(contracts, b.totals, b.asks, sizes, could, z, k, marks[MARK.CONTRACTS])
     for c in range(marks[MARK.CONTRACTS]):
         if arrived[contracts[c, KIND], 0] > 0:
-            lots[c, LOT.USABLE] //= arrived[contracts[c, KIND], 0]
+            could[c, 0] //= arrived[contracts[c, KIND], 0]
 
 
 @kernel
@@ -146,6 +146,6 @@ def weigh(w, b, jobs_known, dt):
     for c in range(marks[MARK.CONTRACTS]):
         free = w.levels[c, Level.READY] * dt
         free_use[USE.FREE, c] += free
-        free_use[USE.USABLE, c] += b.lots[c, LOT.USABLE] * dt
+        free_use[USE.USABLE, c] += b.could[c, 0] * dt
         if b.arrived[w.contracts[c, KIND], 0] == 0:
             free_use[USE.UNASKED, c] += free

@@ -46,6 +46,15 @@ class RULE(IntEnum):
     STOPPED_INACTIVE = 29
     LEAVING = 30
     NOT_IDLE = 31
+    STOPPED_ATTEMPT = 32
+    HEIR = 33
+    NOT_PREEMPTIBLE = 34
+    TOO_SOON = 35
+    TOO_OFTEN = 36
+    NOT_REORDERED = 37
+    LOSES_WORK = 38
+    COMES_AFTER = 39
+    NOT_PROMISED = 40
 
 
 class WRONG(IntEnum):
@@ -90,6 +99,10 @@ class REG(IntEnum):
     THIRD_STEP = 26
     FOURTH_STEP = 27
     CULL_AFTER_MS = 28  # for how long interactive work must be idle to be cancelled; 0: never
+    REORDERS = 29  # whether running jobs are part of the order,
+    IS_FAIR = 30  # and fair shares;
+    MIN_RUN_MS = 31  # how long a job is protected that came up,
+    EVICTIONS_AT_MOST = 32  # and how often one may be stopped in vain
 
 
 class TAKES(IntEnum):
@@ -223,6 +236,7 @@ class UPKEEP(IntEnum):
     END = 8
     IS_STEADY = 9  # whether they stay what they are until they come
     NEW = 10  # entries after these that are not in their places yet
+    READ_MS = 11  # when it was read who is there
 
 
 class END(IntEnum):

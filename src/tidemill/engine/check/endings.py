@@ -179,14 +179,20 @@ def list_all(w, reg, named, kept, ends, until):
 
 @kernel
 def add_new(w, reg, kept, ends, since):
-    """Add who came to nodes that changed since; whether all ends are steady, and found room."""
+    """Add who came to nodes that changed since; whether all ends are steady, and found room.
+
+    Who was placed before it was read last is among the entries already.
+    """
     for i in range(since, w.at[AT.LOGGED]):
         at = w.nodes[w.log[i % len(w.log)], NODE.FIRST_PIECE]
         while at >= 0:
             j = w.pieces[at, PIECE.JOB]
-            end = end_of_active(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
-            if not is_steady(w.jobs, j) or not add(kept, ends, end, j):
+            if not is_steady(w.jobs, j):
                 return False
+            if w.jobs[j, JOB.PLACED_MS] >= kept[UPKEEP.READ_MS]:
+                end = end_of_active(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
+                if not add(kept, ends, end, j):
+                    return False
             at = w.pieces[at, PIECE.NEXT_ON_NODE]
     return True
 
@@ -228,5 +234,6 @@ def expect(w, reg, named, kept, ends, until):
         is_kept = list_all(w, reg, named, kept, ends, until if reg[REG.LEARNS] else FOREVER_MS)
     kept[UPKEEP.IS_STEADY] = is_kept
     kept[UPKEEP.ENDS_TO] = w.at[AT.LOGGED]
+    kept[UPKEEP.READ_MS] = reg[REG.NOW]
     kept[UPKEEP.PACE] = w.at[AT.PACE_CHANGES]
     kept[UPKEEP.UNKNOWN_MS] = reg[REG.UNKNOWN_MS]

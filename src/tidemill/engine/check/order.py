@@ -9,7 +9,8 @@ import numpy as np
 
 from tidemill.engine.check.columns import REG
 from tidemill.engine.check.expecting import expected
-from tidemill.engine.check.reading import ATTAINED, SHORTER_MAY_PASS, SHORTEST, SMALLEST, STRICT
+from tidemill.engine.check.ranks import ATTAINED, SHORTEST, SMALLEST
+from tidemill.engine.check.reading import SHORTER_MAY_PASS, STRICT
 from tidemill.model.orders import BY_SHAPE, ORDERS, JobFacts
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
@@ -21,6 +22,11 @@ STEPS_AT_MOST = REG.FOURTH_STEP - REG.FIRST_STEP + 1
 _READ = {"shortest": SHORTEST, "smallest": SMALLEST, "attained": ATTAINED}
 
 
+def reads(policy: Policy) -> bool:
+    """Whether kernels know the policy's order of jobs."""
+    return policy.order in _READ and len(policy.attained_steps_ms) <= STEPS_AT_MOST
+
+
 def write(policy: Policy, reg: I64) -> I64:
     """Write what a policy says into the registers, and return them."""
     reg[REG.BY_PRIORITY] = policy.order == "priority"
@@ -28,10 +34,14 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
     reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
     reg[REG.CULL_AFTER_MS] = policy.cull_idle_after_ms
+    reg[REG.REORDERS] = policy.may_reorder and policy.order not in BY_SHAPE
+    reg[REG.IS_FAIR] = policy.fairness != "none"
+    reg[REG.MIN_RUN_MS] = policy.min_run_ms
+    reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
     steps = policy.attained_steps_ms
     is_short = len(steps) <= STEPS_AT_MOST
     reg[REG.PATIENCE_MS] = policy.patience_ms
-    reg[REG.ORDER] = _READ.get(policy.order, 0) if is_short else 0
+    reg[REG.ORDER] = _READ[policy.order] if reads(policy) else 0
     reg[REG.STEPS] = len(steps) if is_short else 0
     reg[REG.FIRST_STEP : REG.FIRST_STEP + reg[REG.STEPS]] = steps if is_short else ()
     goes_in_line = (policy.order in BY_SHAPE or reg[REG.ORDER] > 0) and not policy.may_reorder
@@ -50,18 +60,6 @@ def goes_before(world: World, policy: Policy, j: int, other: int) -> bool:
     """Whether the policy's own order looks at ``j`` first."""
     reg = registers(policy)
     return (*place(world, policy, reg, j), j) < (*place(world, policy, reg, other), other)
-
-
-def loses_nothing(world: World, j: int) -> bool:
-    """Whether stopping an active job now wastes no work and no time to come back."""
-    jobs = world.jobs
-    if jobs.startup_ms[j] or jobs.restart_ms[j]:
-        return False
-    if jobs.state[j] != JobState.RUNNING or jobs.interval_ms[j] < 0:
-        return True
-    elapsed_ms = world.now_ms - int(jobs.origin_ms[j])
-    interval_ms, cycle_ms = int(jobs.interval_ms[j]), int(jobs.interval_ms[j] + jobs.cost_ms[j])
-    return elapsed_ms == 0 if interval_ms == 0 else elapsed_ms % cycle_ms == 0
 
 
 def place(world: World, policy: Policy, reg: I64, j: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The plan checker on rare rows: moves, evictions, cancellations, nodes, contracts, promises.
+"""The plan checker on rare rows: moves, rights to evict, nodes, contracts.
 
 One after the other, in Python, over the sums that the kernels keep (``reading``).
 """
@@ -7,14 +7,14 @@ from collections import Counter
 
 import numpy as np
 
-from tidemill.engine.check import gangs, pieces
+from tidemill.engine.check import gangs, pieces, words
 from tidemill.engine.check.book import Book, parents_of
 from tidemill.engine.check.columns import Rows
-from tidemill.engine.check.order import goes_before, loses_nothing
+from tidemill.engine.check.order import goes_before
+from tidemill.engine.check.telling import EVICT
 from tidemill.model import events as ev
-from tidemill.model.batch import PieceColumn
+from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.batch.sheet import columns_of
-from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState, NodeState
@@ -39,21 +39,21 @@ class Rare:
         self.wrong: list[str] = []
         self.leaving_milli: Counter[tuple[int, int]] = Counter()
         self._parents = parents_of(book.world)
+        self._read_to = 0
+        """Rows of which it was counted who leaves."""
 
     def read(self, action: ev.Event, e: int) -> None:
         """Read one row; what is wrong with it is in ``wrong``, or in the sums."""
+        self._count_leaving(e)
         match action:
             case ev.AskedEvict():
-                self._read_stop(action)
+                self._read_right(action)
             case ev.AskedMove():
                 self._read_move(action, e)
             case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
                 self._read_node(action)
             case ev.AskedLaunch():
                 self._read_launch(action)
-            case ev.AskedRelease():
-                if action.shape not in self.world.promised:
-                    self.wrong.append(f"nothing is promised to shape number {action.shape}")
             case ev.MixSampled():  # kernels read those that are right
                 self.wrong.append("the mix is looked at again, though nothing has arrived")
             case _:
@@ -146,72 +146,46 @@ class Rare:
 
     # Evictions ---------------------------------------------------------------------------------
 
-    def _read_stop(self, action: ev.AskedEvict) -> None:
+    def _read_right(self, action: ev.AskedEvict) -> None:
+        """By what right a job is stopped; what protects it was read by the kernels."""
         world, j = self.world, action.job
-        name = world.job_names[j]
-        if world.jobs.state.item(j) not in _ACTIVE:
-            self.wrong.append(f"job `{name}` is stopped but not active")
-        if world.jobs.is_leaving[j]:
-            self.wrong.append(f"job `{name}` is stopped but leaving already")
-        if action.attempt != world.jobs.attempt[j]:
-            self.wrong.append(f"job `{name}` is stopped as attempt {action.attempt}")
-        if action.to_job >= 0:
-            self._read_right(action)
-        elif not any(self._drain_is_due(piece.node) for piece in world.placements.get(j, ())):
-            self.wrong.append(f"job `{name}` is stopped for nobody, and no drain is due")
+        name, heir = world.job_names[j], action.to_job
+        if heir < 0:
+            if not any(self._drain_is_due(piece.node) for piece in world.placements.get(j, ())):
+                self.wrong.append(f"job `{name}` is stopped for nobody, and no drain is due")
+        elif action.why is ev.Why.REORDERED:
+            self._read_order(action)
+        elif world.shape_of(j).team != world.shape_of(heir).team:
+            if not self._may_reclaim(j, heir):
+                self.wrong.append(f"job `{name}` yields to another team without a claim")
+        elif world.shape_of(j).priority >= world.shape_of(heir).priority:
+            self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
 
     def _drain_is_due(self, n: int) -> bool:
         nodes, now_ms = self.world.nodes, self.world.now_ms
         return bool(nodes.state[n] == NodeState.DRAINING and nodes.deadline_ms[n] <= now_ms)
 
-    def _read_right(self, action: ev.AskedEvict) -> None:
-        world, heir = self.world, action.to_job
-        mine, theirs = world.shape_of(action.job), world.shape_of(heir)
-        name = world.job_names[action.job]
-        if world.jobs.state.item(heir) != _WAITING:
-            self.wrong.append(f"job `{name}` makes room for one that does not wait")
-        if not mine.is_preemptible:
-            self.wrong.append(f"job `{name}` is not preemptible")
-        self._read_protection(action)
-        if action.why in (ev.Why.REORDERED, ev.Why.REPACKED):
-            self._read_reorder(action)
-        elif mine.team == theirs.team and mine.priority >= theirs.priority:
-            self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
-        elif mine.team != theirs.team and not self._may_reclaim(action.job, heir):
-            self.wrong.append(f"job `{name}` yields to another team without a claim")
-        for q in self._line(int(world.shapes.queue[world.jobs.shape[action.job]])):
-            for piece in world.placements.get(action.job, ()):
-                milli = piece.replicas * mine.roles[piece.role].replica_milli
-                self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
-
-    def _read_protection(self, action: ev.AskedEvict) -> None:
-        """Nobody is stopped for another before its time, nor too often without saving anything."""
-        jobs, j, policy = self.world.jobs, action.job, self.policy
-        name = self.world.job_names[j]
-        if action.why in (ev.Why.REORDERED, ev.Why.REPACKED) and loses_nothing(self.world, j):
+    def _read_order(self, action: ev.AskedEvict) -> None:
+        """An heir goes before whom it puts off, in an order that kernels do not know."""
+        world, policy = self.world, self.policy
+        if goes_before(world, policy, action.to_job, action.job) or policy.fairness != "none":
             return
-        least_ms = policy.min_run_ms * 2 ** min(4, int(jobs.evictions[j]))
-        is_up = jobs.state.item(j) == _ACTIVE[1]
-        if least_ms and not (is_up and self.world.now_ms - int(jobs.since_ms[j]) >= least_ms):
-            self.wrong.append(f"job `{name}` is stopped within its minimum run time")
-        is_spent = int(jobs.fruitless[j]) >= policy.evictions_at_most
-        if is_spent and action.why is not ev.Why.RECLAIMED:
-            self.wrong.append(f"job `{name}` was stopped too often without saving any work")
+        q = int(world.shapes.queue[world.jobs.shape[action.to_job]])
+        if not any((world.floor[a] > 0).any() for a in self._line(q)):
+            self.wrong.append(words.comes_after(world, action.job, action.to_job))
 
-    def _read_reorder(self, action: ev.AskedEvict) -> None:
-        """An heir goes before whom it puts off, or its team does; who is repacked loses nothing."""
-        world, policy, name = self.world, self.policy, self.world.job_names[action.job]
-        if not policy.may_reorder or policy.order in BY_SHAPE:
-            self.wrong.append(f"job `{name}` is put off, but the order is of waiting jobs only")
-        elif action.why is ev.Why.REPACKED:
-            if not loses_nothing(world, action.job):
-                self.wrong.append(f"job `{name}` is moved and loses work")
-        elif not goes_before(world, policy, action.to_job, action.job):
-            q = int(world.shapes.queue[world.jobs.shape[action.to_job]])
-            is_due = any((world.floor[a] > 0).any() for a in self._line(q))
-            if not is_due and policy.fairness == "none":
-                heir = world.job_names[action.to_job]
-                self.wrong.append(f"job `{name}` is put off for `{heir}`, which comes after it")
+    def _count_leaving(self, e: int) -> None:
+        """Count what those hold who are asked to leave by the rows before one."""
+        events, world = self.plan.events, self.world
+        for row in range(self._read_to, e):
+            j = int(events[row, EventColumn.WHO])
+            if events[row, EventColumn.KIND] == EVICT and events[row, EventColumn.TO] >= 0:
+                roles = world.shape_of(j).roles
+                for q in self._line(int(world.shapes.queue[world.jobs.shape[j]])):
+                    for piece in world.placements.get(j, ()):
+                        milli = piece.replicas * roles[piece.role].replica_milli
+                        self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+        self._read_to = e
 
     def _may_reclaim(self, victim: int, heir: int) -> bool:
         """Whether one branch of the tree takes back what another borrows, below where they meet."""

@@ -12,10 +12,12 @@ reserved begins where the earlier one does not.
 
 from tidemill.compiled import shared
 from tidemill.engine.check.columns import GANG, ON, REG, RULE
-from tidemill.engine.check.expecting import end_if_placed, expected
+from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.gangs import read_gang
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.pieces import take_pieces
+from tidemill.engine.check.ranks import goes_first
+from tidemill.engine.check.stops import read_release, read_stop, read_there
 from tidemill.engine.check.sums import finish
 from tidemill.engine.check.telling import (
     ABOUT,
@@ -26,6 +28,7 @@ from tidemill.engine.check.telling import (
     NODES,
     PASSED,
     PLACE,
+    RELEASE,
     WHY,
     are_known,
     tell,
@@ -35,19 +38,15 @@ from tidemill.model.columns import AT, JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 
-WAITING, STARTING, RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
+WAITING = int(JobState.WAITING)
 IS_NOT_WAITING, IS_ATTEMPT, IS_OUT_OF_ORDER = map(
     int, (RULE.NOT_WAITING, RULE.ATTEMPT, RULE.OUT_OF_ORDER)
 )
 IS_PASSED_ACTIVE, IS_PASSED_TWICE, IS_PASSED_BY_NOBODY = map(
     int, (RULE.PASSED_ACTIVE, RULE.PASSED_TWICE, RULE.PASSED_BY_NOBODY)
 )
-IS_STOPPED_INACTIVE, IS_LEAVING, IS_NOT_IDLE = map(
-    int, (RULE.STOPPED_INACTIVE, RULE.LEAVING, RULE.NOT_IDLE)
-)
+IS_NOT_IDLE = int(RULE.NOT_IDLE)
 STRICT, SHORTER_MAY_PASS = 1, 2  # in ``REG.LINES``
-SHORTEST, SMALLEST, ATTAINED = 1, 2, 3  # in ``REG.ORDER``
-FIRST_STEP = int(REG.FIRST_STEP)
 READ_AT_ONCE = 256
 """Jobs of a line that is read for every plan, where each job has a place of its own; a longer one
 is read for one plan in so many more."""
@@ -78,10 +77,7 @@ def read_passed(reg, wrong, jobs, named, e, j):
 def read_cancel(reg, wrong, jobs, of_shape, e, j):
     """What is cancelled is there, not about to leave, and interactive work long since idle."""
     since, after = jobs[j, JOB.IDLE_MS], reg[REG.CULL_AFTER_MS]
-    if jobs[j, JOB.STATE] not in (STARTING, RUNNING):
-        tell(reg, wrong, IS_STOPPED_INACTIVE, e, j, 0, 0)
-    if jobs[j, JOB.IS_LEAVING] != 0:
-        tell(reg, wrong, IS_LEAVING, e, j, 0, 0)
+    read_there(reg, wrong, jobs, e, j)
     is_unused = of_shape[jobs[j, JOB.SHAPE], GANG.IS_INTERACTIVE] != 0 and since >= 0
     if not is_unused or after == 0 or reg[REG.NOW] < since + after:
         tell(reg, wrong, IS_NOT_IDLE, e, j, 0, 0)
@@ -101,37 +97,6 @@ def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
                 return other
         other = jobs[other, JOB.NEXT]
     return -1
-
-
-@kernel
-def rank_of(jobs, shapes, run_times, ratios, reg, j):
-    """What an order that reads jobs makes of one that waits: a smaller number goes first."""
-    milli = shapes[jobs[j, JOB.SHAPE], SHAPE.TOTAL_MILLI]
-    if reg[REG.ORDER] == ATTAINED:
-        had, rank = jobs[j, JOB.RAN_MS] * milli // 1000, 0
-        for i in range(FIRST_STEP, FIRST_STEP + reg[REG.STEPS]):
-            rank += reg[i] <= had
-        return rank
-    done = jobs[j, JOB.SAVED_MS]
-    left = expected(jobs, shapes, run_times, ratios, reg, j, done) - done
-    return left if reg[REG.ORDER] == SHORTEST else left * milli
-
-
-@kernel
-def goes_first(jobs, shapes, run_times, ratios, reg, other, j):
-    """Whether another job of the same shape goes before one, in an order that reads jobs.
-
-    Who has lost its patience goes before who has not, in the order in which that was.
-    """
-    patience, now = reg[REG.PATIENCE_MS], reg[REG.NOW]
-    its = jobs[other, JOB.SUBMIT_MS] + jobs[other, JOB.RAN_MS] + patience
-    mine = jobs[j, JOB.SUBMIT_MS] + jobs[j, JOB.RAN_MS] + patience
-    if its > now and mine > now:
-        its = rank_of(jobs, shapes, run_times, ratios, reg, other)
-        mine = rank_of(jobs, shapes, run_times, ratios, reg, j)
-    elif its > now or mine > now:
-        return its <= now
-    return its < mine or (its == mine and other < j)
 
 
 @kernel
@@ -244,9 +209,13 @@ def read_row(w, c, f, p, e):
         read_passed(c.reg, c.wrong, w.jobs, c.named, e, who)
     elif kind == CANCEL:
         read_cancel(c.reg, c.wrong, w.jobs, f.of_shape, e, who)
+    elif kind == RELEASE:
+        read_release(c.reg, c.wrong, w.shapes, e, who)
+    elif kind == EVICT:
+        return read_stop(w, c, p, e)
     if kind == MIX:
         return c.reg[REG.JOBS] > c.reg[REG.MIX_POINT]
-    return kind in (PLACE, PASSED, WHY, CANCEL)
+    return kind in (PLACE, PASSED, WHY, CANCEL, RELEASE)
 
 
 @kernel

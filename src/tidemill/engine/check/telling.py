@@ -6,11 +6,11 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn, PieceColumn
 
-PLACE, EVICT, MOVE, CANCEL, WHY, PASSED, MIX, HALF_LIFE = (
+PLACE, EVICT, MOVE, CANCEL, WHY, PASSED, MIX, HALF_LIFE, RELEASE = (
     codes.KIND_CODE[kind]
     for kind in (
         ev.AskedPlace, ev.AskedEvict, ev.AskedMove, ev.AskedCancel, ev.CauseChanged, ev.JobPassed,
-        ev.MixSampled, ev.HalfLifeSet,
+        ev.MixSampled, ev.HalfLifeSet, ev.AskedRelease,
     )
 )  # fmt: skip
 _ABOUT: dict[type, REG] = {

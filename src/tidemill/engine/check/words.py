@@ -7,6 +7,23 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 _ABOUT = ("", "job", "node", "contract", "shape")
+_OF_ONE_JOB = {
+    RULE.NOT_WAITING: "is placed but not waiting",
+    RULE.PASSED_ACTIVE: "is passed but does not wait",
+    RULE.PASSED_TWICE: "is passed for the first time a second time",
+    RULE.PASSED_BY_NOBODY: "is passed by nobody",
+    RULE.DELAYED: "is delayed by who passes it",
+    RULE.STOPPED_INACTIVE: "is stopped but not active",
+    RULE.LEAVING: "is stopped but leaving already",
+    RULE.NOT_IDLE: "is cancelled but not idle for as long as it may be",
+    RULE.HEIR: "makes room for one that does not wait",
+    RULE.NOT_PREEMPTIBLE: "is not preemptible",
+    RULE.TOO_SOON: "is stopped within its minimum run time",
+    RULE.TOO_OFTEN: "was stopped too often without saving any work",
+    RULE.NOT_REORDERED: "is put off, but the order is of waiting jobs only",
+    RULE.LOSES_WORK: "is moved and loses work",
+}
+"""What is said of a job that a rule is about, where nothing else is to be said."""
 
 
 def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR0912 - one case a rule
@@ -17,8 +34,6 @@ def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR091
             return f"an action is dated {what}, not now"
         case RULE.UNKNOWN:
             return f"{_ABOUT[who]} number {what} is unknown; there are {how}"
-        case RULE.NOT_WAITING:
-            return f"job `{_job(world, who)}` is placed but not waiting"
         case RULE.ATTEMPT:
             return f"job `{_job(world, who)}` is placed as attempt {what}"
         case RULE.NO_ROLE:
@@ -46,12 +61,6 @@ def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR091
         case RULE.ROLE_BOND:
             name, role = _job(world, who), _role_of(world, who, what)
             return f"job `{name}` role `{role.name}` is not inside one `{_tier(world, how)}`"
-        case RULE.PASSED_ACTIVE:
-            return f"job `{_job(world, who)}` is passed but does not wait"
-        case RULE.PASSED_TWICE:
-            return f"job `{_job(world, who)}` is passed for the first time a second time"
-        case RULE.PASSED_BY_NOBODY:
-            return f"job `{_job(world, who)}` is passed by nobody"
         case RULE.CLOSED:
             return f"node `{_node(world, who)}` takes no new work"
         case RULE.CPU:
@@ -75,17 +84,22 @@ def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR091
             return f"node `{_node(world, who)}` is named twice"
         case RULE.AT_ONCE:
             return f"node `{_node(world, who)}` is given work and taken away at once"
-        case RULE.DELAYED:
-            return f"job `{_job(world, who)}` is delayed by who passes it"
         case RULE.OUT_OF_ORDER:
             name, earlier = _job(world, who), _job(world, what)
             return f"job `{name}` is placed before `{earlier}`, which asks for the same and is next"
-        case RULE.STOPPED_INACTIVE:
-            return f"job `{_job(world, who)}` is stopped but not active"
-        case RULE.LEAVING:
-            return f"job `{_job(world, who)}` is stopped but leaving already"
-        case RULE.NOT_IDLE:
-            return f"job `{_job(world, who)}` is cancelled but not idle for as long as it may be"
+        case RULE.STOPPED_ATTEMPT:
+            return f"job `{_job(world, who)}` is stopped as attempt {what}"
+        case RULE.COMES_AFTER:
+            return comes_after(world, who, what)
+        case RULE.NOT_PROMISED:
+            return f"nothing is promised to shape number {who}"
+        case of_one_job:
+            return f"job `{_job(world, who)}` {_OF_ONE_JOB[of_one_job]}"
+
+
+def comes_after(world: World, j: int, heir: int) -> str:
+    """That a job is put off for one that the order looks at later."""
+    return f"job `{_job(world, j)}` is put off for `{_job(world, heir)}`, which comes after it"
 
 
 def _job(world: World, j: int) -> str:

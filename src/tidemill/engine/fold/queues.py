@@ -89,7 +89,7 @@ def fit_matrices(world: World) -> None:
 def _settle_all(world: World, at_ms: int) -> None:
     """Bring the past use of all queues up to a moment: from now on it is counted otherwise."""
     w = world.ink.w
-    for q in range(len(world.queue_rows)):
+    for q in range(len(world.queue_rows)) if world.half_life_ms else ():
         decay.settle_one(w.at, w.queues, w.quotas, q, at_ms)
 
 

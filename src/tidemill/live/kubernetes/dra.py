@@ -1,7 +1,8 @@
 """Dynamic resource allocation: devices that nodes publish in slices, and claims that hold them."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -22,6 +23,15 @@ DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 
 
+class CounterName(NamedTuple):
+    """A counter that devices of a pool share."""
+
+    driver: str
+    pool: str
+    counter_set: str
+    counter: str
+
+
 class Device(Struct, frozen=True):
     """A device as its driver publishes it."""
 
@@ -33,8 +43,8 @@ class Device(Struct, frozen=True):
     profile: str
     """The MIG profile that it is an instance of; "": it is whole, or no accelerator."""
     is_whole: bool
-    counters: tuple[str, ...]
-    """What it is made of and shares with other devices of its pool: one at a time may have it."""
+    consumes: tuple[tuple[CounterName, Fraction], ...]
+    """What it takes of the counters that it shares with other devices of its pool."""
     is_tainted: bool
 
     @property
@@ -90,6 +100,8 @@ class DeviceSlice(Struct, frozen=True):
     """How many slices its pool has in this generation."""
     published: tuple[Device, ...] = ()
     """All of its devices, whatever they are."""
+    shared: tuple[tuple[CounterName, Fraction], ...] = ()
+    """How much there is of the counters that it tells of."""
 
 
 class DeviceClaim(Struct, frozen=True, kw_only=True):
@@ -145,6 +157,10 @@ def read_slice(one: Object) -> DeviceSlice:
         published=tuple(
             _device(driver, pool, device) for device in fields.each(spec, "devices")
         )[:MOST_DEVICES],
+        shared=tuple(
+            one for told in fields.each(spec, "sharedCounters")
+            for one in _counters(driver, pool, fields.text(told, "name"), told)
+        ),
     )  # fmt: skip
 
 
@@ -157,7 +173,10 @@ def _device(driver: str, pool: str, told: Object) -> Device:
         DeviceFacts(driver, _attributes(driver, basic), _capacity(driver, basic)),
         resources.short_name(kind) if kind else "", profile if sort == "mig" else "",
         sort in _WHOLE,
-        tuple(fields.text(c, "counterSet") for c in fields.each(basic, "consumesCounters")),
+        tuple(
+            one for told in fields.each(basic, "consumesCounters")
+            for one in _counters(driver, pool, fields.text(told, "counterSet"), told)
+        ),
         any(fields.text(t, "effect") != "None" for t in fields.each(basic, "taints")),
     )  # fmt: skip
 
@@ -181,6 +200,16 @@ def _capacity(driver: str, device: Object) -> dict[str, dict[str, cel.ExactAmoun
         if made is not None:
             found.setdefault(domain or driver, {})[name] = made
     return found
+
+
+def _counters(
+    driver: str, pool: str, counter_set: str, told: Object
+) -> Iterator[tuple[CounterName, Fraction]]:
+    """The counters of a set, with their amounts."""
+    for counter, amount in fields.inner(told, "counters").items():
+        made = cel.value("quantity", amount.get("value") if isinstance(amount, dict) else amount)
+        if isinstance(made, cel.ExactAmount):
+            yield CounterName(driver, pool, counter_set, counter), made.amount
 
 
 def _attribute(device: Object, name: str) -> str:

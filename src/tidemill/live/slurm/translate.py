@@ -248,7 +248,7 @@ class Gathering:
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
         if len(names) > 1:
-            attempts = clusters.by_cluster(attempts, {node.name for node in fleet.nodes})
+            attempts = clusters.by_cluster(attempts, fleet.nodes)
         else:
             attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))

@@ -173,6 +173,7 @@ _E = EventColumn
 PIECED: Final = tuple(
     codes.KIND_CODE[kind] for kind in (ev.AskedPlace, ev.AskedMove, ev.PlacementSeen)
 )
+_IS_PIECED: Final = np.isin(np.arange(len(codes.KINDS)), PIECED)
 SUBMITTED: Final = codes.KIND_CODE[ev.JobSubmitted]
 ADDED: Final = codes.KIND_CODE[ev.NodeAdded]
 TEXTS: Final = (
@@ -185,15 +186,17 @@ TEXTS: Final = (
 
 def place(events: Matrix) -> None:
     """Fill ``FIRST``: each pool is used up in the order of the events."""
-    kinds, first = events[:, _E.KIND], events[:, _E.FIRST]
-    counts = events[:, _E.COUNT]
-    pieced = np.zeros(len(kinds), bool)
-    for kind in PIECED:
-        pieced |= kinds == kind
-    first[:] = (counts.cumsum() - counts) * pieced
+    events[:, _E.FIRST] = firsts(events)
+
+
+def firsts(events: Matrix) -> Matrix:
+    """What ``FIRST`` is of each event, as each pool is used up in the order of the events."""
+    kinds, counts = events[:, _E.KIND], events[:, _E.COUNT]
+    found: Matrix = (counts.cumsum() - counts) * _IS_PIECED[kinds]
     for kind in (SUBMITTED, ADDED):
         places = (kinds == kind).nonzero()[0]
-        first[places] = np.arange(len(places))
+        found[places] = np.arange(len(places))
+    return found
 
 
 def cut(batch: Batch, start: int, end: int) -> Batch:

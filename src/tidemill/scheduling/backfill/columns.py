@@ -40,6 +40,9 @@ class TALLY(IntEnum):
     HOSTED = 16  # how many replicas fit then,
     BACK = 17  # and how much has come back of the type
     NEWS = 18  # what history had said (``core.estimates``)
+    IS_SAME = 19  # whether nothing changed on nodes that can host something then,
+    GANG = 20  # since so many replicas were seated then,
+    IS_BOUND = 21  # and whether too few would have fitted before the last ended
 
 
 class REGAINED(IntEnum):
@@ -53,7 +56,11 @@ class REGAINED(IntEnum):
     MEMORY = 2
     COUNTED = 3  # what of it counts for the type that is looked for
     HOSTED = 4  # how many replicas fit then,
-    NOW = 5  # and now (scratch)
+    NOW = 5  # and now (scratch);
+    THEN_FREE = 6  # where some do: what is free of its GPUs then,
+    THEN_WHOLE = 7  # which of them are as a whole (a mask),
+    THEN_CPU = 8  # and the rest
+    THEN_MEMORY = 9
 
 
 LATE_AT_MOST = 1024  # jobs that were put off since what will be free was looked at

@@ -4,14 +4,21 @@ Who waits longest mostly waits for many cycles, and what has to end until it fit
 in each of them. So what comes back from them is kept by node, beside what the node can host then.
 Nodes that changed are counted again; whoever came or is put off is taken in by its node; and the
 last that has to end is looked for from where it was, to and fro.
+
+Most of what happens changes nothing of it: who ends before the reservation begins was counted on,
+and who passes and ends before it gives back what it took. As long as that is so on every node that
+can host something then, the same have to end, and the gang sits where it would have
+(``TALLY.IS_SAME``).
 """
 
-from tidemill.model.columns import AT, JOB, NODE, PIECE
+from tidemill.model.columns import AT, DEVICE, JOB, NODE, PIECE
+from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.backfill.columns import ENDING, REGAINED, TALLY
 from tidemill.scheduling.backfill.ends import is_there, kernel, move_piece, sort_more
-from tidemill.scheduling.fitting.columns import BITS, CALL, PART, REQUEST, SPOT
+from tidemill.scheduling.fitting.columns import BITS, CALL, OUT, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import (
     READY,
+    bit,
     count_hosts,
     hosted_by,
     hosting_from,
@@ -35,13 +42,45 @@ def lend(w, g, ends, n, sign):
 
 
 @kernel
+def whole_devices(nodes, devices, parts, n):
+    """The mask of the devices of a node of which nobody holds anything."""
+    mask, first = 0, nodes[n, NODE.FIRST_DEVICE]
+    for d in range(nodes[n, NODE.DEVICES]):
+        if devices[first + d, DEVICE.IS_FAILED] == 0 and parts[first + d, PART.FREE] == WHOLE:
+            mask |= bit(d)
+    return mask
+
+
+@kernel
+def note_then(tally, back, spots, n, whole):
+    """Note what is free of a node then; if that is something else, all of it is to be asked."""
+    is_same = (
+        back[n, REGAINED.THEN_FREE] == spots[n, SPOT.FREE]
+        and back[n, REGAINED.THEN_WHOLE] == whole
+        and back[n, REGAINED.THEN_CPU] == spots[n, SPOT.CPU]
+        and back[n, REGAINED.THEN_MEMORY] == spots[n, SPOT.MEMORY]
+    )
+    if not is_same:
+        tally[TALLY.IS_SAME] = 0
+    back[n, REGAINED.THEN_FREE] = spots[n, SPOT.FREE]
+    back[n, REGAINED.THEN_WHOLE] = whole
+    back[n, REGAINED.THEN_CPU] = spots[n, SPOT.CPU]
+    back[n, REGAINED.THEN_MEMORY] = spots[n, SPOT.MEMORY]
+
+
+@kernel
 def count_then(w, g, ends, n):
     """Count again what a node can host then."""
     tally, back, r = ends.tally, ends.back, ends.tally[TALLY.KEPT] - 1
     lend(w, g, ends, n, 1)
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
     before, now = back[n, REGAINED.HOSTED], hosted_by(w, g, r, n, cpu, memory)
+    if now > 0:
+        note_then(tally, back, g.spots, n, whole_devices(w.nodes, w.devices, g.parts, n))
     lend(w, g, ends, n, -1)
+    if now == before:
+        return
+    tally[TALLY.IS_SAME] = 0
     tally[TALLY.HOSTED] += now - before
     back[n, REGAINED.HOSTED] = now
     if (before > 0) != (now > 0):
@@ -109,6 +148,8 @@ def keep_anew(w, g, ends, r, k, room_at):
         for column in range(back.shape[1]):
             back[n, column] = 0
         back[n, REGAINED.HOSTED] = g.hosts[h, n]
+        if g.hosts[h, n] > 0:
+            note_then(tally, back, g.spots, n, whole_devices(w.nodes, w.devices, g.parts, n))
     for i in range(g.hosting.shape[1]):
         ends.later[0, i] = g.hosting[h, i]
     tally[TALLY.KEPT] = r + 1
@@ -117,6 +158,7 @@ def keep_anew(w, g, ends, r, k, room_at):
     tally[TALLY.BACK] = 0
     tally[TALLY.LAST_MS] = -1
     tally[TALLY.LAST_JOB] = -1
+    tally[TALLY.IS_SAME] = 0
 
 
 @kernel
@@ -198,6 +240,7 @@ def end_fewer(w, g, ends, ended, wanted, short):
         j = ends.order[ended - 1]
         end_one(w, g, ends, j, -1)
         if not is_enough(ends.tally, wanted, short):
+            ends.tally[TALLY.IS_BOUND] = int(ends.tally[TALLY.HOSTED] < wanted)
             end_one(w, g, ends, j, 1)
             break
         ended -= 1
@@ -211,9 +254,25 @@ def end_more(w, g, ends, ended, wanted, short):
     while ended == 0 or not is_enough(tally, wanted, short):
         if ended == tally[TALLY.NEAR] and not sort_more(w, ends):
             return -1
+        tally[TALLY.IS_BOUND] = int(tally[TALLY.HOSTED] < wanted)
         end_one(w, g, ends, ends.order[ended], 1)
         ended += 1
     return ended
+
+
+@kernel
+def is_same(jobs, rows, tally, wanted, short):
+    """Whether the same have to end as before.
+
+    Nothing changed on nodes that can host something then, too few could be hosted without the last,
+    and that is who it was.
+    """
+    j = tally[TALLY.LAST_JOB]
+    if tally[TALLY.IS_SAME] == 0 or tally[TALLY.IS_BOUND] == 0 or tally[TALLY.GANG] != wanted:
+        return False
+    if tally[TALLY.BACK] < short or not is_there(jobs, rows, j):
+        return False
+    return rows[j, ENDING.AT_MS] == tally[TALLY.LAST_MS]
 
 
 @kernel
@@ -223,6 +282,11 @@ def enough_then(w, g, ends, wanted, short):
     As ``ends.enough_after``, of what is kept.
     """
     tally, ended = ends.tally, ended_by_then(ends.rows, ends.order, ends.tally)
+    if is_same(w.jobs, ends.rows, tally, wanted, short):
+        tally[TALLY.WANTED] = max(ended, tally[TALLY.WANTED] - (tally[TALLY.WANTED] >> 4))
+        return ended
+    tally[TALLY.IS_SAME] = 0
+    tally[TALLY.IS_BOUND] = 0
     if is_enough(tally, wanted, short):
         ended = end_fewer(w, g, ends, ended, wanted, short)
     ended = end_more(w, g, ends, ended, wanted, short)
@@ -232,7 +296,69 @@ def enough_then(w, g, ends, wanted, short):
     tally[TALLY.LAST_JOB] = ends.order[ended - 1]
     tally[TALLY.LAST_MS] = ends.rows[ends.order[ended - 1], ENDING.AT_MS]
     tally[TALLY.WANTED] = max(ended, tally[TALLY.WANTED] - (tally[TALLY.WANTED] >> 4))
+    tally[TALLY.GANG] = wanted
     return ended
+
+
+# Where it sits then ---------------------------------------------------------------------------
+
+
+@kernel
+def best_then(g, ends, left):
+    """The node that can host most of what is left of a gang; the tighter one among equals."""
+    back, later, rows, best, best_hosts = ends.back, ends.later, g.regs[CALL.ROWS], -1, 0
+    n = hosting_from(later, 0, 0, rows)
+    while n < rows:
+        hosted = min(back[n, REGAINED.HOSTED], left)
+        if hosted > best_hosts or (
+            hosted == best_hosts > 0
+            and back[n, REGAINED.THEN_FREE] < back[best, REGAINED.THEN_FREE]
+        ):
+            best = n
+            best_hosts = hosted
+        n = hosting_from(later, 0, n + 1, rows)
+    return best
+
+
+@kernel
+def put_then(back, out, i, n, replicas, accelerators):
+    """Write one piece: on the first devices that are free as a whole then."""
+    left, mask, d = replicas * accelerators, 0, 0
+    while left > 0:
+        if back[n, REGAINED.THEN_WHOLE] >> d & 1:
+            mask |= bit(d)
+            left -= 1
+        d += 1
+    out[i, OUT.NODE] = n
+    out[i, OUT.REPLICAS] = replicas
+    out[i, OUT.DEVICES] = mask
+    back[n, REGAINED.NOW] = back[n, REGAINED.HOSTED]
+    back[n, REGAINED.HOSTED] = 0
+
+
+@kernel
+def fill_then(g, ends, left):
+    """Where a gang of whole devices sits that fits then; how many pieces it has.
+
+    As ``sweeps.fill`` without spreading: on the nodes that host most, the tighter ones among
+    equals; for one last replica on the tightest.
+    """
+    back, later, i, rows = ends.back, ends.later, 0, g.regs[CALL.ROWS]
+    accelerators = g.requests[ends.tally[TALLY.KEPT] - 1, REQUEST.ACCELERATORS]
+    while left > 0:
+        n, at_least = best_then(g, ends, left), min(left - 1, 1)
+        hosted, free = min(back[n, REGAINED.HOSTED], left), back[n, REGAINED.THEN_FREE]
+        while n < rows and left > at_least and hosted <= left:
+            is_as_good = min(back[n, REGAINED.HOSTED], left) == hosted
+            if is_as_good and back[n, REGAINED.THEN_FREE] == free:
+                put_then(back, g.out, i, n, hosted, accelerators)
+                left -= hosted
+                i += 1
+            n = hosting_from(later, 0, n + 1, rows)
+    for piece in range(i):
+        n = g.out[piece, OUT.NODE]
+        back[n, REGAINED.HOSTED] = back[n, REGAINED.NOW]
+    return i
 
 
 @kernel

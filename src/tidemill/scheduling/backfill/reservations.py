@@ -165,7 +165,7 @@ class Reservations:
         for row, one in zip(promises, self.found, strict=False):
             row[: PROMISE.IS_DISTURBED] = (one.job, one.at_ms, first, len(one.pieces))
             first += len(one.pieces)
-        reg[REG.PROMISES], reg[REG.STANDS] = len(self.found), 0
+        reg[REG.PROMISES], reg[REG.STANDS], reg[REG.MADE_FIRST] = len(self.found), 0, 0
         reg[REG.IS_SLICED] = any(piece.slices for one in self.found for piece in one.pieces)
         promised = columns.promised
         if first + more > len(promised):

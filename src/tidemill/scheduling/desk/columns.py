@@ -91,6 +91,8 @@ class REG(IntEnum):
     MOVES_APART_MS = 74  # each after it has worked for so long;
     MOVE_AGAIN_MS = 75  # of a search for moves in vain: when others may be moved,
     HAS_LATER_MOVES = 76  # and whether some have not come up yet
+    MADE_FIRST = 77  # the cycle in which kernels wrote the first reservation; 0: Python did,
+    IS_KEPT_THERE = 78  # and whether it is the one of what is kept from cycle to cycle (``later``)
 
 
 class NOTE(IntEnum):
@@ -111,7 +113,8 @@ class NOTE(IntEnum):
     READ = 12  # up to which change of nodes it was looked; -1: not at all
     IS_WHOLE = 13  # whether all nodes that changed since the last look are known
     CYCLE = 14
-    HAS_OWED = 15  # whether anybody may be owed a search, is to have one, or is doubted
+    FIRST_OWED = 15  # the shape, and one, of the first that may be owed a search, is to have one,
+    # or is doubted; 0: nobody
 
 
 class ASK(IntEnum):
@@ -170,6 +173,13 @@ class ASK(IntEnum):
     SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
     LEAST = 51  # of all replicas of all roles at its smallest size, in milli
     LINE_NEWS = 52  # what history had said when a line was read
+    LINE_LAST = 53  # in an order by shape: up to whom it was read,
+    LINE_READ = 54  # how many they are,
+    IS_SHORTEST = (
+        55  # and whether one of them ends as soon as ``SHORTEST_MS``; else none ends sooner
+    )
+    IS_NOTED = 56  # whether it is among those who may be owed a search (``NOTE.FIRST_OWED``),
+    NEXT_OWED = 57  # and the shape, and one, of the next of them
 
 
 class OPTION(IntEnum):

@@ -164,13 +164,15 @@ def is_kept_back(w, d, s, q):
     """Whether a reservation surely keeps the next job of a shape back.
 
     It kept back another of its like that ends no later; since then nobody was placed, and no
-    reservation claimed.
+    reservation claimed. Of a simple shape ``is_unfit`` has asked what else may be in its way.
     """
     o = d.asks[s, ASK.FIRST_OPTION]
     if d.reg[REG.PENDING] > 0 or d.options[o, OPTION.REFUSED_AT] != d.reg[REG.PLACED]:
         return False
     if not is_refused(w, d, s):
         return False
+    if d.asks[s, ASK.IS_SIMPLE] != 0:
+        return True
     return obstacle(w, d, q, d.options[o, OPTION.KIND], d.asks[s, ASK.NEED]) == UNFIT
 
 

@@ -116,35 +116,56 @@ def somebody_heeds(looks, asks, count):
 
 
 @kernel
-def is_anybody_owed(notes, asks, count):
+def note_owed(notes, asks, s):
+    """Note that a shape may be owed a search, or is doubted: a cycle begins with those alone."""
+    if asks[s, ASK.IS_NOTED] == 0:
+        asks[s, ASK.IS_NOTED] = 1
+        asks[s, ASK.NEXT_OWED] = notes[NOTE.FIRST_OWED]
+        notes[NOTE.FIRST_OWED] = s + 1
+
+
+@kernel
+def is_anybody_owed(notes, asks):
     """Whether somebody is owed a search, or asks again with time alone."""
-    if notes[NOTE.HAS_OWED] == 0:
-        return False
-    for s in range(count):
+    s = notes[NOTE.FIRST_OWED] - 1
+    while s >= 0:
         if asks[s, ASK.OWED] != 0 or asks[s, ASK.IS_DOUBTED] != 0:
             return True
+        s = asks[s, ASK.NEXT_OWED] - 1
     return False
 
 
 @kernel
-def begin_searches(shapes, notes, asks, count, at_most):
+def longest_owed(notes, asks):
+    """Who of those that are owed a search has been for longest; -1: nobody is."""
+    s, first = notes[NOTE.FIRST_OWED] - 1, -1
+    while s >= 0:
+        since = asks[s, ASK.OWED]
+        if since != 0 and (first < 0 or since < asks[first, ASK.OWED]):
+            first = s
+        s = asks[s, ASK.NEXT_OWED] - 1
+    return first
+
+
+@kernel
+def begin_searches(shapes, notes, asks, at_most):
     """Mark who went without a search for victims before, longest ago first; how many."""
-    owed, due = 0, 0
-    if notes[NOTE.HAS_OWED] == 0:
-        return 0
-    for s in range(count):
+    due, s = 0, notes[NOTE.FIRST_OWED] - 1
+    notes[NOTE.FIRST_OWED] = 0
+    while s >= 0:
+        after = asks[s, ASK.NEXT_OWED] - 1
         asks[s, ASK.IS_DUE] = 0
         asks[s, ASK.IS_DOUBTED] = 0
+        asks[s, ASK.IS_NOTED] = 0
         if shapes[s, SHAPE.WAITING] == 0:
             asks[s, ASK.OWED] = 0
-        owed += asks[s, ASK.OWED] != 0
-    notes[NOTE.HAS_OWED] = int(owed > 0)
-    while due < min(at_most, owed):
-        first = -1
-        for s in range(count):
-            since = asks[s, ASK.OWED]
-            if since != 0 and (first < 0 or since < asks[first, ASK.OWED]):
-                first = s
+        if asks[s, ASK.OWED] != 0:
+            note_owed(notes, asks, s)
+        s = after
+    while due < at_most:
+        first = longest_owed(notes, asks)
+        if first < 0:
+            break
         asks[first, ASK.OWED] = 0
         asks[first, ASK.IS_DUE] = 1
         due += 1

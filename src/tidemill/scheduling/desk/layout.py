@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidemill.core.fair_shares import SHARING, WORTH
+from tidemill.core.ranks import ATTAINED, SHORTEST, SMALLEST
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.placements import score_of
@@ -25,7 +26,6 @@ from tidemill.scheduling.desk.columns import (
     Desk,
     Search,
 )
-from tidemill.scheduling.desk.lines import ATTAINED, SHORTEST, SMALLEST
 from tidemill.scheduling.fitting.columns import KEPT_COLUMNS, OUT
 from tidemill.scheduling.snapshot import Snapshot
 

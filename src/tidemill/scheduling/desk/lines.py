@@ -6,35 +6,26 @@ waits, but for patience; so the first of a line by rank, and who loses patience 
 until the line is another one, or history says otherwise. Orders of plug-ins are asked in Python.
 """
 
-from tidemill.core.estimates import SAID, end_if_placed, total_ms
+from tidemill.core.estimates import SAID, end_if_placed
 from tidemill.core.order import guarded_from
+from tidemill.core.ranks import rank_of
 from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.states import JobState
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.desk.kernel import kernel
 
-SHORTEST, SMALLEST, ATTAINED = 1, 2, 3  # orders that read jobs, in ``REG.RANKS``
 LAST = 1 << 62
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
+READ_AT_MOST = 2 * PASSERS_AT_MOST  # of a line, for how soon one of it ends
+ADDED_AT_MOST = 8  # to a line since it was read; for more it is read anew
+WAITING = int(JobState.WAITING)
 
 
 @kernel
 def is_asked(reg):
     """Whether Python says who is next of a shape."""
     return reg[REG.BY_SHAPE] == 0 and reg[REG.RANKS] == 0
-
-
-@kernel
-def rank(jobs, shapes, steps, learnt, reg, s, j):
-    """What the order makes of a waiting job: a smaller number goes first."""
-    if reg[REG.RANKS] == ATTAINED:
-        had, found = jobs[j, JOB.RAN_MS] * shapes[s, SHAPE.TOTAL_MILLI] // 1000, 0
-        for i in range(len(steps)):
-            found += had >= steps[i]
-        return found
-    saved = jobs[j, JOB.SAVED_MS]
-    left = total_ms(jobs, shapes, learnt, j, saved) - saved
-    return left * shapes[s, SHAPE.TOTAL_MILLI] if reg[REG.RANKS] == SMALLEST else left
 
 
 @kernel
@@ -46,7 +37,8 @@ def lost_at(jobs, reg, j):
 @kernel
 def weigh(jobs, shapes, steps, learnt, reg, asks, s, j):
     """Note a job of a line if it is the first of it so far, by rank, by patience or by its end."""
-    own, lost = rank(jobs, shapes, steps, learnt, reg, s, j), lost_at(jobs, reg, j)
+    own = rank_of(jobs, shapes, learnt, steps, reg[REG.RANKS], j, 0)
+    lost = lost_at(jobs, reg, j)
     if own < asks[s, ASK.BEST_RANK]:
         asks[s, ASK.BEST_RANK] = own
         asks[s, ASK.BEST] = j
@@ -144,7 +136,7 @@ def next_place(jobs, shapes, steps, learnt, reg, asks, s):
     while j >= 0:
         first, second = 0, lost_at(jobs, reg, j)
         if second > reg[REG.NOW]:
-            first, second = 1, rank(jobs, shapes, steps, learnt, reg, s, j)
+            first, second = 1, rank_of(jobs, shapes, learnt, steps, reg[REG.RANKS], j, 0)
         is_sooner = first < best_first or (first == best_first and second < best_second)
         if is_sooner and goes_after(first, second, j, asks, s):
             found, best_first, best_second = j, first, second
@@ -170,31 +162,78 @@ def take_next(w, d, s):
 
 
 @kernel
-def shortest(jobs, shapes, learnt, reg, asks, s):
-    """How soon any of a shape's line would end, were it placed now.
+def read_on(jobs, shapes, learnt, asks, s):
+    """Read a line of an order by shape from where it was read to, if it is not read far enough."""
+    last, found = asks[s, ASK.LINE_LAST], asks[s, ASK.SHORTEST_MS]
+    j = shapes[s, SHAPE.HEAD] if last < 0 else jobs[last, JOB.NEXT]
+    while j >= 0 and asks[s, ASK.LINE_READ] < READ_AT_MOST:
+        found = min(found, end_if_placed(jobs, shapes, learnt, j, 0))
+        asks[s, ASK.LINE_LAST] = j
+        asks[s, ASK.LINE_READ] += 1
+        j = jobs[j, JOB.NEXT]
+    asks[s, ASK.SHORTEST_MS] = found
+    note_line(shapes, learnt, asks, s)
 
-    It is the same as long as the line is. In an order by shape, of the first of it: they are more
-    than may be asked in one cycle.
+
+@kernel
+def read_anew(jobs, shapes, learnt, asks, s):
+    """Read the first of a line: one of them ends as soon as is noted."""
+    asks[s, ASK.LINE_LAST] = -1
+    asks[s, ASK.LINE_READ] = 0
+    asks[s, ASK.SHORTEST_MS] = FOREVER_MS
+    asks[s, ASK.IS_SHORTEST] = 1
+    read_on(jobs, shapes, learnt, asks, s)
+
+
+@kernel
+def is_followed(jobs, shapes, learnt, asks, s):
+    """Whether it is known who came to a line since it was read, and so how many left it.
+
+    Those are taken out of the number that was read, wherever they stood.
+    """
+    is_as_said = asks[s, ASK.LINE_NEWS] == learnt[0, SAID.NEWS] and asks[s, ASK.LINE_LENGTH] > 0
+    if not is_as_said or asks[s, ASK.LINE_RETURNS] != shapes[s, SHAPE.RETURNS]:
+        return False
+    added, j = 0, shapes[s, SHAPE.TAIL]
+    while j >= 0 and j != asks[s, ASK.LINE_TAIL] and added < ADDED_AT_MOST:
+        j = jobs[j, JOB.PREVIOUS]
+        added += 1
+    if j < 0 or j != asks[s, ASK.LINE_TAIL] or jobs[asks[s, ASK.LINE_LAST], JOB.STATE] != WAITING:
+        return False
+    gone = asks[s, ASK.LINE_LENGTH] + added - shapes[s, SHAPE.WAITING]
+    asks[s, ASK.LINE_READ] -= gone
+    if gone > 0:
+        asks[s, ASK.IS_SHORTEST] = 0
+    return True
+
+
+@kernel
+def ends_by(jobs, shapes, learnt, reg, asks, s, moment):
+    """Whether any of a shape's line would end by a moment, were it placed now.
+
+    In an order by shape, of the first of it: they are more than may be asked in one cycle. How soon
+    one of them ends is kept while others come; where some left, it is read again only if it
+    matters.
     """
     if reg[REG.BY_SHAPE] != 0 and not is_line(shapes, learnt, asks, s):
-        note_line(shapes, learnt, asks, s)
-        found, j, left = FOREVER_MS, shapes[s, SHAPE.HEAD], 2 * PASSERS_AT_MOST
-        while j >= 0 and left > 0:
-            found = min(found, end_if_placed(jobs, shapes, learnt, j, 0))
-            j = jobs[j, JOB.NEXT]
-            left -= 1
-        asks[s, ASK.SHORTEST_MS] = found
-    return asks[s, ASK.SHORTEST_MS]
+        if is_followed(jobs, shapes, learnt, asks, s):
+            read_on(jobs, shapes, learnt, asks, s)
+        else:
+            read_anew(jobs, shapes, learnt, asks, s)
+    if asks[s, ASK.SHORTEST_MS] > moment - reg[REG.NOW]:
+        return False
+    if reg[REG.BY_SHAPE] != 0 and asks[s, ASK.IS_SHORTEST] == 0:
+        read_anew(jobs, shapes, learnt, asks, s)
+    return asks[s, ASK.SHORTEST_MS] <= moment - reg[REG.NOW]
 
 
 @kernel
 def step_on(w, d, s):
     """Go on to the next job of a shape that may have a chance; whether there is one."""
-    reg, asks, now = d.reg, d.asks, d.reg[REG.NOW]
-    if asks[s, ASK.REFUSED_MS] < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST:
-        soonest = now + shortest(w.jobs, w.shapes, d.learnt, reg, asks, s)
-        if soonest > asks[s, ASK.REFUSED_MS]:
-            return False
+    reg, asks, now, latest = d.reg, d.asks, d.reg[REG.NOW], d.asks[s, ASK.REFUSED_MS]
+    is_bound = latest < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST
+    if is_bound and not ends_by(w.jobs, w.shapes, d.learnt, reg, asks, s, latest):
+        return False
     while take_next(w, d, s):
         end = end_if_placed(w.jobs, w.shapes, d.learnt, asks[s, ASK.UPCOMING], now)
         if end <= asks[s, ASK.REFUSED_MS]:

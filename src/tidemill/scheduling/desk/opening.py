@@ -46,7 +46,7 @@ def has_changed(w, d, jobs_came):
     is_new |= note(notes, NOTE.FREED, freed)
     is_new |= note(notes, NOTE.GIVEN, given)
     is_new |= note(notes, NOTE.TAKEN, taken if notes[NOTE.WATCHES] != 0 else 0)
-    return is_new or notes[NOTE.DRIFTS] != 0 or is_anybody_owed(notes, d.asks, d.reg[REG.SHAPES])
+    return is_new or notes[NOTE.DRIFTS] != 0 or is_anybody_owed(notes, d.asks)
 
 
 @kernel
@@ -163,15 +163,21 @@ def look_again(w, d):
 
 
 @kernel
-def refresh(w, d, g):
-    """Start again from the fleet as it is: what changed there, and what was tried in the room."""
+def refresh_room(w, g):
+    """Have the nodes of a room be as they are: what changed, and what was tried in it."""
     regs, logged = g.regs, w.at[AT.LOGGED]
-    copy_changed(
-        w.nodes, w.devices, w.log, regs, g.touched, g.spots, g.parts, regs[CALL.CLEAN],
-        regs[CALL.READ], logged,
-    )  # fmt: skip
+    clean, read = regs[CALL.CLEAN], regs[CALL.READ]
+    if read < w.at[AT.LOG_FIRST] or logged - read > len(w.log):
+        clean, read = regs[CALL.TOUCHED] - len(g.touched), logged  # all of them
+    copy_changed(w.nodes, w.devices, w.log, regs, g.touched, g.spots, g.parts, clean, read, logged)
     regs[CALL.READ] = logged
     regs[CALL.CLEAN] = regs[CALL.TOUCHED]
+
+
+@kernel
+def refresh(w, d, g):
+    """Start again from the fleet as it is: what changed there, and what was tried in the room."""
+    refresh_room(w, g)
     keeps = w.at[AT.KEEPS] != 0
     for k in range(len(d.free)):
         d.free[k] = w.kinds[k, KIND.FREE_MILLI]
@@ -235,7 +241,7 @@ def begin(w, d, g, now):
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST]
     know_history(w, d)
     rank_all(w, d)
-    due = begin_searches(w.shapes, notes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
+    due = begin_searches(w.shapes, notes, d.asks, (most + 1) // 2)
     reg[REG.SEARCHES] = most - due
     reg[REG.MOVES_LEFT] = max(1, most // MOVE_SHARE)
 

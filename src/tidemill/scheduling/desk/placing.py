@@ -8,11 +8,18 @@ from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG, SEATING
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
-from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST, SPOT
+from tidemill.scheduling.fitting.columns import BITS, CALL, KEPT, OUT, REQUEST, SPOT
 from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
-from tidemill.scheduling.fitting.node_ranking import seat, seat_beside
-from tidemill.scheduling.fitting.sweeps import bit, count_hosts, give_all, is_held, on_device
+from tidemill.scheduling.fitting.node_ranking import MANY, seat, seat_among_few, seat_beside
+from tidemill.scheduling.fitting.sweeps import (
+    bit,
+    count_hosts,
+    give_all,
+    host_beside,
+    is_held,
+    on_device,
+)
 
 LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
 NO_NODES = 0  # no nodes hold it
@@ -36,6 +43,7 @@ def tell(d, kind, who, attempt, why):
     d.events[e, EventColumn.WHO] = who
     d.events[e, EventColumn.ATTEMPT] = attempt
     d.events[e, EventColumn.WHY] = why
+    d.events[e, EventColumn.TO] = 0
     d.events[e, EventColumn.FIRST] = 0
     d.events[e, EventColumn.COUNT] = 0
     d.reg[REG.EVENTS] = e + 1
@@ -167,6 +175,51 @@ def left_beside(w, d, g, r, p):
 
 
 @kernel
+def is_whole_node(w, d, p):
+    """Whether a reservation's piece keeps all devices of its node as they are."""
+    n = d.promised[p, KEPT.NODE]
+    if d.promised[p, KEPT.MILLI] < WHOLE_MILLI:
+        return False
+    return d.promised[p, KEPT.DEVICES] == (bit(w.nodes[n, NODE.DEVICES] - 1) << 1) - 1
+
+
+@kernel
+def keeps_whole_nodes(w, d, g, r):
+    """Whether the only reservation leaves a request nothing of its nodes, which are noted then."""
+    regs, made_in = g.regs, d.reg[REG.MADE_FIRST]
+    if d.reg[REG.PROMISES] != 1 or g.requests[r, REQUEST.ACCELERATORS] == 0:
+        return False
+    if regs[CALL.RESERVED_IN] != made_in or made_in == 0:
+        regs[CALL.RESERVED_IN] = made_in
+        regs[CALL.CUT] = 0
+        for i in range(len(g.reserved)):
+            g.reserved[i] = 0
+        for p in range(d.promises[0, PROMISE.PIECES]):
+            n = d.promised[p, KEPT.NODE]
+            if is_whole_node(w, d, p):
+                g.reserved[n // BITS] |= 1 << n % BITS
+            else:
+                regs[CALL.CUT] += 1
+    return regs[CALL.CUT] == 0
+
+
+@kernel
+def is_hosted_beside(w, g, r, count):
+    """Whether nodes that are not reserved as a whole could take so many replicas."""
+    count_hosts(w, g, r)
+    h, rows, any_left = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS], 0
+    for i in range(len(g.reserved)):  # without a way out of it the loop takes many words at once
+        any_left |= g.hosting[h, i] & ~g.reserved[i]
+    if any_left == 0:
+        return False
+    n = host_beside(g, h, 0)
+    while n < rows and count > 0:
+        count -= g.hosts[h, n]
+        n = host_beside(g, h, n + 1)
+    return count <= 0
+
+
+@kernel
 def most_beside(w, d, g, r):
     """How many replicas of a request nodes could take at most, beside what would be disturbed."""
     total, h, promises = count_hosts(w, g, r), g.requests[r, REQUEST.HOSTS_ROW], d.promises
@@ -194,6 +247,8 @@ def try_type(w, d, g, t, s, o, how):
     rungs, count = asks[s, ASK.RUNGS], asks[s, ASK.COUNT]
     if how == COUNTED:
         return count if is_held(w, g, packed, count, 0) else 0
+    if how == BESIDE and keeps_whole_nodes(w, d, g, packed):
+        return count if is_hosted_beside(w, g, packed, count) else 0
     if how == BESIDE:
         return count if most_beside(w, d, g, packed) >= count else 0
     if how == LOOSE:
@@ -355,6 +410,18 @@ def is_single(d, g, s):
 
 
 @kernel
+def seat_single(w, d, g, t, o):
+    """Place one replica beside the only reservation, which would be disturbed; 1, or 0."""
+    r, packed = d.options[o, OPTION.REQUEST], d.options[o, OPTION.PACKED]
+    if keeps_whole_nodes(w, d, g, r):
+        found = seat_among_few(w, g, t, r, g.requests[packed, REQUEST.HOSTS_ROW])
+        if found != MANY:
+            return found
+    first = d.promises[0, PROMISE.FIRST_PIECE]
+    return seat_beside(w, g, t, r, d.promised, first, first + d.promises[0, PROMISE.PIECES])
+
+
+@kernel
 def fit_beside(w, d, g, t, s, q):
     """As ``fit``, beside the reservations that would be disturbed."""
     if is_counted(d.asks, s):
@@ -362,9 +429,7 @@ def fit_beside(w, d, g, t, s, q):
         if found <= 0:
             return found
         if d.reg[REG.PROMISES] == 1 and is_single(d, g, s):
-            r = d.options[d.asks[s, ASK.FIRST_OPTION], OPTION.REQUEST]
-            first = d.promises[0, PROMISE.FIRST_PIECE]
-            return seat_beside(w, g, t, r, d.promised, first, first + d.promises[0, PROMISE.PIECES])
+            return seat_single(w, d, g, t, d.asks[s, ASK.FIRST_OPTION])
     keep_disturbed(w, d, g)
     note_disturbed(w, d, g)
     found = fit_held(w, d, g, t, s, q)

@@ -18,7 +18,13 @@ from tidemill.scheduling.backfill.ends import (
     is_to_be_read,
     sort_more,
 )
-from tidemill.scheduling.backfill.later import LEAST, enough_then, keep_up, lend_hosts
+from tidemill.scheduling.backfill.later import (
+    LEAST,
+    enough_then,
+    fill_then,
+    keep_up,
+    lend_hosts,
+)
 from tidemill.scheduling.desk.columns import (
     ASK,
     CLAIM,
@@ -220,6 +226,9 @@ def promise(d, j, moment, count):
     promises[i, PROMISE.PIECES] = count
     promises[i, PROMISE.IS_DISTURBED] = 0
     d.reg[REG.PROMISES] = i + 1
+    if i == 0:
+        d.reg[REG.MADE_FIRST] = d.reg[REG.CYCLE]
+        d.reg[REG.IS_KEPT_THERE] = 0
 
 
 @kernel
@@ -260,22 +269,44 @@ def is_kept_for(w, d, g, e, s, j):
 
 
 @kernel
+def seat_later(w, d, g, e, s, o):
+    """Where a shape sits when what is kept is free; nothing is taken."""
+    asks, r = d.asks, d.options[o, OPTION.PACKED]
+    is_packed = asks[s, ASK.RUNGS] == 0 and d.reg[REG.SPREADS] == 0
+    is_whole = g.requests[r, REQUEST.MILLI] >= WHOLE_MILLI and asks[s, ASK.NEED] > 0
+    if is_packed and is_whole:
+        return fill_then(g, e, asks[s, ASK.COUNT])
+    count_hosts(w, g, r)
+    lend_hosts(w, g, e, 1)
+    count = seat_then(w, d, g, s, o)
+    lend_hosts(w, g, e, -1)
+    return count
+
+
+@kernel
 def reserve_by_change(w, d, g, e, s, j):
-    """Make the only reservation, of what is kept from cycle to cycle; how many there are."""
-    asks, o = d.asks, d.asks[s, ASK.FIRST_OPTION]
+    """Make the only reservation, of what is kept from cycle to cycle; how many there are.
+
+    Where nothing of that is another, the reservation of the last time is still written there.
+    """
+    reg, asks, o = d.reg, d.asks, d.asks[s, ASK.FIRST_OPTION]
     k, r, need = d.options[o, OPTION.KIND], d.options[o, OPTION.PACKED], asks[s, ASK.NEED]
     if need != 0 and is_over_limit(w.queues, w.quotas, d.used, w.shapes[s, SHAPE.QUEUE], k, need):
-        return d.reg[REG.PROMISES]
-    count_hosts(w, g, r)
-    keep_up(w, g, e, r, k, d.reg[REG.ROOM_AT])
+        return reg[REG.PROMISES]
+    keep_up(w, g, e, r, k, reg[REG.ROOM_AT])
     ended = enough_then(w, g, e, asks[s, ASK.COUNT], need - d.free[k] if need != 0 else 0)
-    if ended > 0:
-        lend_hosts(w, g, e, 1)
-        count = seat_then(w, d, g, s, o)
-        lend_hosts(w, g, e, -1)
-        if count > 0:
-            promise_found(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
-    return d.reg[REG.PROMISES]
+    if ended <= 0:
+        return reg[REG.PROMISES]
+    is_there = reg[REG.IS_KEPT_THERE] != 0 and d.promises[0, PROMISE.JOB] == j
+    if e.tally[TALLY.IS_SAME] != 0 and is_there:
+        reg[REG.PROMISES] = 1
+        return 1
+    count = seat_later(w, d, g, e, s, o)
+    if count > 0:
+        promise_found(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
+        e.tally[TALLY.IS_SAME] = 1
+        reg[REG.IS_KEPT_THERE] = 1
+    return reg[REG.PROMISES]
 
 
 @kernel
@@ -422,6 +453,8 @@ def note_made(w, d, e):
 def make_anew(w, d, g, t, e):
     """Make all reservations that were claimed; READY, or NOT_HERE: none of them."""
     reg, before, is_first = d.reg, d.reg[REG.PROMISES], d.reg[REG.PLACED] + d.reg[REG.PROMISES] == 0
+    if reg[REG.STANDS] == 0:
+        reg[REG.IS_KEPT_THERE] = 0  # Python may have written others over it
     catch_up(w, e, d.learnt, reg[REG.NOW])
     for i in range(reg[REG.PENDING]):
         s, j = d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB]

@@ -8,8 +8,8 @@ from tidemill.core.heaps import rise
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.codes import FAILED, OVER, PREPARE
-from tidemill.scheduling.desk.columns import ASK, NOTE, REG
-from tidemill.scheduling.desk.failures import remember
+from tidemill.scheduling.desk.columns import ASK, REG
+from tidemill.scheduling.desk.failures import note_owed, remember
 from tidemill.scheduling.desk.gathering import is_cured
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.moving import find_moves
@@ -44,7 +44,7 @@ def note_vain(reg, notes, asks, s):
         reg[REG.HAS_QUESTIONS] = 1
     if reg[REG.IS_FINAL] == 0:
         asks[s, ASK.IS_DOUBTED] = 1
-        notes[NOTE.HAS_OWED] = 1
+        note_owed(notes, asks, s)
 
 
 @kernel
@@ -59,7 +59,7 @@ def may_search(d, s):
     if asks[s, ASK.OWED] == 0:
         reg[REG.SERIAL] += 1
         asks[s, ASK.OWED] = reg[REG.SERIAL]
-        d.notes[NOTE.HAS_OWED] = 1
+        note_owed(d.notes, asks, s)
     return False
 
 
@@ -157,7 +157,7 @@ def note_room_kept(d, s, cause):
         is_doubted |= reg[REG.HAS_LATER_CUTS]
     if is_doubted != 0:
         asks[s, ASK.IS_DOUBTED] = 1
-        d.notes[NOTE.HAS_OWED] = 1
+        note_owed(d.notes, asks, s)
 
 
 @kernel

@@ -40,6 +40,8 @@ class CALL(IntEnum):
     MARK = 5  # how often some nodes were looked at
     ABLE = 6  # nodes in ``Ground.able``
     IS_UNSEEN = 7  # whether what is taken now is given back before anybody else looks
+    RESERVED_IN = 8  # the cycle of the reservation that ``Ground.reserved`` is of; 0: of none
+    CUT = 9  # how many of its pieces keep less than a whole node
 
 
 class REQUEST(IntEnum):
@@ -148,6 +150,7 @@ class Ground(NamedTuple):
     oks: I64  # by request and group of nodes: whether it may be used
     hosts: I64  # by request: how many replicas each node could take,
     hosting: I64  # and which could take any: a bit for each node, ``BITS`` in a number
+    reserved: I64  # a bit for each node that a reservation keeps as a whole
     rank: I64  # by tournament: how well each node suits it,
     winner: I64  # who wins each match,
     exact: I64  # and whether a rank is a score, or a bound on it
@@ -163,7 +166,8 @@ class Ground(NamedTuple):
 
 
 VECTORS = (
-    "regs", "touched", "domains", "able", "barred", "kept", "free", "codes", "limits", "dearest",
+    "regs", "touched", "reserved", "domains", "able", "barred", "kept", "free", "codes", "limits",
+    "dearest",
     "still_open", "steps", "verdicts", "suits",
 )  # fmt: skip
 MATRICES = ("rungs", "promised", "used", "below", "few")

@@ -16,6 +16,7 @@ from tidemill.scheduling.fitting.sweeps import (
     bit,
     fill,
     give_all,
+    host_beside,
     hosts_one,
     is_able,
     looseness,
@@ -41,6 +42,8 @@ from tidemill.scheduling.scores.kernels import (
 )
 
 NOWHERE = -(1 << 62)  # the rank of a node that cannot host the request
+FEW = 16  # nodes that are ranked one by one sooner than a tournament is told what is reserved
+MANY = -1
 TABLES, SPREAD = int(SCORE.TABLES), int(SCORE.SPREAD)
 
 
@@ -189,29 +192,35 @@ def bring_up_to_date(w, g, t, r, e, bits):
 
 
 @kernel
-def ask_winners(w, g, t, r, e):
-    """Let whoever wins by a bound have its score, until somebody wins by a score.
+def state_of_request(requests, r):
+    """One number for all that a request asks of a node."""
+    devices = stir(stir(SEED, requests[r, REQUEST.ACCELERATORS]), requests[r, REQUEST.MILLI])
+    return stir(stir(devices, requests[r, REQUEST.CPU]), requests[r, REQUEST.MEMORY])
 
-    Nodes in equal state have equal scores.
+
+@kernel
+def rank_by_state(w, g, t, r, n, request):
+    """The scores of a node whose state is noted (``look``); nodes in equal state have equal ones.
+
+    ``request``: ``state_of_request``.
     """
-    requests, rank, winner, ranked = g.requests, g.rank, g.winner, t.ranked
-    request = stir(
-        stir(
-            stir(stir(SEED, requests[r, REQUEST.ACCELERATORS]), requests[r, REQUEST.MILLI]),
-            requests[r, REQUEST.CPU],
-        ),
-        requests[r, REQUEST.MEMORY],
-    )
+    ranked, is_untouched = t.ranked, int(g.spots[n, SPOT.CPU] == w.nodes[n, NODE.CPU_MILLI])
+    key = stir(stir(request, g.wasted[n, 3]), is_untouched)
+    i = key & (len(ranked) - 1)
+    if ranked[i, 0] != key:
+        ranked[i, 0] = key
+        ranked[i, 1] = rank_by_tables(w, g, t, r, n)
+    return ranked[i, 1]
+
+
+@kernel
+def ask_winners(w, g, t, r, e):
+    """Let whoever wins by a bound have its score, until somebody wins by a score."""
+    rank, winner, request = g.rank, g.winner, state_of_request(g.requests, r)
     n = winner[e, 1]
     while rank[e, n] > NOWHERE and g.exact[e, n] == 0:
         g.exact[e, n] = 1
-        is_untouched = int(g.spots[n, SPOT.CPU] == w.nodes[n, NODE.CPU_MILLI])
-        key = stir(stir(request, g.wasted[n, 3]), is_untouched)
-        i = key & (len(ranked) - 1)
-        if ranked[i, 0] != key:
-            ranked[i, 0] = key
-            ranked[i, 1] = rank_by_tables(w, g, t, r, n)
-        now = ranked[i, 1]
+        now = rank_by_state(w, g, t, r, n, request)
         if now != rank[e, n]:
             play_one(rank, winner, e, n, now)
         n = winner[e, 1]
@@ -256,18 +265,24 @@ def bits_of(g, t, r):
 
 
 @kernel
+def put_on(w, g, t, r, i, n):
+    """Place one replica on a node."""
+    if g.requests[r, REQUEST.SCORE] == TABLES:
+        put_by_tables(w, g, t, r, i, n)
+    else:
+        put_some(w, g, r, i, n, 1)
+
+
+@kernel
 def put_best(w, g, t, r, i):
     """Place one replica where its tournament, which is up to date, says: the node, or -1."""
-    e, is_by_tables = g.requests[r, REQUEST.TREE], g.requests[r, REQUEST.SCORE] == TABLES
+    e = g.requests[r, REQUEST.TREE]
     if bits_of(g, t, r) >= 0:
         ask_winners(w, g, t, r, e)
     n = g.winner[e, 1]
     if g.rank[e, n] <= NOWHERE:
         return -1
-    if is_by_tables:
-        put_by_tables(w, g, t, r, i, n)
-    else:
-        put_some(w, g, r, i, n, 1)
+    put_on(w, g, t, r, i, n)
     return n
 
 
@@ -320,6 +335,42 @@ def seat_beside(w, g, t, r, promised, start, end):
         if is_kept(w, promised, i):
             rank_again(g, r, promised, i)
     return int(n >= 0)
+
+
+@kernel
+def rank_exactly(w, g, t, r, n):
+    """How well a node suits one replica as it is now, whichever way its tournament would know."""
+    now = plain_rank(w.nodes, w.devices, g.spots, g.parts, g.requests, g.oks, r, n)
+    if g.requests[r, REQUEST.SCORE] != TABLES or now <= NOWHERE:
+        return now
+    if bits_of(g, t, r) < 0:
+        return rank_by_tables(w, g, t, r, n)
+    if g.wasted[n, 0] != g.spots[n, SPOT.CHANGED]:
+        look(w, g, t, n)
+    return rank_by_state(w, g, t, r, n, state_of_request(g.requests, r))
+
+
+@kernel
+@shared
+def seat_among_few(w, g, t, r, h):
+    """Place one replica on one of a few nodes that could take it beside whole nodes reserved.
+
+    ``h``: where it is counted who could (``Ground.hosts``). 1, or 0; ``MANY``: they are not few.
+    """
+    best, best_rank, left, n = -1, NOWHERE, FEW, host_beside(g, h, 0)
+    while n < g.regs[CALL.ROWS]:
+        if left == 0:
+            return MANY
+        rank = rank_exactly(w, g, t, r, n)
+        if rank > best_rank:
+            best, best_rank = n, rank
+        left -= 1
+        n = host_beside(g, h, n + 1)
+    g.regs[CALL.SOUGHT] += 1
+    if best < 0:
+        return 0
+    put_on(w, g, t, r, 0, best)
+    return 1
 
 
 @kernel

@@ -157,6 +157,24 @@ def hosting_from(hosting, h, n, rows):
 
 
 @kernel
+def host_beside(g, h, n):
+    """The first node from a number on that could take a replica and is not reserved as a whole.
+
+    The number of all nodes: there is none.
+    """
+    rows = g.regs[CALL.ROWS]
+    while n < rows:
+        left = (g.hosting[h, n // BITS] & ~g.reserved[n // BITS]) >> n % BITS
+        if left != 0:
+            while left & 1 == 0:
+                left >>= 1
+                n += 1
+            return n
+        n += BITS - n % BITS
+    return rows
+
+
+@kernel
 def count_again(w, g, r, n):
     """Count again how many replicas of a request a node could take, in its row of ``hosts``."""
     requests = g.requests

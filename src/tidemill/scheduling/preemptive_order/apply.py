@@ -66,6 +66,8 @@ def reorder(
 
     ``make``: what makes the desk, for whoever wants to look at it at work.
     """
+    if memo.at_once is not None:
+        memo.at_once.forget()
     memo.members = plan.find(world, policy, memo, leaving, memo.members)
     desk = (make or Reordering)(world, policy, memo, memo.members.found)
     desk.seat()

@@ -4,23 +4,25 @@ Every job that may be stopped, and every waiting one, is fitted in order into a 
 nothing runs but what may not be stopped. A shape of which one did not fit is not tried again.
 """
 
-from tidemill.core.estimates import total_ms
 from tidemill.core.heaps import arrange, leave
 from tidemill.core.order import guarded_from
 from tidemill.core.progress import lost_ms
-from tidemill.model.columns import AT, JOB, NODE, PIECE, ROLE, SHAPE
-from tidemill.model.measures import ONE_PPM
+from tidemill.core.ranks import ATTAINED, rank_of
+from tidemill.model.columns import AT, JOB, NODE, PIECE, SHAPE
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.states import JobState, NodeState
-from tidemill.scheduling.desk.lines import ATTAINED, SMALLEST
 from tidemill.scheduling.desk.rights import until_ms
 from tidemill.scheduling.fitting.columns import OUT
-from tidemill.scheduling.fitting.sweeps import fill, give
+from tidemill.scheduling.fitting.sweeps import fill
 from tidemill.scheduling.preemptive_order.columns import PLANNED, ROLL, TERM, WANT
 from tidemill.scheduling.preemptive_order.kernel import kernel
+from tidemill.scheduling.preemptive_order.rooms import empty, move_job
 
-READY, RUNNING = int(NodeState.READY), int(JobState.RUNNING)
+READY, RUNNING, WAITING = int(NodeState.READY), int(JobState.RUNNING), int(JobState.WAITING)
 KEY = int(ROLL.SHAPE)
 NOT_SIMPLE = -1  # somebody is there for whom more than nodes decides
+NO_SPACE = -2  # some column is too short
+ENTRIES_AT_MOST = 1 << 14  # on the roll: with more, a line for each shape is quicker
 
 
 @kernel
@@ -50,40 +52,21 @@ def is_protected(jobs, terms, j):
 
 
 @kernel
-def sit(w, g, j):
+def sit(w, v, j):
     """Take the place of a job that stays; whether that is of whole or shared devices."""
-    first, p = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.FIRST_ROLE], w.jobs[j, JOB.FIRST_PIECE]
+    p = w.jobs[j, JOB.FIRST_PIECE]
     while p >= 0:
-        r = first + w.pieces[p, PIECE.ROLE]
         if w.pieces[p, PIECE.SLICES] != 0 or w.pieces[p, PIECE.IS_COMING] != 0:
             return False
-        give(
-            w.nodes, g.regs, g.touched, g.spots, g.parts, w.pieces[p, PIECE.NODE],
-            w.pieces[p, PIECE.REPLICAS], w.pieces[p, PIECE.DEVICES], w.roles[r, ROLE.ACCELERATORS],
-            w.roles[r, ROLE.MILLI], w.roles[r, ROLE.CPU], w.roles[r, ROLE.MEMORY], -1,
-        )  # fmt: skip
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
+    move_job(w, v, j, -1)
     return True
 
 
 @kernel
-def rank(jobs, shapes, learnt, steps, terms, j, running):
-    """What the order makes of a job that has been running for so long now; as ``order.rank``."""
-    milli = shapes[jobs[j, JOB.SHAPE], SHAPE.TOTAL_MILLI]
-    if terms[TERM.RANKS] == ATTAINED:
-        had, found = (jobs[j, JOB.RAN_MS] + running) * milli // 1000, 0
-        for i in range(len(steps)):
-            found += had >= steps[i]
-        return found
-    done = running * ONE_PPM // (ONE_PPM + jobs[j, JOB.SLOW_PPM])
-    worked = jobs[j, JOB.SAVED_MS] + done * jobs[j, JOB.SPEED_PPM] // ONE_PPM
-    left = total_ms(jobs, shapes, learnt, j, worked) - worked
-    return left * milli if terms[TERM.RANKS] == SMALLEST else left
-
-
-@kernel
-def enter(jobs, shapes, learnt, roll, steps, terms, i, j, is_active):
+def enter(w, d, r, i, j, is_active):
     """Write a job and its place in the order on the roll; as ``order.place_of``."""
+    jobs, roll, terms = w.jobs, r.roll, r.terms
     now, begun = terms[TERM.NOW], terms[TERM.NOW]
     if jobs[j, JOB.STATE] == RUNNING:
         begun = jobs[j, JOB.ORIGIN_MS]
@@ -92,64 +75,70 @@ def enter(jobs, shapes, learnt, roll, steps, terms, i, j, is_active):
     roll[i, ROLL.FIRST] = 0 if is_lost else 1
     roll[i, ROLL.SECOND] = lost_at
     if not is_lost:
-        roll[i, ROLL.SECOND] = rank(jobs, shapes, learnt, steps, terms, j, now - begun)
+        roll[i, ROLL.SECOND] = rank_of(
+            jobs, w.shapes, d.learnt, r.steps, terms[TERM.RANKS], j, now - begun
+        )
     roll[i, ROLL.JOB] = j
     roll[i, ROLL.SHAPE] = jobs[j, JOB.SHAPE]
     roll[i, ROLL.IS_ACTIVE] = is_active
 
 
 @kernel
-def enter_active(w, g, learnt, roll, wants, steps, terms):
+def enter_active(w, d, v, r):
     """Enter those that may be stopped, and seat those that stay; how many, or ``NOT_SIMPLE``."""
-    jobs, shapes, count = w.jobs, w.shapes, 0
+    jobs, count = w.jobs, 0
     for i in range(w.at[AT.ACTIVE]):
         j = w.active[i]
         s = jobs[j, JOB.SHAPE]
-        is_free = may_stop(shapes, s)
+        if jobs[j, JOB.IS_MOVING] != 0:
+            return NOT_SIMPLE
+        is_free = may_stop(w.shapes, s)
         is_free = is_free and is_on_ready_nodes(w.nodes, w.pieces, jobs[j, JOB.FIRST_PIECE])
-        if not is_free or is_protected(jobs, terms, j):
-            if not sit(w, g, j):
+        if not is_free or is_protected(jobs, r.terms, j):
+            if not sit(w, v, j):
                 return NOT_SIMPLE
         elif jobs[j, JOB.IS_LEAVING] == 0 or jobs[j, JOB.LEAVING_FOR] >= 0:
-            if wants[s, WANT.IS_SIMPLE] == 0:
+            if r.wants[s, WANT.IS_SIMPLE] == 0:
                 return NOT_SIMPLE
-            enter(jobs, shapes, learnt, roll, steps, terms, count, j, 1)
+            enter(w, d, r, count, j, 1)
             count += 1
     return count
 
 
 @kernel
-def enter_waiting(w, learnt, roll, wants, steps, terms, count):
+def enter_waiting(w, d, r, count):
     """Enter all who wait; how many there are then, or ``NOT_SIMPLE``."""
-    jobs, shapes = w.jobs, w.shapes
     for i in range(w.at[AT.QUEUED]):
         s = w.queued[i]
-        if wants[s, WANT.IS_SIMPLE] == 0:
+        if r.wants[s, WANT.IS_SIMPLE] == 0:
             return NOT_SIMPLE
-        j = shapes[s, SHAPE.HEAD]
+        j = w.shapes[s, SHAPE.HEAD]
         while j >= 0:
-            enter(jobs, shapes, learnt, roll, steps, terms, count, j, 0)
+            enter(w, d, r, count, j, 0)
             count += 1
-            j = jobs[j, JOB.NEXT]
+            j = w.jobs[j, JOB.NEXT]
     return count
 
 
 @kernel
-def seat(w, g, roll, seats, wants, i, seated):
-    """Fit a job, on the first GPU type that has room; how many seats are taken then."""
+def seat(w, v, r, i, seated):
+    """Fit a job, on the first GPU type that has room; how many seats are taken, or ``NO_SPACE``."""
+    roll, seats, wants = r.roll, r.seats, r.wants
     s = roll[i, ROLL.SHAPE]
     roll[i, ROLL.SEATS] = 0
     if wants[s, WANT.IS_OUT] != 0:
         return seated
     for option in range(wants[s, WANT.OPTIONS]):
-        found = fill(w, g, wants[s, WANT.FIRST + option], wants[s, WANT.COUNT], 0)
+        found = fill(w, v, wants[s, WANT.FIRST + option], wants[s, WANT.COUNT], 0)
         if found > 0:
+            if seated + found > len(seats):
+                return NO_SPACE
             roll[i, ROLL.FIRST_SEAT] = seated
             roll[i, ROLL.SEATS] = found
             for p in range(found):
-                seats[seated, PLANNED.NODE] = g.out[p, OUT.NODE]
-                seats[seated, PLANNED.REPLICAS] = g.out[p, OUT.REPLICAS]
-                seats[seated, PLANNED.DEVICES] = g.out[p, OUT.DEVICES]
+                seats[seated, PLANNED.NODE] = v.out[p, OUT.NODE]
+                seats[seated, PLANNED.REPLICAS] = v.out[p, OUT.REPLICAS]
+                seats[seated, PLANNED.DEVICES] = v.out[p, OUT.DEVICES]
                 seated += 1
             return seated
     wants[s, WANT.IS_OUT] = 1
@@ -164,22 +153,113 @@ def is_costly(jobs, terms, j):
 
 
 @kernel
-def call_all(w, g, learnt, roll, seats, wants, steps, terms):
-    """Call the roll; how many are on it, the last first, or ``NOT_SIMPLE``: nothing was found."""
-    for s in range(len(wants)):
-        wants[s, WANT.IS_OUT] = 0
-    count = enter_active(w, g, learnt, roll, wants, steps, terms)
-    if count != NOT_SIMPLE:
-        count = enter_waiting(w, learnt, roll, wants, steps, terms, count)
-    if count == NOT_SIMPLE:
+def call_all(w, d, v, r):
+    """Call the roll; how many are on it, the last first, or why nothing was found."""
+    roll, terms, seated, entries = r.roll, r.terms, 0, w.at[AT.ACTIVE] + w.at[AT.WAITING]
+    if entries > ENTRIES_AT_MOST:
+        return NOT_SIMPLE
+    if entries > len(roll):
+        return NO_SPACE
+    terms[TERM.AGAIN_MS] = FOREVER_MS
+    terms[TERM.IS_LASTING] = 1
+    for s in range(len(r.wants)):
+        r.wants[s, WANT.IS_OUT] = 0
+    empty(w, v)
+    count = enter_active(w, d, v, r)
+    if count >= 0:
+        count = enter_waiting(w, d, r, count)
+    if count < 0:
         return count
     arrange(roll, count, KEY)
-    seated = 0
     for left in range(count, 0, -1):
         leave(roll, left, KEY)
         i = left - 1
-        seated = seat(w, g, roll, seats, wants, i, seated)
+        seated = seat(w, v, r, i, seated)
+        if seated < 0:
+            return seated
         j, is_in = roll[i, ROLL.JOB], roll[i, ROLL.SEATS] > 0
         if is_in and (is_costly(w.jobs, terms, j) or not may_stop(w.shapes, roll[i, ROLL.SHAPE])):
             terms[TERM.IS_LASTING] = 0
     return count
+
+
+# Once for each moment -------------------------------------------------------------------------
+
+
+@kernel
+def leaving_for_nobody(w):
+    """How many active jobs were asked to leave, and for nobody."""
+    found = 0
+    if w.at[AT.LEAVING] > 0:
+        for i in range(w.at[AT.ACTIVE]):
+            j = w.active[i]
+            if w.jobs[j, JOB.IS_LEAVING] != 0 and w.jobs[j, JOB.LEAVING_FOR] < 0:
+                found += 1
+    return found
+
+
+@kernel
+def is_same(w, terms, jobs_came, alive, leaving):
+    """Whether the roll was called at this moment, nobody came or ended since, no node changed."""
+    return (
+        terms[TERM.IS_CALLED] != 0
+        and terms[TERM.IS_LASTING] != 0
+        and terms[TERM.AT_MS] == terms[TERM.NOW]
+        and terms[TERM.JOBS] == jobs_came
+        and terms[TERM.ALIVE] == alive
+        and terms[TERM.LEAVING] == leaving
+        and terms[TERM.SUPPLY] == w.at[AT.SUPPLY_CHANGES]
+        and terms[TERM.SHARES] == terms[TERM.SHARES_NOW]
+    )
+
+
+@kernel
+def forget_who_left(w, r):
+    """Whoever was outside and has left is not there any more, even if it should come back."""
+    for i in range(r.terms[TERM.COUNT]):
+        if w.jobs[r.roll[i, ROLL.JOB], JOB.STATE] == WAITING:
+            r.roll[i, ROLL.IS_ACTIVE] = 0
+
+
+@kernel
+def call(w, d, v, r, jobs_came):
+    """Know who is in; how many are on the roll, or why that is not known.
+
+    When at the same moment nobody came, nobody ended and no node changed, the same are in: whoever
+    was stopped since was not in, or lost nothing by it.
+    """
+    terms, alive, leaving = r.terms, w.at[AT.ACTIVE] + w.at[AT.WAITING], leaving_for_nobody(w)
+    if is_same(w, terms, jobs_came, alive, leaving):
+        forget_who_left(w, r)
+        return terms[TERM.COUNT]
+    terms[TERM.IS_CALLED] = 0
+    count = call_all(w, d, v, r)
+    if count >= 0:
+        terms[TERM.IS_CALLED] = 1
+        terms[TERM.COUNT] = count
+        terms[TERM.AT_MS] = terms[TERM.NOW]
+        terms[TERM.JOBS] = jobs_came
+        terms[TERM.ALIVE] = alive
+        terms[TERM.LEAVING] = leaving
+        terms[TERM.SUPPLY] = w.at[AT.SUPPLY_CHANGES]
+        terms[TERM.SHARES] = terms[TERM.SHARES_NOW]
+    return count
+
+
+@kernel
+def next_step(w, r):
+    """When the next running job steps back in the order of attained service."""
+    jobs, terms, found = w.jobs, r.terms, FOREVER_MS
+    if terms[TERM.RANKS] != ATTAINED:
+        return found
+    for i in range(w.at[AT.ACTIVE]):
+        j = w.active[i]
+        milli = w.shapes[jobs[j, JOB.SHAPE], SHAPE.TOTAL_MILLI]
+        if jobs[j, JOB.STATE] != RUNNING or milli == 0:
+            continue
+        for step in range(len(r.steps)):
+            needed = -(-r.steps[step] * WHOLE_MILLI // milli)
+            at_ms = jobs[j, JOB.ORIGIN_MS] - jobs[j, JOB.RAN_MS] + needed
+            if terms[TERM.NOW] < at_ms < found:
+                found = at_ms
+    return found

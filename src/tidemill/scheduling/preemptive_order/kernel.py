@@ -1,16 +1,23 @@
-"""``@kernel``: a function over the cluster state, an emptied room, and the roll of all jobs."""
+"""``@kernel``: a function over the cluster state, the desk, rooms, and the roll of all jobs.
+
+``g`` is the room in which seats are tried, ``a`` one that is as the fleet is, ``v`` one in which
+nothing runs.
+"""
 
 from tidemill.core.kernel import beside
-from tidemill.scheduling.desk import __file__ as desk
-from tidemill.scheduling.fitting.columns import OTHERS, VECTORS, Ground
+from tidemill.scheduling.desk import kernel as desk
+from tidemill.scheduling.desk.columns import Desk
+from tidemill.scheduling.fitting.columns import OTHERS, Ground
 from tidemill.scheduling.fitting.kernel import CALLS
+from tidemill.scheduling.preemptive_order.columns import RollCall
+from tidemill.scheduling.scores.tables import Tables
 
 kernel = beside(
     __file__,
-    {"g": Ground},
-    (*VECTORS, "terms", "steps"),
+    {"d": Desk, "g": Ground, "a": Ground, "v": Ground, "t": Tables, "r": RollCall},
+    (*desk.VECTORS, "terms"),
     OTHERS,
-    matrices=("learnt", "roll", "seats", "wants"),
-    calls=(*CALLS, str(desk)),
+    matrices=("seekers",),
+    calls=(*CALLS, str(desk.__file__)),
 )
 """Compile this, unless the process runs interpreted."""

@@ -1,4 +1,4 @@
-"""Members: who runs if the whole fleet is planned anew in the policy's order.
+"""Members: who runs if the whole fleet is planned anew in the policy's order, job by job.
 
 In a room in which nothing runs but what may not be stopped, every job, waiting or running, is
 fitted in order; whoever fits is in. This depends on the jobs, their order and the nodes, never on
@@ -16,15 +16,14 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import order, protection
-from tidemill.scheduling.desk.layout import ranks
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import Fit, Shortage, redo
+from tidemill.scheduling.fit import Fit, Obstacle, Shortage, redo
 from tidemill.scheduling.memo import FLEET, Memo
 from tidemill.scheduling.pending_queues import PendingQueues
 from tidemill.scheduling.preemption import cost
-from tidemill.scheduling.preemptive_order.called import Called, Inside, RollCall, unfit
+from tidemill.scheduling.preemptive_order.at_once import is_unbooked, keys_change
 from tidemill.scheduling.preemptive_order.members import Members, One
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.snapshot import Snapshot
@@ -33,6 +32,8 @@ _READY = int(NodeState.READY)
 
 
 _Item = tuple[order.Key, int, int, order.Place]
+Called = tuple[Members, int, bool]
+"""Who is in, when to ask again, and whether all of them may be stopped again at this moment."""
 
 
 class Remembered(NamedTuple):
@@ -60,7 +61,9 @@ def find(
     )  # fmt: skip
     is_new = last is None or stamp != last.stamp or policy != last.policy
     if last is None or is_new or not last.is_lasting or leaving:
-        return _call(world, policy, memo, leaving, stamp)
+        found, again_ms, is_lasting = call_one_by_one(world, policy, memo, leaving)
+        memo.ask_again_at(FLEET, again_ms)
+        return Remembered(policy, stamp, found, is_lasting)
     inside, outside, shortages = last.found
     still = [one for one in outside if one.job in world.placements]
     return Remembered(policy, stamp, Members(inside, still, shortages), is_lasting=True)
@@ -68,19 +71,7 @@ def find(
 
 def newcomers(world: World, found: Members) -> list[One]:
     """Those who are in and hold nothing now."""
-    if isinstance(found.inside, Inside):
-        return found.inside.not_active(world)
     return [one for one in found.inside if one.job not in world.placements]
-
-
-def _call(
-    world: World, policy: Policy, memo: Memo, leaving: Set[int], stamp: tuple[int, ...]
-) -> Remembered:
-    """Call all jobs in order."""
-    called = None if leaving else call_at_once(world, policy, memo)
-    found, again_ms, is_lasting = called or call_one_by_one(world, policy, memo, leaving)
-    memo.ask_again_at(FLEET, again_ms)
-    return Remembered(policy, stamp, found, is_lasting)
 
 
 def call_one_by_one(
@@ -91,28 +82,6 @@ def call_one_by_one(
     found = roll.call()
     is_lasting = all(_may_stop_again(world, policy, one) for one in found.inside)
     return found, roll.again_ms, is_lasting
-
-
-def call_at_once(world: World, policy: Policy, memo: Memo) -> Called | None:
-    """The same in one compiled call, where only nodes decide; None: more does."""
-    if world.kept or world.moving or not ranks(policy) or not _is_unbooked(world, policy):
-        return None
-    if memo.roll is None or memo.roll.policy != policy:
-        memo.roll = RollCall(policy)
-    room = memo.planning_room(world)
-    room.empty()
-    return memo.roll.call(world, memo, room)
-
-
-def _keys_change(world: World, policy: Policy) -> bool:
-    """Whether what a team is given moves it in the order."""
-    return policy.fairness != "none" or bool((world.floor > 0).any())
-
-
-def _is_unbooked(world: World, policy: Policy) -> bool:
-    """Whether nobody reads what teams use, and nodes are alike wherever they are."""
-    has_limits = bool((world.limit < FOREVER_MS).any()) or world.tree.keeps
-    return not (_keys_change(world, policy) or has_limits or world.topology.tiers)
 
 
 def _may_stop_again(world: World, policy: Policy, one: One) -> bool:
@@ -134,8 +103,8 @@ class _Roll:
         self.outside: list[One] = []
         self.shortages: dict[int, Shortage] = {}
         self.fair = Fair(world, policy)
-        self.keys_change = _keys_change(world, policy)
-        self.is_unbooked = _is_unbooked(world, policy)
+        self.keys_change = keys_change(world, policy)
+        self.is_unbooked = is_unbooked(world, policy)
         self.heap: list[_Item] = []
         self.again_ms = FOREVER_MS
         for s, jobs in enumerate(world.active):
@@ -214,7 +183,7 @@ def _sweep(room: Snapshot, role: Role, options: tuple[Option, ...]) -> Fit:
         placed = room.sweep(role, option.is_ok, spreads=False).placed
         if placed:
             return Fit(tuple(Piece(0, *place) for place in placed), None)
-    return Fit((), unfit(options))
+    return Fit((), Shortage(0, tuple((option, Obstacle.UNFIT, 0) for option in options)))
 
 
 def _stays(world: World, j: int, shape: Shape) -> bool:

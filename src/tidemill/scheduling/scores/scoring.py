@@ -85,13 +85,13 @@ def of(
         policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
         policy.placement_fragment_ppm,
     )  # fmt: skip
-    tables = demand.tables(names, (roles or KnownRoles()).asked(world), fleet(world), knobs)
+    tables = demand.bare(names, (roles or KnownRoles()).asked(world), fleet(world), knobs)
     if held is not None and held.tables is not None and held.names == names:
         if tables.scores_as(held.tables):
             return held
         if tables.plays_as(held.tables):
             tables = tables._replace(known=held.tables.known)
-    return Scoring(names, tables)
+    return Scoring(names, demand.remembering(tables, world.node_count))
 
 
 def fleet(world: World) -> Fleet:
@@ -121,9 +121,12 @@ class KnownRoles:
         """What arrived, and how many nodes could host it: of the frequent, and of the counted."""
         self._update(world)
         count, shapes = len(world.shape_rows), world.shapes
-        is_chosen = shapes.hosts[:count] > 0
-        is_chosen[np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]] = True
-        shape, number, replicas = self._rows[is_chosen[self._rows[:, 0]]].T
+        rows = self._rows
+        if count > SHAPES_AT_MOST:
+            is_chosen = shapes.hosts[:count] > 0
+            is_chosen[np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]] = True
+            rows = rows[is_chosen[rows[:, 0]]]
+        shape, number, replicas = rows.T
         found: I64 = np.zeros((3, len(self._distinct)), np.int64)
         np.add.at(found[0], number, shapes.mixed[shape] * replicas)
         np.add.at(found[1], number, shapes.noted[shape] * replicas)

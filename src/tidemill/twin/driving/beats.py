@@ -54,11 +54,13 @@ class BACK(IntEnum):
     CARRY = 11  # or to carry out
     SUPPLY = 12  # something is to be asked of nodes
     RESIZE = 13  # elastic jobs may have room to grow
+    REORDER = 14  # the whole fleet is to be planned
 
 
-OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY, RESIZE = map(
-    int, BACK
+OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY = map(
+    int, list(BACK)[:12]
 )
+RESIZE, REORDER = int(BACK.RESIZE), int(BACK.REORDER)
 
 
 # A moment -------------------------------------------------------------------------------------
@@ -173,8 +175,8 @@ def begin_cycle(w, d, g, o, c, b):
         return GROW
     if o.counts[0, 0] > len(c.named):
         return GROW
-    culled = count_culled(w, b)
-    if culled > len(d.going):
+    culled, reorders = count_culled(w, b), drive[DRIVE.REORDERS] != 0
+    if culled > (0 if reorders else len(d.going)):
         return DECIDE
     if drive[DRIVE.IS_ELASTIC] != 0 and w.at[AT.QUEUED] > 0:
         again_ms = now + drive[DRIVE.LOOK_AGAIN_MS]
@@ -184,14 +186,15 @@ def begin_cycle(w, d, g, o, c, b):
     d.reg[REG.EVENTS] = 0
     d.reg[REG.EVENT_PIECES] = 0
     drive[DRIVE.STAGE] = REVIEWING
-    if w.at[AT.QUEUED] > 0 and is_news(w, d, o.counts[0, 0], now):
+    drive[DRIVE.STEP_MS] = FOREVER_MS
+    if w.at[AT.QUEUED] > 0 and not reorders and is_news(w, d, o.counts[0, 0], now):
         begin(w, d, g, now)
         drive[DRIVE.STAGE] = GATHERING
     if o.counts[0, 0] >= drive[DRIVE.MIX_AT]:
         say_at_once(d, MIX, 0, 0, 0)
         drive[DRIVE.IS_STALE] = 1
     cull(w, d, b, culled)
-    return 0
+    return REORDER if reorders and w.at[AT.QUEUED] > 0 else 0
 
 
 @kernel
@@ -289,7 +292,7 @@ def check(v, d, o, c, f, p, y, b):
     drive[DRIVE.ROW] = 0
     drive[DRIVE.STAGE] = FOLDING
     again_ms = next_question(d.looks, d.asks, d.notes, v.at[AT.QUEUED], drive[DRIVE.NOW])
-    again_ms = min(again_ms, drive[DRIVE.GROW_MS], drive[DRIVE.CULL_MS])
+    again_ms = min(again_ms, drive[DRIVE.GROW_MS], drive[DRIVE.CULL_MS], drive[DRIVE.STEP_MS])
     drive[DRIVE.WAKE_MS] = min(again_ms, drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS])
     if rows == 0:
         return 0

@@ -55,6 +55,8 @@ class DRIVE(IntEnum):
     GREW_READY = 29  # and how many might have
     CULL_AFTER_MS = 30  # after how long idle jobs are cancelled; 0: never
     CULL_MS = 31  # when the next will be
+    REORDERS = 32  # whether the whole fleet is planned at every event,
+    STEP_MS = 33  # and when it is again by time alone
 
 
 class Beat(NamedTuple):

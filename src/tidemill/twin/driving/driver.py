@@ -13,6 +13,7 @@ from tidemill.compiled.ahead import prepare_all
 from tidemill.core import rows
 from tidemill.engine import cycle as one
 from tidemill.engine.check.columns import Rows
+from tidemill.engine.check.order import reads
 from tidemill.engine.fold import mix
 from tidemill.model.batch import Batch, JobColumn
 from tidemill.model.batch.convert import to_event
@@ -24,7 +25,8 @@ from tidemill.provisioning.review import look_again_after_ms
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.desk.layout import ranks
-from tidemill.scheduling.preemptive_order import apply
+from tidemill.scheduling.preemptive_order import apply, asking, at_once
+from tidemill.scheduling.preemptive_order.columns import TERM
 from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.scores import scoring
 from tidemill.twin.driving import beats
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from tidemill.engine.loop import Loop
     from tidemill.twin.backend import Twin
 
-BEATS_AT_ONCE = 1_024  # then whoever waits for news of how far it is may have some
+BEATS_AT_ONCE = 4_096  # then whoever waits for news of how far it is may have some
 EVENTS, PIECES = 4_096, 4_096  # rows that there is room for in one call
 _NO_JOBS: I64 = np.zeros((0, len(JobColumn)), np.int64)
 _MAY_DECIDE = (CODE.FIT, CODE.FAILED, CODE.STEP, CODE.TELL)
@@ -63,6 +65,10 @@ class Driver:
         """Changes of quotas that were seen."""
         self._shapes = 0
         """Shapes of which everything that a cycle may ask was known when they came, or before."""
+        self._planned = int(CODE.OVER)
+        """What the last plan of the whole fleet came to."""
+        self._whole: tuple[Any, ...] = ()
+        """What such plans are made with: rooms, and the columns of the roll."""
         self.codes = dict.fromkeys(BACK, 0)
         """How often the compiled loop came back, and why;"""
         self.answers = dict.fromkeys(CODE, 0)
@@ -74,7 +80,8 @@ class Driver:
             return False
         if not self._is_prepared:
             self._is_prepared = True
-            prepare_all(KERNELS)
+            reorders = apply.may_reorder(self._loop.policy)
+            prepare_all((*KERNELS, asking.plan_all) if reorders else KERNELS)
         drive, loop = self._beat.drive, self._loop
         before = self._twin.agenda.t.clock.item(CLOCK.BATCH)
         drive[DRIVE.STAGE], drive[DRIVE.MADE] = STAGE.MOMENT, 0
@@ -85,7 +92,7 @@ class Driver:
         is_finished = False
         while True:
             made = drive.item(DRIVE.MADE)
-            code = beats.drive(*self._laid_out())
+            code = self._beat_on(self._laid_out())
             self._take_over()
             loop.made(drive.item(DRIVE.MADE) - made)
             self.codes[BACK(code)] += 1
@@ -99,6 +106,19 @@ class Driver:
             self._cycle = None
         return self._twin.agenda.t.clock.item(CLOCK.BATCH) > before
 
+    def _beat_on(self, laid: tuple[Any, ...]) -> int:
+        """Beat until Python has more to do than to have the whole fleet planned; why."""
+        drive, counts, whole = self._beat.drive, self._twin.agenda.t.counts, self._whole
+        while (code := int(beats.drive(*laid))) == BACK.REORDER:
+            came, now_ms = counts.item(0, 0), drive.item(DRIVE.NOW)
+            self._planned = int(asking.plan_all(*laid[:3], *whole, laid[3], came, now_ms))
+            if self._planned != CODE.OVER:
+                break
+            self.codes[BACK.REORDER] += 1
+            self._loop.memo.scheduling.members = None
+            drive[DRIVE.STEP_MS] = whole[-1].terms.item(TERM.STEP_MS)
+        return code
+
     def _may_begin(self) -> bool:
         """Whether beats are of the kind that the compiled loop makes."""
         loop, twin = self._loop, self._twin
@@ -108,7 +128,9 @@ class Driver:
             return False
         if policy.usage_half_life_ms != world.half_life_ms:  # that is to be said first
             return False
-        return not (apply.may_reorder(policy) or twin.has_neighbours)
+        if apply.may_reorder(policy) and not (at_once.is_simple(world, policy) and reads(policy)):
+            return False
+        return not twin.has_neighbours
 
     # Laying out --------------------------------------------------------------------------------
 
@@ -119,6 +141,8 @@ class Driver:
         agenda, sheet = twin.agenda, loop.sheet
         twin.foresee(loop.inflow)
         at_work = self._at_work_next()
+        if apply.may_reorder(policy):
+            self._whole = at_once.of(memo.scheduling, policy).lay_out(world, memo.scheduling)
         book = loop.checker.laid_out(policy, world.job_count + EVENTS)
         d = at_work.columns
         more, more_pieces = EVENTS + len(d.events), PIECES + len(d.event_pieces)
@@ -197,7 +221,9 @@ class Driver:
         drive[DRIVE.IS_ELASTIC] = nodes.is_elastic
         drive[DRIVE.LOOK_AGAIN_MS] = look_again_after_ms(policy)
         drive[DRIVE.CULL_AFTER_MS] = policy.cull_idle_after_ms
-        grows = policy.may_resize and bool(memo.scheduling.elastic_shapes(world))
+        drive[DRIVE.REORDERS] = reorders = apply.may_reorder(policy)
+        may_grow = policy.may_resize and not reorders
+        grows = may_grow and bool(memo.scheduling.elastic_shapes(world))
         drive[DRIVE.GROW_AFTER_MS] = policy.grow_after_ms if grows else -1
         if self._shares != world.share_changes:
             self._shares, drive[DRIVE.GREW_OF] = world.share_changes, -1
@@ -226,6 +252,8 @@ class Driver:
             case BACK.DECIDE:
                 self._decide()
                 return True
+            case BACK.REORDER:
+                return self._plan_again()
             case BACK.ANSWER:
                 return self._go_on(self._beat.drive.item(DRIVE.ROW))
             case BACK.SUPPLY | BACK.RESIZE:
@@ -256,6 +284,16 @@ class Driver:
         self._cycle, loop = None, self._loop
         loop.settle(one.cycle(loop.world, loop.policy, loop.memo))
         self._beat.drive[DRIVE.STAGE] = STAGE.MOMENT
+
+    def _plan_again(self) -> bool:
+        """Do what a plan of the whole fleet asks for, and begin it again; or make it in Python."""
+        loop, at_work = self._loop, self._cycle
+        assert at_work is not None, "a cycle is at work"
+        if not at_once.of(loop.memo.scheduling, loop.policy).answer(at_work, self._planned):
+            self._decide()
+            return True
+        self._beat.drive[DRIVE.STAGE] = STAGE.CYCLE
+        return False
 
     def _go_on(self, code: int) -> bool:
         """Answer the compiled cycle; where that decided something, finish it in Python."""
@@ -299,10 +337,7 @@ class Driver:
 
     def _judge(self) -> None:
         """Have Python say what is wrong with the plan."""
-        loop, at_work = self._loop, self._cycle
-        assert at_work is not None, "a plan was made"
-        at_work.tell()
-        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
+        self._finish()
         raise AssertionError("a plan is wrong that is right")
 
     def _fold(self) -> None:

@@ -127,18 +127,22 @@ def test_a_pod_sits_on_the_part_that_its_devices_are_of():
     assert [found.mask_of(pod) for pod in found.pods.values()] == [1, 1]
 
 
-def test_a_claim_of_others_holds_its_devices_and_the_whole_of_a_part():
+def test_a_claim_of_others_holds_its_partition_and_the_rest_is_cut_alike():
     """A partition that another scheduler gave out keeps its whole device from everybody else."""
-    whole, part = wanted.device("gpu-0"), wanted.device("gpu-0-mig", type="mig")
-    for one in (whole, part):
-        one["consumesCounters"] = [{"counterSet": "gpu-0", "counters": {}}]
-    found = view([whole, part, wanted.device("gpu-1")])
+    found = view([])
+    for told in wanted.partitioned("n0", 2):
+        found.take(KIND, ("", told["metadata"]["name"]), dra.read_slice(told), False)
     claim = wanted.claim("theirs", wanted.claim_spec())
-    given = {"request": "gpu", "driver": wanted.DRIVER, "pool": "n0", "device": "gpu-0-mig"}
+    given = {"request": "gpu", "driver": wanted.DRIVER, "pool": "n0", "device": "gpu-0-2g-0"}
     claim["status"] = {"allocation": {"devices": {"results": [given]}}}
     found.take(KIND, ("ml", "theirs"), dra.read_claim(claim), False)
+    found.claimed.look()
     standing = found.pods["ml", "claim:theirs"]
-    assert (standing.node, found.mask_of(standing)) == ("n0", 0b1)
+    assert found.place_of(standing) == "n0/2g.20gb"
+    assert found.mask_of(standing).bit_count() == 1
     assert standing.request.gpu == GpuRequest(CLAIMED, 1)
+    assert {name: part.devices for name, part in found.nodes.items()} == {
+        "n0": 1, "n0/2g.20gb": 3,
+    }  # fmt: skip
     found.take(KIND, ("ml", "theirs"), dra.read_claim(claim), True)
     assert not found.pods

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_rights import PODS, priorities
 from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.definitions import TRAINING
 from tests.rigs.kubernetes.scheduled import OURS, Process, live, scheduling, wrong
 from tests.rigs.kubernetes.wanted import container, gang, node
 from tidemill.cli.main import app
@@ -20,6 +21,9 @@ from tidemill.model.states import JobState
 Object = dict[str, Any]
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
 SETS = "/apis/apps/v1/namespaces/ml/replicasets"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/ml/deployments"
+STATEFUL = "/apis/apps/v1/namespaces/ml/statefulsets"
+TRAININGS = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/ml/events"
 MERGE = "application/merge-patch+json"
 POLICY = """
@@ -38,8 +42,9 @@ def resizable(rig: Cluster) -> Iterator[Cluster]:
     priorities(rig)
     yield rig
     rig.kubectl("delete", "-f", path)
-    for one in rig.items(SETS):
-        rig.ask("DELETE", f"{SETS}/{one['metadata']['name']}?propagationPolicy=Background")
+    for way in (DEPLOYMENTS, STATEFUL, SETS):
+        for one in rig.items(way):
+            rig.ask("DELETE", f"{way}/{one['metadata']['name']}?propagationPolicy=Background")
 
 
 def elastic_set(name: str, pods: int, least: int, gpus: int = 1) -> Object:
@@ -54,6 +59,21 @@ def elastic_set(name: str, pods: int, least: int, gpus: int = 1) -> Object:
                  "template": {"metadata": {"labels": {"set": name}, "annotations": told},
                               "spec": spec}},
     }  # fmt: skip
+
+
+def elastic_deployment(name: str, pods: int, least: int) -> Object:
+    """The same of a Deployment, which has a ReplicaSet between itself and its pods."""
+    made = elastic_set(name, pods, least)
+    made["kind"] = "Deployment"
+    return made
+
+
+def elastic_stateful(name: str, pods: int, least: int) -> Object:
+    """The same of a StatefulSet that makes its pods at once."""
+    made = elastic_set(name, pods, least)
+    made["kind"] = "StatefulSet"
+    made["spec"] |= {"serviceName": name, "podManagementPolicy": "Parallel"}
+    return made
 
 
 def elastic_job(name: str, pods: int, least: int, gpus: int = 1) -> Object:
@@ -103,7 +123,12 @@ def told(journal: str, *command: str) -> str:
 
 @pytest.mark.parametrize(
     ("way", "make", "kind", "field"),
-    [(SETS, elastic_set, "ReplicaSet", "replicas"), (JOBS, elastic_job, "Job", "parallelism")],
+    [
+        (SETS, elastic_set, "ReplicaSet", "replicas"),
+        (JOBS, elastic_job, "Job", "parallelism"),
+        (DEPLOYMENTS, elastic_deployment, "Deployment", "replicas"),
+        (STATEFUL, elastic_stateful, "StatefulSet", "replicas"),
+    ],
 )
 def test_an_elastic_gang_shrinks_for_another_and_grows_again(
     resizable: Cluster, tmp_path: Path, way: str, make: Any, kind: str, field: str
@@ -140,6 +165,63 @@ def test_an_elastic_gang_shrinks_for_another_and_grows_again(
         assert {*bound(rig, "wide")} <= {"-"}  # a Job makes failed pods anew after minutes
         assert ours.stop() == 0
     assert wrong(rig, ours.journal) == []
+
+
+def operate(rig: Cluster, name: str) -> None:
+    """What the operator of a training job does: pods by number, as many as its scale says."""
+    job = rig.ask("GET", f"{TRAININGS}/{name}")
+    worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    mine = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": name,
+            "uid": job["metadata"]["uid"], "controller": True}  # fmt: skip
+    names = [f"{name}-worker-{i}" for i in range(worker["replicas"])]
+    there = [one for one in rig.pods("ml") if one.startswith(f"{name}-worker-")]
+    for one in sorted({*names} - {*there}):
+        metadata = {"name": one, "namespace": "ml", "ownerReferences": [mine]}
+        made = {"metadata": metadata, "spec": worker["template"]["spec"]}
+        rig.create(PODS, {"apiVersion": "v1", "kind": "Pod", **made})
+    for one in {*there} - {*names}:
+        rig.try_to("DELETE", f"{PODS}/{one}")
+
+
+def test_a_kind_of_another_project_is_resized_by_its_scale(resizable: Cluster, tmp_path: Path):
+    """A PyTorchJob of 16 workers that work with 6: its `/scale` says 8 for a better gang, then 16.
+
+    The highest numbers leave; the operator is played here, the rest is real.
+    """
+    rig, policy = resizable, tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    rig.create(definition, TRAINING)
+    rig.wait_for("it is served", lambda: rig.try_to("GET", TRAININGS)[0] == 200)
+    rig.add_nodes(node("n0"), node("n1"))
+    spec = {"containers": [container(1)], "schedulerName": OURS, "priorityClassName": "low",
+            "restartPolicy": "Never"}  # fmt: skip
+    worker = {"replicas": 16, "template": {"spec": spec}}
+    rig.create(TRAININGS, {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+        "metadata": {"name": "wide", "namespace": "ml"},
+        "spec": {"elasticPolicy": {"minReplicas": 6}, "pytorchReplicaSpecs": {"Worker": worker}},
+    })  # fmt: skip
+
+    def has(size: int) -> bool:
+        operate(rig, "wide")
+        found = bound(rig, "wide")
+        return len(found) == size and "-" not in found
+
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        rig.wait_for("it has 16 pods", lambda: has(16))
+        rig.wait_for("it works", lambda: is_at_work(ours.journal))
+        rig.create(JOBS, gang("better", 8, 1, schedulerName=OURS, priorityClassName="high"))
+        rig.wait_for("it has 8 pods", lambda: has(8))
+        at_rest(rig, ours, "better", 8)
+        left = {int(name.rpartition("-")[2]) for name in rig.pods("ml") if "worker" in name}
+        assert left == {*range(8)}
+        rig.ask("DELETE", f"{JOBS}/better?propagationPolicy=Background")
+        rig.wait_for("it has 16 pods again", lambda: has(16))
+        at_rest(rig, ours, "wide", 16)
+        assert ours.stop() == 0
+    rig.ask("DELETE", f"{TRAININGS}/wide")
+    rig.ask("DELETE", f"{definition}/{TRAINING['metadata']['name']}")
 
 
 def test_an_elastic_gang_starts_as_large_as_it_fits(resizable: Cluster, tmp_path: Path):

@@ -81,7 +81,18 @@ class ClaimWriter:
         """By uid of a pod: its seats that are being filled, the oldest first. Where a node is lost
         meanwhile there is a second; it waits for what comes of the first."""
         self._freeing: set[Key] = set()
+        view.claimed.giving = self._on_their_way
         self.counts = AllocationCounts()
+
+    def _on_their_way(self) -> tuple[set[str], set[DeviceId]]:
+        """Pods that are being given devices, by uid, and those that the plan gives them."""
+        planned = {
+            one
+            for seats in self._sending.values() for seat in seats
+            for bit, one in enumerate(self._view.devices_at(seat.place))
+            if seat.devices >> bit & 1
+        }  # fmt: skip
+        return {*self._sending}, planned | {*(+self._giving)}
 
     def has_claims(self, seat: DeviceSeat) -> bool:
         """Whether a pod has claims that have to be allocated before it is bound."""
@@ -255,7 +266,9 @@ class ClaimWriter:
             if picked is None:
                 return None
             found += [_Result(request.name, device.id) for device in picked]
-        return found
+        giving = (one for one in self._giving if self._giving[one] > 0)
+        wanted = [*giving, *(one.device for one in found)]
+        return found if book.fit(seat.node, wanted) else None
 
     def _is_free(self, device: DeviceId) -> bool:
         return device not in self._view.claimed.book.holder and not self._giving[device]

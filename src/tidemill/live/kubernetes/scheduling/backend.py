@@ -138,12 +138,14 @@ class KubernetesBackend:
 
     def _send_open(self) -> None:
         """Complete what was begun: seats of gangs that are bound in part, jobs asked to leave."""
-        vacant, self.differ.vacant = self.differ.vacant, []
+        seating = self.differ.seating
+        vacant, seating.vacant = seating.vacant, []
         self.sender.bind(vacant)
         self.sender.take_back()
         leaving, self.differ.leaving = self.differ.leaving, []
         self._evict(leaving)
-        resizes, self.differ.resizes = self.differ.resizes, []
+        elastic = self.differ.elastic
+        resizes, elastic.resizes = elastic.resizes, []
         for one in resizes:
             if one.leavers:
                 some = [Leaver(one.job, one.leavers)]
@@ -169,7 +171,7 @@ class KubernetesBackend:
         found = list[Vacant]()
         for pod, r in self.differ.waiting(unit):
             if open_.get(r):
-                found.append(self.differ.vacant_seat(j, pod, *open_[r].pop(0)))
+                found.append(self.differ.seating.seat(j, pod, *open_[r].pop(0)))
         self.placed += 1
         self.sender.bind(found)
 

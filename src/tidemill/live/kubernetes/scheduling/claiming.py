@@ -4,14 +4,22 @@ What a pod requests is read again whenever a claim, a template or a class that i
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from tidemill.live.kubernetes.cluster import OwnerKey
-from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceSlice
+from tidemill.live.kubernetes.dra import (
+    Device,
+    DeviceClaim,
+    DeviceClass,
+    DeviceId,
+    DeviceSlice,
+)
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed
 from tidemill.live.kubernetes.scheduling.claims import ClaimBook, Key
+from tidemill.live.kubernetes.scheduling.partitions import Partitions, PodWants
 
 
 class TakePod(Protocol):
@@ -32,6 +40,16 @@ class ClaimedPods:
     ) -> None:
         self._pods, self._take_pod, self._touch, self._cut = pods, take_pod, touch, cut
         self.book = ClaimBook()
+        self.partitions = Partitions()
+        self.book.is_offered = self._is_offered
+        self.is_due = False
+        """Whether what is offered of devices that share counters has to be looked at."""
+        self.giving: Callable[[], tuple[set[str], set[DeviceId]]] = lambda: (set(), set())
+        """Pods that are being given devices, by uid, and those devices."""
+        self.may_use: Callable[[KubePod, str], bool] = lambda _, __: True
+        """Whether a pod may be on a machine."""
+        self.job_of: Callable[[Key], object] = lambda key: key
+        """What a pod is a part of."""
         self._told: dict[Key, KubePod] = {}
         """Pods of ours with claims, as the cluster has them."""
         self._told_owners: dict[OwnerKey, OwnerObject] = {}
@@ -49,13 +67,16 @@ class ClaimedPods:
     def take_slice(self, row: DeviceSlice, *, is_gone: bool) -> None:
         """A slice came, changed or is gone."""
         for machine in sorted(self.book.take_slice(row, is_gone=is_gone)):
+            self.partitions.offered.pop(machine, None)
             self._cut_up(machine)
         self._choose_anew()
+        self._note()
 
     def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:
         """A class came, changed or is gone."""
         self.book.take_class(row, is_gone=is_gone)
         self._resolve(self._told)
+        self._note()
 
     def take_claim(self, row: DeviceClaim, *, is_gone: bool) -> list[OwnerObject]:
         """A claim, or a template of claims, is so now; owners whose pods ask for something else."""
@@ -64,6 +85,7 @@ class ClaimedPods:
         now = self.book.claims.get(key)
         if before == now:
             return []
+        self._note()
         self._choose_anew()
         self._resolve(self._users.get(key, ()))
         self._show(key)
@@ -76,6 +98,7 @@ class ClaimedPods:
 
     def with_claims(self, key: Key, row: KubePod, *, is_gone: bool) -> KubePod:
         """A pod of ours with what its claims ask for."""
+        self._note()
         self._told.pop(key, None)
         for name in claimed.named(row):
             users = self._users.setdefault(name, {})
@@ -96,6 +119,44 @@ class ClaimedPods:
         found = self.book.resolved(row)
         self._label_machines()
         return found
+
+    def look(self) -> None:
+        """Offer devices that share counters by what waits now."""
+        if not self.is_due:
+            return
+        self.is_due = False
+        machines, pods = self.partitions.look(self.book, self._waiting(), self.giving()[1])
+        for machine in machines:
+            self._cut_up(machine)
+        for key in pods:
+            self._touch(key)
+
+    def lack_of(self, pods: Iterable[KubePod]) -> str:
+        """Which counter is too little for one of these pods; "": none."""
+        lacks = self.partitions.lacks
+        return next(filter(None, (lacks.get((p.namespace, p.name), "") for p in pods)), "")
+
+    def _note(self) -> None:
+        self.is_due = self.is_due or self.book.has_counters
+
+    def _is_offered(self, machine: str, device: Device) -> bool:
+        offered = self.partitions.offered
+        if device.consumes and machine not in offered:  # nobody waits for any of them yet
+            offered[machine] = Partitions().of_machine(self.book, machine)
+        return not device.consumes or device.id in offered[machine]
+
+    def _waiting(self) -> list[list[PodWants]]:
+        """Pods that wait for devices, by job, the oldest first."""
+        sending, _ = self.giving()
+        found = dict[object, list[PodWants]]()
+        for key, pod in sorted(self._told.items(), key=lambda one: (one[1].created_ms, one[0])):
+            now = self._pods.get(key)
+            if now is None or not now.is_pending or pod.gates or pod.uid in sending:
+                continue
+            if asks := self.book.asks_of(pod):
+                wants = PodWants(key, asks, partial(self.may_use, pod))
+                found.setdefault(self.job_of(key), []).append(wants)
+        return list(found.values())
 
     def with_templates(self, key: OwnerKey, row: OwnerObject, *, is_gone: bool) -> OwnerObject:
         """An owner with what the claims of its pods will ask for."""

@@ -5,13 +5,15 @@ whose devices match its selectors. Which machines have such devices is a label t
 here; which device it is, is decided by the plan. Whatever of a claim is not understood is named.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import cel, dra
 from tidemill.live.kubernetes.dra import (
+    CounterName,
     Device,
     DeviceClaim,
     DeviceClass,
@@ -82,6 +84,10 @@ class ClaimBook:
         self._published: dict[str, tuple[Device, ...]] = {}
         """By machine, in the order of their pools and names."""
         self._where: dict[DeviceId, tuple[str, Device]] = {}
+        self._counters: dict[str, dict[CounterName, Fraction]] = {}
+        """By machine: how much there is of the counters that its devices share."""
+        self.is_offered: Callable[[str, Device], bool] = _if_alone
+        """Whether a device may be given out beside all others of its machine that are."""
         self.holder: dict[DeviceId, Key] = {}
         """The claim that a device was given to."""
         self._counted: dict[DeviceForm, bool] = {}
@@ -102,6 +108,7 @@ class ClaimBook:
 
     def _read(self, machine: str) -> None:
         self._counted.clear()
+        self._counters.pop(machine, None)
         for device in self._published.pop(machine, ()):
             self._where.pop(device.id, None)
         mine = [one for one in self._slices.values() if one.node == machine]
@@ -112,6 +119,8 @@ class ClaimBook:
             some = [one for one in some if one.generation == newest]
             if len(some) == some[0].slices:  # else the rest of the pool is still to come
                 found += [device for one in some for device in one.published]
+                shared = dict(counter for one in some for counter in one.shared)
+                self._counters.setdefault(machine, {}).update(shared)
         if found:
             self._published[machine] = tuple(
                 sorted(found, key=lambda d: (d.driver, d.pool, _natural(d.name)))
@@ -157,7 +166,7 @@ class ClaimBook:
         given = self._labels(form for form in self.forms if form.of_part(beside))
         grouped = dict[tuple[str, str, tuple[DeviceForm, ...]], list[Device]]()
         for device in all_of_it:
-            if device.is_accelerator and (device.is_whole or not device.counters):
+            if device.is_accelerator and self.is_offered(machine, device):
                 forms = tuple(f for f in self.forms if f.holds(device))
                 grouped.setdefault((device.gpu_type, device.profile, forms), []).append(device)
         return [
@@ -173,18 +182,40 @@ class ClaimBook:
         return tuple((form.label, MATCH) for form in forms)
 
     def held_on(self, claim: DeviceClaim) -> dict[str, tuple[DeviceId, ...]]:
-        """By machine: the accelerators that a claim keeps from others, whole for their parts."""
-        found = dict[str, dict[DeviceId, None]]()
+        """By machine: the accelerators that a claim holds."""
+        found = dict[str, list[DeviceId]]()
         for one in claim.allocated:
             machine, device = self._where.get(one, ("", None))
-            if device is None or not device.is_accelerator:
-                continue
-            mine = found.setdefault(machine, {})
-            mine[one] = None
-            for other in self._published[machine] if device.counters else ():
-                if other.pool == device.pool and {*other.counters} & {*device.counters}:
-                    mine[other.id] = None
+            if device is not None and device.is_accelerator:
+                found.setdefault(machine, []).append(one)
         return {machine: tuple(mine) for machine, mine in found.items()}
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether devices share any."""
+        return any(self._counters.values())
+
+    def counters_of(self, machine: str) -> dict[CounterName, Fraction]:
+        """How much there is of the counters that devices of a machine share."""
+        return dict(self._counters.get(machine, {}))
+
+    def fit(self, machine: str, devices: Iterable[DeviceId]) -> bool:
+        """Whether devices, and those that are held, consume no more than there is."""
+        wanted = {*devices, *(one.id for one in self._published.get(machine, ())
+                              if one.id in self.holder)}  # fmt: skip
+        left = self.counters_of(machine)
+        for one in wanted:
+            for name, amount in self._where[one][1].consumes if one in self._where else ():
+                left[name] = left.get(name, Fraction(-1)) - amount
+        return all(amount >= 0 for amount in left.values())
+
+    def asks_of(self, pod: KubePod) -> tuple[tuple[DeviceForm, int], ...]:
+        """What the claims of a pod that are not allocated ask for, and how many; none: unclear."""
+        asked = [one for claim in self.of_pod(pod) if not claim.is_allocated
+                 for one in self._asked(claim)]  # fmt: skip
+        return () if any(problem for *_, problem in asked) else tuple(
+            (form, count) for form, count, _ in asked
+        )  # fmt: skip
 
     def holders_on(self, machine: str) -> set[Key]:
         """The claims that hold devices of a machine."""
@@ -342,6 +373,10 @@ class ClaimBook:
             by_name = any(driver in one for one in told for driver in dra.DRIVERS)
             self._counted[form] = by_name if first is None else first.is_accelerator
         return self._counted[form]
+
+
+def _if_alone(machine: str, device: Device) -> bool:  # noqa: ARG001 - of any machine
+    return device.is_whole or not device.consumes
 
 
 def alike(devices: Iterable[Device], attributes: tuple[str, ...]) -> dict[object, list[Device]]:

@@ -11,12 +11,12 @@ the next, so that every comparison is with the state as it is by then.
 - A gang waits here only while all of its pods wait there. What is not placed whatever is free is
   held, in no queue, with the reason (``held``).
 - An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
-  (``resizes``), and what it makes of that is told.
+  (``ElasticGangs``), and what it makes of that is told.
 - Victims that are not let go stay, and their preemptor waits for something else (``give_back``).
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -33,11 +33,13 @@ from tidemill.live.kubernetes.scheduling import (
     seats,
     shapes,
     sizes,
+    spreading,
 )
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
+from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sparing import Spared
@@ -54,13 +56,12 @@ from tidemill.live.kubernetes.scheduling.units import (
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
-from tidemill.model.columns import JOB, SHAPE
-from tidemill.model.rows import Piece, Queue, Shape
+from tidemill.model.columns import JOB
+from tidemill.model.rows import MAX_DEVICES, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
-Told = Iterator[ev.Event]
 _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
@@ -75,7 +76,7 @@ class FleetRules(NamedTuple):
     topology: Topology = Topology()
 
 
-class Differ(ElasticGangs):
+class Differ:
     """Compares one cluster state with one view of a cluster."""
 
     def __init__(
@@ -85,30 +86,29 @@ class Differ(ElasticGangs):
         price_of: PriceRule,
         is_being_sent: Callable[[int], bool],
     ) -> None:
-        super().__init__()
         self.world, self.view = world, view
         self._is_being_sent = is_being_sent
         self.lives = PresentLives(world)
         self._nodes = NodeChanges(self.lives, view, price_of)
         self.rules = FleetRules()
-        self.vacant: list[Vacant] = []
-        """Seats to be filled; whoever fills them empties this."""
         self.leaving: list[int] = []
         """Jobs that were asked to leave and hold something still; whoever sees to it empties
         this."""
-        self.barred: dict[UnitKey, Unplaceable] = {}
-        """Jobs of ours that are not to be placed for now: the server refused to bind them."""
         self.held: dict[UnitKey, Unplaceable] = {}
         """Jobs of ours that are not placed whatever is free, and why."""
         self.give_back: list[int] = []
         """Jobs that were asked to leave, and of which nothing left: they go on."""
         self.spared = Spared(view)
+        self.seating = PodSeating(world, view, self.lives, self._is_short)
+        self.elastic = ElasticGangs(self.seating, self.spared)
         self.job_of: dict[UnitKey, int] = {}
-        self.unit_of: dict[int, UnitKey] = {}
+        self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
         self._over_units: dict[UnitKey, None] = {}
         self._over_foreign: dict[Key, None] = {}
         """Whoever holds devices that are not booked for it, since others hold them: looked at again
         whenever anything changes."""
+        self._spread: dict[UnitKey, None] = {}
+        """Gangs that are spread by what is free: looked at again whenever anything changes."""
         self._put_off: set[UnitKey] = set()
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
@@ -124,11 +124,12 @@ class Differ(ElasticGangs):
     def tell(self, at_ms: int) -> Told:
         """What changed, in an order in which all of it can be folded."""
         yield from self._rules(at_ms)
+        self.view.claimed.look()
         view, is_changed = self.view, self.view.is_changed
         self._nodes.keep_labels(self._selected(view.dirty_units))
         yield from self._nodes.tell(at_ms)
         if is_changed:
-            view.dirty_units.update(self._over_units)
+            view.dirty_units.update({**self._over_units, **self._spread})
             view.dirty_foreign.update(self._over_foreign)
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
@@ -167,14 +168,7 @@ class Differ(ElasticGangs):
                 self.give_back.append(j)  # it comes up first
                 continue
             over = world.matrices.jobs.item(j, JOB.OVER_MILLI)
-            yield from self._stay(at_ms, j, world.placements[j], over)
-
-    def _stay(self, at_ms: int, j: int, pieces: tuple[Piece, ...], over_milli: int) -> Told:
-        """A job that was asked to leave, or to have another size, is asked for nothing any more."""
-        heir = self.world.leaving_for.get(j, -1)
-        yield from seats.changed(self.world, at_ms, j, pieces, over_milli)
-        if heir >= 0 and self.world.matrices.shapes.item(heir, SHAPE.PROMISED) == 1:
-            yield ev.AskedRelease(at_ms, heir)
+            yield from self.seating.stay(at_ms, j, world.placements[j], over)
 
     def tell_unseen(self, at_ms: int) -> Told:
         """At the beginning: jobs and nodes of the journal that the cluster does not show."""
@@ -262,7 +256,7 @@ class Differ(ElasticGangs):
     def _now(self, unit: PodUnit) -> UnitNow:
         view, job = self.view, unit.job
         scale = sizes.of_unit(view, unit) if view.heeds_scales else None
-        self._share_out(unit, is_elastic=scale is not None)
+        self.elastic.share_out(unit, is_elastic=scale is not None)
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         shape: Shape | Unplaceable
         if alone:
@@ -276,9 +270,9 @@ class Differ(ElasticGangs):
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
-        shape = self._sized(unit.key, shape, scale)
+        shape = self.elastic.sized(unit.key, shape, scale)
         scale = None if isinstance(scale, Unplaceable) else scale
-        shape = neighbours.kept(view, unit, shape, self.rules.topology)
+        shape, mine = self._kept(unit, shape, mine)
         alive = [
             (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
         ]
@@ -301,6 +295,38 @@ class Differ(ElasticGangs):
         end = None if alive else end_of(pod for pod, _ in mine)
         estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+
+    def _kept(
+        self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed
+    ) -> tuple[Shape | Unplaceable, spreading.Placed]:
+        """A shape that keeps rules about other pods, and the roles of its pods then."""
+        j, view = self.lives.job(unit.key), self.view
+        known = self.world.shape_of(j) if j is not None else None
+        ground = neighbours.RuleContext(self.rules.topology, known, self._room)
+        shape = neighbours.kept(view, unit, shape, ground)
+        is_held = any(pod.node and not pod.is_over for pod, _ in mine)
+        if is_held and known is not None and spreading.is_split(known):
+            shape = known
+        is_split = isinstance(shape, Shape) and spreading.is_split(shape)
+        _note(self._spread, unit.key, is_so=is_split and not is_held)
+        if isinstance(shape, Unplaceable) or not is_split:
+            return shape, mine
+        key = shape.roles[0].affinity[0][-1].key
+        machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
+        places = ["" if one is None else one.labels.get(key, "") for one in machines]
+        return shape, spreading.with_roles(shape, mine, places)
+
+    def _room(self, pod: KubePod, key: str) -> Counter[str]:
+        """For how many more pods like this one the nodes of each place have devices now."""
+        found, gpu = Counter[str](), pod.request.gpu
+        for name, node in self.view.nodes.items() if gpu is not None else ():
+            n = self.lives.node_number(name)
+            able = gpu is not None and gpu.resource in node.capacity and key in node.labels
+            if n is None or not able or not pod.request.selects(node.labels):
+                continue
+            if gpu is not None and self.world.nodes.state.item(n) == NodeState.READY:
+                found[node.labels[key]] += seats.free_mask(self.world, n, MAX_DEVICES, gpu.each)[1]
+        return found
 
     def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
         """How long it should run; 0: nobody says, or nobody can read it."""
@@ -326,6 +352,8 @@ class Differ(ElasticGangs):
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         if not is_told and (flaw := declared.flaw(self.view.cluster, with_gpus)) is not None:
             return flaw
+        if lack := self.view.claimed.lack_of(pending):
+            return Unplaceable("WaitingForCounter", lack)
         counts = Counter(r for _, r in waits)
         is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
@@ -379,7 +407,7 @@ class Differ(ElasticGangs):
             if not isinstance(now.shape, Shape):
                 now = now._replace(shape=self._as_held(now))
             j = yield from self._new(at_ms, key, now)
-        seen, told = Counter(seat for _, seat in now.held), self._devices(now)
+        seen, told = Counter(seat for _, seat in now.held), self.seating.devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
             pieces, over = seats.pieces(world, j, seen, told)
             yield ev.PlacementSeen(at_ms, j, world.jobs.attempt.item(j) + 1, pieces, over)
@@ -401,64 +429,36 @@ class Differ(ElasticGangs):
             yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
             return
         if world.shape_of(j).elastic_role is not None:
-            yield from self._resize(at_ms, j, now, seen)
+            yield from self.elastic.resize(at_ms, j, now, seen)
             return
         yield from self._fill(at_ms, j, now, mine - seen)
-        yield from self._start(at_ms, j, now, is_whole=not mine - seen)
-
-    def _start(self, at_ms: int, j: int, now: UnitNow, *, is_whole: bool) -> Told:
-        """A gang all of whose pods are up works."""
-        is_up = is_whole and all(pod.up_ms is not None for pod, _ in now.held)
-        if is_up and self.world.jobs.state.item(j) == JobState.STARTING:
-            yield ev.JobStarted(at_ms, j, self.world.jobs.attempt.item(j))
+        yield from self.seating.start(at_ms, j, now, is_whole=not mine - seen)
 
     def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
         if not now.waits or self.unit_of[j] in self.barred:
             return
         left, filled = Counter(vacant), list[Vacant]()
-        free = self._free_devices(j, now)
+        free = self.seating.free_devices(j, now)
         for pod, r in now.waits:
-            seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
+            seat = next(
+                (one for one in sorted(left) if one[0] == r and self.seating.is_open(one)), None
+            )
             if seat is None:
                 break
             left -= Counter([seat])
-            filled.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
+            filled.append(self.seating.seat(j, pod, seat[1], free.get(seat, [])))
         else:
-            self.vacant += filled
+            self.seating.vacant += filled
             return
         if comes_back(now):
             attempt = self.world.jobs.attempt.item(j)
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
 
-    def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
-        """The seat of a pod on a node, with the first of these devices."""
-        name, place = self.lives.node_name(n), self.lives.place_name(n)
-        return Vacant(j, key_of(pod), pod.uid, name, place, devices.pop(0) if devices else 0)
-
-    def _devices(self, now: UnitNow) -> dict[Seat, int]:
-        """The devices that pods hold by claim, by seat."""
-        told = dict[Seat, int]()
-        for pod, seat in now.held:
-            told[seat] = told.get(seat, 0) | self.view.mask_of(pod)
-        return told
-
-    def _free_devices(self, j: int, now: UnitNow) -> dict[Seat, list[int]]:
-        """What a job holds by our plan and none of its pods has, by seat: a mask for each pod."""
-        told, roles = self._devices(now), self.world.shape_of(j).roles
-        return {
-            seat: seats.handed_out(mask & ~told.get(seat, 0), roles[seat[0]].accelerators)
-            for seat, mask in seats.masks(self.world, j).items()
-        }
-
-    def _is_open(self, seat: Seat) -> bool:
-        """Whether a seat can be taken: its node takes work, and nobody sits there without one."""
-        name = self.lives.node_name(seat[1])
-        is_short = any(
-            (pod := self.view.pods.get(key)) is not None and pod.node == name
-            for key in self._over_foreign
-        )
-        return self.world.nodes.state.item(seat[1]) == NodeState.READY and not is_short
+    def _is_short(self, machine: str) -> bool:
+        """Whether a pod of others sits on a machine without devices that are booked for it."""
+        pods = (self.view.pods.get(key) for key in self._over_foreign)
+        return any(pod is not None and pod.node == machine for pod in pods)
 
     def _as_held(self, now: UnitNow) -> Shape:
         """What pods hold that somebody bound although we would not have."""

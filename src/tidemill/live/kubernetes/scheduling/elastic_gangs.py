@@ -1,72 +1,36 @@
 """Gangs of several sizes in the comparison: their seats, and the scale of their owner."""
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterator
 
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats, sizes
-from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize, called_off
+from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.sparing import Spared
-from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant, comes_back, in_gang, key_of
-from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
+from tidemill.live.kubernetes.scheduling.units import UnitNow, comes_back, in_gang, key_of
+from tidemill.live.kubernetes.scheduling.view import PodUnit
 from tidemill.model import events as ev
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.rows import Shape
 from tidemill.model.states import JobState
-from tidemill.model.world import World
 
 Told = Iterator[ev.Event]
 
 
-class ElasticGangs(ABC):
+class ElasticGangs:
     """What the comparison does with gangs that may have several sizes."""
 
-    world: World
-    view: ClusterView
-    spared: Spared
-    lives: PresentLives
-    unit_of: dict[int, UnitKey]
-    barred: dict[UnitKey, Unplaceable]
-    vacant: list[Vacant]
-
-    def __init__(self) -> None:
+    def __init__(self, seating: PodSeating, spared: Spared) -> None:
+        self._seating, self._spared = seating, spared
+        self.world, self.view = seating.world, seating.view
         self.resizes: list[Resize] = []
         """Owners to be asked for another number of pods; whoever asks them empties this."""
         self._resized_ms: dict[int, int] = {}
         """Since when jobs are asked to have another size."""
-
-    # What the comparison has, whatever the size -------------------------------------------------
-
-    @abstractmethod
-    def _devices(self, now: UnitNow) -> dict[Seat, int]:
-        """The devices that pods hold, by seat."""
-
-    @abstractmethod
-    def _free_devices(self, j: int, now: UnitNow) -> dict[Seat, list[int]]:
-        """The devices of a job's seats that none of its pods holds."""
-
-    @abstractmethod
-    def _is_open(self, seat: Seat) -> bool:
-        """Whether a pod may still be bound to a seat."""
-
-    @abstractmethod
-    def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
-        """The seat of a pod on a node, with the first of these devices."""
-
-    @abstractmethod
-    def _start(self, at_ms: int, j: int, now: UnitNow, *, is_whole: bool) -> Told:
-        """Tell that a job works, if all of it does."""
-
-    @abstractmethod
-    def _stay(self, at_ms: int, j: int, pieces: tuple[Piece, ...], over_milli: int) -> Told:
-        """Tell that a job holds these pieces."""
-
-    # Sizes --------------------------------------------------------------------------------------
 
     def let_resize(self) -> None:
         """Gangs whose owner has a scale may have another size than it asks for."""
@@ -75,10 +39,10 @@ class ElasticGangs(ABC):
     def look_at_overdue(self, at_ms: int) -> None:
         """Look again at jobs that were asked for another size, and did not get it in time."""
         for j, since_ms in self._resized_ms.items():
-            if at_ms - since_ms > LONGEST_MS and j in self.unit_of:
-                self.view.dirty_units[self.unit_of[j]] = None
+            if at_ms - since_ms > LONGEST_MS and j in self._seating.unit_of:
+                self.view.dirty_units[self._seating.unit_of[j]] = None
 
-    def _resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
+    def resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
         """Bring an elastic gang to the size that is planned, and tell what its owner made of it."""
         world, scale = self.world, now.scale
         move = world.moving.get(j)
@@ -90,7 +54,7 @@ class ElasticGangs(ABC):
         elif scale is not None and is_still and self._is_other(j, scale, seen, wanted):
             yield from self._sit(at_ms, j, now, seen)
         elif move is not None and is_still and self._is_overdue(at_ms, j):
-            self.spared.refused(self.unit_of[j], called_off(move))
+            self._spared.refused(self._seating.unit_of[j], called_off(move))
             yield from self._sit(at_ms, j, now, seen)
         elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
             return
@@ -100,18 +64,20 @@ class ElasticGangs(ABC):
         self._seat(j, now, wanted - seen)
         if scale is not None:
             self._ask_for(j, now, scale, wanted)
-        yield from self._start(at_ms, j, now, is_whole=not wanted - seen)
+        yield from self._seating.start(at_ms, j, now, is_whole=not wanted - seen)
 
     def _sit(self, at_ms: int, j: int, now: UnitNow, where: Counter[Seat]) -> Told:
         """An elastic gang holds these seats from now on, whatever it was asked for."""
-        pieces, over = seats.pieces(self.world, j, where, self._devices(now))
-        yield from self._stay(at_ms, j, pieces, over)
+        pieces, over = seats.pieces(self.world, j, where, self._seating.devices(now))
+        yield from self._seating.stay(at_ms, j, pieces, over)
 
     def _do_without_shut(
         self, at_ms: int, j: int, now: UnitNow, wanted: Counter[Seat], vacant: Counter[Seat]
     ) -> Generator[ev.Event, None, bool]:
         """Let an elastic gang go on without seats that cannot be filled; whether it does."""
-        shut = Counter({seat: count for seat, count in vacant.items() if not self._is_open(seat)})
+        shut = Counter(
+            {seat: count for seat, count in vacant.items() if not self._seating.is_open(seat)}
+        )
         if not shut:
             return True
         shape, left = self.world.shape_of(j), wanted - shut
@@ -164,34 +130,36 @@ class ElasticGangs(ABC):
             if not leavers and stay < scale.now:
                 return
         self.resizes.append(Resize(
-            j, self.unit_of[j], scale.owner, scale.owner.scale, count - scale.fixed,
+            j, self._seating.unit_of[j], scale.owner, scale.owner.scale, count - scale.fixed,
             tuple(leavers),
         ))  # fmt: skip
 
     def _seat(self, j: int, now: UnitNow, vacant: Counter[Seat]) -> None:
         """Bind pods of an elastic gang to seats that it has; those beyond them wait."""
-        if self.unit_of[j] in self.barred:
+        if self._seating.unit_of[j] in self._seating.barred:
             return
-        left, free = Counter(vacant), self._free_devices(j, now)
+        left, free = Counter(vacant), self._seating.free_devices(j, now)
         for pod, r in now.waits:
-            seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
+            seat = next(
+                (one for one in sorted(left) if one[0] == r and self._seating.is_open(one)), None
+            )
             if seat is None:
                 break
             left -= Counter([seat])
-            self.vacant.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
+            self._seating.vacant.append(self._seating.seat(j, pod, seat[1], free.get(seat, [])))
 
-    def _sized(
+    def sized(
         self, key: UnitKey, shape: Shape | Unplaceable, scale: OwnerScale | Unplaceable | None
     ) -> Shape | Unplaceable:
         """With the sizes of an elastic gang; of one that was placed, as it was submitted."""
         if isinstance(scale, Unplaceable) or scale is None or isinstance(shape, Unplaceable):
             return scale if isinstance(scale, Unplaceable) else shape
-        j = self.lives.job(key)
+        j = self._seating.lives.job(key)
         was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
         known = self.world.shape_of(j) if j is not None and was_placed else None
         return sizes.elastic(shape, scale, known)
 
-    def _share_out(self, unit: PodUnit, *, is_elastic: bool) -> None:
+    def share_out(self, unit: PodUnit, *, is_elastic: bool) -> None:
         """Of a pod group so many as it needs are the gang; others are placed as they fit."""
         group = unit.job.group
         if unit.key.kind != "PodGroup" or group is None:

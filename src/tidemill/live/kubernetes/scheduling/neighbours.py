@@ -4,17 +4,19 @@ Where the pods that a rule names are now is a condition on the labels of nodes: 
 or in one of those. Pods that name each other are placed one after the other, each after the one
 before is bound, so that no plan puts two of them where only one may be. A gang that has to be
 together is tied to one domain of a tier; one that has to be apart is placed if two of its pods do
-not fit on a node anyway. What is none of this is refused by the name of its field.
+not fit on a node anyway; one that has to be spread over zones has a role for each (``spreading``).
+What is none of this is refused by the name of its field.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import volumes
+from tidemill.live.kubernetes.scheduling import spreading, volumes
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.model.node_rules import LabelCondition, LabelTest
@@ -29,8 +31,18 @@ class _Unkept(Exception):  # noqa: N818 - never leaves this module
     """What cannot be kept, and why."""
 
 
+class RuleContext(NamedTuple):
+    """What rules are kept on."""
+
+    topology: Topology
+    known: Shape | None
+    """As the job waits now; None: it is new."""
+    room: Callable[[KubePod, str], Mapping[str, int]]
+    """For how many more pods like one each place has room, by the label of places."""
+
+
 def kept(
-    view: ClusterView, unit: PodUnit, shape: Shape | Unplaceable, topology: Topology
+    view: ClusterView, unit: PodUnit, shape: Shape | Unplaceable, ground: RuleContext
 ) -> Shape | Unplaceable:  # fmt: skip
     """A shape that keeps the rules of its pods about others, and those of others about them."""
     pods = [pod for pod in unit.pods if not pod.is_over]
@@ -49,16 +61,43 @@ def kept(
     if rules and (first := _before(view, unit, pods, rules)) is not None:
         words = f"is placed after {first.full_name}, by where that is"
         return Unplaceable("Waiting", words)
+    over = [rule for rule in rules if _is_over_places(pods, rule, shape)]
     try:
         made = [*_away(view, pods)]
         bonds = list[Bond]()
-        for rule in sorted(rules, key=repr):
+        for rule in sorted(rules - {*over[:1]}, key=repr):
             made += _conditions(view, pods, rule, shape)
-            bonds += _bonds(pods, rule, shape, topology)
+            bonds += _bonds(pods, rule, shape, ground.topology)
+        roles = tuple(_with(role, made) for role in shape.roles)
+        shape = replace(shape, roles=roles, bonds=tuple(dict.fromkeys((*shape.bonds, *bonds))))
+        return _spread(view, pods, over[0], shape, ground) if over else shape
     except _Unkept as error:
         return _refused(str(error))
-    roles = tuple(_with(role, made) for role in shape.roles)
-    return replace(shape, roles=roles, bonds=tuple(dict.fromkeys((*shape.bonds, *bonds))))
+
+
+def _is_over_places(pods: Sequence[KubePod], rule: PodRule, shape: Shape) -> bool:
+    """Whether a gang of one role and size has to be spread over larger places than nodes."""
+    is_gang = len(shape.roles) == 1 and shape.roles[0].count > 1 and shape.elastic_role is None
+    names_itself = all(rule.names(pods[0].namespace, p.namespace, p.labels) for p in pods)
+    return is_gang and names_itself and rule.kind is RuleKind.SPREAD and rule.key != HOSTNAME
+
+
+def _spread(
+    view: ClusterView, pods: Sequence[KubePod], rule: PodRule, shape: Shape, ground: RuleContext
+) -> Shape:
+    """A gang with so many of its pods in each place."""
+    counted = _places(view, pods[0].namespace, rule)
+    there = {place: counted[place] for place in _eligible(view, pods[0], rule)}
+    if not there:
+        raise _Unkept(f"topologySpreadConstraints: no node has `{rule.key}`")
+    room, known = ground.room(pods[0], rule.key), ground.known
+    if known is not None and spreading.is_split(known):
+        shares = spreading.shares_of(known)
+        is_same = sum(shares.values()) == shape.roles[0].count
+        if is_same and spreading.holds(shares, there, room, rule.max_skew):
+            return spreading.split(shape, rule.key, shares)
+    shares, _ = spreading.divided(shape.roles[0].count, there, room, rule.max_skew)
+    return spreading.split(shape, rule.key, shares)
 
 
 def _refused(words: str) -> Unplaceable:

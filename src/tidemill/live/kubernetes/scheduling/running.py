@@ -207,7 +207,7 @@ class ClusterScheduler:
             self.resizer = self.backend.resizer = Resizer(
                 self._writer, self.view, self._may_write, self._resized, self._log
             )
-            self.differ.let_resize()
+            self.differ.elastic.let_resize()
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         self.backend.on_kept = self.loop.forget
         for key, value in policies.facts(policy).items():
@@ -229,7 +229,7 @@ class ClusterScheduler:
             self.drains.drain_ms = self.loop.policy.drain_ms
             self.drains.look()
         if self.resizer is not None:
-            self.differ.look_at_overdue(self.backend.now_ms)
+            self.differ.elastic.look_at_overdue(self.backend.now_ms)
         if not self.is_watching or not self.backend.is_due or not self._may_write():
             return False
         begun = time.monotonic()

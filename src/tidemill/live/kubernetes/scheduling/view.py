@@ -70,6 +70,7 @@ class ClusterView:
         """By uid: the node that a pod is being bound to; whoever sends keeps it."""
         self.volumes = VolumeBook()
         self.claimed = ClaimedPods(self.pods, self._take_pod, self.touch, self._cut)
+        self.claimed.may_use, self.claimed.job_of = self._may_use, self._unit_of_or_key
         self._budgets: dict[str, dict[str, Budget]] = {}
         """By namespace and name."""
         self.dirty_budgets: set[str] = set()
@@ -185,9 +186,18 @@ class ClusterView:
         """Whether there is something to look at."""
         return bool(
             self.dirty_nodes or self.dirty_units or self.dirty_foreign or self.dirty_budgets
-        )
+            or self.claimed.is_due
+        )  # fmt: skip
 
     # What is asked ------------------------------------------------------------------------------
+
+    def _may_use(self, pod: KubePod, machine: str) -> bool:
+        """Whether the labels of a machine let a pod be there; ``pod``: as the cluster has it."""
+        row = self.machines.get(machine)
+        return row is not None and pod.request.selects(row.labels)
+
+    def _unit_of_or_key(self, key: Key) -> UnitKey | Key:
+        return self._unit_of.get(key, key)
 
     def is_ours(self, pod: KubePod) -> bool:
         """Whether a pod asks for us."""
