@@ -34,6 +34,7 @@ from tidemill.twin.backend import Twin
 FULL_AT_MS = 20 * MINUTE_MS  # all nodes are ready long before
 SECOND_MS = 1000
 RUN_MS = 2200 * SECOND_MS
+BEATS_PER_COMMIT = 1_024  # as wherever a twin runs
 
 
 def run(nodes: int = 12_500, pending: int = 5_000, cycles: int = 300) -> dict[str, Any]:
@@ -135,7 +136,7 @@ def _filled(
         horizon_ms=DAY_MS,
         seed=1,
     )
-    loop = Loop(World(), Policy(), backend, None, readers)
+    loop = Loop(World(), Policy(), backend, None, readers, BEATS_PER_COMMIT)
     while (at_ms := backend.next_ms()) is not None and at_ms < FULL_AT_MS + 60 * SECOND_MS:
         loop.beat(at_ms)
     return loop

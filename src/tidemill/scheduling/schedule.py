@@ -300,7 +300,9 @@ class Cycle:
         self.sheet.write_one(AskedPlace(world.now_ms, j, attempt, pieces))
         placing.pass_by(world.matrices, self.columns, s, world.shapes.queue.item(s))
         self.tell()
-        self.columns.reg[REG.PLACED] += 1
+        reg = self.columns.reg
+        reg[REG.PLACED] += 1
+        reg[REG.KEYED] = reg[REG.PLACED]
         fair_shares.rank_again(world.matrices, self.columns, world.shapes.queue.item(s))
         return True
 

@@ -93,6 +93,7 @@ class REG(IntEnum):
     HAS_LATER_MOVES = 76  # and whether some have not come up yet
     MADE_FIRST = 77  # the cycle in which kernels wrote the first reservation; 0: Python did,
     IS_KEPT_THERE = 78  # and whether it is the one of what is kept from cycle to cycle (``later``)
+    KEYED = 79  # how many were placed when keys in the line became others last
 
 
 class NOTE(IntEnum):
@@ -175,9 +176,7 @@ class ASK(IntEnum):
     LINE_NEWS = 52  # what history had said when a line was read
     LINE_LAST = 53  # in an order by shape: up to whom it was read,
     LINE_READ = 54  # how many they are,
-    IS_SHORTEST = (
-        55  # and whether one of them ends as soon as ``SHORTEST_MS``; else none ends sooner
-    )
+    SHORTEST = 55  # and who of them ends soonest; if that one left, none ends sooner
     IS_NOTED = 56  # whether it is among those who may be owed a search (``NOTE.FIRST_OWED``),
     NEXT_OWED = 57  # and the shape, and one, of the next of them
 
@@ -343,3 +342,4 @@ class Desk(NamedTuple):
     members: I64  # pool: the roles of gangs
     seats: I64  # where the gang sits that was fitted last
     learnt: I64  # how long jobs are taken to run (``core.estimates``)
+    under: I64  # by queue: of which types it uses less than its guaranteed quota, a bit for each

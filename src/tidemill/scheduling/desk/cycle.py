@@ -222,7 +222,7 @@ def settle(w, d, g, t, h, s):
 def is_out_of_date(w, d):
     """Whether the key of the first in line is another by now; then it takes its new place."""
     line, count = d.line, d.reg[REG.HEAP]
-    if line[0, LINE.PLACED] == d.reg[REG.PLACED]:
+    if line[0, LINE.PLACED] >= d.reg[REG.KEYED]:
         return False
     s = line[0, LINE.SHAPE]
     write_key(w, d, line, count, s)

@@ -10,7 +10,7 @@ from tidemill.scheduling.desk.columns import ASK, LINE, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.lines import write_first
-from tidemill.scheduling.desk.order import WORDS, enter, insert
+from tidemill.scheduling.desk.order import WORDS, enter, insert, note_standings
 
 OVER_LIMIT, BUSY, KEPT_BACK, TOPOLOGY = map(
     int, (Cause.OVER_LIMIT, Cause.BUSY, Cause.KEPT_BACK, Cause.TOPOLOGY)
@@ -108,6 +108,7 @@ def gather(w, d):
             reg[REG.WHO] = d.looks[i]
             return KNOW
     passes = look_at(w, d)
+    note_standings(w, d)
     is_everybody = passes and reg[REG.KEYS_CHANGE] != 0
     for i in range(reg[REG.LOOKS]):
         s = d.looks[i]

@@ -10,7 +10,7 @@ from tidemill.scheduling.scores.tables import Tables
 VECTORS = (
     "reg", "looks", "types", "fair", "kept", "free", "changed", "held", "claimed", "lends", "inner",
     "going", "sought", "closed", "evictable", "candidates", "aboard", "offered", "here",
-    "sequence", "freed", "chosen", "notes", "steps", *backfill.VECTORS, *fitting.VECTORS,
+    "sequence", "freed", "chosen", "notes", "steps", "under", *backfill.VECTORS, *fitting.VECTORS,
 )  # fmt: skip
 
 TABLES = {"d": Desk, "h": Search, "e": backfill.Ends, "g": fitting.Ground, "t": Tables}

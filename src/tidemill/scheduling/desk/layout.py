@@ -237,5 +237,5 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
         sharing_of(world), blank(kinds, len(WORTH)), blank(queues, kinds),
-        np.array(policy.attained_steps_ms, np.int64), nothing, nothing, nothing,
+        np.array(policy.attained_steps_ms, np.int64), nothing, nothing, nothing, blank(queues),
     )  # fmt: skip

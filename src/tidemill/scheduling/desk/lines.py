@@ -164,24 +164,26 @@ def take_next(w, d, s):
 @kernel
 def read_on(jobs, shapes, learnt, asks, s):
     """Read a line of an order by shape from where it was read to, if it is not read far enough."""
-    last, found = asks[s, ASK.LINE_LAST], asks[s, ASK.SHORTEST_MS]
+    last = asks[s, ASK.LINE_LAST]
     j = shapes[s, SHAPE.HEAD] if last < 0 else jobs[last, JOB.NEXT]
     while j >= 0 and asks[s, ASK.LINE_READ] < READ_AT_MOST:
-        found = min(found, end_if_placed(jobs, shapes, learnt, j, 0))
+        ends_in = end_if_placed(jobs, shapes, learnt, j, 0)
+        if ends_in < asks[s, ASK.SHORTEST_MS]:
+            asks[s, ASK.SHORTEST_MS] = ends_in
+            asks[s, ASK.SHORTEST] = j
         asks[s, ASK.LINE_LAST] = j
         asks[s, ASK.LINE_READ] += 1
         j = jobs[j, JOB.NEXT]
-    asks[s, ASK.SHORTEST_MS] = found
     note_line(shapes, learnt, asks, s)
 
 
 @kernel
 def read_anew(jobs, shapes, learnt, asks, s):
-    """Read the first of a line: one of them ends as soon as is noted."""
+    """Read the first of a line."""
     asks[s, ASK.LINE_LAST] = -1
     asks[s, ASK.LINE_READ] = 0
     asks[s, ASK.SHORTEST_MS] = FOREVER_MS
-    asks[s, ASK.IS_SHORTEST] = 1
+    asks[s, ASK.SHORTEST] = shapes[s, SHAPE.HEAD]
     read_on(jobs, shapes, learnt, asks, s)
 
 
@@ -200,29 +202,28 @@ def is_followed(jobs, shapes, learnt, asks, s):
         added += 1
     if j < 0 or j != asks[s, ASK.LINE_TAIL] or jobs[asks[s, ASK.LINE_LAST], JOB.STATE] != WAITING:
         return False
-    gone = asks[s, ASK.LINE_LENGTH] + added - shapes[s, SHAPE.WAITING]
-    asks[s, ASK.LINE_READ] -= gone
-    if gone > 0:
-        asks[s, ASK.IS_SHORTEST] = 0
+    asks[s, ASK.LINE_READ] -= asks[s, ASK.LINE_LENGTH] + added - shapes[s, SHAPE.WAITING]
     return True
 
 
 @kernel
-def ends_by(jobs, shapes, learnt, reg, asks, s, moment):
-    """Whether any of a shape's line would end by a moment, were it placed now.
+def may_end_by(jobs, shapes, learnt, reg, asks, s, moment):
+    """Whether some of a shape's line may end by a moment, were they placed now; if not, none does.
 
-    In an order by shape, of the first of it: they are more than may be asked in one cycle. How soon
-    one of them ends is kept while others come; where some left, it is read again only if it
-    matters.
+    In an order by shape, of the first of it: they are more than may be asked in one cycle. Who of
+    them ends soonest is known while others come and go; when that one left, the line is read again
+    only if it matters. A line for which room is being made is always read.
     """
-    if reg[REG.BY_SHAPE] != 0 and not is_line(shapes, learnt, asks, s):
-        if is_followed(jobs, shapes, learnt, asks, s):
+    if reg[REG.BY_SHAPE] == 0:
+        return asks[s, ASK.SHORTEST_MS] <= moment - reg[REG.NOW]
+    if not is_line(shapes, learnt, asks, s):
+        if shapes[s, SHAPE.PROMISED] == 0 and is_followed(jobs, shapes, learnt, asks, s):
             read_on(jobs, shapes, learnt, asks, s)
         else:
             read_anew(jobs, shapes, learnt, asks, s)
     if asks[s, ASK.SHORTEST_MS] > moment - reg[REG.NOW]:
         return False
-    if reg[REG.BY_SHAPE] != 0 and asks[s, ASK.IS_SHORTEST] == 0:
+    if jobs[asks[s, ASK.SHORTEST], JOB.STATE] != WAITING:
         read_anew(jobs, shapes, learnt, asks, s)
     return asks[s, ASK.SHORTEST_MS] <= moment - reg[REG.NOW]
 
@@ -232,7 +233,7 @@ def step_on(w, d, s):
     """Go on to the next job of a shape that may have a chance; whether there is one."""
     reg, asks, now, latest = d.reg, d.asks, d.reg[REG.NOW], d.asks[s, ASK.REFUSED_MS]
     is_bound = latest < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST
-    if is_bound and not ends_by(w.jobs, w.shapes, d.learnt, reg, asks, s, latest):
+    if is_bound and not may_end_by(w.jobs, w.shapes, d.learnt, reg, asks, s, latest):
         return False
     while take_next(w, d, s):
         end = end_if_placed(w.jobs, w.shapes, d.learnt, asks[s, ASK.UPCOMING], now)

@@ -201,6 +201,7 @@ def wipe(d):
             d.held_teams[q, k] = 0
     reg[REG.HEAP] = 0
     reg[REG.PLACED] = 0
+    reg[REG.KEYED] = 0
     reg[REG.EVENTS] = 0
     reg[REG.EVENT_PIECES] = 0
     reg[REG.PENDING] = 0

@@ -9,6 +9,7 @@ from tidemill.scheduling.desk.columns import ASK, LINE, REG
 from tidemill.scheduling.desk.kernel import kernel
 
 WORDS = int(LINE.JOB) + 1  # of a key
+TYPES_AT_MOST = 62  # that one number tells apart
 PROMISED = -1  # the standing of whoever room was made for: before everybody
 
 
@@ -31,6 +32,33 @@ def standing(queues, quotas, used, types, first, count, q, depth):
         level += 1
         q = queues[q, QUEUE.PARENT]
     return ((rank + 1) << (depth - level)) - 1
+
+
+@kernel
+def note_standings(w, d):
+    """Note which queues use less than their guaranteed quotas, in the room; whether that is news.
+
+    Nothing else of the room is in a key, where there are no fair shares. Of many types not all are
+    told apart: then it is always taken for news.
+    """
+    if d.reg[REG.KEYS_CHANGE] == 0:
+        return False
+    is_news = len(d.free) > TYPES_AT_MOST
+    for q in range(len(d.under)):
+        below = 0
+        for k in range(min(len(d.free), TYPES_AT_MOST)):
+            below |= int(d.used[q, k] < w.quotas[q, k, QUOTA.FLOOR]) << k
+        is_news = is_news or below != d.under[q]
+        d.under[q] = below
+    return is_news
+
+
+@kernel
+def note_placed(w, d):
+    """A job was placed: note whether anybody in line may have another key by that."""
+    d.reg[REG.PLACED] += 1
+    if note_standings(w, d) or d.reg[REG.FAIRNESS] != 0:
+        d.reg[REG.KEYED] = d.reg[REG.PLACED]
 
 
 @kernel

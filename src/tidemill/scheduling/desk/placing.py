@@ -7,6 +7,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG, SEATING
 from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.order import note_placed
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import BITS, CALL, KEPT, OUT, REQUEST, SPOT
 from tidemill.scheduling.fitting.keeping import give, note, take
@@ -519,7 +520,7 @@ def place(w, d, g, s, q, count):
     j = d.asks[s, ASK.UPCOMING]
     tell_placement(d, g, j, w.jobs[j, JOB.ATTEMPT] + 1, count)
     pass_by(w, d, s, q)
-    d.reg[REG.PLACED] += 1
+    note_placed(w, d)
 
 
 @kernel
@@ -528,4 +529,4 @@ def place_gang(w, d, s, q, count):
     j = d.asks[s, ASK.UPCOMING]
     tell_gang(d, j, w.jobs[j, JOB.ATTEMPT] + 1, count)
     pass_by(w, d, s, q)
-    d.reg[REG.PLACED] += 1
+    note_placed(w, d)
