@@ -50,7 +50,12 @@ def _once(jobs: int, nodes: int, variant: Variant) -> dict[str, Any]:
     cpu_s = time.process_time() - start
     world = done.world
     ended = int((world.jobs.state[: world.job_count] >= JobState.DONE).sum())
-    return {"ended": ended, "cpu_s": round(cpu_s, 2), "ended_per_cpu_s": round(ended / cpu_s)}
+    return {
+        "ended": ended,
+        "cpu_s": round(cpu_s, 2),
+        "ended_per_cpu_s": round(ended / cpu_s),
+        **backend.returns(ended),
+    }
 
 
 def _changed(jobs: int, nodes: int, variant: Variant) -> Iterator[Arrival]:

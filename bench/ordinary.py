@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.returns import CountedTwin
 from bench.spine import reference_per_cpu_s
 from tidemill import api
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
@@ -18,7 +19,6 @@ from tidemill.model.rows import Checkpointing, Contract, Job, Queue, Role, Shape
 from tidemill.model.states import JobState
 from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.twin.arrivals import Arrival
-from tidemill.twin.backend import Twin
 from tidemill.twin.faults import Faults, LogNormal
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -80,20 +80,21 @@ def _once(jobs: int, nodes: int, features: Features) -> dict[str, Any]:
         "events": world.seq,
         "cpu_s": round(cpu_s, 2),
         "ended_per_cpu_s": round(ended / cpu_s),
+        **backend.returns(ended),
     }
 
 
 def twin(
     jobs: int, nodes: int, features: Features, load: float = 0.95, seed: int = 1,
     arrivals: Iterable[Arrival] | None = None,
-) -> Twin:  # fmt: skip
+) -> CountedTwin:  # fmt: skip
     """A fleet under load with these features, until all jobs have ended; or with these jobs."""
     contract = Contract(
         "fleet", "main", "H100", nodes * 8, 2_000_000, Template(8, 192_000, 2_000_000)
     )
     arrivals = list(arrivals or stream(jobs, nodes, features, load, seed))
     last_ms = arrivals[-1].at_ms
-    return Twin(
+    return CountedTwin(
         [contract],
         queues(nodes, features),
         arrivals,

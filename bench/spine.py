@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bench.returns import CountedTwin
 from tidemill import api
 from tidemill.ledger.buckets import BY_KEY
 from tidemill.model.measures import DAY_MS
@@ -42,7 +43,11 @@ def _timed(spec: Spec) -> dict[str, Any]:
     reference = reference_per_cpu_s()
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
-        done = api.simulate(spec, str(Path(folder) / "spine.sqlite"))
+        twin = CountedTwin.from_spec(spec)
+        done = api.run(
+            twin, spec.policy, journal=str(Path(folder) / "spine.sqlite"), name=spec.twin.name,
+            end_ms=int(spec.twin.horizon),
+        )  # fmt: skip
         cpu_s = time.process_time() - start
         size = sum(file.stat().st_size for file in Path(folder).iterdir())
     world = done.world
@@ -61,6 +66,7 @@ def _timed(spec: Spec) -> dict[str, Any]:
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "journal_mib": size >> 20,
         "useful_share": _share(done, "useful"),
+        **twin.returns(world.job_count),
     }
 
 

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from tidemill.ledger.cells import NOTHING, Cells, added, added_packed, packed, unpacked
+from tidemill.ledger.cells import NOTHING, Cells, added, added_packed, in_order, packed, unpacked
 
 
 def _some(luck: Random, count: int, most: int) -> Cells:
@@ -29,3 +29,14 @@ def test_packed_cells_add_up_to_what_cells_do(seed: int):
     rows = zip(*(column.tolist() for column in found), strict=True)
     assert {tuple(key): amount for *key, amount in rows} == naive
     assert len(together.keys) == len(naive)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cells_in_order_are_those_that_are_added(seed: int):
+    """Column by column as if the unpacked cells were added up; empty ones are left out."""
+    luck = Random(seed)
+    some = _some(luck, luck.randrange(200), luck.choice((2, 40)))
+    some.milli_ms[::7] = 0
+    together, naive = packed(some), added(some)
+    for found, wanted in zip(in_order(together), naive, strict=True):
+        assert found.tolist() == wanted.tolist()

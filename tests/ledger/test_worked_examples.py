@@ -99,7 +99,7 @@ def test_what_is_free_behind_a_taint_is_kept_from_who_tolerates_it():
     Before, `plain` was said to be kept from two of them for the whole hour.
     """
     taint = (("dedicated", "vision"),)
-    fleet = [
+    fleet: list[ev.Event] = [
         ev.ContractSigned(0, contract(gpus=8, per_node=4)), ev.ContractStarted(0, 0),
         ev.QueueSet(0, team("a")), ev.QueueSet(0, team("b")),
         ev.NodeAdded(0, node("n0")), ev.NodeAdded(0, replace(node("n1"), taints=taint)),

@@ -320,7 +320,10 @@ def build(
     measured: "Measurements | None" = None,
     **more: Any,  # noqa: ANN401 - what else ``events.build`` takes
 ) -> "History":
-    """The history of attempts and nodes, with the prices and assumptions that somebody gave."""
+    """The history of attempts and nodes, with the prices and assumptions that somebody gave.
+
+    The attempts are used up: their columns are gone after it.
+    """
     from tidemill.live.history import events
 
     start_ms, end_ms, zone = window
@@ -333,7 +336,7 @@ def build(
         )
     history = events.build(
         attempts, intent.of(listed, *books_ms), rule, start_ms, end_ms, measured=measured,
-        assumed=said.assumptions(), **more,
+        assumed=said.assumptions(), is_used_up=True, **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
     kinds = [row.kind for row in history.contracts]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.core import lines, places, rows
-from tidemill.model import tables, tree
+from tidemill.model import paging, tables, tree
 from tidemill.model.columns import (
     AT,
     JOB,
@@ -28,6 +28,7 @@ from tidemill.model.columns import (
     State,
 )
 from tidemill.model.errors import JournalError
+from tidemill.model.job_names import JobNames, Texts
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.states import Level
 from tidemill.model.tables import I64
@@ -73,7 +74,7 @@ def branch(world: World) -> World:
     """
     made = copy_module.copy(world)
     for name, value in vars(world).items():
-        if isinstance(value, list | dict):
+        if isinstance(value, list | dict | JobNames):
             setattr(made, name, value.copy())
     w = world.ink.w
     lent = {name: getattr(w, name) for name in SHARED} | dict(world.ink.lent)
@@ -151,7 +152,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
 def _load_rows(world: World, state: dict[str, Any]) -> None:
     convert = msgspec.convert
     world.now_ms, world.seq = state["now_ms"], state["seq"]
-    world.job_names, world.job_users = state["job_names"], state["job_users"]
+    world.job_names = JobNames(state["job_names"], state["job_users"])
     world.node_rows = convert(state["node_rows"], list[Node])
     world.contract_rows = convert(state["contract_rows"], list[Contract])
     world.queue_rows = convert(state["queue_rows"], list[Queue])
@@ -173,7 +174,6 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.mix_changes = state["mix_changes"]
     world.mix_free_milli = state["mix_free_milli"]
     world.mix_turnover_ppm = state["mix_turnover_ppm"]
-    world.job_number = {name: j for j, name in enumerate(world.job_names)}
     world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}
     world.contract_number = {row.name: c for c, row in enumerate(world.contract_rows)}
     world.queue_number = {row.name: q for q, row in enumerate(world.queue_rows)}
@@ -258,7 +258,7 @@ def _pairs(rows: Iterable[Sequence[str]]) -> frozenset[tuple[str, str]]:
 def _table(blank: I64, columns: dict[str, Packed]) -> I64:
     arrays = [np.frombuffer(data, name).reshape(shape) for name, shape, data in columns.values()]
     rows = len(arrays[0])
-    matrix = np.zeros((max(8, rows), blank.shape[1]), np.int64)
+    matrix = paging.blank(max(8, rows), blank.shape[1])
     for first in range(0, rows, _ROWS_AT_ONCE):  # those of one column are at hand for the next
         end = min(first + _ROWS_AT_ONCE, rows)
         for c, array in enumerate(arrays):
@@ -266,7 +266,9 @@ def _table(blank: I64, columns: dict[str, Packed]) -> I64:
     return matrix
 
 
-def _array_out(value: object) -> Packed:
+def _array_out(value: object) -> Packed | list[str]:
+    if isinstance(value, Texts):
+        return [*value]
     assert isinstance(value, np.ndarray), f"{type(value)} has no place in a snapshot"
     return (value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
 

@@ -196,16 +196,13 @@ def _method(lengths: Lengths, plays: int, sides: Sides) -> str:
     )
 
 
-_DRAWN = (
-    "each time every job has another run time, drawn from those of ended jobs like it, and all that"
-    " wait are like another part of the past"
-)
+_DRAWN = "each time every job has another run time, drawn from those of ended jobs like it"
 
 
 def _widened(sides: Sides) -> str:
     """Why the band is as wide as it is."""
     text = (
-        "p10 to p90 is wider than what the simulations give, by how wrong such forecasts were in"
+        "p10 to p90 is what the simulations give, corrected by how wrong such forecasts were in"
         " back-tests, so that about 8 of 10 starts lie in it"
     )
     if not sides.outcomes:

@@ -141,7 +141,7 @@ def resubmitted(world: World, job: Job, without: int = -1) -> tuple[World, int]:
     made = snapshot.branch(world)
     if without >= 0:
         fold(made, ev.JobCancelled(made.now_ms, without))
-    made.job_number.pop(job.name, None)
+    made.job_names.forget(job.name)
     fold(made, ev.JobSubmitted(made.now_ms, job))
     return made, made.job_count - 1
 

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidemill.journal import spilling
 from tidemill.journal.base import Journal
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.postgres import address, require_psycopg
@@ -30,8 +31,9 @@ def open_journal(where: str, *, create: bool = False) -> Journal:
     memory (``:memory:``).
 
     Anybody may open and read; the first write makes this the one writer (see ``Journal.claim``).
-    ``create`` makes a new journal where there is none yet.
+    ``create`` makes a new journal where there is none yet. Whoever opens one may have long tables.
     """
+    spilling.spill()
     if where == MEMORY:
         return MemoryJournal()
     if address.is_address(where):

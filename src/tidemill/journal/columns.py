@@ -243,10 +243,21 @@ class _Arrays:
 
     @staticmethod
     def of_planes(taken: bytes, planes: int, rows: int) -> Column:
-        folded = np.zeros((rows, 8), np.uint8)
-        folded[:, :planes] = np.frombuffer(taken, np.uint8).reshape(planes, rows).T
-        words = folded.view("<u8").ravel()
-        return (words >> np.uint64(1)).view(np.int64) ^ -(words & np.uint64(1)).view(np.int64)
+        if planes == 1:
+            return _OF_BYTE[np.frombuffer(taken, np.uint8)]
+        words = np.zeros(rows, np.uint64)
+        for plane, some in enumerate(np.frombuffer(taken, np.uint8).reshape(planes, rows)):
+            words |= some.astype(np.uint64) << np.uint64(8 * plane)
+        return _unfolded(words)
+
+
+def _unfolded(words: NDArray[np.uint64]) -> Array:
+    """The numbers that were folded so that small negative ones are small too."""
+    return (words >> np.uint64(1)).view(np.int64) ^ -(words & np.uint64(1)).view(np.int64)
+
+
+_OF_BYTE = _unfolded(np.arange(256, dtype=np.uint64))
+"""The number that each byte is, where one is enough: nearly everywhere."""
 
 
 def _few(column: Array) -> tuple[Array, NDArray[np.intp]] | None:

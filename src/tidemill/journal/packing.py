@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from tidemill.journal import columns
 from tidemill.journal.columns import Column, ColumnReader
@@ -35,6 +36,7 @@ _SORTED = (_E.WHO, _E.ATTEMPT, _E.WHY, _E.TO, _E.VALUE, _E.COUNT)  # new columns
 _COUNT = _SORTED.index(_E.COUNT)
 _WIDTHS = bytes([len(_SORTED), len(PieceColumn), len(JobColumn)])
 _SUM_BYTES = 4
+_KINDS = 256  # of events there are fewer; of damaged rows perhaps not
 _MOST_ROWS = 2**24  # of a pool; the largest event that is kept has fewer pieces
 
 
@@ -58,7 +60,7 @@ def pack(batch: Batch) -> bytes:
     events = batch.events
     told = in_order = _columns(events)
     if len(events) > 1:
-        in_order = _columns(events[np.argsort(events[:, _E.KIND], kind="stable")])
+        in_order = _columns(events[_by_kind(events[:, _E.KIND], 0)])
     names = [name.encode() for name in (*batch.job_names, *batch.node_names)]
     lengths = np.array([len(name) for name in names], np.int64).reshape(-1, 1)
     parts = [_WIDTHS, columns.pack(told[_E.AT], in_steps=True), columns.pack(told[_E.KIND])]
@@ -112,12 +114,20 @@ class Unpacking:
         at, kinds, *said = _joined(self._events)
         events = np.zeros((len(at), len(_E)), np.int64)
         events[:, _E.AT], events[:, _E.KIND] = at, kinds
-        order = np.lexsort((kinds, np.repeat(np.arange(len(self._counts)), self._counts)))
+        row = np.repeat(np.arange(len(self._counts)), self._counts)
+        order = _by_kind(kinds, row, len(self._counts))
         for number, column in zip(_SORTED, said, strict=True):
             events[order, number] = column
         place(events)
         pieces, jobs = (np.stack(_joined(pool), axis=1) for pool in (self._pieces, self._jobs))
         return Batch(events, pieces, jobs, self._job_names, self._node_names, dictionary)
+
+
+def _by_kind(kinds: Matrix, row: Matrix | int, rows: int = 1) -> NDArray[np.intp]:
+    """The order of events by row and kind; numbers of two bytes are sorted without comparing."""
+    if rows * _KINDS < 1 << 16 and kinds.min(initial=0) >= 0 and kinds.max(initial=0) < _KINDS:
+        return np.argsort((row * _KINDS + kinds).astype(np.uint16), kind="stable")
+    return np.lexsort((kinds, np.broadcast_to(row, kinds.shape)))
 
 
 def _columns(matrix: Matrix) -> Sequence[Column]:

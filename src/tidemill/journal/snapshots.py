@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from tidemill.core import snapshot
 from tidemill.journal import columns
+from tidemill.model import paging
 from tidemill.model.errors import JournalError
+from tidemill.model.job_names import Texts
 from tidemill.model.world import World
 
 NEWEST_KEPT = 2  # the one before serves when the newest was damaged
@@ -113,6 +115,8 @@ def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes, bytes]]:
         yield name, name
         if isinstance(value, dict) and any(isinstance(v, np.ndarray) for v in value.values()):
             yield from _pieces(value)
+        elif isinstance(value, Texts):
+            yield from ((piece, piece) for piece in _text_pieces(value))
         else:
             plain = msgspec.msgpack.encode(value, enc_hook=_plain_out)
             yield plain, msgspec.msgpack.encode(value, enc_hook=_array_out)
@@ -128,8 +132,23 @@ def _in_one_piece(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         for at in range(0, max(map(len, strided), default=0), _ROWS_AT_ONCE):
             for array in strided:
                 made[id(array)][at : at + _ROWS_AT_ONCE] = array[at : at + _ROWS_AT_ONCE]
+            paging.let_go()
         for key, value in some:
             yield key, made.get(id(value), value)
+
+
+def _text_pieces(texts: Texts) -> Iterator[bytes]:
+    """As MessagePack writes a list of them."""
+    yield _list_head(len(texts))
+    for some in texts.chunks():
+        yield msgspec.msgpack.encode(some)[len(_list_head(len(some))) :]
+
+
+def _list_head(size: int) -> bytes:
+    """How MessagePack begins a list of so many."""
+    if size < 16:
+        return bytes([0x90 | size])
+    return b"\xdc" + size.to_bytes(2) if size < 1 << 16 else b"\xdd" + size.to_bytes(4)
 
 
 def _map_head(size: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.model import paging
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -58,11 +59,13 @@ class Groups(NamedTuple):
 def groups(world: World) -> Groups:
     """Jobs by what describes them."""
     jobs, count = world.jobs, world.job_count
-    if "-" not in "\n".join(world.job_names):  # each describes itself
+    if not world.job_names.hold("-"):  # each describes itself
         each = np.arange(count, dtype=np.int64)
         return Groups(world, each, each, np.ones_like(each))
-    queues = world.shapes.queue[jobs.shape[:count]].tolist()
-    intervals, costs = jobs.interval_ms[:count].tolist(), jobs.cost_ms[:count].tolist()
+    queues = world.shapes.queue[paging.column(jobs.shape, count)].tolist()
+    intervals, costs = (
+        paging.column(column, count).tolist() for column in (jobs.interval_ms, jobs.cost_ms)
+    )
     numbers = dict[tuple[str, str, int, int, int], int]()
     of_job, first = np.zeros(count, np.int64), list[int]()
     saving = zip(queues, intervals, costs, strict=True)

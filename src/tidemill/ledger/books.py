@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tidemill.journal import columns
 from tidemill.ledger.buckets import ABOUT, BY_KEY
 from tidemill.ledger.span_binning import Window
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.tables import I64
@@ -94,13 +94,14 @@ class HourlyBooks(NamedTuple):
 def comes_up(world: World) -> NDArray[np.bool_]:
     """Which jobs say how long they take to come up."""
     jobs, count = world.jobs, world.job_count
-    found: NDArray[np.bool_] = (jobs.startup_ms[:count] + jobs.restart_ms[:count]) > 0
+    both = paging.column(jobs.startup_ms, count) + paging.column(jobs.restart_ms, count)
+    found: NDArray[np.bool_] = both > 0
     return found
 
 
 def saves(world: World) -> NDArray[np.bool_]:
     """Which jobs say how often they save."""
-    found: NDArray[np.bool_] = world.jobs.interval_ms[: world.job_count] > 0
+    found: NDArray[np.bool_] = paging.column(world.jobs.interval_ms, world.job_count) > 0
     return found
 
 

@@ -1,5 +1,6 @@
 """Cells: what jobs did with their accelerators, and what of it is alike in all but the amount."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,11 +45,37 @@ def packed(cells: Cells) -> PackedCells:
 
 def unpacked(cells: PackedCells) -> Cells:
     """Packed cells in columns; by job, not in the order of ``added``."""
-    found, keys = dict[str, I64](), cells.keys
-    for name, width in zip(reversed(_BELOW_JOB), reversed(cells.widths), strict=True):
+    return Cells(milli_ms=cells.sums, **_columns(cells.keys, _FROM_JOB, (0, *cells.widths)))
+
+
+def in_order(cells: PackedCells) -> Cells:
+    """Packed cells in columns, in the order of ``added``, without empty ones.
+
+    No more than keys and sums are held beside the columns: these are the most that a ledger makes.
+    """
+    is_empty = cells.sums == 0
+    if is_empty.any():
+        cells = PackedCells(cells.widths, cells.keys[~is_empty], cells.sums[~is_empty])
+    jobs = int(cells.keys.max(initial=0) >> sum(cells.widths)).bit_length()
+    width = {"job": jobs} | dict(zip(_BELOW_JOB, cells.widths, strict=True))
+    widths, keys = [width[name] for name in _IN_ORDER], np.zeros_like(cells.keys)
+    for name, column in _columns(cells.keys, _FROM_JOB, (jobs, *cells.widths)).items():
+        after = _IN_ORDER.index(name) + 1
+        keys |= column << sum(widths[after:])
+    order = np.argsort(keys, kind="stable")
+    sums, keys = cells.sums[order], keys[order]
+    del order
+    return Cells(milli_ms=sums, **_columns(keys, _IN_ORDER, widths))
+
+
+def _columns(keys: I64, names: Sequence[str], widths: Sequence[int]) -> dict[str, I64]:
+    """The columns of keys in which they have so many bits; the first has all that are left."""
+    found = dict[str, I64]()
+    for name, width in zip(reversed(names[1:]), reversed(widths[1:]), strict=True):
         found[name] = keys & ((1 << width) - 1)
         keys = keys >> width
-    return Cells(job=keys, milli_ms=cells.sums, **found)
+    found[names[0]] = keys
+    return found
 
 
 def added_packed(*parts: PackedCells) -> PackedCells:
@@ -73,6 +100,8 @@ def _keys(cells: Cells, widths: tuple[int, ...]) -> I64:
 
 
 _BELOW_JOB = ("bin", "contract", "bucket", "known", "period")
+_FROM_JOB = ("job", *_BELOW_JOB)
+_IN_ORDER = ("bin", "contract", "bucket", "job", "known", "period")
 _BITS = 63  # of a key
 
 

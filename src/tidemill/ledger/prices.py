@@ -13,6 +13,7 @@ from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.fix import Edit, Fix
 from tidemill.ledger.saving import Saving
 from tidemill.ledger.statement import Statement
+from tidemill.model import paging
 from tidemill.model.measures import (
     HOUR_MS,
     MINUTE_MS,
@@ -93,7 +94,7 @@ def cull(statement: Statement) -> list[Fix]:
     """Notebooks that nobody uses any more end; nodes that this empties need not be paid."""
     world, count = statement.world, statement.world.job_count
     is_open = np.array([s.kind is JobClass.INTERACTIVE for s in world.shape_rows] or [False])
-    jobs = np.flatnonzero(is_open[world.jobs.shape[:count]])
+    jobs = np.flatnonzero(is_open[paging.column(world.jobs.shape, count)])
     theirs = touched.by_group(statement, Bucket.IDLE, jobs)
     if statement.policy.cull_idle_after_ms or not theirs:
         return []

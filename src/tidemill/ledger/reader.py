@@ -33,6 +33,7 @@ from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns, with_shares
 from tidemill.ledger.usable import Usable
+from tidemill.model import paging
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
@@ -182,8 +183,9 @@ class Ledger:
 
     def waited(self) -> Waited:
         """How long jobs waited, up to the end of the window, as copies."""
-        rows = self._b.attempts[: self.world.job_count]
-        return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
+        rows, count = self._b.attempts, self.world.job_count
+        columns = range(HELD.FIRST_MS, len(HELD))
+        return Waited(*(paging.column(rows[:, column], count) for column in columns))
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""

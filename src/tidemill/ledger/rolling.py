@@ -20,6 +20,7 @@ from tidemill.ledger.books import Holder, HourlyBooks, Lines, MeasuredLines, Pai
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.rows import settled_rows
 from tidemill.ledger.span_binning import Window
+from tidemill.model import paging
 from tidemill.model.batch import cut
 from tidemill.model.errors import JournalError, SpecError
 from tidemill.model.measures import HOUR_MS
@@ -176,7 +177,9 @@ class _Gathered:
         kinds = [str(shape.kind) for shape in world.shape_rows]
         jobs, count = world.jobs, world.job_count
         each = zip(
-            world.job_users, jobs.shape[:count].tolist(), jobs.confidence[:count].tolist(),
+            world.job_users, *(
+                paging.column(column, count).tolist() for column in (jobs.shape, jobs.confidence)
+            ),
             books.comes_up(world).tolist(), books.saves(world).tolist(), strict=True,
         )  # fmt: skip
         numbers = [

@@ -18,6 +18,7 @@ from tidemill.ledger.cells import Cells, summed
 from tidemill.ledger.measured import MeasuredRows, past_rows
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
+from tidemill.model import paging
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Contract
 from tidemill.model.tables import I64
@@ -75,10 +76,11 @@ def settled_rows(world: World, settled: Settled) -> LedgerRows:
 
 
 def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:
-    team = world.shapes.queue[world.jobs.shape[cells.job]].astype(np.int64)
+    team = world.shapes.queue[paging.column(world.jobs.shape, world.job_count)[cells.job]]
     held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.period,
             cells.milli_ms)  # fmt: skip
     parts = [LedgerRows(*held)]
+    del cells, held, team  # each column is made anew, and the old one dropped
     for (number, period), unheld in supply.unheld.items():
         contract, bucket, claimant = np.nonzero(unheld)
         amount = unheld[contract, bucket, claimant]
@@ -88,8 +90,13 @@ def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:
     return _divided(world, _joined(parts))
 
 
-def _joined(parts: Sequence[LedgerRows]) -> LedgerRows:
-    return LedgerRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+def _joined(parts: list[LedgerRows]) -> LedgerRows:
+    """The rows of all parts, which are taken from the list."""
+    columns, joined = [[*column] for column in zip(*parts, strict=True)], list[I64]()
+    parts.clear()
+    while columns:
+        joined.append(np.concatenate(columns.pop(0)))
+    return LedgerRows(*joined)
 
 
 def _divided(world: World, rows: LedgerRows) -> LedgerRows:

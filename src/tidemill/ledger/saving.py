@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tidemill.ledger.alike import Alike
 from tidemill.ledger.buckets import RAN, Bucket
 from tidemill.ledger.statement import Statement
+from tidemill.model import paging
 from tidemill.model.measures import MINUTE_MS
 from tidemill.model.tables import I64
 
@@ -59,13 +60,16 @@ class Saving(NamedTuple):
 def best(statement: Statement, most: int = 5) -> list[Saving]:
     """A better interval for groups of training jobs that save, those that win most first."""
     world, found = statement.world, statement.groups
-    jobs, count = world.jobs, world.job_count
-    worked = _held(statement, RAN)
-    saves = (jobs.interval_ms[:count] > 0) & (jobs.cost_ms[:count] > 0) & (worked > 0)
-    stopped = np.where(saves, np.maximum(0, jobs.attempt[:count] - 1), 0)
+    jobs, worked = world.jobs, _held(statement, RAN)
+    interval, cost, attempt, shape = (
+        paging.column(column, world.job_count)
+        for column in (jobs.interval_ms, jobs.cost_ms, jobs.attempt, jobs.shape)
+    )
+    saves = (interval > 0) & (cost > 0) & (worked > 0)
+    stopped = np.where(saves, np.maximum(0, attempt - 1), 0)
     if not stopped.any():
         return []
-    milli = world.shapes.total_milli[jobs.shape[:count]].astype(float)
+    milli = world.shapes.total_milli[shape].astype(float)
     sums = [
         np.bincount(found.of_job, np.where(saves, column, 0), len(found.first))
         for column in (
@@ -75,7 +79,7 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
     ]  # fmt: skip
     usual = float(worked[saves].sum()) / int(stopped.sum())
     each = list[Saving]()
-    for number, at_most in _by_what_is_spent(jobs.interval_ms[found.first], sums, usual):
+    for number, at_most in _by_what_is_spent(interval[found.first], sums, usual):
         if len(each) >= most and at_most < each[most - 1].win:
             break  # nobody after it has as much to win
         books = _Books(*(float(column[number]) for column in sums))

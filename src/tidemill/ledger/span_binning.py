@@ -304,6 +304,8 @@ def _stall_ms(world: World, job: I64, elapsed_ms: I64) -> I64:
 
 def _part(amount: I64, share: I64, whole: I64 | int) -> I64:
     """``amount × share / whole`` rounded down, without overflowing 64 bits; 0 of nothing is 0."""
+    if not share.any():  # as a rule: most jobs say nothing of most shares, and to divide takes long
+        return np.zeros_like(amount)
     quotient, rest = np.divmod(amount, np.maximum(1, whole))
     part: I64 = quotient * share + rest * share // np.maximum(1, whole)
     return part

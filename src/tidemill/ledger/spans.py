@@ -7,7 +7,7 @@ before, so that a million jobs cost a few merges and not one a sweep.
 
 from array import array
 
-from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added, added_packed, packed, unpacked
+from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added_packed, in_order, packed
 from tidemill.ledger.span_binning import WIDTH, Window, cut
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
@@ -54,7 +54,10 @@ class Spans:
         """Everything so far, with the spans that are still open counted as they are given."""
         self._sweep(world)
         self._merge()
-        return added(unpacked(self._merged), cut(world, still_open, self.window, self.unseen))
+        if not still_open:
+            return in_order(self._merged)
+        at_work = packed(cut(world, still_open, self.window, self.unseen))
+        return in_order(added_packed(self._merged, at_work))
 
     def hand_over(self, world: World) -> Cells:
         """Everything whose fate is known, which is forgotten here."""

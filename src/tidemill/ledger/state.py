@@ -23,6 +23,7 @@ from tidemill.ledger import turns
 from tidemill.ledger.buckets import CLAIMED_AS, OF_LEVEL, Bucket
 from tidemill.ledger.span_binning import Window
 from tidemill.ledger.usable import Usable
+from tidemill.model import paging
 from tidemill.model.columns import NONE
 from tidemill.model.policy import Policy
 from tidemill.model.states import Level
@@ -61,8 +62,8 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
 
 def with_attempts(b: LedgerState, rows: int) -> LedgerState:
     """The same with room for this many jobs; new rows are to be made blank before they are used."""
-    attempts = _rows(rows, HELD)
-    attempts[: len(b.attempts)] = b.attempts
+    attempts = paging.blank(rows, len(HELD))
+    paging.copy_rows(b.attempts, attempts)
     return b._replace(attempts=attempts)
 
 

@@ -27,6 +27,7 @@ from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, measured_of, rows
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
+from tidemill.model import paging
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
@@ -188,7 +189,9 @@ class Statement:
     def jobs_of(self, bucket: int, most: int = 5) -> list[tuple[str, int]]:
         """The jobs that put most into a bucket: the trace from a number to its rows."""
         sums = self.held_by_jobs(bucket)
-        largest = np.argsort(-sums, kind="stable")[:most]
+        least = np.partition(sums, -most)[-most] if len(sums) > most else 0
+        some = np.flatnonzero(sums >= least)
+        largest = some[np.argsort(-sums[some], kind="stable")][:most]
         return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist() if sums[j]]
 
     def held_by_jobs(self, bucket: int | None = None) -> I64:
@@ -230,8 +233,9 @@ class Statement:
         is_held = rows.job != NO_JOB
         is_divided = np.isin(rows.bucket, [*DIVIDED]) & is_held
         told = [CONFIDENCES.index(Confidence(h.confidence)) for h in reversed(self._holders)]
-        jobs = self.world.jobs.confidence[: self.world.job_count]
-        found[is_divided] = np.array([*jobs, *told, _UNKNOWN], np.int64)[rows.job[is_divided]]
+        jobs = paging.column(self.world.jobs.confidence, self.world.job_count)
+        each = np.concatenate([jobs, np.array([*told, _UNKNOWN], np.int64)])
+        found[is_divided] = each[rows.job[is_divided]]
         # of a job of unknown efficiency, only a slower place is known
         found[is_divided & (rows.bucket == Bucket.LINKS) & (found == _UNKNOWN)] = _MODELLED
         found[self._is_assumed()] = _ASSUMED
@@ -356,9 +360,9 @@ class Statement:
         kinds = [str(shape.kind) for shape in world.shape_rows]
         names = sorted({*kinds, *(holder.job_class for holder in self._holders)})
         of_shape = np.array([names.index(kind) for kind in kinds] or [0], np.int64)
-        of_jobs = of_shape[world.jobs.shape[: world.job_count]]
+        of_jobs = of_shape[paging.column(world.jobs.shape, world.job_count)]
         told = [names.index(holder.job_class) for holder in reversed(self._holders)]
-        codes = np.array([*of_jobs, *told, NO_JOB], np.int64)
+        codes = np.concatenate([of_jobs, np.array([*told, NO_JOB], np.int64)])
         return codes[jobs], lambda key: names[key] if key >= 0 else NOBODY
 
     @cached_property
@@ -370,7 +374,7 @@ class Statement:
         """Jobs that said they are services while they ran, and were not submitted as such."""
         jobs = np.arange(self.world.job_count)
         kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
-        is_submitted = np.array(kinds)[self.world.jobs.shape[jobs]]
+        is_submitted = np.array(kinds)[paging.column(self.world.jobs.shape, len(jobs))]
         return int((self.are_services(jobs) & ~is_submitted).sum())
 
     def are_services(self, jobs: I64) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.ledger.buckets import Bucket
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.loads import LoadSource
@@ -103,7 +103,7 @@ class Told:
     def classes(self, world: World) -> list[JobClass]:
         """What each job is for: as it was submitted; a service, if it said so while it ran."""
         kinds = [shape.kind for shape in world.shape_rows]
-        shapes = world.jobs.shape[: world.job_count].tolist()
+        shapes = paging.column(world.jobs.shape, world.job_count).tolist()
         serves = self._has(np.arange(world.job_count), _SERVES).tolist()
         return [
             JobClass.INFERENCE if is_service else kinds[s]

@@ -20,6 +20,7 @@ import numpy as np
 
 from tidemill.core.accounting.columns import NEVER, PHASE
 from tidemill.ledger.account import rounded
+from tidemill.model import paging
 from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Shape
@@ -156,7 +157,7 @@ def waits_of(
 ) -> Waits:
     """The waits of a ledger's window, known up to its end."""
     first, end, balance, phase, outcome = ledger.waited()
-    submit: I64 = ledger.world.jobs.submit_ms[: len(phase)].astype(np.int64)
+    submit = paging.column(ledger.world.jobs.submit_ms, len(phase))
     is_last = ledger.window.end_ms >= ledger.now_ms  # nothing comes after: the end belongs to it
     mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
     is_started, is_ended = first < NEVER, phase == PHASE.ENDED
@@ -174,7 +175,8 @@ def waits_of(
 
 def is_held(world: World, count: int) -> np.ndarray:
     """Of each job, whether its like wait for something else than GPUs now."""
-    found: np.ndarray = world.shapes.cause[world.jobs.shape[:count]] == Cause.NOT_ELIGIBLE
+    shape = paging.column(world.jobs.shape, count)
+    found: np.ndarray = world.shapes.cause[shape] == Cause.NOT_ELIGIBLE
     return found
 
 
@@ -199,7 +201,8 @@ _Name = tuple[str] | tuple[int, str]
 
 def _users(waits: Waits, world: World) -> tuple[list[_Name], I64]:
     """The users of jobs in the order of their names, and which of them each job has."""
-    users = [world.job_users[j] or UNKNOWN_USER for j in waits.job.tolist()]
+    every = [*world.job_users]
+    users = [every[j] or UNKNOWN_USER for j in waits.job.tolist()]
     names = sorted(set(users))
     number = {name: i for i, name in enumerate(names)}
     codes = np.fromiter((number[user] for user in users), np.int64, len(users))
@@ -212,7 +215,7 @@ def _shapes(waits: Waits, world: World, key: Callable[[Shape], _Name]) -> tuple[
     names = sorted(set(keys))
     number = {name: i for i, name in enumerate(names)}
     of_shape = np.array([number[k] for k in keys], np.int64)
-    return names, of_shape[world.jobs.shape[waits.job]]
+    return names, of_shape[paging.column(world.jobs.shape, world.job_count)[waits.job]]
 
 
 def size_name(milli: int) -> tuple[int, str]:

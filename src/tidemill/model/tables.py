@@ -3,15 +3,17 @@
 Python reads a table as a NamedTuple of its columns, which are views of the matrix; compiled
 functions take the matrix itself (``columns``, which names further columns that only they need).
 Rows, because what is read together lies together, and because a table grows by rows. A matrix has
-room to grow: the World knows how many rows are in use. ``grown`` copies into a larger one,
-``sealed`` gives read-only views of the same memory: the core reads those, only the fold holds the
-writable side.
+room to grow: the World knows how many rows are in use. ``grown`` copies into a larger one
+(``paging``: where that is), ``sealed`` gives read-only views of the same memory: the core reads
+those, only the fold holds the writable side.
 """
 
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tidemill.model import paging
 
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
@@ -145,8 +147,8 @@ def of_matrix(table: type[Table], rows: I64) -> Table:
 
 def grown(rows: I64, count: int, filler: int = 0) -> I64:
     """The same rows in a matrix of at least ``count``, doubling so that appends are cheap."""
-    bigger: I64 = np.zeros((max(count, 2 * len(rows)), *rows.shape[1:]), np.int64)
-    bigger[: len(rows)] = rows
+    bigger = paging.blank(max(count, 2 * len(rows)), *rows.shape[1:])
+    paging.copy_rows(rows, bigger)
     if filler:
         bigger[len(rows) :] = filler
     return bigger

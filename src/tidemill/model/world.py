@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.model import history, tables
+from tidemill.model import history, paging, tables
 from tidemill.model.columns import (
     AT,
     CONTRACT,
@@ -29,6 +29,7 @@ from tidemill.model.columns import (
     SHAPE,
     State,
 )
+from tidemill.model.job_names import JobNames, Texts
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
@@ -201,10 +202,7 @@ class World:
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
-        self.job_names: list[str] = []
-        self.job_users: list[str] = []
-        """Who submitted each job; "": nobody said."""
-        self.job_number: dict[str, int] = {}
+        self.job_names = JobNames()
         self.node_rows: list[Node] = []
         self.node_number: dict[str, int] = {}
         self.contract_rows: list[Contract] = []
@@ -370,6 +368,16 @@ class World:
         return self.ink.w.at.item(AT.SLICED)
 
     @property
+    def job_number(self) -> Mapping[str, int]:
+        """The numbers of jobs by their names."""
+        return self.job_names.numbers
+
+    @property
+    def job_users(self) -> Texts:
+        """Who submitted each job; "": nobody said."""
+        return self.job_names.users
+
+    @property
     def job_count(self) -> int:
         """How many jobs were ever submitted."""
         return len(self.job_names)
@@ -462,15 +470,16 @@ class World:
             "ratios": self.ratios,
         }
         if self.ink.w.at.item(AT.SEEN) or self.reasons:
-            over = self.ink.w.jobs[: self.job_count, JOB.OVER_MILLI]
+            over = paging.column(self.ink.w.jobs[:, JOB.OVER_MILLI], self.job_count)
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
             state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)
-        told = self.ink.w.jobs[: self.job_count, MEASURED]
-        if told.any() or self.ink.w.at[AT.BLIND]:
-            measured = [(j, *told[j].tolist()) for j in np.flatnonzero(told.any(axis=1)).tolist()]
+        told = [paging.column(self.ink.w.jobs[:, c], self.job_count) for c in MEASURED]
+        if any(column.any() for column in told) or self.ink.w.at[AT.BLIND]:
+            some = np.flatnonzero(np.any(told, axis=0)).tolist()
+            measured = [(j, *(column.item(j) for column in told)) for j in some]
             state["measured"] = (self.ink.w.at.item(AT.BLIND), measured)
         return state

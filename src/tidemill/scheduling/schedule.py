@@ -180,7 +180,9 @@ class Cycle:
 
     def know_new(self, first: int) -> None:
         """The same of those from one on of which something is not known, or not any more."""
-        self.know_all(self.memo.asks.unprepared(first, len(self.world.shape_rows)))
+        end = len(self.world.shape_rows)
+        if first < end:
+            self.know_all(self.memo.asks.unprepared(first, end))
 
     def _renew(self) -> None:
         """Pools may have grown, and gangs become larger."""

@@ -94,11 +94,12 @@ class Coming:
         if end > len(self._agenda.t.truths):
             self._agenda.renew(truths=grown(self._agenda.t.truths, end))
         rows = self._agenda.t.truths[first:end]
-        at, _, work, endings, *rare = zip(*block, strict=True)
+        at, _, work, endings, crashes, activities, forgiving = zip(*block, strict=True)
         rows[:, TRUTH.AT], rows[:, TRUTH.WORK_MS] = at, work
         rows[:, TRUTH.ENDING] = [*map(_KIND.__getitem__, endings)]
         rows[:, TRUTH.TALKS] = self._talk(jobs)
-        if not any(map(any, rare)) and not jobs[:, JobColumn.HAS_DEMAND].any():
+        is_plain = not any(crashes) and not any(activities) and forgiving.count(None) == len(block)
+        if is_plain and not jobs[:, JobColumn.HAS_DEMAND].any():
             return
         for i, (_, job, _, _, crashes_ms, activity, forgiven) in enumerate(block):
             if crashes_ms:

@@ -10,6 +10,7 @@ import pytest
 from tests.rigs.kubernetes.wanted import node, pod
 from tests.rigs.prometheus.lying import Asked, Told, lying
 from tidemill.live.kubernetes.api import kubeconfig
+from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED
 from tidemill.live.kubernetes.watching.source import KubernetesSource
 
@@ -52,23 +53,30 @@ def made(one: dict[str, Any], number: int) -> dict[str, Any]:
     return one
 
 
+def access(address: str, folder: Path) -> ClusterAccess:
+    """The way to a server without users, by a kubeconfig in a folder."""
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": address}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "users": [{"name": "u", "user": {}}], "current-context": "c",
+    }  # fmt: skip
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return kubeconfig.find(path)
+
+
 @pytest.mark.parametrize("is_in_stream", [False, True])
 def test_a_kind_that_cannot_be_watched_is_listed_when_asked(tmp_path: Path, *, is_in_stream: bool):
     """Every question is answered from a new list; after three refusals no list is made unasked."""
     server = Forgetful(is_in_stream=is_in_stream)
-    with lying(server.answer) as (address, _):
-        config = {
-            "clusters": [{"name": "c", "cluster": {"server": address}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {}}], "current-context": "c",
-        }  # fmt: skip
-        path = tmp_path / "kubeconfig"
-        path.write_text(json.dumps(config))
-        with KubernetesSource(kubeconfig.find(path), timeout_s=20) as source:
-            first = source.poll(0)
-            server.objects["pods"].append(made(pod("b", 1), 3))
-            second = source.poll(0)
-            third = source.poll(0)
+    with (
+        lying(server.answer) as (address, _),
+        KubernetesSource(access(address, tmp_path), timeout_s=20) as source,
+    ):
+        first = source.poll(0)
+        server.objects["pods"].append(made(pod("b", 1), 3))
+        second = source.poll(0)
+        third = source.poll(0)
     assert [sorted(answer.attempts["job"]) for answer in (first, second, third)] == [
         ["ml/a"], ["ml/a", "ml/b"], ["ml/a", "ml/b"],
     ]  # fmt: skip

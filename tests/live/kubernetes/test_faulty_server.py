@@ -4,7 +4,6 @@ Lists are right until a fault begins, and watches are refused as expired, so tha
 answered by a list: what a question finds is what the server says then.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,10 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.live.kubernetes.test_expired import Forgetful, made
+from tests.live.kubernetes.test_expired import Forgetful, access, made
 from tests.rigs.kubernetes.wanted import node, pod
 from tests.rigs.prometheus.lying import Asked, Told, lying
-from tidemill.live.kubernetes.api import kubeconfig
 from tidemill.live.kubernetes.watching.source import KubernetesSource
 from tidemill.live.observing.observer import AnswerTaken, Observer, ObserverTerms
 from tidemill.live.prices.rules import flat
@@ -70,15 +68,8 @@ def server() -> Server:
 def ask(server: Server, tmp_path: Path) -> Iterator[Callable[[], AnswerTaken]]:
     """Ask once, of an observer that goes on."""
     with lying(server.answer) as (address, _):
-        config = {
-            "clusters": [{"name": "c", "cluster": {"server": address}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "users": [{"name": "u", "user": {}}], "current-context": "c",
-        }  # fmt: skip
-        path = tmp_path / "kubeconfig"
-        path.write_text(json.dumps(config))
         with (
-            KubernetesSource(kubeconfig.find(path), timeout_s=2) as source,
+            KubernetesSource(access(address, tmp_path), timeout_s=2) as source,
             Observer.open(str(tmp_path / "k.sqlite"), source, TERMS) as observer,
         ):
             yield observer.ask

@@ -13,12 +13,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.rigs.kubernetes.claimed import TEMPLATES, allocated, publish, wrong_claims
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.forked import ForkedProcess
 from tests.rigs.kubernetes.kills import JOBS
 from tests.rigs.kubernetes.scheduled import (
     OURS,
-    Object,
     Process,
     held_in_journal,
     in_part,
@@ -30,14 +30,10 @@ from tests.rigs.kubernetes.wanted import (
     claim_template,
     claiming,
     device,
-    device_class,
     gang,
-    node,
-    resource_slice,
 )
 from tests.rigs.slurm.cluster import quick_folder
 
-API = "/apis/resource.k8s.io/v1"
 MACHINES, DEVICES, GANGS, SIZE = 4, 8, 5, 6
 LONGEST_S = 0.6
 """So long after it began a scheduler is killed at the latest: most binds are done by then."""
@@ -47,13 +43,9 @@ def kill_often(rig: Cluster, ours: Process, kills: int, seed: int) -> dict[str, 
     """So many kills; what they left. Raises if anything is wrong at rest."""
     chance, tick, done, turn = random.Random(seed), threading.Event(), 0, 0
     fell = {"claims without binds": 0, "in a gang": 0, "otherwise": 0}
-    rig.create(f"{API}/deviceclasses", device_class())
-    rig.add_nodes(*(node(f"d{i}", DEVICES, advertised=0) for i in range(MACHINES)))
-    for i in range(MACHINES):
-        some = [device(f"gpu-{d}") for d in range(DEVICES)]
-        rig.create(f"{API}/resourceslices", resource_slice(f"d{i}", some))
-    rig.create(f"{API}/namespaces/ml/resourceclaimtemplates",
-               claim_template("one", claim_spec(1)))  # fmt: skip
+    some = [device(f"gpu-{d}") for d in range(DEVICES)]
+    publish(rig, {f"d{i}": some for i in range(MACHINES)})
+    rig.create(TEMPLATES, claim_template("one", claim_spec(1)))
     while done < kills:
         rig.create(JOBS, *(
             gang(f"g{turn}-{i}", SIZE, 0, schedulerName=OURS, **claiming(template="one"))
@@ -75,45 +67,24 @@ def kill_often(rig: Cluster, ours: Process, kills: int, seed: int) -> dict[str, 
         print(f"after {done} kills all is right: {fell}", file=sys.stderr, flush=True)
         at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         rig.ask("DELETE", JOBS, at_once)
-        rig.wait_for("all pods are gone", lambda: not live(rig) and not _held(rig))
+        rig.wait_for("all pods are gone", lambda: not live(rig) and not allocated(rig))
         turn += 1
     return fell
 
 
-def _allocations(rig: Cluster) -> dict[str, Object]:
-    return {one["metadata"]["name"]: one["status"] for one in rig.items(f"{API}/resourceclaims")
-            if one.get("status", {}).get("allocation")}  # fmt: skip
-
-
-def _held(rig: Cluster) -> Counter[tuple[str, str]]:
-    """How many claims hold each device."""
-    rows = (row for one in _allocations(rig).values()
-            for row in one["allocation"]["devices"]["results"])  # fmt: skip
-    return Counter((row["pool"], row["device"]) for row in rows)
-
-
 def _where(rig: Cluster) -> str:
     bound = sum(bool(pod["spec"].get("nodeName")) for pod in live(rig))
-    if len(_allocations(rig)) > bound:
+    if len(allocated(rig)) > bound:
         return "claims without binds"
     return "in a gang" if in_part(rig) else "otherwise"
 
 
 def wrong(rig: Cluster, journal: str) -> list[str]:
     """Everything that must not be, in words, by plain loops."""
-    found = [f"{one} is in {count} claims" for one, count in _held(rig).items() if count > 1]
+    found = wrong_claims(rig)
     found += [f"{name} is bound in part: {of}" for name, of in in_part(rig).items()]
-    claims, here = _allocations(rig), Counter[tuple[str, int]]()
-    for pod in live(rig):
-        name, where = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
-        for told in pod["status"].get("resourceClaimStatuses", ()):
-            status = claims.get(told["resourceClaimName"])
-            rows = status["allocation"]["devices"]["results"] if status else []
-            if {row["pool"] for row in rows} != ({where} if where else set()):
-                found.append(f"{name} on `{where}` has {rows}")
-        if not where:
-            found.append(f"{name} waits")
-        here[where, 1] += 1
+    here = Counter((pod["spec"].get("nodeName", ""), 1) for pod in live(rig))
+    found += [f"{count} pods wait" for (where, _), count in here.items() if not where]
     if (told := held_in_journal(journal)) != here:
         found.append(f"the journal has {told}, the cluster {here}")
     return found

@@ -12,7 +12,7 @@ import numpy as np
 from tidemill.core import replay, rows
 from tidemill.engine.fold import room, shapes
 from tidemill.engine.fold.one_event import fold
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn
 from tidemill.model.batch.convert import to_event
@@ -99,7 +99,7 @@ class Inflow:
         came = world.job_count - first
         self._tried = end
         shares = jobs[came:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
-        is_new = len({*names}) == len(names) and world.job_number.keys().isdisjoint(names[came:])
+        is_new = len({*names}) == len(names) and not world.job_names.has_any(names[came:])
         if came == len(names) or not is_new or (shares > ONE_PPM).any():
             return
         if end > len(world.ink.w.jobs):
@@ -110,6 +110,7 @@ class Inflow:
         self._names = names[came:]
         self._users = [dictionary.users.rows[user] for user in users]
         self._first, self._written = world.job_count, end
+        paging.wrote(len(self._names))
 
     def foretell(self) -> None:
         """Write the rows of the shapes that come next, up to one that must come first.
@@ -146,9 +147,8 @@ class Inflow:
         world.now_ms = at_ms
         if after > before:
             names = self._names[before - self._first : after - self._first]
-            world.job_names += names
-            world.job_users += self._users[before - self._first : after - self._first]
-            world.job_number.update(zip(names, range(before, after), strict=True))
+            users = self._users[before - self._first : after - self._first]
+            world.job_names.extend(names, users)
             world.shape_count = counts.item(0, 3)
 
     def single(self, event: Event) -> list[int]:

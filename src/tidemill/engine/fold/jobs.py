@@ -41,9 +41,7 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
         )
     j = world.job_count
     _write_row(world, j, job, shapes.number_of(world, job.shape, q), event.at_ms)
-    world.job_names.append(job.name)
-    world.job_users.append(job.user)
-    world.job_number[job.name] = j
+    world.job_names.append(job.name, job.user)
     w = world.ink.w
     lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
     return [j]

@@ -31,7 +31,7 @@ def moments(
     lengths_ms = _lengths(rows, found, made, notes, faults)
     _with_waits(made, lengths_ms, found.get("wait", ""), notes)
     if "submit_ms" not in made:
-        made["submit_ms"] = pl.Series([None] * len(rows), dtype=pl.Int64)
+        made["submit_ms"] = times.nothing(len(rows), pl.Int64)
         notes.append("no column says when jobs were submitted: how long they waited is unknown")
     if "duration" in lengths_ms and "start_ms" in made:
         made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
@@ -55,6 +55,8 @@ def _mind_second_hour(
         if not {f"{before}_ms", f"{after}_ms"} <= {*made}:
             continue
         first_ms, taken_ms = made[f"{before}_ms"], made[f"{after}_ms"]
+        if not (taken_ms < first_ms).any():
+            continue
         second = times.second_ms(rows[found[after]], taken_ms, zone)
         is_second = ((taken_ms < first_ms) & (second >= first_ms)).fill_null(value=False)
         if not is_second.any():
@@ -76,8 +78,7 @@ def _refuse_backwards(
     if "end" not in found:
         return
     column, end_ms = found["end"], made["end_ms"]
-    nothing = pl.Series([None] * len(rows), dtype=pl.Int64)
-    start_ms = made.get("start_ms", nothing)
+    start_ms = made.get("start_ms", times.nothing(len(rows), pl.Int64))
     faults.check(rows[column], end_ms < start_ms, column, "before its start", _MEND)
     is_early = start_ms.is_null() & (end_ms < made["submit_ms"])
     faults.check(rows[column], is_early, column, "before its submission", _MEND)

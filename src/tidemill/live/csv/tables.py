@@ -172,7 +172,7 @@ def read_nodes(path: Path) -> ReadNodes:
                 f" {', '.join(rows.columns)}",
                 hint="a table of nodes needs a name and the number of GPUs of each: node,gpus",
             )
-    empty = pl.Series([None] * len(rows), dtype=pl.String)
+    empty = times.nothing(len(rows))
     gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
     names, kinds, instances, regions = (
         times.blank(rows[found[name]] if name in found else empty).to_list()
@@ -290,9 +290,10 @@ def _parted_by(line: str) -> str:
 
 def _names(rows: pl.DataFrame, found: Mapping[str, str], notes: list[str]) -> dict[str, pl.Series]:
     """What jobs are called: `CLUSTER/JOB` where there are several clusters, as of Slurm."""
-    numbers = pl.Series([f"row {i}" for i in range(2, len(rows) + 2)])
-    given = times.blank(rows[found["job"]]) if "job" in found else numbers
-    names = given.zip_with(given.is_not_null(), numbers)
+    names = times.blank(rows[found["job"]]) if "job" in found else times.nothing(len(rows))
+    if names.null_count():
+        numbers = pl.int_range(2, len(rows) + 2, eager=True).cast(pl.String)
+        names = names.zip_with(names.is_not_null(), "row " + numbers)
     if "cluster" not in found:
         return {"job": names}
     of = times.blank(rows[found["cluster"]])
@@ -310,6 +311,7 @@ def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
         return
     user = pl.col("user") if "user" in made.columns else pl.lit("")
     rows = made.select("job", "start_ms", "end_ms", "row", user=user).drop_nulls("start_ms")
+    rows = rows.filter(pl.struct("job", "user").is_duplicated())  # few, as a rule, or none
     rows = rows.unique(["job", "user", "start_ms", "end_ms"], keep="first", maintain_order=True)
     by_start = pl.col("row", "start_ms").shift(-1).over("job", "user", order_by="start_ms")
     after = rows.with_columns(by_start.name.prefix("next_"))

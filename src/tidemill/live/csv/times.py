@@ -24,6 +24,7 @@ _DAY_FIRST = (
     "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y",
     "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p",
 )  # fmt: skip
+_TRIED = 1000  # texts by which the form of a column is guessed
 _UNSET_ABOVE = 1e8  # in a column of such numbers, which are dates, 0 stands for none
 UNKNOWN = ("", "none", "null", "nan", "n/a", "na", "unknown", "-", "nil")
 _NEVER = r"^(0000-00-00|0001-01-01|1970-01-01)([ T]00:00(:00(\.0+)?)?)?(Z|\+00:00)?$"
@@ -50,7 +51,9 @@ def blank(texts: pl.Series) -> pl.Series:
 
 def number_of(given: pl.Series) -> pl.Series:
     """Numbers, also with a decimal comma; null where a text is none."""
-    return given.str.replace(_DECIMAL_COMMA, "${1}.${2}").cast(pl.Float64, strict=False)
+    if given.str.contains(",", literal=True).any():
+        given = given.str.replace(_DECIMAL_COMMA, "${1}.${2}")
+    return given.cast(pl.Float64, strict=False)
 
 
 def moments_ms(
@@ -89,8 +92,9 @@ def _refuse_far(given: pl.Series, found: pl.Series, column: str, faults: CellFau
 
 def _dates(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str]:
     """Dates; each row by itself says whether it has an offset."""
-    zoned = _by_forms(given.str.replace(r"[Zz]$", "+00:00"), _ZONED)
-    bare = _by_forms(given.zip_with(zoned.is_null(), _nothing(given)), _BARE)
+    has_offset = given.str.contains(_OFFSET).fill_null(value=False)
+    zoned = _by_forms(given.set(~has_offset, None).str.replace(r"[Zz]$", "+00:00"), _ZONED)
+    bare = _by_forms(given.set(zoned.is_not_null(), None), _BARE)
     if not zoned.count() and not bare.count():
         bare, words = _either_way(given, column)
         return _in_zone(bare, zone), f"dates with the {words}, in the zone {zone}"
@@ -102,20 +106,25 @@ def _dates(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str]:
 
 
 def _by_forms(given: pl.Series, forms: tuple[str, ...]) -> pl.Series:
-    """What the first form that fits makes of each text."""
+    """What the one form that fits makes of each text; those that fit the first texts first."""
     is_zoned = forms is _ZONED
     kind = pl.Datetime("ms", "UTC" if is_zoned else None)
-    found = pl.Series([None] * len(given), dtype=kind)
-    for form in forms:
+
+    def read(texts: pl.Series, form: str) -> pl.Series:
+        return texts.str.to_datetime(form, strict=False, time_unit="ms").cast(kind)
+
+    some, found = given.drop_nulls().head(_TRIED), nothing(len(given), kind)
+    for form in sorted(forms, key=lambda form: -read(some, form).count()):
         if found.null_count() == given.null_count():
             break
-        more = given.str.to_datetime(form, strict=False, time_unit="ms").cast(kind)
-        found = found.zip_with(found.is_not_null(), more)
+        more = read(given.set(found.is_not_null(), None), form)
+        found = more if not found.count() else found.zip_with(found.is_not_null(), more)
     return found
 
 
-def _nothing(given: pl.Series) -> pl.Series:
-    return pl.Series([None] * len(given), dtype=pl.String)
+def nothing(rows: int, kind: pl.DataType | type[pl.DataType] = pl.String) -> pl.Series:
+    """So many rows in which nothing is said."""
+    return pl.Series([None], dtype=kind).new_from_index(0, rows)
 
 
 def _in_zone(bare: pl.Series, zone: str) -> pl.Series:

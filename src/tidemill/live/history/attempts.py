@@ -51,14 +51,23 @@ def sequence(told: pl.DataFrame) -> Sequenced:
 
 
 def put_in_order(
-    told: pl.DataFrame, from_ms: int | None = None, until_ms: int | None = None
+    told: pl.DataFrame,
+    from_ms: int | None = None,
+    until_ms: int | None = None,
+    *,
+    is_used_up: bool = False,
 ) -> Sorted:
-    """Sort what a source told; what ended before the window, or begins after it, does not count."""
+    """Sort what a source told; what ended before the window, or begins after it, does not count.
+
+    ``is_used_up``: nobody needs what was told after this, and its columns are dropped on the way.
+    """
     rows, (*notes,) = sequence(told)
     if rows.select((by_job.before(pl.col("user")) != pl.col("user")).any()).item():
         apart, several = _by_user(_complete(told))
         rows, (*notes,) = sequence(apart)
         notes.append(several)
+    for name in told.columns if is_used_up else ():
+        told.drop_in_place(name)
     rows = _done_before(rows)
     rows = _since(_until(rows, until_ms, notes), from_ms, notes)
     return _numbered(telling.as_new(_divided(rows)), 0, notes)
@@ -204,7 +213,7 @@ def _until(rows: pl.DataFrame, until_ms: int | None, notes: list[str]) -> pl.Dat
             end_ms=pl.when(~is_later).then(pl.col("end_ms")),
         )
     is_known = by_job.is_last() | pl.col("start_ms").is_not_null()
-    return rows.filter(is_known).with_columns(up_ms=_up_ms())
+    return _only(rows, is_known).with_columns(up_ms=_up_ms())
 
 
 def _up_ms() -> pl.Expr:
@@ -280,21 +289,28 @@ def _many(count: int) -> str:
 
 
 def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: list[str], why: str) -> pl.DataFrame:
-    kept = rows.filter(wanted)
+    kept = _only(rows, wanted)
     if left := len(rows) - len(kept):
         notes.append(f"{_many(left)} left out: {why}")
     return kept
 
 
+def _only(rows: pl.DataFrame, wanted: pl.Expr) -> pl.DataFrame:
+    """The rows of which this is so: no others, if it is so of all, as nearly always."""
+    is_so = rows.select(is_so=wanted)["is_so"].fill_null(value=False)
+    return rows if is_so.all() else rows.filter(is_so)
+
+
 def _numbered(rows: pl.DataFrame, first: int, notes: list[str]) -> Sorted:
     """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
-    fresh = rows.filter(pl.col("number").is_null())
+    fresh = _only(rows, pl.col("number").is_null())
     jobs = fresh.with_columns(first_submit_ms=pl.col("submit_ms").min().over("job"))
-    jobs = jobs.filter(by_job.is_first()).drop(_OF_ATTEMPTS).sort("first_submit_ms", "job")
+    jobs = jobs.drop(_OF_ATTEMPTS).filter(by_job.is_first()).sort("first_submit_ms", "job")
     jobs = jobs.with_columns(number=first + pl.int_range(pl.len(), dtype=pl.Int64))
-    given = jobs.select("job", given="number")
-    rows = rows.join(given, on="job", how="left", maintain_order="left")
-    rows = rows.with_columns(number=pl.coalesce("number", "given")).drop("given")
+    given = rows.select("job").join(
+        jobs.select("job", given="number"), on="job", how="left", maintain_order="left"
+    )["given"]
+    rows = rows.with_columns(number=pl.coalesce("number", given))
     return Sorted(rows, jobs, tuple(notes))
 
 
@@ -337,7 +353,8 @@ def most_at_once(
     What each attempt held of each of its nodes is its share, rounded up; with one of the
     ``shapes``, what the replica there requests. Nodes that are ``listed`` are left out.
     """
-    there = rows.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
+    there = rows.select("nodes", "start_ms", "end_ms", "gpus", "gpu_type", "shape", "roles")
+    there = there.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
     held = pl.concat([_in_shares(there), *_by_role(there, shapes)])
     held = held.filter(~pl.col("nodes").is_in(list(listed)))
     begun = held.select("nodes", "gpu_type", at="start_ms", change="each")

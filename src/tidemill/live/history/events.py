@@ -89,6 +89,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     shapes: Sequence[Shape] = (),
     measured: Measurements | None = None,
     assumed: Assumptions = NOTHING,
+    is_used_up: bool = False,
 ) -> History:
     """The history that these attempts and nodes make.
 
@@ -97,11 +98,12 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     ``until_ms``: when the source was asked (default: the last thing that happened).
     ``shapes``: what jobs request, where a source says it at more length than by columns.
     ``measured``: what was measured of the jobs while they ran; ``assumed``: what is to be taken
-    for the rest.
+    for the rest. ``is_used_up``: nobody needs ``told`` after this.
     """
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise SpecError("the window ends before it begins", hint="give --from a date before --to")
-    ordered = put_in_order(told, from_ms, until_ms)
+    tells = tells_submissions(told)
+    ordered = put_in_order(told, from_ms, until_ms, is_used_up=is_used_up)
     if measured is not None:
         ordered = ordered._replace(attempts=joining.with_ups(ordered.attempts, measured))
     came_up = frozenset(measured.ups["job"].to_list() if measured is not None else ())
@@ -153,7 +155,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
-        assumed, came_up, tells_submissions(told), submitted_before(jobs, begins_ms),
+        assumed, came_up, tells, submitted_before(jobs, begins_ms),
         said_of_nodes(seen, begins_ms, end_ms),
         devices=joining.devices_of(measured, begins_ms),
     )  # fmt: skip
@@ -198,7 +200,7 @@ def said_of_nodes(nodes: Iterable[SeenNode], begins_ms: int, end_ms: int) -> tup
 
 def _since(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[SeenNode]:
     """Nodes; where work is shown on one before it joined, it was there by then."""
-    held = attempts.filter(pl.col("start_ms").is_not_null()).select("nodes", "start_ms")
+    held = attempts.select("nodes", "start_ms").filter(pl.col("start_ms").is_not_null())
     first = held.explode("nodes").group_by("nodes").agg(pl.col("start_ms").min())
     seen = {name: ms for name, ms in first.iter_rows() if name is not None}
     for node in nodes:

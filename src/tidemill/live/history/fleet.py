@@ -86,7 +86,8 @@ def as_of(
     One that is out since nobody knows when is out from the end on. One that is off was there from
     the first work on it to the last, and if there was none, it was not.
     """
-    work = attempts.filter(pl.col("start_ms").is_not_null()).explode("nodes")
+    work = attempts.select("nodes", "start_ms", "end_ms")
+    work = work.filter(pl.col("start_ms").is_not_null()).explode("nodes")
     spans = work.group_by("nodes").agg(
         pl.col("start_ms").min(), pl.col("end_ms").fill_null(end_ms).max()
     )

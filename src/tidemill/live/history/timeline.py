@@ -19,6 +19,7 @@ from tidemill.live.history.walking.columns import ATTEMPT, MOMENT, SEATED, WALK,
 from tidemill.live.history.walking.moments import walk
 from tidemill.live.history.writing import LONGEST_REASON, EventWriter
 from tidemill.model import events as ev
+from tidemill.model import paging
 from tidemill.model.batch import Batch, Dictionary, EventColumn, PieceColumn
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Layer
@@ -83,7 +84,7 @@ class HistoryTimeline:
         del jobs
         full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
         writer.reg[WALK.MOST_PIECES] = max(1, told.most_nodes)
-        held: I64 = np.zeros((self._world.job_count + count, len(SEATED)), np.int64)
+        held: I64 = paging.blank(self._world.job_count + count, len(SEATED))
         self._open(writer)
         for first in range(0, len(moments.at), BATCH_ROWS):
             some, i = moments.rows(first, first + BATCH_ROWS), 0

@@ -11,7 +11,7 @@ from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.clusters import label
 from tidemill.live.history.seating import SeenSeat, signed
 from tidemill.live.history.walking.columns import ATTEMPT, WALK
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
 from tidemill.model.events import Event
@@ -50,12 +50,12 @@ class EventWriter:
         pieces: int = 0,
     ) -> None:
         self._dictionary, self._world = dictionary, world
-        self._jobs, self._names = _job_columns(jobs, dictionary, told), jobs["job"].to_list()
+        self._jobs, self._names = _job_columns(jobs, dictionary, told), jobs["job"].rechunk()
         self.submitted = self._causes(jobs)
         """Of each new job the shape that is not eligible yet, or -1."""
         self.reg: I64 = np.zeros(len(WALK), np.int64)
         self.events: I64 = np.zeros((_ROOM, len(EventColumn)), np.int64)
-        self.pieces: I64 = np.zeros((max(_ROOM, pieces), len(PieceColumn)), np.int64)
+        self.pieces = paging.blank(max(_ROOM, pieces), len(PieceColumn))
         """Of all batches: what jobs hold is looked up here when they give it back."""
         self._taken_jobs = self._taken_pieces = 0
 
@@ -129,7 +129,7 @@ class EventWriter:
         self._taken_pieces = int(self.reg[WALK.PIECES])
         self.reg[WALK.EVENTS] = 0
         jobs = self._job_rows(first_job, self._taken_jobs)
-        names = self._names[first_job : self._taken_jobs]
+        names = self._names[first_job : self._taken_jobs].to_list()
         pieces = self.pieces[first_piece : self._taken_pieces].copy()
         return Batch(events, pieces, jobs, names, [], self._dictionary)
 

@@ -235,11 +235,14 @@ class Gathering:
         schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32}
         told = pl.concat(self._jobs) if self._jobs else pl.DataFrame(schema=schema)
         out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
-        attempts = _attempts(told, _Words(out, [*self._waiting], self.rules), notes)
+        named, names = _numbers(told), told["cluster"].unique().to_list()
+        self._jobs, whole = [], [told]
+        del told  # all that is needed of it is in the attempts
+        attempts = _attempts(whole.pop(), _Words(out, [*self._waiting], self.rules), notes)
         fleet = nodes.fleet_of(
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
-        if told["cluster"].n_unique() > 1:
+        if len(names) > 1:
             attempts = clusters.by_cluster(attempts, {node.name for node in fleet.nodes})
         else:
             attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
@@ -252,10 +255,10 @@ class Gathering:
         queues = accounts.queues_of(
             self.rules, {*attempts["team"].unique().to_list()},
             {kind_of(node.gpu_type) for node in fleet.nodes},
-            {name for name in told["cluster"].unique().to_list() if name}, unread,
+            {name for name in names if name}, unread,
         )  # fmt: skip
         return SlurmPast(
-            attempts, fleet.nodes, (*notes, *unread), self._refused, _numbers(told), queues,
+            attempts, fleet.nodes, (*notes, *unread), self._refused, named, queues,
             tuple(unread), shapes,
         )  # fmt: skip
 
@@ -403,7 +406,8 @@ def _name(told: pl.DataFrame) -> pl.Expr:
 
 def _numbers(told: pl.DataFrame) -> pl.DataFrame:
     """Jobs that have run by their own number and by their name, where that is another."""
-    ran = told.filter(pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null())
+    ran = told.select(*_NUMBERS, "start_ms")
+    ran = ran.filter(pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null())
     name = _name(told).str.replace(r"\+\d+$", "")  # parts of one job have its name
     named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
     return named.filter(pl.col("number") != pl.col("name"))

@@ -33,6 +33,7 @@ FGD_SCORES = 100
 WORD_BITS = 64
 MULTIPLIER, SPREADER = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64
 STRIDE = np.uint64(0x9E3779B97F4A7C15)
+_NOTHING: I64 = np.zeros((0, 2), np.int64)
 
 
 class Asked(NamedTuple):
@@ -90,6 +91,17 @@ class _Tally(NamedTuple):
 
 def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: Knobs) -> Tables:
     """The tables of some policies for this demand and supply."""
+    return remembering(bare(names, asked, fleet, knobs), fleet.nodes)
+
+
+def remembering(made: Tables, nodes: int) -> Tables:
+    """Tables with room for what is played out and ranked; what was played out before is kept."""
+    known = made.known if len(made.known) else np.zeros((_states(nodes), 2), np.int64)
+    return made._replace(known=known, ranked=np.zeros((RANKS, 2), np.int64))
+
+
+def bare(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: Knobs) -> Tables:
+    """The same before anything is remembered: most looks at the mix find that they are known."""
     tallies = _count(asked)
     typical = _typical(tallies)
     chosen = typical + _large(tallies, typical)
@@ -130,8 +142,8 @@ def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: 
         turns=turns,
         still_open=np.zeros(turns.shape[1], np.uint64),
         steps=_steps(),
-        known=np.zeros((_states(fleet.nodes), 2), np.int64),
-        ranked=np.zeros((RANKS, 2), np.int64),
+        known=_NOTHING,
+        ranked=_NOTHING,
         scratch=np.zeros((4, MAX_DEVICES), np.int64),
     )
 

@@ -85,13 +85,13 @@ def of(
         policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
         policy.placement_fragment_ppm,
     )  # fmt: skip
-    tables = demand.tables(names, (roles or KnownRoles()).asked(world), fleet(world), knobs)
+    tables = demand.bare(names, (roles or KnownRoles()).asked(world), fleet(world), knobs)
     if held is not None and held.tables is not None and held.names == names:
         if tables.scores_as(held.tables):
             return held
         if tables.plays_as(held.tables):
             tables = tables._replace(known=held.tables.known)
-    return Scoring(names, tables)
+    return Scoring(names, demand.remembering(tables, world.node_count))
 
 
 def fleet(world: World) -> Fleet:

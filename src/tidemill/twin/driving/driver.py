@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidemill.engine.loop import Loop
     from tidemill.twin.backend import Twin
 
-BEATS_AT_ONCE = 1_024  # then whoever waits for news of how far it is may have some
+BEATS_AT_ONCE = 4_096  # then whoever waits for news of how far it is may have some
 EVENTS, PIECES = 4_096, 4_096  # rows that there is room for in one call
 _NO_JOBS: I64 = np.zeros((0, len(JobColumn)), np.int64)
 _MAY_DECIDE = (CODE.FIT, CODE.FAILED, CODE.STEP, CODE.TELL)

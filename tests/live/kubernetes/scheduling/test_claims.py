@@ -2,70 +2,34 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.live.kubernetes.scheduling.test_devices import message
 from tests.live.kubernetes.scheduling.test_placing import JOBS, PODS, nodes_of
+from tests.rigs.kubernetes.claimed import CLAIMS, TEMPLATES, allocated, publish, wrong_claims
 from tests.rigs.kubernetes.cluster import Cluster
-from tests.rigs.kubernetes.scheduled import OURS, live, scheduling
+from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import (
     claim,
     claim_spec,
     claim_template,
     claiming,
     device,
-    device_class,
     gang,
     node,
     pod,
-    resource_slice,
 )
-
-API = "/apis/resource.k8s.io/v1"
-CLAIMS = f"{API}/namespaces/ml/resourceclaims"
-TEMPLATES = f"{API}/namespaces/ml/resourceclaimtemplates"
 
 
 @pytest.fixture
 def machines(rig: Cluster) -> Cluster:
     """Two machines whose 4 GPUs each are given out by claim, and one with a device plugin."""
-    rig.create(f"{API}/deviceclasses", device_class())
-    rig.add_nodes(*(node(f"n{i}", 4, advertised=0) for i in range(2)), node("plugin", 4))
-    for i in range(2):
-        some = [device(f"gpu-{d}", memory="141Gi" if i else "80Gi") for d in range(4)]
-        rig.create(f"{API}/resourceslices", resource_slice(f"n{i}", some))
+    sizes = {"n0": "80Gi", "n1": "141Gi"}
+    publish(rig, {name: [device(f"gpu-{d}", memory=size) for d in range(4)]
+                  for name, size in sizes.items()})  # fmt: skip
+    rig.add_nodes(node("plugin", 4))
     return rig
-
-
-def allocated(rig: Cluster) -> dict[str, list[tuple[str, str]]]:
-    """By claim: its devices with their pools."""
-    return {
-        one["metadata"]["name"]: [
-            (row["pool"], row["device"])
-            for row in one.get("status", {}).get("allocation", {})["devices"]["results"]
-        ]
-        for one in rig.items(f"{API}/resourceclaims")
-        if one.get("status", {}).get("allocation")
-    }
-
-
-def wrong_claims(rig: Cluster) -> list[str]:
-    """Devices that were given twice, and pods that are bound without what they claim."""
-    held = Counter(device for some in allocated(rig).values() for device in some)
-    found = [f"{device} was given to {count} claims" for device, count in held.items() if count > 1]
-    claims = {one["metadata"]["name"]: one for one in rig.items(CLAIMS)}
-    for one in live(rig):
-        where = one["spec"].get("nodeName")
-        for told in one["status"].get("resourceClaimStatuses", ()) if where else ():
-            mine: dict[str, Any] = claims[told["resourceClaimName"]].get("status", {})
-            users = {user["uid"] for user in mine.get("reservedFor", ())}
-            pools = {row["pool"] for row in mine.get("allocation", {"devices": {"results": []}})
-                     ["devices"]["results"]}  # fmt: skip
-            if users != {one["metadata"]["uid"]} or pools != {where}:
-                found.append(f"{one['metadata']['name']} on {where} has {pools}, used by {users}")
-    return found
 
 
 def test_pods_and_gangs_get_devices_by_claim(machines: Cluster, tmp_path: Path):

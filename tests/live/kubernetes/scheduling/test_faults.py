@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.conftest import ROOT
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.faults import FAULTS
 from tests.rigs.kubernetes.forwarder import Forwarder
 from tests.rigs.kubernetes.interposer import Interposer
 from tests.rigs.kubernetes.kills import METRICS, kill_often
+from tests.rigs.kubernetes.moving_kills import BUDGETS, Killer, drain_often
 from tests.rigs.kubernetes.scheduled import OURS, Process, gang_of, live, scheduling, wrong
 from tests.rigs.kubernetes.story import Story
 from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
@@ -112,6 +114,19 @@ def test_nodes_that_are_resized_cordoned_and_removed(rig: Cluster, tmp_path: Pat
         assert ours.stop() == 0
     assert bound(rig, "wide") == 3
     assert wrong(rig, ours.journal) == []
+
+
+def test_kills_while_nodes_are_drained(rig: Cluster, tmp_path: Path):
+    """A node is to be taken; killed four times meanwhile, every gang is whole, and where it may be.
+
+    More of it, and of gangs that are resized: `python -m tests.rigs.kubernetes.moving_kills`.
+    """
+    rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "drain.yaml"))
+    ours = Process(rig, tmp_path, "--may-drain")
+    try:
+        drain_often(Killer(rig, ours, 5, seed=1))
+    finally:
+        rig.ask("DELETE", BUDGETS)
 
 
 def test_faults_that_are_mixed_by_a_seed(rig: Cluster, tmp_path: Path):

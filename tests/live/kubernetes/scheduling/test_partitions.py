@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.kubernetes.scheduling.test_claim_book import KIND, view
-from tests.live.kubernetes.scheduling.test_claims import API, CLAIMS, TEMPLATES, wrong_claims
 from tests.live.kubernetes.scheduling.test_devices import message
 from tests.live.kubernetes.scheduling.test_placing import PODS
 from tests.rigs.kubernetes import wanted
+from tests.rigs.kubernetes.claimed import API, CLAIMS, TEMPLATES, allocated, wrong_claims
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import (
@@ -122,11 +122,9 @@ def test_whatever_waits_and_is_held_nothing_is_offered_that_consumes_too_much():
 def given(rig: Cluster) -> dict[str, list[str]]:
     """By machine: the devices that claims hold."""
     found = dict[str, list[str]]()
-    for one in rig.items(f"{API}/resourceclaims"):
-        results: list[Any] = one.get("status", {}).get("allocation", {"devices": {"results": []}})[
-            "devices"]["results"]  # fmt: skip
-        for row in results:
-            found.setdefault(row["pool"], []).append(row["device"])
+    for some in allocated(rig).values():
+        for pool, device in some:
+            found.setdefault(pool, []).append(device)
     return found
 
 

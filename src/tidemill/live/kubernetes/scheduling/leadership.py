@@ -17,12 +17,12 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter, Written
 from tidemill.model.errors import BackendError
 
-LASTS_S, SURE_S, RENEW_S, LOOK_S = 10.0, 7.0, 2.0, 1.0
+LASTS_S, SURE_S, RENEW_S, LOOK_S = 8.0, 5.0, 1.5, 0.5
 """How long a Lease lasts, how long after a renewal its holder writes, how often it renews, and how
 often who stands by looks at it. The time between the first two is for requests that are on their
 way: they take no longer (``ASK_S``). Who stands by has seen the last renewal a look later at most,
 and takes over when the Lease has lasted from then on; with what asking and reading the cluster take
-it bound 12.1 seconds after a kill in the middle and 16.0 at most (of 20, on a busy machine).
+it bound 8.7 seconds after a kill in the middle and 10.1 at most (of 16, load 13 on two cores).
 """
 ASK_S = 3.0
 

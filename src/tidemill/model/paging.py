@@ -1,0 +1,71 @@
+"""Where matrices have their memory: in the process, or, of long ones, wherever somebody says.
+
+A long matrix may lie in a file that is mapped into memory (``journal.spilling`` makes it): kernels
+read and write it as any other. ``let_go`` takes its pages out of this process; what is read or
+written after that comes back by itself, as it was. So nobody has to know which rows are still of
+use, and no answer can depend on it.
+"""
+
+import mmap
+from collections.abc import Callable
+from math import prod
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+Maker = Callable[[int], mmap.mmap | None]
+"""Memory of so many bytes, all zero; None: take it from the process."""
+
+_COPIED_AT_ONCE = 1 << 14  # rows
+_NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
+
+_makers: list[Maker] = []
+_mapped: WeakSet[mmap.mmap] = WeakSet()
+_new = [0]
+
+
+def take_from(maker: Maker) -> None:
+    """Ask for the memory of matrices here from now on."""
+    _makers[:] = [maker]
+
+
+def blank(*shape: int) -> Numbers:
+    """A matrix of zeros."""
+    size = prod(shape) * np.dtype(np.int64).itemsize
+    mapped = _makers[0](size) if _makers and size else None
+    if mapped is None:
+        return np.zeros(shape, np.int64)
+    _mapped.add(mapped)
+    return np.frombuffer(mapped, np.int64).reshape(shape)
+
+
+def let_go() -> None:
+    """Take the pages of all mapped matrices out of memory; whoever needs one gets it back."""
+    for mapped in list(_mapped):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def wrote(rows: int) -> None:
+    """So many new rows were written; now and then the old ones are let go."""
+    _new[0] += rows
+    if _new[0] >= _NEW_AT_MOST:
+        _new[0] = 0
+        let_go()
+
+
+def copy_rows(rows: Numbers, to: Numbers) -> None:
+    """Write rows into a matrix that has as many, or more; some at a time."""
+    for first in range(0, len(rows), _COPIED_AT_ONCE):
+        some = rows[first : first + _COPIED_AT_ONCE]
+        to[first : first + len(some)] = some
+        if len(some) == _COPIED_AT_ONCE:
+            let_go()
+
+
+def column(numbers: Numbers, count: int) -> Numbers:
+    """A copy of the first so many numbers of a column, read some rows at a time."""
+    found: Numbers = np.empty(count, np.int64)
+    copy_rows(numbers[:count], found)
+    return found

@@ -1,0 +1,58 @@
+"""Long tables in files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tidemill.journal import spilling
+from tidemill.model import paging, tables
+
+
+@pytest.fixture
+def in_files():
+    """Every matrix of a page and more is in a file."""
+    spilling.spill(4_096)
+    yield
+    spilling.spill()
+
+
+def test_rows_that_left_the_memory_come_back_as_they_were(in_files):
+    """A matrix grows, is let go and written again; nothing of it changes on the way."""
+    rows = np.arange(3_000).reshape(1_000, 3)
+    kept = tables.grown(rows, 40_000)
+    assert (len(kept), kept.flags.c_contiguous, kept.flags.writeable) == (40_000, True, True)
+    paging.let_go()
+    assert (kept[:1_000] == rows).all()
+    assert not kept[1_000:].any()
+    kept[39_999] = 7
+    paging.let_go()
+    larger = tables.grown(kept, 50_000)
+    assert (larger[:40_000] == kept).all()
+    assert larger[39_999].tolist() == [7, 7, 7]
+    assert paging.column(larger[:, 1], 1_000).tolist() == rows[:, 1].tolist()
+
+
+def test_pages_leave_the_process(in_files):
+    """What is let go is not resident any more."""
+    kept = tables.grown(np.zeros((1, 8), np.int64), 1 << 20)
+    kept[:] = 1
+    before = _resident_file_mib()
+    paging.let_go()
+    assert before - _resident_file_mib() >= 60
+    assert kept.sum() == 8 << 20
+
+
+def test_where_there_is_no_place_a_table_is_in_memory(in_files, monkeypatch, tmp_path):
+    """A folder that is not there, or a full disk, is no fault of a run."""
+    monkeypatch.setattr(spilling, "FOLDER", tmp_path / "gone")
+    kept = tables.grown(np.ones((1, 8), np.int64), 4_096)
+    assert kept.sum() == 8
+    assert spilling.mapped(8_192) is None
+    monkeypatch.setattr(spilling, "FOLDER", tmp_path)
+    assert spilling.mapped(1 << 60) is None
+
+
+def _resident_file_mib() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("RssFile"))
