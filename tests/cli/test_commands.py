@@ -48,7 +48,7 @@ def test_help_reaches_no_kernel() -> None:
 
 @pytest.mark.parametrize("question", ["why", "decision"])
 def test_a_question_loads_no_compiler(question: str, tiny: Path) -> None:
-    """It does without numba, pydantic and the modules of other commands, once it was asked.
+    """It does without numba, polars, pydantic and other commands' modules, once it was asked.
 
     To load them took longer than all the rest.
     """
@@ -56,7 +56,8 @@ def test_a_question_loads_no_compiler(question: str, tiny: Path) -> None:
     code = (
         f"import sys; sys.argv = {words}; from tidemill.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
-        "print([m for m in ('numba', 'pydantic', 'tidemill.cli.demo') if m in sys.modules])"
+        "others = ('numba', 'polars', 'pydantic', 'tidemill.cli.demo')\n"
+        "print([m for m in others if m in sys.modules])"
     )
     for _ in range(2):  # the first may have to compile
         ran = subprocess.run(

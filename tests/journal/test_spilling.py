@@ -5,15 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tidemill.journal import spilling
+from tidemill import api
+from tidemill.core import snapshot
+from tidemill.journal import open_journal, spilling
+from tidemill.journal.replay import rebuild
 from tidemill.model import paging, tables
 
 
 @pytest.fixture
-def in_files():
+def in_files(monkeypatch: pytest.MonkeyPatch):
     """Every matrix of a page and more is in a file."""
-    spilling.spill(4_096)
-    yield
+    monkeypatch.setattr(spilling, "LONG_BYTES", 4_096)
     spilling.spill()
 
 
@@ -41,6 +43,26 @@ def test_pages_leave_the_process(in_files):
     paging.let_go()
     assert before - _resident_file_mib() >= 60
     assert kept.sum() == 8 << 20
+
+
+def test_a_run_is_the_same_with_its_tables_in_files(monkeypatch, tmp_path):
+    """Pages that leave every few jobs change no event, no number of the state and none of the
+    books, neither of the run nor of who reads its journal.
+    """
+    spec = api.load_spec(Path("tests/cli/tiny.toml"))
+    plain = api.simulate(spec, str(tmp_path / "plain"))
+    monkeypatch.setattr(spilling, "LONG_BYTES", 1)
+    monkeypatch.setattr(paging, "_NEW_AT_MOST", 8)
+    paged = api.simulate(spec, str(tmp_path / "paged"))
+    assert len(paging._mapped) > 2
+    assert snapshot.digest(paged.world) == snapshot.digest(plain.world)
+    assert paged.statement.total() == plain.statement.total()
+    with open_journal(plain.where) as one, open_journal(paged.where) as other:
+        assert [*one.read()] == [*other.read()]
+        assert snapshot.digest(rebuild(other)) == snapshot.digest(plain.world)
+    again = api.read_statement(paged.where)
+    assert again.by("job") == plain.statement.by("job")
+    assert again.waits_by("user") == plain.statement.waits_by("user")
 
 
 def test_where_there_is_no_place_a_table_is_in_memory(in_files, monkeypatch, tmp_path):

@@ -54,7 +54,7 @@ def test_a_copy_is_its_own():
     copy.extend(["a", "c"], ["bo", "cy"])
     assert (copy.numbers["a"], copy.numbers["c"], copy[0]) == (2, 3, "a")
     assert copy.users == ["ana", "", "bo", "cy"]
-    assert (names, names.users, names.numbers["a"]) == (["a", "b"], ["ana", ""], 0)
+    assert ([*names], [*names.users], names.numbers["a"]) == (["a", "b"], ["ana", ""], 0)
     assert "c" not in names.numbers
 
 

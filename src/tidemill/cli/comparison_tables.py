@@ -18,7 +18,7 @@ def figures(before: Statement, after: Statement, names: tuple[str, str]) -> Tabl
     """Money, waits and what became of the jobs, on both sides; amounts as the ledgers show them."""
     made, accounts = screen.table("", *names, "difference"), (before.total(), after.total())
     tenths = [a.tenths_of_hours()[Bucket.USEFUL] for a in accounts]
-    tenths.append(difference.tenths_of_hours(*accounts)[Bucket.USEFUL])
+    tenths.append(tenths[1] - tenths[0])  # of what stands beside it, as printed
     for row in comparison.compare(before, after):
         texts = [_side(row.before, row.unit), _side(row.after, row.unit)]
         texts.append(_change(row.change, row.unit))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidemill import api
 from tidemill.journal import device_errors
 from tidemill.journal.device_errors import DeviceErrors
-from tidemill.live.history import journalled
+from tidemill.live.history import lives
 from tidemill.model.measures import duration_text
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
@@ -32,7 +32,7 @@ def of_nodes(journal: str, world: World) -> dict[int, tuple[DeviceErrors, ...]]:
     if not world.is_observed:
         return {}
     with api.open_journal(journal) as opened:
-        return device_errors.of_nodes(opened, world.now_ms, journalled.sources_names(world))
+        return device_errors.of_nodes(opened, world.now_ms, lives.sources_names(world))
 
 
 def of_job(journal: str, world: World, j: int) -> list[NodeErrors]:

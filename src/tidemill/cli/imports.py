@@ -100,7 +100,7 @@ def csv(
     listed, by_type = _listed_nodes(nodes) if nodes else ([], {})
     window, attempts = BooksWindow.read(start, end, zone), table.attempts
     if "cluster" in attempts.columns:
-        attempts = clusters.by_cluster(attempts, {node.name for node in listed})
+        attempts = clusters.by_cluster(attempts, listed)
     measured = measured_of(track, asked, Whose(attempts), *window[:2])
     history = build(attempts, listed, said._replace(by_type=by_type), window, measured)
     del table, attempts  # what is needed of it is in the history

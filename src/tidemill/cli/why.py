@@ -212,8 +212,10 @@ def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
         if at is not None:
             _refuse_early(name, journal, at)
         from difflib import get_close_matches
+        from itertools import islice
 
-        near = get_close_matches(name, world.job_names, n=3)
+        here = (one for one in world.job_names if one.endswith(f"/{name}"))  # of several clusters
+        near = [*islice(here, 3)] or get_close_matches(name, world.job_names, n=3)
         like = ", ".join(f"`{n}`" for n in near)
         raise SpecError(
             f"no job is called `{name}`; the journal has {world.job_count:,} jobs",

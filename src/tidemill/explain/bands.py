@@ -39,7 +39,7 @@ class Sides(NamedTuple):
 USUAL = Sides()
 
 
-class Reach(NamedTuple):
+class BandReach(NamedTuple):
     """A middle and how far the band reaches from it on either side, in logarithms of minutes."""
 
     middle: float
@@ -47,12 +47,12 @@ class Reach(NamedTuple):
     late: float
 
 
-def reach(waits_ms: Sequence[int]) -> Reach:
+def reach(waits_ms: Sequence[int]) -> BandReach:
     """The middle of waits in several futures, and the usual band around it."""
     first, *_, last = known = sorted(waits_ms)
     middle = logarithm(known[len(known) // 2])
     spread = SPREAD * OF_FARTHEST[len(known)]
-    return Reach(
+    return BandReach(
         middle,
         hypot(EARLIER, spread * (middle - logarithm(first))),
         hypot(LATER, spread * (logarithm(last) - middle)),

@@ -111,7 +111,7 @@ def _no_label(claim: Claim) -> Certificate:
         way = f"change or drop the label: {'; '.join(known)}"
     elif not chosen:
         asked = role.rules.affinity_words
-        with_them = f" with {phrasing.labels(role)}" if role.labels else ""
+        with_them = f" with {phrasing.labels(role)}" if phrasing.labels(role) else ""
         said = f"none of {whole}{with_them} is on a node with {asked}, as its node affinity"
         said += " requires"
         values = {key: _values(seen, key) for key in sorted(role.rules.keys)}
@@ -120,7 +120,7 @@ def _no_label(claim: Claim) -> Certificate:
         if all(role.rules.repelled_by(taints) for _, taints in labelled):
             way += f"; and {tolerate}"
     else:
-        ways = [phrasing.labels(role)] if role.labels else []
+        ways = [phrasing.labels(role)] if phrasing.labels(role) else []
         ways += [role.rules.affinity_words] if role.affinity else []
         with_them = f" with {' and '.join(ways)}" if ways else ""
         said = f"of {whole}, all{with_them} are on nodes with a taint that it does not tolerate"

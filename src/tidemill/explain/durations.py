@@ -14,7 +14,7 @@ Feitelson found it on four machines (IEEE TPDS 12(6), 2001).
 import numpy as np
 
 from tidemill.explain.draws import Draw
-from tidemill.explain.lifetimes import Alike, Seen
+from tidemill.explain.lifetimes import RunHistory, RunTimes
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import CLASSES, JobState
 from tidemill.model.tables import I64
@@ -34,8 +34,8 @@ class Lengths:
         ended = np.flatnonzero((state >= JobState.DONE) & (jobs.ran_ms[:count] > 0))
         going = np.flatnonzero(state == JobState.RUNNING)
         self._ended, self._going = (
-            Seen(ended, _ran_ms(world, ended)),
-            Seen(going, _going_ms(world, going)),
+            RunTimes(ended, _ran_ms(world, ended)),
+            RunTimes(going, _going_ms(world, going)),
         )
         self._waiting: I64 = np.flatnonzero(state == JobState.WAITING)
         self._shape, self._estimate_ms = jobs.shape[:count], jobs.estimate_ms[:count]
@@ -44,14 +44,14 @@ class Lengths:
         has_estimate = self._estimate_ms > 0
         self.samples = int(has_estimate[ended].sum())
         self.is_measured = self.samples >= FEWEST
-        self._ratios = Alike(Seen(_NONE, EVEN_PPM), Seen(_NONE, _NONE), 0)
+        self._ratios = RunHistory(RunTimes(_NONE, EVEN_PPM), RunTimes(_NONE, _NONE), 0)
         if self.is_measured:
-            self._ratios = Alike(
+            self._ratios = RunHistory(
                 self._ratios_of(self._ended), self._ratios_of(self._going),
                 int(has_estimate[self._waiting].sum()),
             )  # fmt: skip
-        self._kept: dict[tuple[int, int], Alike] = {}
-        self._of_job: dict[int, tuple[Alike | None, int, bool]] = {}
+        self._kept: dict[tuple[int, int], RunHistory] = {}
+        self._of_job: dict[int, tuple[RunHistory | None, int, bool]] = {}
 
     def ratio_ppm(self, share_ppm: int) -> int:
         """The ratio of truth to estimate that this share of jobs does not exceed."""
@@ -76,13 +76,13 @@ class Lengths:
             return max(1, elapsed_ms * share_ppm // ONE_PPM)
         return max(1, total_ms - elapsed_ms)
 
-    def _read(self, world: World, j: int) -> tuple[Alike | None, int, bool]:
+    def _read(self, world: World, j: int) -> tuple[RunHistory | None, int, bool]:
         """Whom a job is like, its estimate, and whether it was active when the World was read."""
         estimate_ms = int(world.jobs.estimate_ms[j])
         alike = self._ratios if estimate_ms else self._alike(int(world.jobs.shape[j]))
         return alike, estimate_ms, j in self._is_active
 
-    def _alike(self, s: int) -> Alike | None:
+    def _alike(self, s: int) -> RunHistory | None:
         """Jobs of the shape's family, or else of its class; None: none of them has ended."""
         if s >= len(self._family):  # a shape that was only imagined after the World was read
             return None
@@ -91,21 +91,21 @@ class Lengths:
             if key not in self._kept:
                 is_one = of_shape == key[1]
                 ended, going = (
-                    Seen(*(column[is_one[self._shape[seen.jobs]]] for column in seen))
+                    RunTimes(*(column[is_one[self._shape[seen.jobs]]] for column in seen))
                     for seen in (self._ended, self._going)
                 )
                 waiting = int(is_one[self._shape[self._waiting]].sum())
-                self._kept[key] = Alike(ended, going, waiting)
+                self._kept[key] = RunHistory(ended, going, waiting)
             if self._kept[key].whole.values:
                 return self._kept[key]
         return None
 
-    def _ratios_of(self, seen: Seen) -> Seen:
+    def _ratios_of(self, seen: RunTimes) -> RunTimes:
         """Run time over estimate, of the jobs that have one."""
         estimate_ms = self._estimate_ms[seen.jobs]
         known = estimate_ms > 0
         shares = seen.values[known].astype(float) / estimate_ms[known]
-        return Seen(seen.jobs[known], (np.minimum(shares, 1e6) * ONE_PPM).astype(np.int64))
+        return RunTimes(seen.jobs[known], (np.minimum(shares, 1e6) * ONE_PPM).astype(np.int64))
 
 
 def _ran_ms(world: World, ended: I64) -> I64:

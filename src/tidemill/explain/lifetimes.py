@@ -1,11 +1,11 @@
 """Lifetimes: how long things of one kind last, from those that ended and those that still go on.
 
-``Lived`` is one distribution (Kaplan and Meier, JASA 53, 1958). ``Alike`` is the history of a kind
-in the order of submission, of which each simulated future takes another stretch: jobs that come
-together are short together or long together (sweeps, failures, another project), so that what waits
-now may all be shorter than what ended. A stretch is as long as the queue; stretches are ranked by
-their mean, and the futures take them from short to long, evenly, with the usual one in the middle
-(a block bootstrap, after Künsch, Annals of Statistics 17, 1989, without chance).
+``Lived`` is one distribution (Kaplan and Meier, JASA 53, 1958). ``RunHistory`` is the history of a
+kind in the order of submission, of which each simulated future takes another stretch: jobs that
+come together are short together or long together (sweeps, failures, another project), so that what
+waits now may all be shorter than what ended. A stretch is as long as the queue; stretches are
+ranked by their mean, and the futures take them from short to long, evenly, with the usual one in
+the middle (a block bootstrap, after Künsch, Annals of Statistics 17, 1989, without chance).
 """
 
 from bisect import bisect_left, bisect_right
@@ -53,17 +53,17 @@ def lived(ended: I64, going: I64) -> Lived:
     return Lived(values.tolist(), gone, longest)
 
 
-class Seen(NamedTuple):
+class RunTimes(NamedTuple):
     """Values in the order of submission, and the numbers of the jobs that have them."""
 
     jobs: I64
     values: I64
 
 
-class Alike:
+class RunHistory:
     """The history of one kind of job."""
 
-    def __init__(self, ended: Seen, going: Seen, waiting: int) -> None:
+    def __init__(self, ended: RunTimes, going: RunTimes, waiting: int) -> None:
         self._ended, self._going = ended, going
         self.whole = lived(ended.values, going.values)
         count = len(ended.jobs)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tidemill.explain import phrasing, supply
 from tidemill.explain.answers import NodeVerdict, VerdictGroup
-from tidemill.model.rows import Role
+from tidemill.model.rows import CLUSTER, Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import Group, World
@@ -232,8 +232,11 @@ def kept_out(role: Role, group: Group) -> str:
     """What of its labels, affinity and tolerations keeps a role off nodes that are alike."""
     rules = role.rules
     said = list[str]()
-    if pairs := [pair for pair in rules.labels if pair not in group.labels]:
-        said.append(f"label {phrasing.pairs(pairs)} missing")
+    missing = [pair for pair in rules.labels if pair not in group.labels]
+    if any(key == CLUSTER for key, _ in missing):
+        said.append("it is of another cluster")
+    elif missing:
+        said.append(f"label {phrasing.pairs(missing)} missing")
     if rules.misses(group.labels):
         said.append(f"node affinity: it must have {rules.affinity_words}")
     if repelled := rules.repelled_by(group.taints):

@@ -6,7 +6,7 @@ is passed through, and where no snapshot allows even that, none of it.
 """
 
 from tidemill.explain.bands import USUAL, Sides
-from tidemill.explain.track_record import TrackRecord
+from tidemill.explain.track_record import ForecastRecord
 from tidemill.journal import Journal
 from tidemill.journal.replay import CANNOT_BE, first_world, passing
 from tidemill.model.errors import JournalError
@@ -27,7 +27,7 @@ def sides(journal: Journal, world: World, policy: Policy) -> Sides:
     start = _start(journal, world)
     if start is None:
         return USUAL
-    record = TrackRecord(policy)
+    record = ForecastRecord(policy)
     begun_ms = start.now_ms if start.seq else _first_ms(journal, world)
     try:
         for then in passing(journal, start, moments_ms(begun_ms, world.now_ms)):

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text, hourly_text
 from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
-from tidemill.model.rows import Piece, Role, Shape
+from tidemill.model.rows import CLUSTER, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.topology import APART, NO_HOP, Bond, Topology
 from tidemill.model.world import World
@@ -155,14 +155,20 @@ def units(milli: int, role: Role) -> str:
 
 
 def labels(role: Role) -> str:
-    """The labels a role asks for."""
-    return pairs(role.labels)
+    """The labels a role asks for, but for that of its own cluster."""
+    return pairs(pair for pair in role.labels if pair[0] != CLUSTER)
 
 
 def node_rules(role: Role) -> str:
     """What a role asks of its nodes: labels, and what its affinity requires of them."""
     affinity = role.rules.affinity_words
     return " and ".join(part for part in (labels(role), affinity) if part)
+
+
+def where(role: Role) -> str:
+    """On which nodes, after what is asked for: `` with `zone=z` in cluster `alpha```."""
+    asked = f" with {node_rules(role)}" if node_rules(role) else ""
+    return asked + "".join(f" in cluster `{of}`" for key, of in role.labels if key == CLUSTER)
 
 
 def pairs(some: Iterable[tuple[str, str]]) -> str:
@@ -275,9 +281,8 @@ def _asks(role: Role) -> str:
     is_one = role.count == 1 and size == "1"
     any_type = " accelerator of any type" if is_one else " accelerators of any type"
     kinds = f" {either(role.kinds)}" if role.kinds else any_type
-    where = f" with {node_rules(role)}" if node_rules(role) else ""
     tied = "".join(map(_tied, role.bonds))
-    return (f"{count}{size}" if role.count > 1 else size) + kinds + where + tied
+    return (f"{count}{size}" if role.count > 1 else size) + kinds + where(role) + tied
 
 
 def _tied(bond: Bond) -> str:

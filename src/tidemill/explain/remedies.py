@@ -138,7 +138,7 @@ def _fewer(case: Case) -> PricedFix:
     """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
-    where = f" with {asked}" if (asked := phrasing.node_rules(case.role)) else ""
+    where = phrasing.where(case.role)
     return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
     )
@@ -260,6 +260,9 @@ def _not_again(case: Case, because: str = "") -> str:
     now, then = case.line.jobs, _ahead_of_the_next(case)
     if then < now:
         return ""
+    if not now:
+        after = phrasing.many(then, "job") if then else "none"
+        return f"do not resubmit: {because}no job is ahead of it, and {after} would be"
     told = "as many" if then == now else f"{then:,}"
     return (
         f"do not resubmit: {because}it has {phrasing.many(now, 'job')} ahead and would have {told}"

@@ -18,6 +18,7 @@ from tidemill.model.events import AskedPlace, CauseChanged
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import CLUSTER
 from tidemill.model.world import World
 from tidemill.scheduling import order, shares
 from tidemill.scheduling.diagnose import supply_cause
@@ -199,7 +200,7 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     lines = memo.lines(policy)
     lines.begin(world)
     for t in world.queued:
-        if kinds.isdisjoint(memo.known(world, t).kinds):
+        if kinds.isdisjoint(memo.known(world, t).kinds) or _is_elsewhere(world, s, t):
             continue
         head = lines.head(world, t)[1]
         key = _key(world, fair, memo, t, head)
@@ -224,6 +225,20 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     held = kinds & set(memo.known(world, int(world.jobs.shape[holder])).kinds) if holders else ()
     first = tuple(head for _, head in heapq.nsmallest(NAMED, ahead))
     return Line(jobs, milli, holder, first, tuple(sorted(held)))
+
+
+def _is_elsewhere(world: World, s: int, t: int) -> bool:
+    """Whether two shapes belong to different clusters: none is ahead of the other."""
+    one, other = (
+        {
+            value
+            for role in world.shape_rows[of].roles
+            for key, value in role.labels
+            if key == CLUSTER
+        }
+        for of in (s, t)
+    )
+    return bool(one and other) and one.isdisjoint(other)
 
 
 def due_before(world: World, policy: Policy, memo: Glance, j: int, looked: Look) -> list[int]:

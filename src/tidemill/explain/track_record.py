@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.explain import bands, queue_drain
-from tidemill.explain.bands import Reach, Sides
+from tidemill.explain.bands import BandReach, Sides
 from tidemill.explain.draws import draws
 from tidemill.explain.durations import Lengths
 from tidemill.explain.play_forward import GRID_MS
@@ -51,10 +51,10 @@ class _Kept(NamedTuple):
     at_ms: int
     job: int
     attempt: int
-    reach: Reach
+    reach: BandReach
 
 
-class TrackRecord:
+class ForecastRecord:
     """Passes through the past of one fleet."""
 
     def __init__(self, policy: Policy) -> None:
@@ -107,7 +107,7 @@ class TrackRecord:
         return [(at_ms, error) for at_ms, error in found if error > 0]
 
 
-def _error(reach: Reach, wait_ms: int) -> float:
+def _error(reach: BandReach, wait_ms: int) -> float:
     """How far a wait is from the middle, in widths of its side; less than 0: it was shorter."""
     off = bands.logarithm(wait_ms) - reach.middle
     return off / (reach.early if off < 0 else reach.late)

@@ -18,13 +18,13 @@ FOLDER = Path("/var/tmp")  # a disk, where /tmp is often memory; the file has no
 _IS_POSSIBLE = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
 
 
-def spill(least_bytes: int = LONG_BYTES) -> None:
-    """From now on matrices of so many bytes are made in files."""
+def spill() -> None:
+    """From now on long matrices are made in files."""
+    paging.take_from(_made)
 
-    def maker(size: int) -> mmap.mmap | None:
-        return mapped(size) if size >= least_bytes and _IS_POSSIBLE else None
 
-    paging.take_from(maker)
+def _made(size: int) -> mmap.mmap | None:
+    return mapped(size) if size >= LONG_BYTES and _IS_POSSIBLE else None
 
 
 def mapped(size: int) -> mmap.mmap | None:

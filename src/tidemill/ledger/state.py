@@ -1,5 +1,7 @@
 """The ledger's columns as they begin, and larger ones when they are full (``core.accounting``)."""
 
+from collections.abc import Sized
+
 import numpy as np
 
 from tidemill.core.accounting.columns import (
@@ -91,8 +93,7 @@ def _chained(pool: I64, rows: int, marks: I64, free: MARK, after: int) -> I64:
     return bigger
 
 
-def _rows(count: int, columns: type[HELD] | type[HOLD] | type[EARLIER] | type[SPAN] | type[DEMAND]
-          | type[CLAIMANT] | type[LOT] | type[COUNTED] | tuple[()]) -> I64:  # fmt: skip
+def _rows(count: int, columns: Sized) -> I64:
     return np.zeros((count, len(columns)), np.int64)
 
 

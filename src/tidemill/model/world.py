@@ -172,11 +172,12 @@ class Ink:
     """The writable side of the state. ``engine.fold`` alone may use it."""
 
     __slots__ = (
-        "contracts", "devices", "jobs", "lent", "nodes", "parent", "shapes", "w",
+        "_shown", "contracts", "devices", "jobs", "lent", "nodes", "parent", "shapes", "w",
     )  # fmt: skip
 
     def __init__(self, state: State | None = None, lent: Mapping[str, I64] | None = None) -> None:
         self.parent: I64 = np.zeros((0, 64), np.int64)
+        self._shown: dict[type[Any], tuple[Any, Any]] = {}
         self.lent = lent or {}
         """The matrices that are another World's, by name: to be read alone, and so in ``w``.
         (Kernels that only read take them as they are: a read-only array is another type.)"""
@@ -184,12 +185,27 @@ class Ink:
 
     def renew(self, state: State) -> None:
         """Other matrices: one of them has grown. ``World.seal`` must follow."""
+        before: State | None = getattr(self, "w", None)
         self.w = state
-        self.jobs = tables.of_matrix(Jobs, state.jobs)
-        self.nodes = tables.of_matrix(Nodes, state.nodes)
-        self.devices = tables.of_matrix(Devices, state.devices)
-        self.contracts = tables.of_matrix(Contracts, state.contracts)
-        self.shapes = tables.of_matrix(Shapes, state.shapes)
+        if before is None or before.jobs is not state.jobs:
+            self.jobs = tables.of_matrix(Jobs, state.jobs)
+        if before is None or before.nodes is not state.nodes:
+            self.nodes = tables.of_matrix(Nodes, state.nodes)
+        if before is None or before.devices is not state.devices:
+            self.devices = tables.of_matrix(Devices, state.devices)
+        if before is None or before.contracts is not state.contracts:
+            self.contracts = tables.of_matrix(Contracts, state.contracts)
+        if before is None or before.shapes is not state.shapes:
+            self.shapes = tables.of_matrix(Shapes, state.shapes)
+
+    def shown(self, table: tables.Table) -> tables.Table:
+        """One of these tables to read; the same as before if it has not grown."""
+        of, shown = self._shown.get(type(table), (None, None))
+        if of is not table or shown is None:
+            shown = tables.sealed(table)
+            self._shown[type(table)] = table, shown
+        found: tables.Table = shown
+        return found
 
 
 class World:
@@ -281,11 +297,11 @@ class World:
     def seal(self) -> None:
         """Show the core read-only views of the columns; needed again after they grew."""
         ink, w = self.ink, self.ink.w
-        self.jobs = tables.sealed(ink.jobs)
-        self.nodes = tables.sealed(ink.nodes)
-        self.devices = tables.sealed(ink.devices)
-        self.contracts = tables.sealed(ink.contracts)
-        self.shapes = tables.sealed(ink.shapes)
+        self.jobs = ink.shown(ink.jobs)
+        self.nodes = ink.shown(ink.nodes)
+        self.devices = ink.shown(ink.devices)
+        self.contracts = ink.shown(ink.contracts)
+        self.shapes = ink.shown(ink.shapes)
         sealed = tables.sealed_array
         self.levels: I64 = sealed(w.levels)
         self.used: I64 = sealed(w.quotas[:, :, QUOTA.USED])

@@ -106,8 +106,9 @@ def shortage_of(room: Snapshot, q: int, shape: Shape, options: Options) -> Short
 
 def _is_counted(room: Snapshot, shape: Shape) -> bool:
     """Whether a gang fits wherever its replicas do, each by itself."""
-    role, tiers = shape.roles[0], room.world.topology.tiers
-    is_tied = bool(tiers) and constraints.of(room.world.topology, shape) is not None
+    role, topology = shape.roles[0], room.world.topology
+    wish = constraints.of(topology, shape) if topology.tiers else None
+    is_tied = wish is not None and wish.is_binding
     is_cut = bool(role.profile) or (role.milli < WHOLE_MILLI and role.accelerators > 1)
     return len(shape.roles) == 1 and not is_tied and not is_cut
 

@@ -9,8 +9,8 @@ accelerators of one node:
 - *usable*: the accelerators of those replicas, where at least one whole gang fits; otherwise none.
 
 Weighted by arrivals, the usable parts of all sizes give one number: draw a job from the arrivals at
-random; this share of what is free could be taken by jobs like it. Columns only: 12,500 nodes take
-milliseconds.
+random; this share of what is free could be taken by jobs like it. Of several clusters each is
+weighed by its own arrivals. Columns only: 12,500 nodes take milliseconds.
 """
 
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import NodeRules
+from tidemill.model.rows import CLUSTER
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -66,9 +67,13 @@ def survey(world: World, mix: Mix | None = None) -> tuple[FreeLot, ...]:
     rows: list[FreeLot] = []
     for k in sorted(set(found.kind.tolist()), key=lambda k: world.kinds[k]):
         pools = np.flatnonzero(found.kind == k)
-        rows.append(_lot(found, mix, k, "", pools))
-        if len(pools) > 1:
-            rows += [_lot(found, mix, k, found.pool[p], pools[pools == p]) for p in pools.tolist()]
+        whole = _lot(found, mix, k, "", pools)
+        parts = [_lot(found, mix, k, found.pool[p], pools[pools == p]) for p in pools.tolist()]
+        if len({*found.clusters[k]}) > 1:
+            usable = sum(part.usable_milli or 0 for part in parts)
+            consolidated = sum(part.consolidated_milli or 0 for part in parts)
+            whole = whole._replace(usable_milli=usable, consolidated_milli=consolidated)
+        rows += [whole, *(parts if len(parts) > 1 else ())]
     return tuple(rows)
 
 
@@ -105,12 +110,25 @@ class _Fleet:
         self.memory_free = nodes.memory_free_mib[self.here]
         self.cpu, self.memory = nodes.cpu_milli[self.here], nodes.memory_mib[self.here]
         self.working = (nodes.devices[self.here] - nodes.failed[self.here]).astype(np.int64)
+        self.clusters: dict[int, list[str]] = {}
+        """By kind, the clusters of its pools, where nodes say theirs."""
+        self._cluster_of = dict[tuple[int, str], str]()
+        for kind, pool, labels, _ in world.groups:
+            if of := dict(labels).get(CLUSTER, ""):
+                self._cluster_of[kind, pool] = of
+        for kind, pool in zip(self.kind.tolist(), self.pool, strict=True):
+            self.clusters.setdefault(kind, []).append(self._cluster_of.get((kind, pool), ""))
         self._slots: dict[int, I64] = {}
         self._hosting: dict[Ask, Hosting] = {}
 
     def sums(self, column: I64) -> I64:
         """A column added up by lot."""
         return np.add.reduceat(column, self.starts)
+
+    def is_elsewhere(self, ask: Ask, k: int, pool: str) -> bool:
+        """Whether those who ask for it are of another cluster than a pool."""
+        own, asked = self._cluster_of.get((k, pool), ""), dict(ask.rules.labels).get(CLUSTER, "")
+        return bool(own and asked) and own != asked
 
     def hosting(self, ask: Ask) -> Hosting:
         """What every lot hosts of an ask."""
@@ -161,7 +179,9 @@ def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> FreeLot:
     arrivals = usable = consolidated = 0
     for i, size in enumerate(mix.sizes):
         ask, came = mix.asks[size.ask], int(mix.arrivals[i])
-        if came and (not ask.kinds or kind in ask.kinds):
+        if not came or fleet.is_elsewhere(ask, k, pool):
+            continue
+        if not ask.kinds or kind in ask.kinds:
             arrivals += came
             hosting = fleet.hosting(ask)
             if int(hosting.now[everywhere].sum()) >= size.replicas:
@@ -173,7 +193,7 @@ def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> FreeLot:
         kind, pool, int(fleet.sums(fleet.free_milli)[lots].sum()), int(has_some[lots].sum()),
         arrivals,
         usable // arrivals if arrivals else None, consolidated // arrivals if arrivals else None,
-        tuple(_fits(fleet, kind, size, lots) for size in _shown(fleet, mix, k)),
+        tuple(_fits(fleet, kind, size, lots) for size in _shown(fleet, mix, k, pool)),
     )  # fmt: skip
 
 
@@ -195,7 +215,7 @@ def together(hosting: Hosting, ask: Ask, lots: I64) -> int:
 _Shown = tuple[int, int, int, int]
 
 
-def _shown(fleet: _Fleet, mix: Mix, k: int) -> list[_Shown]:
+def _shown(fleet: _Fleet, mix: Mix, k: int, pool: str) -> list[_Shown]:
     """The sizes to show (accelerators, milli, replicas, arrivals): plain, and most asked."""
     kind = fleet.world.kinds[k]
     largest = int(np.maximum.reduceat(fleet.working, fleet.starts)[fleet.kind == k].max())
@@ -203,7 +223,7 @@ def _shown(fleet: _Fleet, mix: Mix, k: int) -> list[_Shown]:
     plain = set(found)
     for i, size in enumerate(mix.sizes):
         ask = mix.asks[size.ask]
-        if not ask.kinds or kind in ask.kinds:
+        if (not ask.kinds or kind in ask.kinds) and not fleet.is_elsewhere(ask, k, pool):
             key = (*ask.per_node, size.replicas)
             found[key] = found.get(key, 0) + int(mix.arrivals[i])
     asked = sorted(set(found) - plain, key=lambda key: (-found[key], key))

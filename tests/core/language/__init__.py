@@ -95,7 +95,7 @@ def widened(a):
     """A truth that turns into an integer, in a loop."""
     found = False
     for i in range(a):
-        found = found + i if found else i % 3 == 2
+        found = found + i if found else i % 3 == 2  # type: ignore[assignment]
     return found
 
 

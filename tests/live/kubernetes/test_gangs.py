@@ -176,7 +176,7 @@ def test_pods_of_an_owner_are_one_gang_of_the_size_that_it_wants(kind: str):
         *(pod(f"g-{i}", 2, on="n0", **told) for i in range(3)),
     )  # fmt: skip
     (found,) = partial_gangs(world).gangs
-    assert (world.job_names, found.placed, found.replicas) == (["ml/g"], 3, 4)
+    assert ([*world.job_names], found.placed, found.replicas) == (["ml/g"], 3, 4)
 
 
 def test_numbered_pods_that_cannot_call_each_other_are_no_gang():

@@ -135,7 +135,7 @@ def test_a_failed_pod_that_its_job_replaces_is_another_attempt():
         pod("retry-b", 4, on="n0", created=310, bound=330, owner=of),
     )  # fmt: skip
     world = run.world
-    assert (world.job_names, world.jobs.attempt[0]) == (["ml/retry"], 2)
+    assert ([*world.job_names], world.jobs.attempt[0]) == (["ml/retry"], 2)
     assert amounts(run.statement, "bucket")[(Bucket.UNKNOWN,)] == 4_000 * (300_000 + 3_270_000)
 
 

@@ -213,7 +213,7 @@ def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -
             asks = f"profile `{role.profile}` of " if role.profile else ""
             return f"{there}; it requests {asks}{phrasing.kinds(role)}"
         case NodeFilter.LABELS:
-            return f"without {phrasing.labels(role)}"
+            return f"without {phrasing.labels(role)}" if phrasing.labels(role) else "other clusters"
         case NodeFilter.TAINTS:
             groups = {world.nodes.group.item(n) for n in out.tolist()}
             taints = {

@@ -56,6 +56,7 @@ UNITS: dict[str, tuple[str, int]] = {
 """What stands at the end of a header: the unit in words, and in milliseconds."""
 
 NODES: dict[str, tuple[str, ...]] = {
+    "cluster": JOBS["cluster"],
     "node": ("node", "name", "nodename", "host", "hostname", "machine", "server", "instance"),
     "gpus": JOBS["gpus"],
     "gpu_type": (*JOBS["gpu_type"], "type", "model"),

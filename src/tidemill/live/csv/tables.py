@@ -11,6 +11,7 @@ import polars as pl
 from tidemill.live.csv import headers, moments, times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.history.attempts import MOST_GPUS, kind_of
+from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.prices.labels import REGION
 from tidemill.model.errors import SpecError
@@ -174,26 +175,30 @@ def read_nodes(path: Path) -> ReadNodes:
             )
     empty = times.nothing(len(rows))
     gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
-    names, kinds, instances, regions = (
+    names, kinds, instances, regions, clusters = (
         times.blank(rows[found[name]] if name in found else empty).to_list()
-        for name in ("node", "gpu_type", "instance_type", "region")
+        for name in ("node", "gpu_type", "instance_type", "region", "cluster")
     )
+    is_one = len({*clusters} - {None}) <= 1
     cpus, memory, each, whole = (
         numbers(rows[found[name]] if name in found else empty, found.get(name, "")).to_list()
         for name in ("cpus", "memory_gib", "usd_per_hour", "usd_per_node_hour")
     )
     nodes, priced = dict[str, tuple[int, SeenNode]](), dict[str, int]()
-    for i, name in enumerate(names):
+    for i, bare in enumerate(names):
         count = gpus[i] or 0
-        if name is None or not 0 <= count <= MAX_DEVICES:
+        if bare is None or not 0 <= count <= MAX_DEVICES:
             raise SpecError(
-                f"`{path}` row {i + 2} gives node `{name or ''}` {count} GPUs",
+                f"`{path}` row {i + 2} gives node `{bare or ''}` {count} GPUs",
                 hint=f"every node has a name, and 0 to {MAX_DEVICES} GPUs",
             )
+        cluster = None if is_one else clusters[i]
+        name = f"{cluster}/{bare}" if cluster else bare
+        region = ((REGION, regions[i]),) if regions[i] else ()
         node = SeenNode(
             name=name, gpus=count, gpu_type=kinds[i] or "",
             cpu_milli=round(1000 * (cpus[i] or 0)), memory_mib=round(1024 * (memory[i] or 0)),
-            labels=((REGION, regions[i]),) if regions[i] else (), box=instances[i] or "",
+            labels=(*region, *label(cluster)), box=instances[i] or "",
         )  # fmt: skip
         first, before = nodes.setdefault(name, (i, node))
         if before != node:

@@ -57,26 +57,32 @@ def said_of_nobody(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> Iterato
         )
 
 
-def by_cluster(attempts: pl.DataFrame, listed: Collection[str]) -> pl.DataFrame:
+def by_cluster(attempts: pl.DataFrame, listed: Collection[SeenNode]) -> pl.DataFrame:
     """Attempts of several clusters, on nodes of which those with one name are told apart.
 
-    A job says of which ``cluster`` it is, if any job of that cluster says where it was. What lists
-    nodes does not.
+    A job says of which ``cluster`` it is, if any job of that cluster says where it was. Where what
+    lists nodes says it too, all are called `CLUSTER/NODE`.
     """
     if "nodes" not in attempts.columns:
         return attempts.drop("cluster")
     rows = attempts.with_row_index("row")
     each = rows.select("row", "cluster", "nodes").explode("nodes").drop_nulls("nodes")
     shared = each.group_by("nodes").agg(clusters=pl.col("cluster").unique().sort())
-    shared = shared.filter(pl.col("clusters").list.len() > 1).sort("nodes")
-    is_somewhere = pl.col("cluster").is_in(each["cluster"].unique().to_list())
+    is_listed = any(CLUSTER in dict(node.labels) for node in listed)
+    if not is_listed:
+        shared = shared.filter(pl.col("clusters").list.len() > 1).sort("nodes")
+    is_somewhere = pl.col("cluster").is_in(
+        [*each["cluster"].unique(), *(dict(node.labels).get(CLUSTER) for node in listed)]
+    )
     if not len(shared):
         return attempts.with_columns(cluster=pl.when(is_somewhere).then("cluster"))
-    if both := [name for name in shared["nodes"].to_list() if name in listed]:
+    names = {node.name for node in listed}
+    if both := [name for name in shared["nodes"].to_list() if not is_listed and name in names]:
         raise SpecError(
             f"jobs of several clusters ({', '.join(map(str, shared['clusters'][0]))}) ran on nodes"
             f" called `{both[0]}`, and the list of nodes does not say of which cluster that is",
-            hint="import each cluster into a journal of its own (sacct --clusters NAME …)",
+            hint="import each cluster into a journal of its own (sacct --clusters NAME …); `import"
+            " csv` reads a table of nodes with a column `cluster`",
         )
     is_shared = pl.col("nodes").is_in(shared["nodes"].to_list()) & pl.col("cluster").is_not_null()
     prefixed = pl.when(is_shared).then(pl.format("{}/{}", "cluster", "nodes")).otherwise("nodes")

@@ -72,9 +72,10 @@ def said_inferred(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator
             " most that jobs held at once, all the time; what was paid for is at least that"
         )
     elif inferred:
+        of = "1 node was" if len(nodes) == 1 else f"{len(inferred):,} of {len(nodes):,} nodes were"
         yield (
-            f"{len(inferred):,} of {len(nodes):,} nodes were not listed: taken as large as the most"
-            " GPUs that jobs held there at once; what was paid for is at least that"
+            f"{of} not listed: taken as large as the most GPUs that jobs held there at once; what"
+            " was paid for is at least that"
         )
 
 

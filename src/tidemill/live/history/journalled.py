@@ -22,7 +22,6 @@ from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Piece
 from tidemill.model.states import HOSTING
-from tidemill.model.world import World
 
 KEPT = "journal"
 """The source of windows that were read back."""
@@ -120,7 +119,7 @@ def windows_of(journal: Journal) -> pl.DataFrame:
 def errors_of(journal: Journal) -> pl.DataFrame:
     """The errors of devices that the journal keeps, as ``ERRORS``; whose jobs held them is not."""
     begins, world = begins_ms(journal), rebuild(journal)
-    names = sources_names(world)
+    names = lives.sources_names(world)
     cards = DeviceIds(device_ids.of(journal.facts(), journal.where))
     rows = [
         (begins + event.at_ms, world.node_rows[event.node].name, event.minor, event.xid, None,
@@ -129,11 +128,6 @@ def errors_of(journal: Journal) -> pl.DataFrame:
         if isinstance(event, ev.DeviceErrorSeen)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=ERRORS, orient="row")
-
-
-def sources_names(world: World) -> list[str]:
-    """Nodes by number, as sources call them: lives of one machine have one name there."""
-    return [lives.origin(row.name, world.node_number) for row in world.node_rows]
 
 
 def _gpus(pieces: Iterable[Piece]) -> int:

@@ -5,6 +5,8 @@ The first is called as the source calls it, later ones by a number after that: `
 
 from collections.abc import Container
 
+from tidemill.model.world import World
+
 LIFE = "#"
 """Between the name of a job or node that was over, and the number of its next life."""
 FIRST = f"{LIFE}1"
@@ -38,3 +40,8 @@ def origin(name: str, known: Container[str]) -> str:
     """What a source calls this life."""
     base, _, life = name.rpartition(LIFE)
     return base if life.isdecimal() and base in known else name
+
+
+def sources_names(world: World) -> list[str]:
+    """Nodes by number, as sources call them: lives of one machine have one name there."""
+    return [origin(row.name, world.node_number) for row in world.node_rows]

@@ -29,6 +29,8 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 BATCH_ROWS = 100_000
+_OF_MOMENTS = ("start_ms", "end_ms", "up_ms", "is_told", "is_up_told")
+"""The columns of attempts that say when something happens."""
 
 
 class ToldSpan(NamedTuple):
@@ -77,7 +79,8 @@ class HistoryTimeline:
         attempts, jobs = self._ordered.attempts, self._ordered.jobs
         self._ordered = None  # all that is needed of it is in columns: it is large
         told = AttemptColumns(attempts, self._numbers, self._machines.standing(), self._shapes)
-        moments, reasons = self._moments(attempts, jobs), _reasons(attempts)
+        reasons, attempts = _reasons(attempts), attempts.select(_OF_MOMENTS)
+        moments = self._moments(attempts, jobs)
         del attempts
         writer = EventWriter(dictionary, jobs, self._world, self._shapes, len(told.where))
         count = len(jobs)

@@ -95,7 +95,7 @@ def _lines(
         made.append(
             PriceLine(
                 i + 2,
-                frozenset({labels.tail(text["node"][i])} if text["node"][i] else ()),
+                frozenset({labels.named_in(text["node"][i])} if text["node"][i] else ()),
                 text["type"][i] or "",
                 text["region"][i] or "",
                 terms,

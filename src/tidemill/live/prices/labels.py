@@ -1,8 +1,10 @@
 """What the labels of a node say of what it costs: instance type, region, how it is bought."""
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 from tidemill.live.history.rows import SeenNode
+from tidemill.model.rows import CLUSTER
 from tidemill.model.states import Terms
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -63,9 +65,24 @@ def region(node: SeenNode) -> str:
 
 
 def names(node: SeenNode) -> frozenset[str]:
-    """What it is called, also by its provider."""
+    """What it is called, also by its provider; of several clusters, `cluster/node` and `node`."""
     said = dict(node.labels)
-    return frozenset(tail(name) for name in (node.name, *map(said.get, _NAMES)) if name)
+    tails = (tail(name) for name in (node.name, *map(said.get, _NAMES)) if name)
+    return frozenset((node.name.lower(), *tails))
+
+
+def named_in(told: str) -> str:
+    """A machine as a table names it: `cluster/node` as it is, of longer names the last part."""
+    name = told.strip().lower()
+    return name if name.count("/") == 1 and ":" not in name else tail(name)
+
+
+def is_called(node: SeenNode, told: str) -> bool:
+    """Whether a table means a node; `*` stands for anything, as in names of spares."""
+    is_of_several = CLUSTER in dict(node.labels)
+    name = told if is_of_several else tail(told)
+    own = names(node)
+    return name in own or ("*" in name and any(fnmatchcase(one, name) for one in own))
 
 
 def terms(node: SeenNode) -> str:

@@ -73,7 +73,7 @@ def unmet(lines: Iterable[PriceLine], gpus: Iterable[str], machines: Container[s
 
 def _rank(line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]) -> _Rank | None:
     """How much a line says of a node; None: it is of others."""
-    is_named = bool(line.nodes & labels.names(node))
+    is_named = any(labels.is_called(node, name) for name in line.nodes)
     if line.nodes and not is_named:
         return None
     instance, region = labels.instance_type(node), labels.region(node)

@@ -83,6 +83,11 @@ _NUMBERS = (
 )  # fmt: skip
 """What the name of a job is made of."""
 _KEPT = (*het.PART, "cluster")
+_READ = (
+    "word", "state_flags", "gpus_allocated", "gpus_requested", "has_tres", "names_gpus",
+    "tracks_gpus",
+)  # fmt: skip
+"""What nobody asks for once it is known which GPUs a job had."""
 _OF_TRES = {
     "tres_cpus": pl.Int64, "memory_mib": pl.Int64, "has_tres": pl.Boolean,
     "names_gpus": pl.Boolean, "shards": pl.Int64,
@@ -243,7 +248,7 @@ class Gathering:
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
         if len(names) > 1:
-            attempts = clusters.by_cluster(attempts, {node.name for node in fleet.nodes})
+            attempts = clusters.by_cluster(attempts, fleet.nodes)
         else:
             attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
         attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
@@ -295,7 +300,7 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
         began_ms="start_ms",
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
     )
-    rows = _without_gpus(rows).drop(name for name in _NUMBERS if name not in _KEPT)
+    rows = _without_gpus(rows).drop(*(name for name in _NUMBERS if name not in _KEPT), *_READ)
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
@@ -495,9 +500,9 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     latest = begun.group_by("job").agg(latest_ms=pl.col("submit_ms").max())
     if len(latest):
         latest_ms = rows.select("job").join(latest, on="job", how="left", maintain_order="left")
-        rows = rows.with_columns(latest_ms["latest_ms"]).filter(
-            ~waits | pl.col("latest_ms").is_null() | (pl.col("submit_ms") > pl.col("latest_ms"))
-        )
+        is_later = rows["submit_ms"] > latest_ms["latest_ms"]
+        is_kept = rows.select(~waits | latest_ms["latest_ms"].is_null() | is_later).to_series()
+        rows = rows if is_kept.all() else rows.filter(is_kept)
     return _with_devices(_with_nodes(rows))
 
 

@@ -84,12 +84,17 @@ def _said(
 
 def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[str]]:
     """Submitted jobs in columns, and their names."""
-    columns: list[list[int]] = [[] for _ in _J]
-    for name, column in JOB_FIELDS.items():
+    columns: Matrix = np.zeros((len(_J), len(jobs)), np.int64)
+    for name, column in _OWN_FIELDS.items():
         columns[column] = [*map(attrgetter(name), jobs)]
+    efficiencies = [job.efficiency for job in jobs]
+    if all(one is efficiencies[0] for one in efficiencies):  # as a rule: nobody says it of any job
+        efficiencies = efficiencies[:1]
+    for name, column in _EFFICIENCY_FIELDS.items():
+        columns[column] = [*map(attrgetter(name), efficiencies)]
     confidence = codes.CONFIDENCE_CODE
-    columns[_J.CONFIDENCE] = [confidence[job.efficiency.confidence] for job in jobs]
-    columns[_J.ATTAINABLE] = [job.efficiency.attainable_ppm or 0 for job in jobs]
+    columns[_J.CONFIDENCE] = [confidence[one.confidence] for one in efficiencies]
+    columns[_J.ATTAINABLE] = [one.attainable_ppm or 0 for one in efficiencies]
     shapes = {id(job.shape): job.shape for job in jobs}  # most share theirs; to compare takes long
     numbers = {key: dictionary.shapes.number(shape) for key, shape in shapes.items()}
     columns[_J.SHAPE] = [numbers[id(job.shape)] for job in jobs]
@@ -97,10 +102,22 @@ def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[s
     known = {user: dictionary.users.number(user) for user in dict.fromkeys(users)}
     columns[_J.USER] = [known[user] for user in users]
     demands = [job.demand for job in jobs]
-    columns[_J.HAS_DEMAND] = [int(demand is not None) for demand in demands]
-    for name, column in DEMAND_FIELDS.items():
-        columns[column] = [0 if demand is None else getattr(demand, name) for demand in demands]
-    return np.array(columns, np.int64).T.copy(), [job.name for job in jobs]
+    if demands.count(None) < len(demands):
+        columns[_J.HAS_DEMAND] = [int(demand is not None) for demand in demands]
+        for name, column in DEMAND_FIELDS.items():
+            columns[column] = [0 if demand is None else getattr(demand, name) for demand in demands]
+    return columns.T.copy(), [job.name for job in jobs]
+
+
+_EFFICIENCY = "efficiency."
+_OWN_FIELDS = {
+    name: column for name, column in JOB_FIELDS.items() if not name.startswith(_EFFICIENCY)
+}
+_EFFICIENCY_FIELDS = {
+    name.removeprefix(_EFFICIENCY): column
+    for name, column in JOB_FIELDS.items()
+    if name.startswith(_EFFICIENCY)
+}
 
 
 def _pieces_of(event: Event) -> tuple[Piece, ...]:

@@ -121,9 +121,12 @@ class KnownRoles:
         """What arrived, and how many nodes could host it: of the frequent, and of the counted."""
         self._update(world)
         count, shapes = len(world.shape_rows), world.shapes
-        is_chosen = shapes.hosts[:count] > 0
-        is_chosen[np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]] = True
-        shape, number, replicas = self._rows[is_chosen[self._rows[:, 0]]].T
+        rows = self._rows
+        if count > SHAPES_AT_MOST:
+            is_chosen = shapes.hosts[:count] > 0
+            is_chosen[np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]] = True
+            rows = rows[is_chosen[rows[:, 0]]]
+        shape, number, replicas = rows.T
         found: I64 = np.zeros((3, len(self._distinct)), np.int64)
         np.add.at(found[0], number, shapes.mixed[shape] * replicas)
         np.add.at(found[1], number, shapes.noted[shape] * replicas)

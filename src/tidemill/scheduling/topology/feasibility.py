@@ -33,8 +33,8 @@ def lack(world: World, shape: Shape) -> Lack | None:
     """The bond that no fleet of these nodes could keep; None when there is none, or none sure."""
     topology = world.topology
     bonds = [*shape.bonds, *(bond for role in shape.roles for bond in role.bonds)]
-    if not bonds or any(topology.number(bond.tier) < 0 for bond in bonds):
-        return None  # nothing tied, or to a tier that nobody knows: refused when it is submitted
+    if not _musts((*bonds,)) or any(topology.number(bond.tier) < 0 for bond in bonds):
+        return None  # nothing must be, or in a tier that nobody knows: refused when it is submitted
     found = _inside_nodes(world, shape)
     if found is None and _has_seen_all(world, shape):
         here = place.at_its_best(world)

@@ -8,6 +8,7 @@ from typing import Any
 from tests.live.kubernetes.scheduling.test_claim_book import KIND, view
 from tests.live.kubernetes.scheduling.test_devices import message
 from tests.live.kubernetes.scheduling.test_placing import PODS
+from tests.live.kubernetes.scheduling.test_resizing import told
 from tests.rigs.kubernetes import wanted
 from tests.rigs.kubernetes.claimed import API, CLAIMS, TEMPLATES, allocated, wrong_claims
 from tests.rigs.kubernetes.cluster import Cluster
@@ -52,8 +53,8 @@ def over_consumed(names: list[str]) -> list[str]:
 def cut(gpus: int = 2) -> ClusterView:
     """A machine with GPUs that can be cut."""
     found = view([])
-    for told in partitioned("n0", gpus):
-        found.take(KIND, ("", told["metadata"]["name"]), dra.read_slice(told), False)
+    for one in partitioned("n0", gpus):
+        found.take(KIND, ("", one["metadata"]["name"]), dra.read_slice(one), False)
     return found
 
 
@@ -159,6 +160,8 @@ def test_partitions_on_a_real_cluster(rig: Cluster, tmp_path: Path):
         rig.create(PODS, ours("late", "3g"))
         rig.wait_for("it is told", lambda: "counter `" in message(rig, "late"))
         assert "compute-slices" in message(rig, "late")
+        rig.wait_for("why says it too", lambda: "counter `compute-slices`" in " ".join(
+            told(scheduler.journal, "why", "ml/late").split()))  # fmt: skip
         rig.delete_pod("ml", "whole-0")
         rig.wait_until_running("ml", 6)
         rig.create(PODS, ours("one", "1g"))

@@ -39,7 +39,7 @@ from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
-from tidemill.live.kubernetes.scheduling.seating import Seating, Told
+from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sparing import Spared
@@ -99,7 +99,7 @@ class Differ:
         self.give_back: list[int] = []
         """Jobs that were asked to leave, and of which nothing left: they go on."""
         self.spared = Spared(view)
-        self.seating = Seating(world, view, self.lives, self._is_short)
+        self.seating = PodSeating(world, view, self.lives, self._is_short)
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
@@ -302,7 +302,7 @@ class Differ:
         """A shape that keeps rules about other pods, and the roles of its pods then."""
         j, view = self.lives.job(unit.key), self.view
         known = self.world.shape_of(j) if j is not None else None
-        ground = neighbours.Ground(self.rules.topology, known, self._room)
+        ground = neighbours.RuleContext(self.rules.topology, known, self._room)
         shape = neighbours.kept(view, unit, shape, ground)
         is_held = any(pod.node and not pod.is_over for pod, _ in mine)
         if is_held and known is not None and spreading.is_split(known):

@@ -7,7 +7,7 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats, sizes
 from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize, called_off
-from tidemill.live.kubernetes.scheduling.seating import Seating
+from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
@@ -24,7 +24,7 @@ Told = Iterator[ev.Event]
 class ElasticGangs:
     """What the comparison does with gangs that may have several sizes."""
 
-    def __init__(self, seating: Seating, spared: Spared) -> None:
+    def __init__(self, seating: PodSeating, spared: Spared) -> None:
         self._seating, self._spared = seating, spared
         self.world, self.view = seating.world, seating.view
         self.resizes: list[Resize] = []

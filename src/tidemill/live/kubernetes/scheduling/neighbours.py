@@ -31,7 +31,7 @@ class _Unkept(Exception):  # noqa: N818 - never leaves this module
     """What cannot be kept, and why."""
 
 
-class Ground(NamedTuple):
+class RuleContext(NamedTuple):
     """What rules are kept on."""
 
     topology: Topology
@@ -42,7 +42,7 @@ class Ground(NamedTuple):
 
 
 def kept(
-    view: ClusterView, unit: PodUnit, shape: Shape | Unplaceable, ground: Ground
+    view: ClusterView, unit: PodUnit, shape: Shape | Unplaceable, ground: RuleContext
 ) -> Shape | Unplaceable:  # fmt: skip
     """A shape that keeps the rules of its pods about others, and those of others about them."""
     pods = [pod for pod in unit.pods if not pod.is_over]
@@ -83,7 +83,7 @@ def _is_over_places(pods: Sequence[KubePod], rule: PodRule, shape: Shape) -> boo
 
 
 def _spread(
-    view: ClusterView, pods: Sequence[KubePod], rule: PodRule, shape: Shape, ground: Ground
+    view: ClusterView, pods: Sequence[KubePod], rule: PodRule, shape: Shape, ground: RuleContext
 ) -> Shape:
     """A gang with so many of its pods in each place."""
     counted = _places(view, pods[0].namespace, rule)

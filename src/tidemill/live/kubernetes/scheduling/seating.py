@@ -22,7 +22,7 @@ from tidemill.model.world import World
 Told = Iterator[ev.Event]
 
 
-class Seating:
+class PodSeating:
     """The seats of jobs of ours; ``is_short``: whether somebody sits on a machine without one."""
 
     def __init__(
