@@ -38,7 +38,7 @@ from tidemill.live.kubernetes.scheduling import (
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
-from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
+from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges, NodePrices
 from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -118,6 +118,10 @@ class Differ:
         empties this."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
+
+    def prices(self) -> NodePrices:
+        """What is to be said of the prices of nodes."""
+        return self._nodes.prices()
 
     # All of it ----------------------------------------------------------------------------------
 
