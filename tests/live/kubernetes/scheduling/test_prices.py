@@ -43,7 +43,7 @@ def test_prices_that_were_unknown_are_known_from_the_restart_on():
     """What was paid before stays unknown; the pod works on, and no later look tells it again."""
     server, journal = cluster()
     first = worked(server, journal, rules.unpriced, 10)
-    assert first.differ.prices() == (["n0"], [])
+    assert first.differ.nodes.prices() == (["n0"], [])
     before = account(journal)
     assert before.is_unpriced
     again = worked(server, journal, rules.flat({"": 3_600_000_000}), 10)
@@ -54,7 +54,7 @@ def test_prices_that_were_unknown_are_known_from_the_restart_on():
     assert after.paid_usd_micro == 8_000 * known_ms
     assert JobState(world.jobs.state.item(world.job_number["ml/all"])) is JobState.RUNNING
     assert [name for name in server.asked if name[1] == "eviction"] == []
-    assert again.differ.prices() == ([], [])
+    assert again.differ.nodes.prices() == ([], [])
     seen = len(world.node_rows)
     server.put_node("n0", 8)
     server.deliver(again.view, len(server.news))
@@ -67,7 +67,7 @@ def test_prices_that_were_known_are_kept_and_that_is_said():
     server, journal = cluster()
     worked(server, journal, rules.flat({"": 2_000_000}), 2)
     again = worked(server, journal, rules.flat({"": 5_000_000}), 2)
-    assert again.differ.prices() == ([], ["n0"])
+    assert again.differ.nodes.prices() == ([], ["n0"])
     assert len(again.loop.world.node_rows) == 1
     silent = worked(server, journal, rules.unpriced, 2)
-    assert silent.differ.prices() == ([], [])
+    assert silent.differ.nodes.prices() == ([], [])

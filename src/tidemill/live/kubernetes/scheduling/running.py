@@ -277,7 +277,7 @@ class ClusterScheduler:
 
     def _note_prices(self) -> None:
         """Nodes that have no price, or another than is given now, are told when it begins."""
-        unknown, kept = self.differ.prices()
+        unknown, kept = self.differ.nodes.prices()
         if unknown:
             self._log(
                 "nodes without a price", count=len(unknown), nodes=unknown[:MOST_NAMED],
