@@ -14,15 +14,17 @@ from tidemill.advise.shadow import comparing, story
 from tidemill.api import Replay
 from tidemill.cli import shadow_tables
 from tidemill.journal import deciders, open_journal
+from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.kubernetes import translate
+from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Queue, Share
+from tidemill.model.rows import Piece, Queue, Share
 from tidemill.model.states import Confidence, JobState, NodeState
 
 H = HOUR_MS
@@ -150,6 +152,31 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
     )
     sides = nobody.seen, nobody.shadow.statement
     assert shadow_tables.headline(sides, nobody.report) == [shadow_tables.NOBODY]
+
+
+def test_who_is_seen_on_more_devices_later_shares_the_node_with_whoever_sat_there(tmp_path: Path):
+    """A job of others takes as many as it was seen on at last, beside ours, which sat on some."""
+    others = deciders.facts({}, [("theirs", "volcano")])
+    going = {"outcome": AttemptEnd.RUNNING}
+    rows = [row("theirs", 1, 0, 0, None, "n0", **going), row("ours", 4, 0, 0, 2, "n0"),
+            row("last", 1, 1, 1, 3, "n3")]  # fmt: skip
+    where = kept(tmp_path, rows, **others)
+    with open_journal(where) as journal:
+        world = rebuild(journal)
+        j, ours = world.job_number["theirs"], world.job_number["ours"]
+        held = story.read(journal).jobs[ours].attempts[0].pieces[0]
+        (mine,) = world.placements[j]
+        grown = Piece(0, mine.node, 2, mine.devices | held.devices & -held.devices)
+        now_ms = world.now_ms
+        journal.append([ev.PlacementSeen(now_ms, j, 2, (grown,)), ev.JobStarted(now_ms, j, 2)])
+        rebuild(journal)  # the books take it: ours is gone by then
+    found = api.replay(where, Policy(), str(tmp_path / "shadow.sqlite"))
+    assert (found.report.pinned, found.report.others, found.report.over_milli) == (1, 1, 0)
+    with open_journal(str(tmp_path / "shadow.sqlite")) as journal:
+        told = {one.job.name: one.attempts[0] for one in story.read(journal).jobs}
+    (first,), (second,) = told["theirs"].pieces, told["ours"].pieces
+    assert (first.devices.bit_count(), second.devices.bit_count()) == (2, 4)
+    assert not first.devices & second.devices
 
 
 def test_waits_of_others_are_on_one_side_alone_and_said(tmp_path: Path):

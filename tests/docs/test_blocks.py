@@ -64,7 +64,16 @@ UNTRIED = {
     ("docs/guides/schedule-kubernetes.md", "kubectl apply -f"): (
         "needs a cluster; tests/live/kubernetes/scheduling applies these files to a real one"
     ),
-    ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --policy"): (
+    ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): (
+        "as the observer's: needs a cluster; tests/live/kubernetes has its token asked for"
+    ),
+    ("docs/guides/schedule-kubernetes.md", "kubectl --kubeconfig scheduler.yaml auth"): (
+        "needs a cluster; tests/live/kubernetes/scheduling/test_prices.py asks a real one"
+    ),
+    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): (
+        "needs a cluster in which all of it was applied"
+    ),
+    ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --kubeconfig"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule crd"): "as above",

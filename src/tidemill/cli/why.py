@@ -211,17 +211,44 @@ def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
     if j is None:
         if at is not None:
             _refuse_early(name, journal, at)
-        from difflib import get_close_matches
-        from itertools import islice
-
-        here = (one for one in world.job_names if one.endswith(f"/{name}"))  # of several clusters
-        near = [*islice(here, 3)] or get_close_matches(name, world.job_names, n=3)
+        near = _near(world, name)
         like = ", ".join(f"`{n}`" for n in near)
+        hint = f"did you mean {like}?" if near else located("see `tidemill pending`", journal)
         raise SpecError(
             f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
-            hint=f"did you mean {like}?" if near else located("see `tidemill pending`", journal),
+            hint=hint + _of_pods(journal),
         )
     return j
+
+
+def _near(world: "World", name: str) -> list[str]:
+    """Names that may be meant: of several clusters, of the owner of such a pod, and alike ones."""
+    from difflib import get_close_matches
+    from itertools import islice
+
+    here = [*islice((one for one in world.job_names if one.endswith(f"/{name}")), 3)]
+    parts = name.split("-")
+    owners = ("-".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+    owner = next((one for one in owners if one in world.job_number), None)
+    if here:
+        return here
+    if owner is not None:
+        return [owner]
+    return get_close_matches(name, world.job_names, n=3)
+
+
+def _of_pods(journal: str) -> str:
+    """How jobs of Kubernetes are named, where a journal is of such a cluster."""
+    from tidemill import api
+
+    with api.open_journal(journal) as opened:
+        is_of_pods = opened.facts().get("name") == "kubernetes"
+    if not is_of_pods:
+        return ""
+    return (
+        " (pods of a gang have no name here: a gang is NAMESPACE/ and the annotation tidemill/gang,"
+        " or the name of what owns its pods)"
+    )
 
 
 def _present(world: "World", name: str) -> str:

@@ -8,8 +8,8 @@ from tidemill.model.measures import dollars_text
 from tidemill.model.states import Confidence
 
 NO_PRICES = (
-    "dollars: unknown, because nobody said a price (import again with --usd-per-hour, --prices or"
-    " --list-prices)"
+    "dollars: unknown, because nobody said a price (give --usd-per-hour, --prices or --list-prices:"
+    " import again, start the scheduler again, or observe into a new journal)"
 )
 
 THE_RATE = "the rate that was given"

@@ -10,16 +10,19 @@ soon as they are gone.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from tidemill.advise.shadow import retold, truths
 from tidemill.advise.shadow.story import Supply
 from tidemill.advise.shadow.truths import Cast, PlayedJob
+from tidemill.engine.fold import room
 from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.batch.sheet import Sheet
+from tidemill.model.errors import EventRefused
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState
@@ -75,8 +78,8 @@ class RecordedTwin(Twin):
         started = rows[rows[:, EventColumn.KIND] == _STARTED]
         for j, attempt in started[:, [EventColumn.WHO, EventColumn.ATTEMPT]].tolist():
             self._tell_news(inflow, sheet, j, attempt, at_ms)
-        for event in (*self._pins(inflow.world, at_ms), *self._turned(inflow.world, at_ms)):
-            _tell(inflow, sheet, event)
+        for event in chain(self._pins(inflow.world, at_ms), self._turned(inflow.world, at_ms)):
+            _tell(inflow, sheet, event)  # before the next is seated: it may want the same devices
         return len(sheet) > before
 
     def _tell_news(self, inflow: Inflow, sheet: Sheet, j: int, attempt: int, at_ms: int) -> None:
@@ -147,26 +150,30 @@ def _tell(inflow: Inflow, sheet: Sheet, event: ev.Event) -> None:
 
 def _seated(world: World, j: int, pieces: Sequence[Piece]) -> tuple[tuple[Piece, ...], int]:
     """The devices that a job was seen on, or others of the same nodes; and what finds none."""
-    if all(_is_free(world, piece) for piece in pieces):
+    if _are_free(world, j, pieces):
         return tuple(pieces), 0
     shape = world.shape_of(j)
     if any(role.milli < WHOLE_MILLI for role in shape.roles):
-        kept = tuple(piece for piece in pieces if _is_free(world, piece))
-        lost = (one for one in pieces if one not in kept)
-        return kept, sum(one.replicas * shape.roles[one.role].replica_milli for one in lost)
+        kept, over_milli = list[Piece](), 0
+        for piece in pieces:
+            if _are_free(world, j, (*kept, piece)):
+                kept.append(piece)
+            else:
+                over_milli += piece.replicas * shape.roles[piece.role].replica_milli
+        return tuple(kept), over_milli
     wanted = Counter[seats.Seat]()
     for piece in pieces:
         wanted[piece.role, piece.node] += piece.replicas
     return seats.pieces(world, j, wanted)
 
 
-def _is_free(world: World, piece: Piece) -> bool:
-    first = world.nodes.first_device.item(piece.node)
-    wanted = [first + bit for bit in range(64) if piece.devices >> bit & 1]
-    least = 1 if piece.slices else WHOLE_MILLI
-    return all(
-        world.devices.free_milli.item(d) >= least and not world.devices.is_failed[d] for d in wanted
-    )
+def _are_free(world: World, j: int, pieces: Sequence[Piece]) -> bool:
+    """Whether a job may be seen on these pieces, together."""
+    try:
+        room.refuse_if_booked(world, j, world.shape_of(j).roles, tuple(pieces))
+    except EventRefused:
+        return False
+    return True
 
 
 def is_ours(played: PlayedJob) -> bool:

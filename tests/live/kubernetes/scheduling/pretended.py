@@ -25,7 +25,7 @@ from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.view import READ, ClusterView, Key
 from tidemill.live.kubernetes.watching.kinds import ServedKind
-from tidemill.live.prices.rules import unpriced
+from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model.policy import Policy
 
 Object = dict[str, Any]
@@ -292,13 +292,14 @@ class Scheduler:
     """A scheduler in the making: from a journal and a list of what is there."""
 
     def __init__(
-        self, server: PretendedServer, journal: Journal, policy: Policy | None = None
-    ) -> None:
+        self, server: PretendedServer, journal: Journal, policy: Policy | None = None,
+        price_of: PriceRule = unpriced,
+    ) -> None:  # fmt: skip
         self.server = server
         self.view = ClusterView("tidemill")
         world = rebuild(journal)
         self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
-        self.differ = Differ(world, self.view, unpriced, self.sender.is_being_sent)
+        self.differ = Differ(world, self.view, price_of, self.sender.is_being_sent)
         self.refusals = ServerRefusals(self.differ, self.sender, lambda *_, **__: None)
         self.clock = world.now_ms
         self.backend = KubernetesBackend(

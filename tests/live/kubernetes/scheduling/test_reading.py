@@ -12,12 +12,14 @@ from typer.testing import CliRunner
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import PretendedServer, Scheduler
 from tidemill.cli.main import app
+from tidemill.cli.why import job_number
 from tidemill.explain import said
 from tidemill.journal import node_reasons, open_journal, scheduled
 from tidemill.live.kubernetes.scheduling import keeping, saying
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
 from tidemill.live.kubernetes.scheduling.running import SchedulerTerms, begin_journal
 from tidemill.live.kubernetes.scheduling.saying import WaitSayer
+from tidemill.model.errors import SpecError
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
 from tidemill.model.topology import Tier, Topology
@@ -103,6 +105,20 @@ def test_pods_and_why_and_pending_say_the_same(story: Read):
     listed = story.asked("pending")
     for job in ("ml/wide", "ml/large", "ml/elsewhere", "ml/pair"):
         assert job in listed
+
+
+def test_who_asks_about_a_pod_of_a_gang_is_told_how_gangs_are_named(story: Read):
+    """By an annotation, where nothing else is known of the pod; by its owner, where it says so."""
+    for i in range(2):
+        story.server.make(("half", "other")[i], 1, gang="pretrain", size=2)
+    story.rest()
+    world = story.scheduler.loop.world
+    with pytest.raises(SpecError, match="no job is called `ml/half`") as found:
+        job_number(world, "ml/half", story.where, None)
+    assert "NAMESPACE/ and the annotation tidemill/gang" in found.value.hint
+    with pytest.raises(SpecError) as found:
+        job_number(world, "ml/pretrain-1-8gbdf", story.where, None)
+    assert "did you mean `ml/pretrain`?" in found.value.hint
 
 
 def test_our_own_journal_does_not_say_that_another_scheduler_decides(story: Read):

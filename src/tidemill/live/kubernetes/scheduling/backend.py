@@ -22,6 +22,9 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Piece
 from tidemill.model.world import World
 
+TICK_MS = 60_000
+"""The books of a cluster with nodes go on at least so often, also while nothing happens there."""
+
 
 class KubernetesBackend:
     """One cluster that answers; times are milliseconds since the journal began."""
@@ -52,7 +55,7 @@ class KubernetesBackend:
 
     def next_ms(self) -> int:
         """Now, if there is something to look at; else when to look again."""
-        return self.now_ms if self.is_due else self._wake_ms
+        return self.now_ms if self.is_due else self.wake_ms
 
     @property
     def now_ms(self) -> int:
@@ -62,12 +65,13 @@ class KubernetesBackend:
     @property
     def is_due(self) -> bool:
         """Whether there is something to look at."""
-        return self._is_first or self._view.is_changed or self._clock_ms() >= self._wake_ms
+        return self._is_first or self._view.is_changed or self._clock_ms() >= self.wake_ms
 
     @property
     def wake_ms(self) -> int:
-        """When the last plan asked to be woken."""
-        return self._wake_ms
+        """When the last plan asked to be woken, or the books are to go on."""
+        world = self._world
+        return min(self._wake_ms, world.now_ms + TICK_MS if world.node_count else FOREVER_MS)
 
     def look(self) -> None:
         """Plan again, although the cluster shows nothing new: the policy is another."""
@@ -86,7 +90,7 @@ class KubernetesBackend:
                 inflow.single(event)
                 told.append(event)
             is_news = self._spare()
-            if not told and (at_ms >= self._wake_ms or is_news):
+            if not told and (at_ms >= self.wake_ms or is_news):
                 inflow.single(woke := ev.Woke(at_ms))
                 told.append(woke)
         finally:

@@ -89,7 +89,7 @@ class Differ:
         self.world, self.view = world, view
         self._is_being_sent = is_being_sent
         self.lives = PresentLives(world)
-        self._nodes = NodeChanges(self.lives, view, price_of)
+        self.nodes = NodeChanges(self.lives, view, price_of)
         self.rules = FleetRules()
         self.leaving: list[int] = []
         """Jobs that were asked to leave and hold something still; whoever sees to it empties
@@ -126,8 +126,8 @@ class Differ:
         yield from self._rules(at_ms)
         self.view.claimed.look()
         view, is_changed = self.view, self.view.is_changed
-        self._nodes.keep_labels(self._selected(view.dirty_units))
-        yield from self._nodes.tell(at_ms)
+        self.nodes.keep_labels(self._selected(view.dirty_units))
+        yield from self.nodes.tell(at_ms)
         if is_changed:
             view.dirty_units.update({**self._over_units, **self._spread})
             view.dirty_foreign.update(self._over_foreign)
@@ -150,10 +150,10 @@ class Differ:
             yield from self._foreign_here(at_ms, pod)
         for key in found:
             yield from self._hold(at_ms, key, found[key])
-        yield from self._nodes.close(at_ms, self._crowded())
+        yield from self.nodes.close(at_ms, self._crowded())
         for key in sorted(found, key=self._submit_ms):  # whole seconds: else as they came
             yield from self._submit(at_ms, key, found[key])
-        yield from self._nodes.tell_left(at_ms)
+        yield from self.nodes.tell_left(at_ms)
         view.looked()
 
     def _return_to_work(self, at_ms: int) -> Told:
@@ -191,7 +191,7 @@ class Differ:
 
     def let_drain(self, drains: Drains) -> None:
         """Nodes that are going to be taken are drained."""
-        self._nodes.drains = drains
+        self.nodes.drains = drains
 
     def may_evict(self, j: int) -> bool:
         """Whether a job is ours to stop, and somebody makes its pods again."""
@@ -266,7 +266,7 @@ class Differ:
                 shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:
-            shape = shapes.of_job(job, self._nodes.kinds_of, self.rules.topology)
+            shape = shapes.of_job(job, self.nodes.kinds_of, self.rules.topology)
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -20,12 +21,21 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.prices.rules import Price, PriceRule
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Node, Piece
+from tidemill.model.rows import UNPRICED, Contract, Node, Piece
 from tidemill.model.states import NodeState
 from tidemill.provisioning import life
 from tidemill.reservation.types import OBSERVED
 
 Told = Iterator[ev.Event]
+
+
+class NodePrices(NamedTuple):
+    """Names of nodes, by what is to be said of their prices."""
+
+    unknown: list[str]
+    """Nobody has said one."""
+    kept: list[str]
+    """The journal has another than is given now."""
 
 
 class NodeChanges:
@@ -98,17 +108,7 @@ class NodeChanges:
         if not new:
             return
         world = self.world
-        full = {name: self.view.nodes[name] for name in (node.name for node in new)}
-
-        def price_of(node: SeenNode) -> Price:
-            part = full[node.name]
-            machine = shapes.seen_node(self.view.machines[parts.machine(node.name)], part.labels)
-            if not isinstance(part, MachinePart):
-                return self._price_of(machine)._replace(ends_ms=None)
-            of_device = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
-            return part.price(self._price_of(of_device)._replace(ends_ms=None))
-
-        contracts, under = fleet.contracts_of(new, price_of, (0, 0), world, OBSERVED)
+        contracts, under = fleet.contracts_of(new, self._priced, (0, 0), world, OBSERVED)
         yield from history.opened(at_ms, contracts, (), mixed(under), world)
         for name, n in renewed:
             yield from self._replace(
@@ -116,16 +116,45 @@ class NodeChanges:
             )
             self._look_at_pods(name)  # it may have more room for them, or too little
 
+    def _priced(self, node: SeenNode) -> Price:
+        part = self.view.nodes[node.name]
+        machine = shapes.seen_node(self.view.machines[parts.machine(node.name)], part.labels)
+        if not isinstance(part, MachinePart):
+            return self._price_of(machine)._replace(ends_ms=None)
+        of_device = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
+        return part.price(self._price_of(of_device)._replace(ends_ms=None))
+
+    def prices(self) -> NodePrices:
+        """Of the nodes that are there: whose price is unknown, and who has another than is given.
+
+        What a node costs is written when it comes; only a price that was unknown becomes known.
+        """
+        unknown, kept = list[str](), list[str]()
+        for name in sorted(self.view.nodes):
+            n, seen = self._lives.node_number(name), self._seen(name)
+            if n is None or seen is None or not seen.gpus:
+                continue
+            contract, price = self._contract(n), self._priced(seen)
+            if not contract.is_priced:
+                unknown.append(name)
+            elif price.is_known and price.usd_micro != contract.usd_micro_per_hour:
+                kept.append(name)
+        return NodePrices(unknown, kept)
+
+    def _contract(self, n: int) -> Contract:
+        return self.world.contract_rows[self.world.nodes.contract.item(n)]
+
     def _is_alike(self, n: int, seen: SeenNode) -> bool:
-        """Whether the node of this number is as large, and called and tainted alike."""
+        """Whether the node of this number is as large, called, tainted and priced alike."""
         world = self.world
-        contract = world.contract_rows[world.nodes.contract.item(n)]
+        contract = self._contract(n)
         row, size = world.node_rows[n], contract.node
         back = self._failed_wanted(seen.name) < world.nodes.failed.item(n)
         return (
             not back and size.devices == seen.gpus and row.labels == seen.labels
             and contract.kind == kind_of(seen.gpu_type)
             and row.taints == seen.taints
+            and (contract.is_priced or self._priced(seen).usd_micro == UNPRICED)
             and (size.cpu_milli, size.memory_mib) == (
                 seen.cpu_milli or size.cpu_milli, seen.memory_mib or size.memory_mib
             )

@@ -60,6 +60,8 @@ PER_CHANGE_S = 0.008
 """And so long for each change of a pod that the look was about: in a stream of more than about 60
 pods per second ever more of them share a plan, until looks are as far apart as they may be."""
 SETTLE_S = 60.0
+MOST_NAMED = 8
+"""Of many nodes of which the same is told."""
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
 
@@ -241,6 +243,8 @@ class ClusterScheduler:
         self.beats += 1
         self._say()
         self._note_types()
+        if self.beats == 1:
+            self._note_prices()
         return True
 
     def _new_changes(self) -> int:
@@ -270,6 +274,22 @@ class ClusterScheduler:
             hint = unknown_types.hint(found, self.world)
             self._log("policy names GPU types that no node has", types=list(found), hint=hint)
         self._unknown_types = found
+
+    def _note_prices(self) -> None:
+        """Nodes that have no price, or another than is given now, are told when it begins."""
+        unknown, kept = self.differ.nodes.prices()
+        if unknown:
+            self._log(
+                "nodes without a price", count=len(unknown), nodes=unknown[:MOST_NAMED],
+                hint="their dollars are unknown; list prices need an instance type (label"
+                " node.kubernetes.io/instance-type): start again with --usd-per-hour or --prices",
+            )  # fmt: skip
+        if kept:
+            self._log(
+                "prices kept", count=len(kept), nodes=kept[:MOST_NAMED],
+                hint="the journal has other prices of these nodes than are given now, and keeps"
+                " them: only a new journal has others",
+            )  # fmt: skip
 
     def _note_estimates(self, units: Iterable[UnitKey]) -> None:
         """An annotation that is no duration is told of jobs that came: they have no estimate."""
