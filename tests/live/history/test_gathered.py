@@ -1,5 +1,6 @@
-"""Rows of a source while it is read: in memory, in a file without a name, or where there is none."""
+"""Rows of a source while it is read: in memory, or in a file without a name."""
 
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -61,8 +62,9 @@ def test_without_a_place_on_disk_they_wait_in_memory(monkeypatch, tmp_path: Path
     monkeypatch.setattr(gathered, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(spilling, "FOLDER", tmp_path / "none")
     if place == "full":
+        full = partial(Path("/dev/full").open, "r+b")
         monkeypatch.setattr(
-            gathered.tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b", 0)
+            gathered.tempfile, "TemporaryFile", lambda **told: full(told["buffering"])
         )
     assert _gathered().equals(_plain())
 

@@ -69,6 +69,8 @@ class GatheredRows:
         if not rest:
             rest = [pl.repeat(None, sum(self._counts), dtype=pl.Null, eager=True).alias(_NOTHING)]
         found = pl.DataFrame(rest).with_columns(**alike).select(*kinds)
+        if self._file is not None:
+            self._file.close()
         self._counts, self._alike, self._columns, self._file = [], [], [], None
         return found
 
