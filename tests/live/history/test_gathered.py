@@ -39,11 +39,13 @@ def _plain() -> pl.DataFrame:
 
 
 def test_rows_come_back_as_they_were_and_in_their_order():
+    """All columns with their types, also one that only the gathering was told."""
     assert _gathered().equals(_plain())
     assert _gathered().schema == KINDS
 
 
 def test_long_tables_wait_in_a_file_without_a_name(monkeypatch, tmp_path: Path):
+    """What is more than stays in memory is in a file that no folder lists, and comes back."""
     monkeypatch.setattr(gathered, "MOST_IN_MEMORY", 4)
     monkeypatch.setattr(spilling, "FOLDER", tmp_path)
     rows = GatheredRows()
@@ -59,6 +61,7 @@ def test_long_tables_wait_in_a_file_without_a_name(monkeypatch, tmp_path: Path):
 
 @pytest.mark.parametrize("place", ["no such folder", "full"])
 def test_without_a_place_on_disk_they_wait_in_memory(monkeypatch, tmp_path: Path, place: str):
+    """No folder, or a full disk: the same rows."""
     monkeypatch.setattr(gathered, "MOST_IN_MEMORY", 0)
     monkeypatch.setattr(spilling, "FOLDER", tmp_path / "none")
     if place == "full":
@@ -70,6 +73,7 @@ def test_without_a_place_on_disk_they_wait_in_memory(monkeypatch, tmp_path: Path
 
 
 def test_one_row_and_no_row_are_tables_too():
+    """Of one row all columns are alike, of none nothing is kept."""
     rows = GatheredRows()
     rows.add(_plain().clear())
     assert len(rows) == 0
@@ -86,6 +90,7 @@ def test_rows_that_differ_are_counted():
 
 
 def test_rows_are_taken_in_an_order_and_are_gone():
+    """The table that they were taken of has no column left to take memory."""
     rows = pl.DataFrame({"job": ["a", "b", "c"], "at": [1, None, 3]})
     order, plain = pl.Series([2, 0, 1]), rows.clone()
     assert taken(rows, order).equals(plain[order])
