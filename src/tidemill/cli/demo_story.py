@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tidemill.cli import screen
 from tidemill.ledger.waits import is_held
+from tidemill.model import paging
 from tidemill.model.measures import duration_ms, duration_text
 from tidemill.model.states import JobState
 
@@ -55,7 +56,7 @@ def _running(world: "World") -> "dict[str, tuple[JobState, ...]]":
 
 def job_counts(world: "World") -> dict[str, int]:
     """Jobs by how they stand now; they add up to all jobs. Zeros only of done and waiting."""
-    state = world.jobs.state[: world.job_count]
+    state = paging.column(world.jobs.state, world.job_count)
     words = {
         "done": (JobState.DONE,),
         "failed": (JobState.FAILED,),

@@ -12,6 +12,7 @@ from typing import Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.model import paging
 from tidemill.model.tables import I64, grown
 
 END, HASH, USER = range(3)  # columns of ``_rows``: where its letters end, what they come to, whose
@@ -112,6 +113,7 @@ class JobNames(Texts):
             fresh = self._fresh[max(0, first - packed) : end - packed]
             return fresh if first >= packed else [*self.some(first, packed), *fresh]
         if end - first == 1:
+            paging.looked_up()
             begin = self._rows.item(first - 1, END) if first else 0
             return [str(self._bytes(begin, self._rows.item(first, END)), *_UTF8)]
         ends = self._rows[max(0, first - 1) : end, END].tolist()

@@ -20,6 +20,7 @@ Maker = Callable[[int], mmap.mmap | None]
 
 _COPIED_AT_ONCE = 1 << 14  # rows
 _NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
+_BROUGHT = 128  # rows that one look-up counts as
 
 _makers: list[Maker] = []
 _mapped: WeakSet[mmap.mmap] = WeakSet()
@@ -53,6 +54,11 @@ def wrote(rows: int) -> None:
     if _new[0] >= _NEW_AT_MOST:
         _new[0] = 0
         let_go()
+
+
+def looked_up() -> None:
+    """One row somewhere was read; with it come its neighbours, up to 16 pages of each matrix."""
+    wrote(_BROUGHT)
 
 
 def copy_rows(rows: Numbers, to: Numbers) -> None:

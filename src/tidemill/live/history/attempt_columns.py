@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.history.seating import NO_SEAT, SeatRequest
 from tidemill.live.history.walking.columns import ATTEMPT, PLACE
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.events import Why
 from tidemill.model.rows import Shape
@@ -53,25 +53,26 @@ class AttemptColumns:
         shapes: Sequence[Shape],
     ) -> None:
         self._numbers, self._shapes, self._standing = numbers, shapes, standing
-        self.rows: I64 = np.zeros((len(rows), len(ATTEMPT)), np.int64)
-        self.rows[:, ATTEMPT.JOB] = rows["number"].to_numpy()
-        self.rows[:, ATTEMPT.NUMBER] = np.where(is_begun(rows), rows["attempt"].to_numpy(), 0)
+        self.rows = paging.blank(len(rows), len(ATTEMPT))
+        self._write(ATTEMPT.JOB, rows["number"].to_numpy())
+        number: I64 = np.where(is_begun(rows), rows["attempt"].to_numpy(), 0)
+        self._write(ATTEMPT.NUMBER, number)
         self._changes = (rows["outcome"] == AttemptEnd.CHANGED).to_numpy()
-        self._write_ends(rows)
+        self._write_ends(rows, number)
         is_plain = (rows["shape"].is_null() & ~rows["is_told"]).to_numpy() & ~self._changes
         is_plain[1:] &= ~self._changes[:-1]
-        self.rows[:, ATTEMPT.IS_PLAIN] = is_plain
+        self._write(ATTEMPT.IS_PLAIN, is_plain)
         self.where = self._write_places(rows, is_plain)
         rare = rows.select(_ASKED).filter(pl.Series(~is_plain)).iter_rows()
         self._rare = dict(zip(np.flatnonzero(~is_plain).tolist(), rare, strict=True))
-        self.most_nodes = int(self.rows[:, ATTEMPT.NODES].max(initial=0))
-        """Of any of them."""
 
-    def _write_ends(self, rows: pl.DataFrame) -> None:
+    def _write(self, column: ATTEMPT, values: I64 | Flags) -> None:
+        """One column: some rows at a time, which are long together and may lie on disk."""
+        paging.copy_rows(np.asarray(values, np.int64), self.rows[:, column])
+
+    def _write_ends(self, rows: pl.DataFrame, number: I64) -> None:
         """The events that end attempts: with the last one its job, unless that waits again."""
-        columns = self.rows
         outcome, is_last = rows["outcome"], rows["is_last"].fill_null(value=False).to_numpy()
-        number = columns[:, ATTEMPT.NUMBER]
 
         def ended(how: AttemptEnd) -> Flags:
             found: Flags = (outcome == how).fill_null(value=False).to_numpy()
@@ -83,10 +84,10 @@ class AttemptColumns:
         whys = {str(end): codes.WHY_CODE[_WHY.get(end, Why.UNSAID)] for end in AttemptEnd}
         why = outcome.replace_strict(whys, return_dtype=pl.Int64).to_numpy()
         kind = np.where(is_finished, _FINISHED, _FAILED)
-        columns[:, ATTEMPT.END_KIND] = np.where(is_cancelled, _CANCELLED, kind)
-        columns[:, ATTEMPT.END_NUMBER] = np.where(is_cancelled, 0, number)
-        columns[:, ATTEMPT.END_WHY] = np.where(is_failed, why, 0)
-        columns[:, ATTEMPT.END_VALUE] = is_failed & is_last & ~ended(AttemptEnd.REQUEUED)
+        self._write(ATTEMPT.END_KIND, np.where(is_cancelled, _CANCELLED, kind))
+        self._write(ATTEMPT.END_NUMBER, np.where(is_cancelled, 0, number))
+        self._write(ATTEMPT.END_WHY, np.where(is_failed, why, 0))
+        self._write(ATTEMPT.END_VALUE, is_failed & is_last & ~ended(AttemptEnd.REQUEUED))
 
     def _write_places(self, rows: pl.DataFrame, is_plain: Flags) -> I64:
         """How plain attempts are to be seated; the rows of ``where``.
@@ -94,23 +95,24 @@ class AttemptColumns:
         One in which no time passes takes no seat from others: clocks of a second show what ran one
         after the other as if it had run at once.
         """
-        columns = self.rows
         kinds = {kind: i for i, kind in enumerate(rows["kind"].unique(maintain_order=True))}
         standing = [n for kind in kinds for n in self._anywhere(kind)]
         each = rows["kind"].replace_strict(kinds, return_dtype=pl.Int64).to_numpy()
         sits = is_plain & (rows["start_ms"].is_not_null() & ~_is_moment(rows)).to_numpy()
-        columns[:, ATTEMPT.REPLICAS] = np.where(sits, rows["replicas"].fill_null(0).to_numpy(), 0)
-        columns[:, ATTEMPT.EACH] = rows["each"].fill_null(1).to_numpy()
+        self._write(ATTEMPT.REPLICAS, np.where(sits, rows["replicas"].fill_null(0).to_numpy(), 0))
+        self._write(ATTEMPT.EACH, rows["each"].fill_null(1).to_numpy())
         counts = rows["nodes"].list.len().fill_null(0).cast(pl.Int64).to_numpy() * sits
         is_anywhere = sits & (counts == 0)
-        columns[:, ATTEMPT.IS_ANYWHERE] = is_anywhere
-        columns[:, ATTEMPT.NODES] = np.where(is_anywhere, len(self._standing), counts)
-        columns[:, ATTEMPT.FIRST] = np.where(
-            is_anywhere, each * len(self._standing), len(standing) + counts.cumsum() - counts
-        )
+        self._write(ATTEMPT.IS_ANYWHERE, is_anywhere)
+        nodes_of: I64 = np.where(is_anywhere, len(self._standing), counts)
+        self.most_nodes = int(nodes_of.max(initial=0))
+        """Of any of them."""
+        self._write(ATTEMPT.NODES, nodes_of)
+        firsts = len(standing) + counts.cumsum() - counts
+        self._write(ATTEMPT.FIRST, np.where(is_anywhere, each * len(self._standing), firsts))
         told = rows.select(_PLACE).filter(pl.Series(counts > 0))
         nodes = told["nodes"].explode().replace_strict(self._numbers, return_dtype=pl.Int64)
-        where = np.zeros((len(standing) + len(nodes), len(PLACE)), np.int64)
+        where = paging.blank(len(standing) + len(nodes), len(PLACE))
         where[: len(standing), PLACE.NODE] = standing
         where[len(standing) :, PLACE.NODE] = nodes.to_numpy()
         if told["devices"].null_count() < len(told):

@@ -3,19 +3,24 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from tidemill.live.history import by_job, telling
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES, Shape
+from tidemill.model.tables import I64
 
 LONGEST_NAME = 200
 MOST_GPUS = 1_000_000
 LATEST_MS = 4_102_444_800_000
 """The year 2100: later than that is another unit, or a date that stands for "never"."""
-_OF_ATTEMPTS = ("nodes", "devices", "roles", "reason", "gpu_type", "outcome")
-"""What nobody asks of a job: the longest of the columns."""
+_OF_JOBS = (
+    "team", "user", "limit_ms", "priority", "cpus", "memory_mib", "is_eligible", "told_submit_ms",
+)  # fmt: skip
+"""What is asked of a job, by what its first attempt says."""
+_OF_BOTH = ("job", "cluster", "kind", "shape", "each", "replicas")
 UNNAMED_SIZE = 8
 """At most so many GPUs has each node of a fleet whose nodes nobody names."""
 
@@ -25,10 +30,11 @@ class Sorted(NamedTuple):
 
     attempts: pl.DataFrame
     """As ``ATTEMPTS``, with ``number`` (of its job), ``attempt`` (from 1), ``is_last``, and
-    ``is_told`` where the journal has its start already."""
+    ``is_told`` where the journal has its start already; of a history that is told at once without
+    what is asked of jobs alone."""
     jobs: pl.DataFrame
-    """One row per job that is new, by number: what the first of its attempts says but for where it
-    was and how it ended, and when it was submitted."""
+    """One row per job that is new, by number: what the first of its attempts says of what it
+    requests and whose it is, and when it was submitted."""
     notes: tuple[str, ...]
     """What was mended or left out, in words."""
     late: Late = telling.NOTHING_LATE
@@ -61,16 +67,22 @@ def put_in_order(
 
     ``is_used_up``: nobody needs what was told after this, and its columns are dropped on the way.
     """
-    rows, (*notes,) = sequence(told)
-    if rows.select((by_job.before(pl.col("user")) != pl.col("user")).any()).item():
+    notes = list[str]()
+    sound = _sound(_complete(told), notes)
+    are_several = by_job.distinct(sound.select("job", "user")) > by_job.distinct(
+        sound.select("job")
+    )
+    for name in told.columns if is_used_up and not are_several else ():
+        told.drop_in_place(name)
+    rows = _sequenced(sound, notes)
+    if are_several and rows.select((by_job.before(pl.col("user")) != pl.col("user")).any()).item():
         apart, several = _by_user(_complete(told))
         rows, (*notes,) = sequence(apart)
         notes.append(several)
-    for name in told.columns if is_used_up else ():
-        told.drop_in_place(name)
     rows = _done_before(rows)
     rows = _since(_until(rows, until_ms, notes), from_ms, notes)
-    return _numbered(telling.as_new(_divided(rows)), 0, notes)
+    ordered = _numbered(telling.as_new(_divided(rows)), 0, notes)
+    return ordered._replace(attempts=ordered.attempts.drop(_OF_JOBS))
 
 
 def go_on(
@@ -159,7 +171,9 @@ def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     rows = _keep(
         rows, pl.col("end_ms").is_not_null() | ~is_over, notes, "nobody knows when it ended"
     )
-    rows = rows.unique(maintain_order=True)
+    times = rows.select("job", "submit_ms", "start_ms", "end_ms")
+    if by_job.distinct(times) < len(rows):
+        rows = rows.unique(maintain_order=True)
     early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
     if early:
         notes.append(f"{_many(early)} started before submission: taken as submitted then")
@@ -170,9 +184,12 @@ def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     """The attempts of each job one after the other, each over when the next begins.
 
     Which is the last is said by all that is known, also of the time after a window: a job whose
-    next attempt is yet to come waits.
+    next attempt is yet to come waits. ``rows`` are used up.
     """
-    rows = rows.sort("job", "start_ms", "submit_ms", nulls_last=True, maintain_order=True)
+    keys = ("job", "start_ms", "submit_ms")
+    told = rows.select(*keys).with_row_index("row")
+    told = told.sort(*keys, nulls_last=True, maintain_order=True)
+    rows = by_job.taken(rows, told["row"])
     start = pl.col("start_ms")
     is_nothing = (pl.col("end_ms") == start) & (by_job.after(start) == start)
     rows = _keep(rows, ~is_nothing.fill_null(value=False), notes, "no time passed in it")
@@ -303,15 +320,23 @@ def _only(rows: pl.DataFrame, wanted: pl.Expr) -> pl.DataFrame:
 
 def _numbered(rows: pl.DataFrame, first: int, notes: list[str]) -> Sorted:
     """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
+    is_new = rows["number"].is_null().to_numpy()
     fresh = _only(rows, pl.col("number").is_null())
-    jobs = fresh.with_columns(first_submit_ms=pl.col("submit_ms").min().over("job"))
-    jobs = jobs.drop(_OF_ATTEMPTS).filter(by_job.is_first()).sort("first_submit_ms", "job")
+    is_first = fresh.select(is_first=by_job.is_first())["is_first"].to_numpy()
+    firsts = np.flatnonzero(is_first)
+    submits = fresh["submit_ms"].to_numpy()
+    submits = np.minimum.reduceat(submits, firsts) if len(firsts) else submits
+    jobs = fresh.select(*_OF_BOTH, *_OF_JOBS).filter(is_first)
+    jobs = jobs.with_columns(first_submit_ms=pl.Series(submits, dtype=pl.Int64))
+    told = jobs.select("first_submit_ms", "job").with_row_index("row")
+    order = told.sort("first_submit_ms", "job")["row"]
+    given: I64 = np.empty(len(jobs), np.int64)
+    given[order.to_numpy()] = first + np.arange(len(jobs))
+    jobs = by_job.taken(jobs, order)
     jobs = jobs.with_columns(number=first + pl.int_range(pl.len(), dtype=pl.Int64))
-    given = rows.select("job").join(
-        jobs.select("job", given="number"), on="job", how="left", maintain_order="left"
-    )["given"]
-    rows = rows.with_columns(number=pl.coalesce("number", given))
-    return Sorted(rows, jobs, tuple(notes))
+    number: I64 = rows["number"].fill_null(0).to_numpy().copy()
+    number[is_new] = given[np.cumsum(is_first) - 1]
+    return Sorted(rows.with_columns(number=pl.Series(number)), jobs, tuple(notes))
 
 
 def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
@@ -335,8 +360,11 @@ def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
         each=pl.when(is_even).then(pl.col("gpus") // nodes.clip(1)).otherwise(1),
         kind=pl.col("gpu_type").replace(kinds),
     )
-    least, most = pl.col("each").min().over("job"), pl.col("each").max().over("job")
-    rows = rows.with_columns(each=pl.when(least == most).then("each").otherwise(1))
+    is_other = (by_job.before(pl.col("each")) != pl.col("each")).fill_null(value=False)
+    uneven = rows.filter(is_other)["job"].unique()
+    rows = rows.with_columns(
+        each=pl.when(pl.col("job").is_in(uneven.implode())).then(1).otherwise("each")
+    )
     return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
 
 

@@ -1,12 +1,31 @@
 """What rows say together that are sorted by job: each beside the one before it and after it.
 
 The same as ``over("job")``, which looks for the rows of every job first: at a million jobs a
-hundred times slower.
+hundred times slower. And what can be asked of long tables without a copy of them.
 """
 
+import numpy as np
 import polars as pl
 
 _JOB = pl.col("job")
+
+
+def distinct(rows: pl.DataFrame) -> int:
+    """How many rows are not equal to another, by their hashes: 16 bytes for each while it counts.
+
+    Two rows that differ may, once in some billions of histories, count as one.
+    """
+    hashes = np.sort(rows.hash_rows().to_numpy())
+    return int(np.count_nonzero(hashes[1:] != hashes[:-1])) + min(1, len(hashes))
+
+
+def taken(rows: pl.DataFrame, order: pl.Series) -> pl.DataFrame:
+    """Rows in another order, column by column: ``rows`` has none left after it."""
+    columns = list[pl.DataFrame]()  # as frames: a column that says one thing stays one value
+    for name in rows.columns:
+        columns.append(rows.select(pl.col(name).gather(order)))
+        rows.drop_in_place(name)
+    return pl.concat(columns, how="horizontal")
 
 
 def is_first() -> pl.Expr:

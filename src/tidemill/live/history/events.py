@@ -200,6 +200,9 @@ def said_of_nodes(nodes: Iterable[SeenNode], begins_ms: int, end_ms: int) -> tup
 
 def _since(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[SeenNode]:
     """Nodes; where work is shown on one before it joined, it was there by then."""
+    if all(node.since_ms is None for node in nodes):
+        yield from nodes
+        return
     held = attempts.select("nodes", "start_ms").filter(pl.col("start_ms").is_not_null())
     first = held.explode("nodes").group_by("nodes").agg(pl.col("start_ms").min())
     seen = {name: ms for name, ms in first.iter_rows() if name is not None}
@@ -238,5 +241,5 @@ def opened(
 def teams(jobs: pl.DataFrame, told: Sequence[Queue] = ()) -> list[Queue]:
     """The queues that a source told, and those that only jobs name."""
     known = {queue.name for queue in told}
-    names = sorted({*jobs["team"].to_list()} - known)
+    names = sorted({*jobs["team"].unique().to_list()} - known)
     return [*told, *(Queue(name) for name in names)]

@@ -87,12 +87,9 @@ def as_of(
     One that is out since nobody knows when is out from the end on. One that is off was there from
     the first work on it to the last, and if there was none, it was not.
     """
-    work = attempts.select("nodes", "start_ms", "end_ms")
-    work = work.filter(pl.col("start_ms").is_not_null()).explode("nodes")
-    spans = work.group_by("nodes").agg(
-        pl.col("start_ms").min(), pl.col("end_ms").fill_null(end_ms).max()
-    )
-    worked = {name: (first, last) for name, first, last in spans.iter_rows()}
+    nodes = list(nodes)
+    work = attempts.select("nodes", "start_ms", "end_ms") if any(n.is_off for n in nodes) else None
+    worked = {} if work is None else _spans(work, end_ms)
     found, out, off, absent = list[SeenNode](), list[str](), list[str](), list[str]()
     for node in nodes:
         if node.is_off and node.name not in worked:
@@ -112,6 +109,15 @@ def as_of(
         "switched off, and no work is shown there: not counted, not paid for": absent,
     }
     return found, [f"{_named(names)} {words}" for words, names in said.items() if names]
+
+
+def _spans(work: pl.DataFrame, end_ms: int) -> dict[str, tuple[int, int]]:
+    """By node, when the first work there began and the last ended."""
+    work = work.filter(pl.col("start_ms").is_not_null()).explode("nodes")
+    spans = work.group_by("nodes").agg(
+        pl.col("start_ms").min(), pl.col("end_ms").fill_null(end_ms).max()
+    )
+    return {name: (first, last) for name, first, last in spans.iter_rows()}
 
 
 def said_instances(nodes: Iterable[SeenNode]) -> Iterator[str]:

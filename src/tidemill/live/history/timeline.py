@@ -78,13 +78,14 @@ class HistoryTimeline:
         assert self._ordered is not None, "they are made once"
         attempts, jobs = self._ordered.attempts, self._ordered.jobs
         self._ordered = None  # all that is needed of it is in columns: it is large
+        pieces = int(attempts["nodes"].list.len().sum() or 0) + len(self._machines)
+        writer = EventWriter(dictionary, jobs, self._world, self._shapes, pieces)
+        count, submits = len(jobs), jobs["first_submit_ms"].to_numpy()
+        del jobs
         told = AttemptColumns(attempts, self._numbers, self._machines.standing(), self._shapes)
         reasons, attempts = _reasons(attempts), attempts.select(_OF_MOMENTS)
-        moments = self._moments(attempts, jobs)
-        del attempts
-        writer = EventWriter(dictionary, jobs, self._world, self._shapes, len(told.where))
-        count = len(jobs)
-        del jobs
+        moments = self._moments(attempts, submits)
+        del attempts, submits
         full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
         writer.reg[WALK.MOST_PIECES] = max(1, told.most_nodes)
         held: I64 = paging.blank(self._world.job_count + count, len(SEATED))
@@ -182,10 +183,10 @@ class HistoryTimeline:
             if known is None or known.words != reason[:LONGEST_REASON]:
                 writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
 
-    def _moments(self, rows: pl.DataFrame, jobs: pl.DataFrame) -> "_Moments":
-        """When what happens to whom, in order."""
+    def _moments(self, rows: pl.DataFrame, submits: I64) -> "_Moments":
+        """When what happens to whom, in order; ``submits``: when new jobs were submitted."""
         begins, freed = self._begins_ms, self._freed
-        submits = jobs["first_submit_ms"].to_numpy() - begins
+        submits = submits - begins
         starting = (rows["start_ms"].is_not_null() & ~rows["is_told"]).to_numpy()
         starts = rows["start_ms"].fill_null(0).to_numpy() - begins
         has_ended = rows["end_ms"].is_not_null().to_numpy()
@@ -209,12 +210,15 @@ class HistoryTimeline:
             (Turn.MEASURES, self._measured[:, EventColumn.AT], np.arange(len(self._measured))),
             (Turn.ENDS_AT_ONCE, ends[at_once], at_once),
         ]  # fmt: skip
+        del starts, ends, ups, submits, over, begun, up, later, at_once, is_at_once, is_new, rows
         at = np.concatenate([when for _, when, _ in told])
-        order = np.argsort(at, kind="stable")
         counts = [len(when) for _, when, _ in told]
-        what = np.repeat(np.array([int(code) for code, _, _ in told], np.int8), counts)[order]
-        who = np.concatenate([whom.astype(np.int32) for _, _, whom in told])[order]
-        return _Moments(at[order], what, who)
+        what = np.repeat(np.array([int(code) for code, _, _ in told], np.int8), counts)
+        who = np.concatenate([whom.astype(np.int32) for _, _, whom in told])
+        del told
+        order = np.argsort(at, kind="stable")
+        at = at[order]
+        return _Moments(at, what[order], who[order])
 
 
 class _Moments(NamedTuple):

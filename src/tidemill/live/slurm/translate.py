@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from tidemill.live.history import clusters
+from tidemill.live.history import by_job, clusters
 from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.slurm import (
     accounts,
@@ -150,7 +151,7 @@ class Gathering:
     """Outputs of Slurm, one after the other, on their way to one past."""
 
     def __init__(self) -> None:
-        self._jobs = list[pl.DataFrame]()
+        self._jobs = GatheredRows()
         self._nodes = list[SlurmNode]()
         self._kept: dict[type[Any], list[Any]] = {SlurmNodeEvent: [], SlurmReservation: []}
         """Rows that are read one by one, by what they are of."""
@@ -191,23 +192,24 @@ class Gathering:
 
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
-        jobs = list[pl.DataFrame]()
+        first, tracks = len(self._jobs), False
         opened.skips_steps = True
         opened.wanted = _WANTED_LIVE if opened.output in _LIVE else _WANTED
         for makes, frame in opened.frames():
-            if makes is SlurmJob:
+            if makes is SlurmJob and len(frame):
                 is_live = opened.output in _LIVE  # of JSON that is known only now
                 tells = frame["eligible_ms"].null_count() < len(frame)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
-                jobs.append(_with_tres(frame).with_columns(**flags, rules=rules))
+                told = _with_tres(frame).with_columns(**flags, rules=rules)
+                tracks |= bool(told["names_gpus"].any())
+                self._jobs.add(told)
             elif makes is SlurmNode:
-                told = cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
-                self._nodes += nodes.one_by_one(told)
+                listed = cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
+                self._nodes += nodes.one_by_one(listed)
             elif makes in self._kept:
                 self._kept[makes] += frames.rows_of(makes, frame)
-        tracks = any(frame["names_gpus"].any() for frame in jobs)
-        self._jobs += [frame.with_columns(tracks_gpus=pl.lit(tracks)) for frame in jobs]
+        self._jobs.say(first, "tracks_gpus", tracks)
         if opened.output is Output.SACCT_TEXT and (lost := sorted(TIMES - {*opened.columns})):
             self._notes.append(
                 f"{name}: no column {', '.join(lost)}, so nobody knows when its jobs held GPUs:"
@@ -238,10 +240,10 @@ class Gathering:
         """
         flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
         schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32}
-        told = pl.concat(self._jobs) if self._jobs else pl.DataFrame(schema=schema)
+        told = self._jobs.frame(schema)
         out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
         named, names = _numbers(told), told["cluster"].unique().to_list()
-        self._jobs, whole = [], [told]
+        whole = [told]
         del told  # all that is needed of it is in the attempts
         attempts = _attempts(whole.pop(), _Words(out, [*self._waiting], self.rules), notes)
         fleet = nodes.fleet_of(
@@ -292,6 +294,7 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
         .then(pl.lit("REQUEUED"))
         .otherwise(pl.col("state")),
     )
+    del told  # what is dropped of its columns is to be gone
     has_held = pl.col("gpus_allocated").fill_null(0) > 0
     has_held &= pl.col("start_ms").is_not_null()
     rows = rows.with_columns(
@@ -305,8 +308,9 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
-    rows = _put_off(_once(rows.with_columns(is_eligible=is_eligible)))
-    rows = _explained(rows, words)
+    rows = rows.with_columns(is_eligible=is_eligible)
+    rows = _once(rows)
+    rows = _explained(_put_off(rows), words)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
@@ -411,8 +415,10 @@ def _name(told: pl.DataFrame) -> pl.Expr:
 
 def _numbers(told: pl.DataFrame) -> pl.DataFrame:
     """Jobs that have run by their own number and by their name, where that is another."""
-    ran = told.select(*_NUMBERS, "start_ms")
-    ran = ran.filter(pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null())
+    is_other = pl.col("array_task_id").is_not_null() | pl.col("het_offset").is_not_null()
+    is_other |= pl.lit(told["cluster"].n_unique() > 1)
+    is_wanted = is_other & pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null()
+    ran = told.select(*_NUMBERS, "start_ms").filter(is_wanted)
     name = _name(told).str.replace(r"\+\d+$", "")  # parts of one job have its name
     named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
     return named.filter(pl.col("number") != pl.col("name"))
@@ -440,11 +446,11 @@ def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
         reason_layer=pl.Series([one.layer and int(one.layer) for one in found], dtype=pl.Int64),
         waits=pl.lit(value=True),
     )
-    rows = rows.with_columns(waits=waits.fill_null(value=False))
-    rows = rows.join(
+    asked = rows.select(*names, waits=waits.fill_null(value=False))
+    why = asked.join(
         meant, on=[*names, "waits"], how="left", nulls_equal=True, maintain_order="left"
     )
-    return rows.with_columns(reason="said").drop("said", "waits")
+    return rows.with_columns(why.select("reason_cause", "reason_layer", reason="said"))
 
 
 def _mib(tres: pl.Expr) -> pl.Expr:
@@ -486,14 +492,16 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     """Each attempt once, also where two commands told of it, with its nodes and devices.
 
     What has ended is believed before what still runs, and what began before what waits: the one is
-    younger than the other. Of what waits or runs, `squeue` knows more than the accounting.
+    younger than the other. Of what waits or runs, `squeue` knows more than the accounting. ``rows``
+    are used up.
     """
     waits = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    rows = rows.with_columns(trust=2 * pl.col("end_ms").is_null() + ~pl.col("is_live"))
-    if not rows["trust"].is_sorted():
-        rows = rows.sort("trust", maintain_order=True)
+    trust = rows.select(trust=2 * pl.col("end_ms").is_null() + ~pl.col("is_live"))["trust"]
+    if not trust.is_sorted():
+        order = trust.to_frame().with_row_index("row").sort("trust", maintain_order=True)["row"]
+        rows = by_job.taken(rows, order)
     key = ["job", "start_ms", "submit_ms"]
-    if rows.select(key).n_unique() < len(rows):
+    if by_job.distinct(rows.select(key)) < len(rows):
         rows = rows.unique(key, keep="first", maintain_order=True)
     waiting = rows.filter(waits).select("job")
     begun = rows.select(*key, "end_ms").filter(~waits).join(waiting, on="job", how="semi")
@@ -503,7 +511,7 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
         is_later = rows["submit_ms"] > latest_ms["latest_ms"]
         is_kept = rows.select(~waits | latest_ms["latest_ms"].is_null() | is_later).to_series()
         rows = rows if is_kept.all() else rows.filter(is_kept)
-    return _with_devices(_with_nodes(rows))
+    return _with_devices(_with_nodes(rows)).drop("node_list", "gres_detail")
 
 
 def _with_nodes(rows: pl.DataFrame) -> pl.DataFrame:
@@ -534,6 +542,8 @@ def _with_devices(rows: pl.DataFrame) -> pl.DataFrame:
     both = ["gres_detail", "node_list"]
     told = rows.select(*both, "nodes").filter(pl.col("gres_detail").is_not_null())
     told = told.drop_nulls().unique(both, maintain_order=True)
+    if not len(told):
+        return rows.with_columns(devices=pl.lit(None, pl.List(pl.Int64)))
     masks = [_in_order(_masks(text), nodes) for text, _, nodes in told.iter_rows()]
     known = told.drop("nodes").with_columns(devices=pl.Series(masks, dtype=pl.List(pl.Int64)))
     return _with(rows, known, both)
