@@ -417,8 +417,9 @@ def keep(
         done = api.keep_history(history, journal, name=name, zone=zone, on_progress=update)
     if history.over:
         screen.note(
-            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held, or that its"
-            " nodes do not have: that part is not booked"
+            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held, or that the"
+            " node does not have: what found no free GPU is not booked, and of a replica that did"
+            " not fit there as a whole, nothing is"
         )
     twin.print_run(done, as_json)
 
