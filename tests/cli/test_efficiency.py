@@ -52,6 +52,14 @@ def test_its_json_has_the_ledgers_sums(ask: Ask):
         assert sum(part["milli_ms"] or 0 for part in parts) == line["milli_ms"]
 
 
+def test_hours_without_a_price_say_so(tmp_path: Path):
+    """Nobody holds GPU-hours "for unknown"."""
+    journal = str(tmp_path / "j.sqlite")
+    tidemill("import", "track", str(RECORDS), "--gpu-type", "H200", "-j", journal)
+    ran = tidemill("efficiency", journal)
+    assert " GPU-hours (price unknown), " in " ".join(ran.out.split())
+
+
 def test_one_job_with_its_attempts(h200: Path):
     """The job that was killed has two attempts, whose buckets add up to the job's; what its loop
     measured is measured, what nobody did is unknown.

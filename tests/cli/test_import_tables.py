@@ -116,7 +116,7 @@ def test_hints_of_imports_name_what_imports_have(tmp_path: Path):
     assert "an import begins a journal of its own" in said
     assert "--resume" not in said
     assert "file" not in said.partition("hint:")[2]
-    _, said = imported(tmp_path, HEADER + GOOD, "--zone", "+02:00")
+    _, said = imported(tmp_path, HEADER + GOOD, "--zone", "+02:00", "--force")
     assert "Etc/GMT-2" in said
     assert "begins =" not in said
     prices = tmp_path / "prices.csv"

@@ -199,6 +199,20 @@ def test_waits_of_tracked_loops_are_unknown(tmp_path: Path):
     assert document(journal)["waits"]["total"]["wait_ms"] is None
 
 
+def test_books_without_any_time_tell_nothing_yet(tmp_path: Path):
+    """One record, of a loop that just began: no zero dollars, no measured zero, no advice of it."""
+    record = {"v": 1, "is": "job_began", "job": "pretrain", "run": "6600", "rank": 0, "seq": 0,
+              "at_us": 1794925781902466, "named_by": "given", "team": "research", "host": "vm",
+              "pid": 8302, "library": "0.1.0"}  # fmt: skip
+    (tmp_path / "one.jsonl").write_text(json.dumps(record) + "\n")
+    done = tidemill("import", "track", "one.jsonl", "-j", "one.sqlite", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "nothing to tell yet: no time passed in these books" in " ".join(done.out.split())
+    assert "$" not in done.out
+    assert "measured" not in done.out
+    assert "%" not in done.out
+
+
 _COLUMNS = "JobID|Account|State|Submit|Eligible|Start|End|NNodes|NodeList|AllocTRES|ReqTRES|Reason"
 _DAY = "2026-03-02T"
 HELD = f"""\

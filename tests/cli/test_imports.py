@@ -100,7 +100,8 @@ def test_what_cannot_be_used_is_refused_with_words(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b\n1,2\n", "no column that says `gpus`"),
+        ("a,b\n1,2\n", "no column that says `gpus` nor `start` nor `end`"),
+        ("gpus,kickoff,over\n1,2,3\n", "--map start=COLUMN,end=COLUMN"),
         ("gpus,submit\n", "no rows"),
         ("gpus,submit\nmany,2026-01-01\n", "`many` in row 2, which is no number"),
         ("gpus,submit\n1,yesterday\n", "`yesterday`"),
@@ -127,6 +128,25 @@ def test_a_journal_is_never_written_over_what_it_is_made_of(jobs: Path):
     assert done.code == 2
     assert "one of the files to read" in done.err
     assert jobs.read_text() == JOBS
+
+
+def test_a_journal_that_is_there_is_said_before_anything_is_read(jobs: Path, tmp_path: Path):
+    """And nothing else: no columns of a table that is not booked."""
+    tidemill("import", "csv", str(jobs), "-j", str(tmp_path / "j.sqlite"))
+    again = tidemill("import", "csv", str(jobs), "-j", str(tmp_path / "j.sqlite"))
+    assert again.code == 2
+    assert "exists already" in again.err
+    assert "columns" not in again.err
+
+
+def test_columns_called_began_and_finished_are_known(tmp_path: Path):
+    """As start and end."""
+    (tmp_path / "jobs.csv").write_text(
+        "Name,GPUs,Began,Finished\na,2,2026-01-01 00:00,2026-01-01 03:00\n"
+    )
+    done = tidemill("import", "csv", "jobs.csv", "-j", "j.sqlite", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "start = `Began`, end = `Finished`" in " ".join(done.err.split())
 
 
 def test_no_start_is_foretold_for_another_scheduler(jobs: Path, tmp_path: Path):

@@ -77,10 +77,14 @@ def test_a_price_that_cannot_be_is_refused(tmp_path: Path, row: str, said: str):
 @pytest.mark.parametrize(
     ("given", "said"),
     [("=2", "is `=2`, which is no price"), ("1e400", "is `1e400`, which is no price"),
-     ("h100=2,H100=3", "gives `H100` two prices"), ("2,50", "gives all GPUs two prices")],
+     ("h100=2,H100=3", "gives `H100` two prices"), ("2.5,50", "gives all GPUs two prices"),
+     ("2,50", "one price with a decimal comma hint: write 2.50;"),
+     ("H100=2,50", "`2,50` looks like one price with a decimal comma hint: write H100=2.50;"),
+     ("A100=1.60,H100=2,50", "hint: write A100=1.60,H100=2.50;"),
+     ("H100=1,200.50", "hint: write H100=1200.50;")],
 )  # fmt: skip
 def test_a_rate_that_cannot_be_is_refused(tmp_path: Path, given: str, said: str):
-    """A decimal comma is two prices, and not the second of them."""
+    """A decimal comma is named as such, with what to write instead."""
     table = "type,usd_per_gpu_hour\nH100,2\n"
     assert said in _priced(tmp_path, table, "--usd-per-hour", given)
 

@@ -66,8 +66,9 @@ def headline(statement: Statement, found: Efficiencies) -> str:
     share = total.held_milli_ms / paid.paid_milli_ms
     held = units.hours(rounded(total.held_milli_ms, units.hour))
     cost = total.account.told(units.dollars(rounded(total.account.paid_money, units.money)))
+    price = " (price unknown)" if cost == UNKNOWN_DOLLARS else f" for {cost}"
     words = (
-        f"{screen.count(total.jobs, 'job')} held {held} GPU-hours for {cost},"
+        f"{screen.count(total.jobs, 'job')} held {held} GPU-hours{price},"
         f" {share:.1%} of what was paid for"
     )
     return f"{words}; {statement.source.words}" if statement.source.is_simulated else words

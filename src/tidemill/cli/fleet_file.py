@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tidemill.cli import given, observers, screen
 from tidemill.model.errors import BackendError, SpecError
-from tidemill.twin.spec.errors import SpecPlace, explain, nearest
+from tidemill.twin.spec.errors import SpecPlace, explain, nearest, shown
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -271,7 +271,7 @@ def load(path: Path) -> FleetFile:
         _rows(raw, source, "kubernetes", KubernetesTable),
         _rows(raw, source, "prometheus", PrometheusTable),
         _table(raw, SpecPlace(source, "track"), TrackTable),
-        _table(raw, SpecPlace(source, "prices"), PricesTable),
+        _prices(raw, source),
         _teams(raw, source), _assume(raw, source),
     )  # fmt: skip
     _refuse_unclear(found, source)
@@ -309,6 +309,19 @@ def _converted(told: Any, place: SpecPlace, kind: type[_Table]) -> _Table:  # no
         return msgspec.convert(told, kind)
     except msgspec.ValidationError as error:
         explain(place, error, kind, told)
+
+
+def _prices(raw: dict[str, Any], source: str) -> PricesTable:
+    """``usd_per_hour = 2.50``, or a number for each GPU type; any other is named by its type."""
+    place, told = SpecPlace(source, "prices"), raw.get("prices", {})
+    usd = told.get("usd_per_hour") if isinstance(told, dict) else None
+    by_type = usd if isinstance(usd, dict) else {"": usd} if usd is not None else {}
+    for kind, one in by_type.items():
+        if not isinstance(one, int | float) or isinstance(one, bool):
+            key = f"usd_per_hour.{kind}" if kind else "usd_per_hour"
+            hint = "usd_per_hour = 2.50 for all, or { H100 = 2.80, A100 = 1.60 }"
+            place.refuse(key, f"expected a number (USD an hour); found {shown(one)}", hint=hint)
+    return _table(raw, place, PricesTable)
 
 
 def _teams(raw: dict[str, Any], source: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """What people give beside the data of a cluster: prices, assumptions, and what nodes are for."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -253,12 +254,30 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
     screen.note(f"prices: {', '.join(told)}")
 
 
+_DECIMAL_COMMA = re.compile(r"(?<![\w.])(\d+), *(\d[\d.]*) *(?=,|$)")
+"""A price without a fraction, and after a comma another one for no GPU type."""
+
+
+def _with_point(text: str, comma: re.Match[str]) -> str:
+    """``H100=2,50`` as ``H100=2.50``, and ``1,200.50`` as ``1200.50``."""
+    point = "" if "." in comma[2] else "."
+    return f"{text[: comma.start()]}{comma[1]}{point}{comma[2]}{text[comma.end() :]}"
+
+
 def prices_of(told: Sequence[str]) -> Mapping[str, int]:
     """``2.50``, or ``H100=2.50,A100=1.60``; micro-dollars by GPU type."""
     from tidemill.live.history.attempts import kind_of
     from tidemill.live.prices.rules import ANY, MOST_USD_MICRO
 
     found: dict[str, int] = {}
+    for text in told:
+        if comma := _DECIMAL_COMMA.search(text):
+            raise SpecError(
+                f"--usd-per-hour is `{text}`: a comma stands between prices here, and `{comma[0]}`"
+                " looks like one price with a decimal comma",
+                hint=f"write {_with_point(text, comma)}; several prices name their GPU types:"
+                " H100=2.50,A100=1.60",
+            )
     for part in (part.strip() for text in told for part in text.split(",")):
         kind, sign, usd = part.rpartition("=")
         try:

@@ -91,7 +91,7 @@ def csv(
     from tidemill.live.history import clusters
     from tidemill.live.prometheus.joining import Whose
 
-    refuse_input(journal, *(path for path in (jobs, nodes) if path))
+    refuse_target(journal, *(path for path in (jobs, nodes) if path), force=force)
     told = headers.told_map(mapped or ())
     table = tables.read_jobs(jobs, told, checked_zone(zone), skips_broken=skip_broken)
     screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
@@ -151,7 +151,7 @@ def track_command(
     """The books of training loops by themselves, as they told them with tidemill.track."""
     from tidemill.live.measured import loops, tracking
 
-    refuse_input(journal, path)
+    refuse_target(journal, path, force=force)
     told = tracked(path)
     attempts = loops.attempts(told, gpu_type=gpu_type)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
@@ -199,7 +199,7 @@ def slurm(
     from tidemill.live.prometheus.joining import Whose
     from tidemill.live.slurm import translate
 
-    refuse_input(journal, *files)
+    refuse_target(journal, *files, force=force)
     shown = checked_zone(zone or "UTC")
     with screen.progress("reading " + ", ".join(path.name for path in files)):
         past = translate.read(files, zone)
@@ -276,7 +276,7 @@ def kubernetes(
     from tidemill.live.prometheus import instances
     from tidemill.live.prometheus.joining import Whose
 
-    refuse_input(journal, *files)
+    refuse_target(journal, *files, force=force)
     shown = checked_zone(zone)
     with screen.progress("reading " + ", ".join(path.name for path in files)):
         past = translate.read(files, team_by)
@@ -417,20 +417,25 @@ def keep(
         done = api.keep_history(history, journal, name=name, zone=zone, on_progress=update)
     if history.over:
         screen.note(
-            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held, or that its"
-            " nodes do not have: that part is not booked"
+            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held, or that the"
+            " node does not have: what found no free GPU is not booked, and of a replica that did"
+            " not fit there as a whole, nothing is"
         )
     twin.print_run(done, as_json)
 
 
-def refuse_input(journal: str, *files: Path) -> None:
-    """Refuse to write the journal over what it is to be made of."""
+def refuse_target(journal: str, *files: Path, force: bool) -> None:
+    """Refuse to write the journal over what it is to be made of, or unasked over another one."""
+    from tidemill import api
+
     for path in files:
         if path.resolve() == Path(journal).resolve():
             raise SpecError(
                 f"`{journal}` is one of the files to read",
                 hint="give the journal a name of its own with -j",
             )
+    if not force:
+        api.refuse_existing(journal, may_resume=False)
 
 
 def checked_zone(zone: str) -> str:

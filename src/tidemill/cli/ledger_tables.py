@@ -35,6 +35,10 @@ from tidemill.ledger.unknowns import (
 from tidemill.model import names
 from tidemill.model.measures import dollars_text
 
+NOTHING_YET = (
+    "nothing to tell yet: no time passed in these books, so what is paid for, what it costs and how"
+    " well it is used are unknown"
+)
 UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was"
 
 
@@ -58,6 +62,9 @@ def percent(points: int) -> str:
 def print_ledger(statement: Statement, as_tree: bool = False) -> None:
     """The ledger and its summary, as every command shows them."""
     console = screen.out()
+    if not statement.total().paid_milli_ms:
+        console.print(NOTHING_YET)
+        return
     console.print(tree(statement.total()) if as_tree else lines(statement))
     for line in summary(statement):
         console.print(line)
@@ -325,6 +332,8 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
         since = statement.calendar.text(statement.read_from_ms)
         return Text(f"before {since}: from hourly books, in which there are no single jobs; what to"
                     " do first is told of windows that begin later")  # fmt: skip
+    if not statement.total().paid_milli_ms:
+        return Text("what to do first: import or observe again when jobs have run for some time")
     made = Text("what to do first", style="bold")
     how = "predicted, not replayed"
     if statement.world.is_observed:

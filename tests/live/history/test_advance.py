@@ -329,6 +329,14 @@ def test_a_job_in_other_parts_than_it_waited_for_is_booked_whole():
     assert worked(observer) == 8 * 40
 
 
+def test_a_job_with_more_gpus_than_its_node_has_holds_those_that_it_has():
+    """Nine on a node with eight: eight are held, from its start on and in the answers after."""
+    observer, row = Observer(), {"job": "j", "gpus": 9, "submit_ms": 0, "nodes": ["n0"]}
+    up_to(observer, 50, row | {"start_ms": 10})
+    up_to(observer, 100, row | {"start_ms": 10, "end_ms": 90})
+    assert worked(observer) == 8 * 80
+
+
 def test_a_node_is_paid_from_when_it_is_first_seen_until_it_is_gone():
     """A fifth node for some time, and again under its old name: paid while it is there."""
     observer, more = Observer(), [*NODES, SeenNode(name="n9", gpus=8, gpu_type="h100")]

@@ -67,6 +67,19 @@ def test_one_job_is_allocated_from_start_to_end():
     assert sum(found[(bucket,)] for bucket in ALLOCATED) == 8_000 * 50
 
 
+@pytest.mark.parametrize(("gpus", "nodes"), [(9, ["n1"]), (18, ["n1", "n2"])])
+def test_a_job_with_more_gpus_than_its_nodes_have_holds_those_that_they_have(
+    gpus: int, nodes: list[str]
+):
+    """One GPU too many does not make the time of the others free; who and how many is named."""
+    rows = attempts({"gpus": gpus, "nodes": nodes, "start_ms": 0, "end_ms": 100})
+    history = build(rows, NODES, PRICES)
+    found = amounts(read(history), "bucket")
+    assert sum(found[(bucket,)] for bucket in ALLOCATED) == 8_000 * len(nodes) * 100
+    assert history.over == 1
+    assert any("`0`: 9 on n1, listed with 8" in note for note in history.notes)
+
+
 def _random_history(luck: Random) -> tuple[pl.DataFrame, dict[str, int]]:
     """Attempts that a cluster could have had, and by hand: GPU·ms of each team."""
     free = {node.name: [(0, 0)] * 8 for node in NODES}

@@ -138,6 +138,10 @@ def test_two_prices_at_one_time_are_refused(tmp_path: Path):
         ("type,usd_per_gpu_hour,usd_per_instance_hour\nh100,1,8\n", "row 2 has two prices"),
         ("type,price\nh100,-1\n", "below zero"),
         ("type,price\nh100,cheap\n", "`cheap` in row 2"),
+        (
+            "type,price,currency\nh100,1,USD\na100,2,eur\n",
+            "has prices in EUR; the books are in USD",
+        ),
         ("BilledCost,BillingCurrency,PricingQuantity\n1,EUR,1\n", "billed in EUR"),
         ("BilledCost,PricingQuantity,PricingUnit\n1,1,GB\n", "no usage that is billed by time"),
     ],

@@ -69,8 +69,9 @@ def moments_ms(
     is_counted = 2 * number.count() >= given.count()
     found, said = _epoch(number, column) if is_counted else _dates(given, zone, column)
     is_bad = given.is_not_null() & (number if is_counted else found).is_null()
-    fault = "which is no number, as most of that column" if is_counted else "which is no date that"
-    fault += "" if is_counted else f" is known here, or none that there is in the zone {zone}"
+    fault = "which is no number, as most of that column"
+    if not is_counted:
+        fault = "which is no date in a known form, or a time that clocks skip in the zone " + zone
     faults.check(given, is_bad, column, fault, _HINT)
     _refuse_far(given, found, column, faults)
     if unset := int(is_unset.sum()):

@@ -142,7 +142,8 @@ class Advance:
         known = ToldJobs(
             self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
         )
-        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups)
+        sizes = {node.name: node.gpus for node in self._shown.nodes if node.gpus > 0}
+        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups, sizes)
 
     def _with_ups(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Attempts with when they came up, as it was measured or is assumed, if that is news."""

@@ -1,6 +1,6 @@
 """Attempts made fit for the books: what contradicts itself is mended or left out, and counted."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -91,14 +91,17 @@ def go_on(
     mark_ms: int,
     until_ms: int,
     with_ups: Callable[[pl.DataFrame], pl.DataFrame],
+    sizes: Mapping[str, int],
 ) -> Sorted:
     """What rows add to the jobs of a journal that was told up to the watermark.
 
-    ``with_ups``: says of attempts when they came up, if somebody else knows that.
+    ``with_ups``: says of attempts when they came up, if somebody else knows that. ``sizes``: how
+    many GPUs nodes have.
     """
     notes = list[str]()
     rows = told.rows.with_columns(shown_end_ms="end_ms")  # also of the time after the window
     rows = _divided(_until(rows, until_ms, notes), is_going_on=True)
+    rows = _by_gpu(rows, _too_large(rows, sizes)["job"])
     met = telling.meet(rows, known, mark_ms)
     ups = with_ups(met.rows.with_columns(end_ms="shown_end_ms"))["up_ms"]
     rows = met.rows.drop("shown_end_ms").with_columns(up_ms=ups, told_submit_ms="submit_ms")
@@ -365,6 +368,45 @@ def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
     rows = rows.with_columns(
         each=pl.when(pl.col("job").is_in(uneven.implode())).then(1).otherwise("each")
     )
+    return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
+
+
+def fit(ordered: Sorted, sizes: Mapping[str, int]) -> Sorted:
+    """Jobs of which a replica is larger than its node are divided by GPU: what is there is booked.
+
+    ``sizes``: how many GPUs nodes have.
+    """
+    large = _too_large(ordered.attempts, sizes)
+    if not len(large):
+        return ordered
+    job, each, node = large.sort("job").row(0)
+    are = "1 attempt had" if len(large) == 1 else f"{len(large):,} attempts had"
+    words = f"{are} more GPUs than the node is listed with (`{job}`: {each} on {node}, listed with"
+    words += f" {sizes[node]}): booked are those that it has"
+    return ordered._replace(
+        attempts=_by_gpu(ordered.attempts, large["job"]),
+        jobs=_by_gpu(ordered.jobs, large["job"]),
+        notes=(*ordered.notes, words),
+    )
+
+
+def _too_large(rows: pl.DataFrame, sizes: Mapping[str, int]) -> pl.DataFrame:
+    """Attempts with replicas that have more GPUs than their node: job, GPUs, first such node."""
+    is_apart = pl.col("start_ms").is_not_null() & pl.col("shape").is_null()
+    least = min(sizes.values(), default=MAX_DEVICES)
+    some = rows.select("job", "each", "nodes", "start_ms", "shape").with_row_index("row")
+    some = some.filter(is_apart & (pl.col("each") > least)).explode("nodes")
+    size = pl.col("nodes").replace_strict(sizes, default=MAX_DEVICES, return_dtype=pl.Int64)
+    large = some.filter(pl.col("nodes").is_not_null() & (pl.col("each") > size))
+    return large.unique("row", keep="first", maintain_order=True).select("job", "each", "nodes")
+
+
+def _by_gpu(rows: pl.DataFrame, jobs: pl.Series) -> pl.DataFrame:
+    """Rows in which each GPU of these jobs is a replica by itself."""
+    if not len(jobs):
+        return rows
+    each = pl.when(pl.col("job").is_in(jobs.unique().to_list())).then(1).otherwise("each")
+    rows = rows.with_columns(each=each.cast(pl.Int64))
     return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
 
 

@@ -10,7 +10,7 @@ from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.history import clusters, earlier, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
-from tidemill.live.history.attempts import put_in_order, tells_submissions
+from tidemill.live.history.attempts import fit, put_in_order, tells_submissions
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -110,8 +110,9 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     ordered = ordered._replace(attempts=assumed.with_ups(ordered.attempts, came_up))
     listed = list(nodes)
     attempts, until = earlier.separate(ordered.attempts, listed)
-    ordered, jobs = ordered._replace(attempts=attempts), ordered.jobs
     seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts, shapes), until)
+    ordered = fit(ordered._replace(attempts=attempts), {node.name: node.gpus for node in seen})
+    attempts, jobs = ordered.attempts, ordered.jobs
     if not len(jobs):
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
         is_without = not ordered.notes or "requested no GPU" in left

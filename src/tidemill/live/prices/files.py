@@ -26,6 +26,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
                          "usdperhour", "rate", "price"),
     "usd_per_instance_hour": ("usdperinstancehour", "instancehour", "perinstancehour",
                               "usdpernodehour", "nodehour", "pernodehour", "usdperinstanceh"),
+    "currency": ("currency", "currencycode", "billingcurrency", "pricingcurrency"),
 }  # fmt: skip
 """What a table of prices may say, and what people call it."""
 
@@ -54,6 +55,8 @@ def read(path: Path, zone: str) -> PriceFile:
             hint="call it usd_per_gpu_hour or usd_per_instance_hour, or give FOCUS columns"
             " (EffectiveCost, PricingQuantity, …)",
         )
+    if "currency" in found:
+        focus.refuse_other_currencies(rows[found["currency"]], f"`{path}` has prices in")
     told = ", ".join(f"{field} = `{column}`" for field, column in found.items())
     return PriceFile(_lines(rows, found, path, zone), (f"prices: {told}",), f"`{path.name}`")
 

@@ -47,7 +47,8 @@ def is_focus(columns: Sequence[str]) -> bool:
 def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[str, ...]]:
     """The prices that a bill says, and what was left out of it."""
     rows = rows.rename({column: plain(column) for column in rows.columns})
-    _refuse_other_currencies(rows, path)
+    if "billingcurrency" in rows.columns:
+        refuse_other_currencies(rows["billingcurrency"], f"`{path}` is billed in")
     notes = list[str]()
     used = _usage(rows, notes)
     table = _read(used)
@@ -65,13 +66,12 @@ def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[
     return (*_of_machines(machines), *_of_types(machines)), tuple(notes)
 
 
-def _refuse_other_currencies(rows: pl.DataFrame, path: Path) -> None:
-    if "billingcurrency" not in rows.columns:
-        return
-    others = {c.upper() for c in rows["billingcurrency"].unique().to_list() if c} - {"USD"}
-    if others:
+def refuse_other_currencies(said: pl.Series, words: str) -> None:
+    """Costs in anything but dollars are not for the books; ``words``: what is said before which."""
+    named = {one.strip().upper() for one in said.cast(pl.String).unique().to_list() if one}
+    if others := named - {"", "USD", "US$", "$"}:
         raise SpecError(
-            f"`{path}` is billed in {', '.join(sorted(others))}; the books are in USD",
+            f"{words} {', '.join(sorted(others))}; the books are in USD",
             hint="convert its costs to USD first",
         )
 
