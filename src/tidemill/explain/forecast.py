@@ -16,8 +16,8 @@ from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job
-from tidemill.model.states import Confidence, JobState
+from tidemill.model.rows import CLUSTER, Job
+from tidemill.model.states import Confidence, JobState, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.snapshot import Snapshot
@@ -27,12 +27,52 @@ OTHER_SCHEDULER = (
 )
 
 
-def fit(world: World, policy: Policy, job: Job, sides: Sides = USUAL) -> Forecast:
+def fit(
+    world: World, policy: Policy, job: Job, sides: Sides = USUAL, cluster: str = ""
+) -> Forecast:
     """Before submitting: runs now, waits about so long, or never fits.
 
-    ``sides``: how wide the bands of this fleet are, by its past (``past_forecasts``).
+    ``sides``: how wide the bands of this fleet are, by its past (``past_forecasts``). A job is in
+    one ``cluster``: of several, in the one that is named, or else where it starts first.
     """
-    return _told(world, _fit(world, policy, job, sides))
+    known = [cluster] if cluster else clusters(world)
+    if not known or any(CLUSTER in dict(role.labels) for role in job.shape.roles):
+        return _told(world, _fit(world, policy, job, sides))
+    found = [_fit_in(world, policy, job, sides, cluster) for cluster in known]
+    best = min(found, key=_start)
+    if best.verdict == "never":
+        return replace(best, words="\n".join(one.words for one in found), cluster="")
+    return best
+
+
+def clusters(world: World) -> list[str]:
+    """The several clusters of a fleet, the one with the most accelerators first; of one, none."""
+    held = dict[str, int]()
+    for n, row in enumerate(world.node_rows):
+        if (cluster := dict(row.labels).get(CLUSTER)) and world.nodes.state[n] != NodeState.GONE:
+            held[cluster] = held.get(cluster, 0) + world.nodes.devices.item(n)
+    return sorted(held, key=lambda name: (-held[name], name)) if len(held) > 1 else []
+
+
+def _in_cluster(job: Job, cluster: str) -> Job:
+    """A job that requires the nodes of a cluster."""
+    roles = tuple(
+        replace(role, labels=(*role.labels, (CLUSTER, cluster))) for role in job.shape.roles
+    )
+    return replace(job, shape=replace(job.shape, roles=roles))
+
+
+def _fit_in(world: World, policy: Policy, job: Job, sides: Sides, cluster: str) -> Forecast:
+    found = _told(world, _fit(world, policy, _in_cluster(job, cluster), sides))
+    return replace(found, words=f"in cluster `{cluster}`: {found.words}", cluster=cluster)
+
+
+_VERDICTS = ("now", "waits", "later", "unknown", "never")
+
+
+def _start(found: Forecast) -> tuple[int, int]:
+    """Which of two clusters starts a job first."""
+    return _VERDICTS.index(found.verdict), (found.wait and found.wait.p50_ms) or 0
 
 
 def eta(world: World, policy: Policy, job: int, sides: Sides = USUAL) -> Forecast:
