@@ -170,11 +170,10 @@ def _no_profile(role: Role, kinds: list[str]) -> Certificate:
 def _too_many_devices(role: Role, devices: int) -> Certificate:
     total = role.count * role.accelerators
     best = devices if total % devices == 0 else _largest_divisor(role.accelerators, devices)
-    pieces = total // best
+    pieces, of = total // best, f" of {phrasing.either(role.kinds)}" if role.kinds else ""
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
-        f"the largest node of {phrasing.kinds(role)} has {devices}, it requests"
-        f" {role.accelerators} on one node",
+        f"the largest node{of} has {devices} GPUs, it requests {role.accelerators} on one node",
         f"request {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}",
     )  # fmt: skip
 

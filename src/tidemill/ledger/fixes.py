@@ -360,7 +360,7 @@ _OBSERVED: dict[int, _Rule] = {
     ),
     Bucket.NO_DEMAND: _advice(
         "give the idle hours work that can wait (evaluations, sweeps, data preparation), or pay for"
-        " fewer machines when what they are rented by ends",
+        " fewer machines when their contract ends",
         "free accelerators with nothing waiting for them; some busy hour may need them all",
         "what is given back is missing in busy hours",
         "tidemill ledger --bucket no_demand --by time",
