@@ -87,3 +87,10 @@ def test_what_fits_in_all_clusters_is_what_fits_in_each(journal: Path, tmp_path:
     assert whole["free_milli"] == 32_000
     (gang,) = [s for s in whole["sizes"] if s["accelerators"] * s["replicas"] == 24]
     assert (gang["now"], gang["consolidated"]) == (0, 0)
+
+
+def test_columns_that_need_words_have_them(journal: Path):
+    """`fleet` says what its shares are shares of."""
+    said = tidemill("fleet", str(journal)).err
+    assert "\nusable: the share of what is free" in said
+    assert "\nif together: the same" in said
