@@ -94,3 +94,12 @@ def test_columns_that_need_words_have_them(journal: Path):
     said = tidemill("fleet", str(journal)).err
     assert "\nusable: the share of what is free" in said
     assert "\nif together: the same" in said
+
+
+def test_whose_schedulers_decide_is_said_of_all_and_once(journal: Path):
+    """`pending` speaks of both clusters; `fit` says it in its answer about one, and not again."""
+    assert "these clusters have schedulers of their own" in tidemill("pending", str(journal)).err
+    asked = tidemill("fit", "-j", str(journal), "--team", "ml", "--gpus", "8")
+    assert asked.out.count("this cluster has another, which decides") == 1
+    assert "of their own" not in asked.err
+    assert "of its own" not in asked.err

@@ -187,7 +187,7 @@ def fit(
     from tidemill.cli.moment import sides_of, world_at
     from tidemill.explain import commands
 
-    world, policy = world_at(journal, at)
+    world, policy = world_at(journal, at, notes_decider=False)  # the answer says it
     if job is not None:
         row = job_option.from_file(job)
     else:
@@ -281,9 +281,9 @@ def _refuse_known(world: "World", row: "Job", journal: str) -> None:
 
 
 def _refuse_unknown_cluster(world: "World", cluster: str) -> None:
-    from tidemill.explain.forecast import clusters
+    from tidemill.explain import supply
 
-    known = clusters(world)
+    known = supply.clusters(world)
     if cluster and cluster not in known:
         raise SpecError(
             f"no cluster is called `{cluster}`",

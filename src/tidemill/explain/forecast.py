@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
-from tidemill.explain import certificates, futures, nearest, phrasing, trials, wait
+from tidemill.explain import certificates, futures, nearest, phrasing, supply, trials, wait
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
@@ -17,7 +17,7 @@ from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import CLUSTER, Job
-from tidemill.model.states import Confidence, JobState, NodeState
+from tidemill.model.states import Confidence, JobState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.snapshot import Snapshot
@@ -35,7 +35,7 @@ def fit(
     ``sides``: how wide the bands of this fleet are, by its past (``past_forecasts``). A job is in
     one ``cluster``: of several, in the one that is named, or else where it starts first.
     """
-    known = [cluster] if cluster else clusters(world)
+    known = [cluster] if cluster else supply.clusters(world)
     if not known or any(CLUSTER in dict(role.labels) for role in job.shape.roles):
         return _told(world, _fit(world, policy, job, sides))
     found = [_fit_in(world, policy, job, sides, cluster) for cluster in known]
@@ -43,15 +43,6 @@ def fit(
     if best.verdict == "never":
         return replace(best, words="\n".join(one.words for one in found), cluster="")
     return best
-
-
-def clusters(world: World) -> list[str]:
-    """The several clusters of a fleet, the one with the most accelerators first; of one, none."""
-    held = dict[str, int]()
-    for n, row in enumerate(world.node_rows):
-        if (cluster := dict(row.labels).get(CLUSTER)) and world.nodes.state[n] != NodeState.GONE:
-            held[cluster] = held.get(cluster, 0) + world.nodes.devices.item(n)
-    return sorted(held, key=lambda name: (-held[name], name)) if len(held) > 1 else []
 
 
 def _in_cluster(job: Job, cluster: str) -> Job:
