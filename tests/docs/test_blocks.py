@@ -106,6 +106,9 @@ UNTRIED = {
     ("docs/guides/track-a-training-job.md", "$ tidemill ingest serve /var"): (
         "runs until it is stopped; tests/cli starts and stops one"
     ),
+    ("docs/guides/track-a-training-job.md", "$ tidemill ingest send"): (
+        "needs a server; tests/track sends to a real one"
+    ),
 }
 """Blocks that no test tries, by page and beginning, with the reason."""
 FLEET = """
