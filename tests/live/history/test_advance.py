@@ -332,6 +332,7 @@ def test_a_request_larger_than_any_node_is_told_as_one():
     assert answer.cause == "impossible_size"
     assert answer.asks.startswith("4×99 ")
     assert "has 8 GPUs, it requests 99 on one node" in answer.words
+    assert answer.fix.words == "request at most 4×8"  # 132×3 is more than there is
     assert "add" not in answer.words
 
 
