@@ -12,11 +12,13 @@ from tests.live.kubernetes import made
 from tidemill import api
 from tidemill.advise.shadow import comparing, story
 from tidemill.api import Replay
-from tidemill.cli import shadow_tables
+from tidemill.cli import comparison_tables, shadow_tables
 from tidemill.journal import deciders, open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.difference import difference_document
+from tidemill.ledger.unknowns import UNTOLD, unknowns_of
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.kubernetes import translate
@@ -338,3 +340,26 @@ def test_pods_of_other_schedulers_and_with_other_constraints_are_noted():
     assert names["theirs"] == "volcano"
     assert names["tied"].startswith(deciders.UNKEPT)
     assert "plain" not in names
+
+
+def test_what_the_records_do_not_tell_is_no_zero(tmp_path: Path):
+    """A gang that waits is held for in the shadow; of another scheduler's records nobody knows."""
+    rows = [row(f"long-{n}", 5, 1, 1, 9, f"n{n}") for n in range(4)]
+    rows.append(row("gang", 32, 2, 9, 10, "n0", "n1", "n2", "n3"))
+    found = played(tmp_path, rows)
+    before, after = found.seen, found.shadow.statement
+    told = {b for b in UNTOLD if after.total().milli_ms[b] and not before.total().milli_ms[b]}
+    assert told
+    unknown = unknowns_of(before), unknowns_of(after)
+    table = comparison_tables.buckets(before.total(), after.total(), shadow_tables.NAMES, unknown)
+    cells = zip(*(map(str, column.cells) for column in table.columns), strict=True)
+    shown = {title.strip(): rest for title, *rest in cells}
+    document = difference_document(before, after, shadow_tables.NAMES)["buckets"]
+    for b in told:
+        first, second, *differences = shown[ABOUT[b].title]
+        assert first == "unknown"
+        assert second != "unknown"
+        assert set(differences) == {"unknown"}
+        (change,) = (one for one in document if one["bucket"] == ABOUT[b].key)
+        assert change["before_milli_ms"] is change["milli_ms"] is change["usd_micro"] is None
+        assert change["after_milli_ms"] == after.total().milli_ms[b]

@@ -56,3 +56,50 @@ def test_what_is_free_of_a_cluster_is_weighed_by_its_own_jobs(journal: Path):
         "": 4, "alpha/H100": 2, "beta/H100": 2,
     }  # fmt: skip
     assert all(lot["usable_milli"] == lot["free_milli"] for lot in lots)
+
+
+def test_a_gang_fits_one_cluster_and_never_two(journal: Path):
+    """Two nodes of eight in each: 16 run in either, 24 in none, although 32 are there."""
+    asked = ("fit", "-j", str(journal), "--team", "ml", "--gpu-type", "H100", "--per-node", "8")
+    told = json.loads(tidemill(*asked, "--gpus", "16", "--json").out)
+    assert (told["verdict"], told["cluster"]) == ("now", "alpha")
+    told = json.loads(tidemill(*asked, "--gpus", "16", "--cluster", "beta", "--json").out)
+    assert (told["verdict"], told["cluster"]) == ("now", "beta")
+    never = " ".join(tidemill(*asked, "--gpus", "24").out.split())
+    for cluster in ("alpha", "beta"):
+        assert f"in cluster `{cluster}`: job `(not submitted)` never fits" in never
+    assert "at most 2×8" in never
+    assert not any(more in never for more in ("3×8", "4×8"))
+    lost = tidemill(*asked, "--gpus", "8", "--cluster", "gamma")
+    assert "clusters: alpha, beta" in " ".join(lost.err.split())
+
+
+def test_what_fits_in_all_clusters_is_what_fits_in_each(journal: Path, tmp_path: Path):
+    """Of a gang of three nodes none fits, although four nodes are free in two clusters."""
+    rows = (tmp_path / "jobs.csv").read_text()
+    rows += f"alpha,11,ann,ml,24,,H100,{BEGIN_S + 70},,,PENDING\n"
+    (tmp_path / "more.csv").write_text(rows)
+    made = tidemill("import", "csv", "more.csv", "--nodes", "nodes.csv", "-j", "more.sqlite",
+                    cwd=tmp_path)  # fmt: skip
+    assert made.code == 0, made.err
+    lots = json.loads(tidemill("fleet", str(tmp_path / "more.sqlite"), "--json").out)
+    whole = next(lot for lot in lots["schedulability"] if not lot["pool"])
+    assert whole["free_milli"] == 32_000
+    (gang,) = [s for s in whole["sizes"] if s["accelerators"] * s["replicas"] == 24]
+    assert (gang["now"], gang["consolidated"]) == (0, 0)
+
+
+def test_columns_that_need_words_have_them(journal: Path):
+    """`fleet` says what its shares are shares of."""
+    said = tidemill("fleet", str(journal)).err
+    assert "\nusable: the share of what is free" in said
+    assert "\nif together: the same" in said
+
+
+def test_whose_schedulers_decide_is_said_of_all_and_once(journal: Path):
+    """`pending` speaks of both clusters; `fit` says it in its answer about one, and not again."""
+    assert "these clusters have schedulers of their own" in tidemill("pending", str(journal)).err
+    asked = tidemill("fit", "-j", str(journal), "--team", "ml", "--gpus", "8")
+    assert asked.out.count("this cluster has another, which decides") == 1
+    assert "of their own" not in asked.err
+    assert "of its own" not in asked.err

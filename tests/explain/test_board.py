@@ -28,6 +28,7 @@ def test_counts_by_layer_and_cause():
     board = explain.board(world, DEFAULTS)
     assert msgspec.json.decode(msgspec.json.encode(board), type=Board) == board
     assert (board.jobs, board.asked_milli, board.free_milli) == (3, 17_000, 0)
+    assert board.words.endswith("; 0 GPUs free")  # no dollars, and nothing to be of use
     assert {row.cause: row.jobs for row in board.rows} == {"busy": 2, "nothing_claimed": 1}
     assert [(row.layer, row.jobs) for row in board.layers] == [(1, 1), (3, 2)]
     busy = board.rows[0]
@@ -47,6 +48,7 @@ def test_idle_beneath_the_queue_is_shared_in_its_order():
     assert (over.jobs, over.asked_milli) == (3, 28_000)
     assert (over.idle_milli, over.idle_usd_micro_per_hour) == (16_000, 32 * DOLLAR)
     assert (board.unclaimed_milli, board.free_usd_micro_per_hour) == (0, 32 * DOLLAR)
+    assert board.words.endswith("16 GPUs free ($32.00 an hour), all of use to some waiting job")
 
 
 def test_what_can_never_run_claims_nothing():

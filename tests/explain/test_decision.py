@@ -26,7 +26,7 @@ from tidemill.core import snapshot
 from tidemill.engine import cycle as one
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.decision import reading, scores, stages
-from tidemill.explain.decision.answers import Decision
+from tidemill.explain.decision.answers import Decision, Ranking
 from tidemill.explain.decision.history import JobHistory, What
 from tidemill.explain.decision.noting import NotingRoom
 from tidemill.explain.rerun import Glance
@@ -120,6 +120,36 @@ def test_the_winner_that_is_named_is_where_the_scheduler_put_it(cases: list[Case
                     assert is_inside(world, case.event, r, row.candidates[0].name)
                 else:
                     assert row.candidates[0].name.split(" device ")[0] == name
+                    assert taken(row) == on_pieces(world, case.event, r, row) & {
+                        one.name for one in row.candidates
+                    }
+
+
+def taken(row: Ranking) -> set[str]:
+    """The candidates that are marked."""
+    return {one.name for one in row.candidates if one.is_taken}
+
+
+def on_pieces(world: World, event: ev.AskedPlace, r: int, row: Ranking) -> set[str]:
+    """The nodes, or devices, that a role was put on."""
+    found = set[str]()
+    for piece in event.pieces:
+        if piece.role == r:
+            name = world.node_rows[piece.node].name
+            bits = [d for d in range(64) if piece.devices >> d & 1]
+            found |= {f"{name} device {d}" for d in bits} if row.of == "device" else {name}
+    return found
+
+
+def test_all_nodes_of_a_gang_are_marked():
+    """A gang on three nodes took three."""
+    world = fleet(nodes=3)
+    submit(world, job("gang", gpus=24))
+    (event,) = [a for a in one.cycle(world, DEFAULTS, one.Memo()).actions
+                if isinstance(a, ev.AskedPlace)]  # fmt: skip
+    (row,) = explained(world, DEFAULTS, event).scores
+    assert len(row.candidates) == 3
+    assert all(candidate.is_taken for candidate in row.candidates)
 
 
 def is_inside(world: World, event: ev.AskedPlace, r: int, name: str) -> bool:

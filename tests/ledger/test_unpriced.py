@@ -102,7 +102,7 @@ def test_moments_say_that_a_price_is_unknown():
     assert board.free_usd_micro_per_hour is None
     assert "price unknown" in board.words
     gaps = [row.seam_usd_micro_per_hour for row in inventory.contracts(world)]
-    assert gaps == [0, 0]  # nothing is lost at any price where everything takes work
+    assert gaps == [None, None]  # no dollars are shown of what nobody said a price of
 
 
 def test_old_contracts_and_unknown_prices_are_read():

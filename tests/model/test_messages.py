@@ -117,6 +117,7 @@ def test_a_broken_event_is_refused(text: str, found: str):
         (job(), {"shape": {"team": "a", "roles": []}}, "length >= 1"),
         (job(), {"shape": {"team": "a", "roles": [{"count": 0}]}}, ">= 1"),
         (job(), {"shape": {"team": "a", "roles": [{"accelerators": -1}]}}, ">= 0"),
+        (job(), {"shape": {"team": "a", "roles": [{"accelerators": 1_025}]}}, "<= 1024"),
         (job(), {"shape": {"team": "a", "roles": [{"milli": 1001}]}}, "<= 1000"),
         (job(), {"efficiency": {"mfu_ppm": 1_000_001}}, "<= 1000000"),
     ],
@@ -129,7 +130,7 @@ def test_a_broken_row_is_refused(row: Contract | Job, change: dict[str, object],
 
 def test_the_largest_gang_fits_into_the_columns():
     """The largest legal role is far from the edge of a 64-bit integer, even 64 times over."""
-    largest = role(10_000_000, gpus=64)
+    largest = role(10_000_000, gpus=1_024)
     assert 64 * largest.total_milli < 2**62
 
 

@@ -1,5 +1,7 @@
 """Two ledgers as tables: the figures that decide, then every bucket, with what they add up to."""
 
+from collections.abc import Collection
+
 from rich.table import Table
 
 from tidemill.cli import screen
@@ -12,6 +14,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
 UNKNOWN = "unknown"
+Unknown = tuple[Collection[int], Collection[int]]
 
 
 def figures(before: Statement, after: Statement, names: tuple[str, str]) -> Table:
@@ -30,8 +33,13 @@ def figures(before: Statement, after: Statement, names: tuple[str, str]) -> Tabl
     return made
 
 
-def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
-    """Where it went on both sides; every column adds up to its first line, as printed."""
+def buckets(
+    before: Account, after: Account, names: tuple[str, str], unknown: Unknown = ((), ())
+) -> Table:
+    """Where it went on both sides; every column adds up to its first line, as printed.
+
+    ``unknown``: buckets of each side that are empty because nobody can say.
+    """
     made = screen.table("where it went", *names, "difference", "hours", "of hours")
     columns = [
         *difference.sides(before, after, CENT_MICRO), difference.tenths_of_hours(before, after),
@@ -41,12 +49,16 @@ def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
     shown += [b for b in ABOUT if before.milli_ms[b] or after.milli_ms[b]]
     for b in shown:
         first, second, tenths, points = (sum(c) if b is None else c[b] for c in columns)
-        is_known = difference.is_comparable(before, after, b)
+        is_told = [b not in side for side in unknown]
+        is_known = all(is_told) and difference.is_comparable(before, after, b)
         made.add_row(
-            "paid" if b is None else f"  {ABOUT[b].title}", before.told(cents(first), b),
-            after.told(cents(second), b), _signed(cents(second - first)) if is_known else UNKNOWN,
-            _signed(hours(tenths)),
-            _signed(percent(points)), style="bold" if b is None else "",
+            "paid" if b is None else f"  {ABOUT[b].title}",
+            before.told(cents(first), b) if is_told[0] else UNKNOWN,
+            after.told(cents(second), b) if is_told[1] else UNKNOWN,
+            _signed(cents(second - first)) if is_known else UNKNOWN,
+            _signed(hours(tenths)) if all(is_told) else UNKNOWN,
+            _signed(percent(points)) if all(is_told) else UNKNOWN,
+            style="bold" if b is None else "",
         )  # fmt: skip
     return made
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from tidemill.scheduling.slices import Cut
 
 JOBS_SHOWN = 4  # of a node; --json has all
+LEGEND = (
+    "usable: the share of what is free that jobs like those that arrived could take now",
+    "if together: the same, and how many would fit, if what is free lay on as few nodes as it can",
+)
 WORDS_SHOWN = 10  # nodes that are out; --nodes has all
 
 EXAMPLES = options.example(
@@ -191,6 +195,8 @@ def _print_lots(lots: "tuple[FreeLot, ...]") -> None:
         made.add_section()
     if lots:
         screen.out().print(made)
+        for line in LEGEND:
+            screen.note(line)
 
 
 def _print_cuts(cuts: "tuple[Cut, ...]") -> None:

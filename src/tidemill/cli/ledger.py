@@ -195,6 +195,7 @@ def _print_comparison(
     from tidemill.cli import comparison_tables
     from tidemill.ledger import comparison
     from tidemill.ledger.difference import difference_document
+    from tidemill.ledger.unknowns import unknowns_of
 
     before, after = sides
     if as_json:
@@ -203,7 +204,8 @@ def _print_comparison(
         return
     console = screen.out()
     console.print(comparison_tables.figures(before, after, names))
-    console.print(comparison_tables.buckets(before.total(), after.total(), names))
+    unknown = unknowns_of(before), unknowns_of(after)
+    console.print(comparison_tables.buckets(before.total(), after.total(), names, unknown))
     screen.note(
         "≥, ≤, ~: at least, at most, either; because some jobs were still open, or the efficiency"
         " of some work is unknown"

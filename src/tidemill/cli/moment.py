@@ -14,7 +14,7 @@ from tidemill.cli import screen
 from tidemill.explain import supply
 from tidemill.journal import Journal, completeness, scheduled
 from tidemill.journal.moments import Calendar
-from tidemill.journal.source import OTHER_SCHEDULER, Source
+from tidemill.journal.source import OTHER_SCHEDULER, OTHER_SCHEDULERS, Source
 from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -33,7 +33,9 @@ def note_extent(journal: str) -> None:
         screen.note(f"`{journal}`: {found}")
 
 
-def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tuple[World, Policy]:
+def world_at(
+    journal: str, at: str | None, *, notes_extent: bool = True, notes_decider: bool = True
+) -> tuple[World, Policy]:
     """The cluster state at a moment (or at the end) and the policy it was run with."""
     with api.open_journal(journal) as opened:
         if notes_extent and (found := completeness.of(opened).words):
@@ -44,7 +46,7 @@ def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tupl
         with _interpreting_if(len(opened) <= EVENTS_INTERPRETED):
             world, policy = api.world_of(opened, at_ms)
         source = Source.of(facts)
-        if words := _who_decides(world, source):
+        if words := _who_decides(world, source, notes_decider):
             screen.note(words)
         if words := supply.unlisted_words(world):
             screen.note(words)
@@ -67,11 +69,13 @@ def _now_ms(opened: Journal, calendar: Calendar) -> int | None:
     return round(1000 * (time.time() - calendar.begins.timestamp()))
 
 
-def _who_decides(world: World, source: Source) -> str:
+def _who_decides(world: World, source: Source, notes_decider: bool) -> str:
     """What to say beside answers about waiting jobs: whether they are our own scheduler's."""
     if source is not Source.LIVE:
         return source.words
-    return "" if world.scheduler else OTHER_SCHEDULER
+    if world.scheduler or not notes_decider:
+        return ""
+    return OTHER_SCHEDULERS if supply.clusters(world) else OTHER_SCHEDULER
 
 
 def held_jobs(journal: str, at: str | None) -> tuple[UnplacedJob, ...]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tidemill.cli import comparison_tables, screen
 from tidemill.explain import phrasing
 from tidemill.ledger import comparison
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
     if report.is_of_nobody:
         return
     console.print(comparison_tables.figures(before, after, NAMES))
-    console.print(comparison_tables.buckets(before.total(), after.total(), NAMES))
+    unknown = unknowns_of(before), unknowns_of(after)
+    console.print(comparison_tables.buckets(before.total(), after.total(), NAMES, unknown))
     for title, some in (("would have started earlier", report.earlier),
                         ("would have started later", report.later)):  # fmt: skip
         if some:

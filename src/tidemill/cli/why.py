@@ -172,6 +172,10 @@ def fit(
     profile: Annotated[
         str, typer.Option("--profile", help="--gpus MIG instances of this profile instead.")
     ] = "",
+    cluster: Annotated[
+        str,
+        typer.Option("--cluster", help="Of several clusters, this; else where it starts first."),
+    ] = "",
     at: options.At = None,
     as_json: options.Json = False,
 ) -> None:
@@ -183,7 +187,7 @@ def fit(
     from tidemill.cli.moment import sides_of, world_at
     from tidemill.explain import commands
 
-    world, policy = world_at(journal, at)
+    world, policy = world_at(journal, at, notes_decider=False)  # the answer says it
     if job is not None:
         row = job_option.from_file(job)
     else:
@@ -193,7 +197,8 @@ def fit(
             near=near, profile=profile,
         )  # fmt: skip
     _refuse_known(world, row, journal)
-    told = explain.fit(world, policy, row, sides_of(journal, world, policy))
+    _refuse_unknown_cluster(world, cluster)
+    told = explain.fit(world, policy, row, sides_of(journal, world, policy), cluster)
     forecast = commands.forecast_located(told, journal, at)
     if as_json:
         screen.json_out(msgspec.json.encode(forecast), journal, at=at)
@@ -299,6 +304,17 @@ def _refuse_known(world: "World", row: "Job", journal: str) -> None:
             f"a job called `{row.name}` exists already",
             hint=located(f"ask `tidemill why {shlex.quote(row.name)}`", journal)
             + ", or give the new one another name",
+        )
+
+
+def _refuse_unknown_cluster(world: "World", cluster: str) -> None:
+    from tidemill.explain import supply
+
+    known = supply.clusters(world)
+    if cluster and cluster not in known:
+        raise SpecError(
+            f"no cluster is called `{cluster}`",
+            hint=f"clusters: {', '.join(known)}" if known else "there is one; leave --cluster out",
         )
 
 

@@ -308,3 +308,5 @@ class Forecast(Struct, frozen=True):
     words: str
     decided_by: str = "Tidemill"
     """Whose scheduler it is that decides; where it is another, this is what ours would do."""
+    cluster: str = ""
+    """The one of several clusters that it is about; "": there is one."""

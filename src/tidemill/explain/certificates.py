@@ -135,7 +135,7 @@ def _too_large(claim: Claim) -> Certificate:
         return _no_profile(role, sorted({row.kind for row in rows}))
     devices = max(row.node.devices for row in rows)
     if role.accelerators > devices:
-        return _too_many_devices(role, devices)
+        return _too_many_devices(claim, devices)
     large = [row for row in rows if row.node.devices >= role.accelerators]
     in_use = [row for row in large if diagnose.nodes_in_use(row) > 0]
     if not in_use:
@@ -167,16 +167,25 @@ def _no_profile(role: Role, kinds: list[str]) -> Certificate:
     )  # fmt: skip
 
 
-def _too_many_devices(role: Role, devices: int) -> Certificate:
+def _too_many_devices(claim: Claim, devices: int) -> Certificate:
+    role = claim.role
     total = role.count * role.accelerators
     best = devices if total % devices == 0 else _largest_divisor(role.accelerators, devices)
-    pieces = total // best
+    pieces, of = total // best, f" of {phrasing.either(role.kinds)}" if role.kinds else ""
+    way = f"request {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}"
+    if _most(claim, best) < pieces and (whole := _most(claim, devices)):
+        way = f"request at most {whole:,}×{devices}"
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
-        f"the largest node of {phrasing.kinds(role)} has {devices}, it requests"
-        f" {role.accelerators} on one node",
-        f"request {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}",
+        f"the largest node{of} has {devices} GPUs, it requests {role.accelerators} on one node",
+        way,
     )  # fmt: skip
+
+
+def _most(claim: Claim, accelerators: int) -> int:
+    """Replicas of another size that one kind would hold, if nothing ran."""
+    made = claim._replace(role=replace(claim.role, accelerators=accelerators))
+    return max(_hosts_by_kind(made).values(), default=0)
 
 
 def _too_much_host(role: Role, rows: list[Contract]) -> Certificate:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
-from tidemill.explain import certificates, futures, nearest, phrasing, trials, wait
+from tidemill.explain import certificates, futures, nearest, phrasing, supply, trials, wait
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
@@ -16,7 +16,7 @@ from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job
+from tidemill.model.rows import CLUSTER, Job
 from tidemill.model.states import Confidence, JobState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
@@ -27,12 +27,43 @@ OTHER_SCHEDULER = (
 )
 
 
-def fit(world: World, policy: Policy, job: Job, sides: Sides = USUAL) -> Forecast:
+def fit(
+    world: World, policy: Policy, job: Job, sides: Sides = USUAL, cluster: str = ""
+) -> Forecast:
     """Before submitting: runs now, waits about so long, or never fits.
 
-    ``sides``: how wide the bands of this fleet are, by its past (``past_forecasts``).
+    ``sides``: how wide the bands of this fleet are, by its past (``past_forecasts``). A job is in
+    one ``cluster``: of several, in the one that is named, or else where it starts first.
     """
-    return _told(world, _fit(world, policy, job, sides))
+    known = [cluster] if cluster else supply.clusters(world)
+    if not known or any(CLUSTER in dict(role.labels) for role in job.shape.roles):
+        return _told(world, _fit(world, policy, job, sides))
+    found = [_fit_in(world, policy, job, sides, cluster) for cluster in known]
+    best = min(found, key=_start)
+    if best.verdict == "never":
+        return replace(best, words="\n".join(one.words for one in found), cluster="")
+    return best
+
+
+def _in_cluster(job: Job, cluster: str) -> Job:
+    """A job that requires the nodes of a cluster."""
+    roles = tuple(
+        replace(role, labels=(*role.labels, (CLUSTER, cluster))) for role in job.shape.roles
+    )
+    return replace(job, shape=replace(job.shape, roles=roles))
+
+
+def _fit_in(world: World, policy: Policy, job: Job, sides: Sides, cluster: str) -> Forecast:
+    found = _told(world, _fit(world, policy, _in_cluster(job, cluster), sides))
+    return replace(found, words=f"in cluster `{cluster}`: {found.words}", cluster=cluster)
+
+
+_VERDICTS = ("now", "waits", "later", "unknown", "never")
+
+
+def _start(found: Forecast) -> tuple[int, int]:
+    """Which of two clusters starts a job first."""
+    return _VERDICTS.index(found.verdict), (found.wait and found.wait.p50_ms) or 0
 
 
 def eta(world: World, policy: Policy, job: int, sides: Sides = USUAL) -> Forecast:

@@ -317,11 +317,11 @@ def _words(world: World, rows: list[BoardRow], free: _FreeGpus) -> str:
     if not rows:
         return f"nothing waits; {there}{also}"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
-    if free.milli or not is_part:
-        there += (
-            f" ({hourly_text(free.usd_micro_per_hour)}), of which"
-            f" {phrasing.amount(free.unclaimed_milli)} of no use to any waiting job"
-        )
+    if free.milli:
+        useless = phrasing.amount(free.unclaimed_milli)
+        use = f"of which {useless} of no use to any waiting job"
+        use = use if free.unclaimed_milli else "all of use to some waiting job"
+        there += f" ({hourly_text(free.usd_micro_per_hour)}), {use}"
     return f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested; {there}{also}"
 
 

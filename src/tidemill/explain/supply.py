@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import UNLISTED, Role
+from tidemill.model.rows import CLUSTER, UNLISTED, Role
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -295,3 +295,15 @@ def _add(lots: dict[Place, Lot], place: Place, lot: Lot) -> None:
             old.milli + lot.milli, old.nodes + lot.nodes,
             None if usd[0] is None or usd[1] is None else usd[0] + usd[1], examples,
         )  # fmt: skip
+
+
+def clusters(world: World) -> list[str]:
+    """The several clusters of a fleet, the one with the most accelerators first; of one, none."""
+    held, rows = dict[str, int](), world.node_count
+    is_there = world.nodes.state[:rows] != NodeState.GONE
+    for g, group in enumerate(world.groups):
+        if cluster := dict(group.labels).get(CLUSTER):
+            mine = is_there & (world.nodes.group[:rows] == g)
+            if mine.any():
+                held[cluster] = held.get(cluster, 0) + int(world.nodes.devices[:rows][mine].sum())
+    return sorted(held, key=lambda name: (-held[name], name)) if len(held) > 1 else []

@@ -44,11 +44,10 @@ class Source(StrEnum):
         return _WORDS.get(self, "")
 
 
-OTHER_SCHEDULER = (
-    "this cluster has a scheduler of its own: causes and starts are what Tidemill's own policy"
-    " makes of the same state, not what that scheduler will do"
-)
-"""What to say beside every answer about waiting jobs of a live fleet."""
+_OURS = "causes and starts are what Tidemill's own policy makes of the same state, not what"
+OTHER_SCHEDULER = f"this cluster has a scheduler of its own: {_OURS} that scheduler will do"
+OTHER_SCHEDULERS = f"these clusters have schedulers of their own: {_OURS} those will do"
+"""What to say beside every answer about waiting jobs of a live fleet; of several clusters."""
 
 _WORDS = {
     Source.TWIN: "simulated: a twin ran the fleet that a file describes; nothing was measured",

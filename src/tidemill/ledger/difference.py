@@ -5,12 +5,14 @@ share of what was paid: the shares of the second minus those of the first add up
 nothing was paid in one of them).
 """
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tidemill.ledger import comparison
 from tidemill.ledger.account import DENOMINATOR, Account, rounded, shown
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 
 
@@ -94,7 +96,8 @@ def tenths_of_hours(before: Account, after: Account) -> list[int]:
 def difference_document(
     before: Statement, after: Statement, names: tuple[str, str]
 ) -> dict[str, Any]:
-    """The difference of two ledgers as one JSON-able value."""
+    """The difference of two ledgers as one JSON-able value; null: nobody can say."""
+    unknown = unknowns_of(before), unknowns_of(after)
     return {
         "before": names[0],
         "after": names[1],
@@ -108,7 +111,16 @@ def difference_document(
             for row in comparison.compare(before, after)
         ],
         "buckets": [
-            change._asdict() | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}
+            change._asdict()
+            | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}
+            | dict.fromkeys(_untold(change.bucket, unknown))
             for change in difference(before.total(), after.total())
         ],
     }  # fmt: skip
+
+
+def _untold(bucket: int, unknown: tuple[Collection[int], Collection[int]]) -> list[str]:
+    """What is not known of the change of a bucket that is empty because nobody can say."""
+    sides = zip(("before_milli_ms", "after_milli_ms"), unknown, strict=True)
+    found = [name for name, side in sides if bucket in side]
+    return [*found, "milli_ms", "usd_micro", "basis_points"] if found else []

@@ -93,6 +93,35 @@ def _rule(found: Callable[[Statement], list[Fix]]) -> _Rule:
 
 _TIME = "people's time; the win is not known before it is measured"
 
+_CAUSE_UNTOLD = _advice(
+    "tell when jobs were submitted: whether anybody waited for these accelerators is unknown",
+    "free accelerators of a fleet of which nobody knows who waited",
+    "an export with the times of submission",
+    "tidemill doctor",
+)
+_CAUSE_UNKNOWN = _advice(
+    "find out why these jobs waited: no cause of it is recorded",
+    "free accelerators beside waiting jobs; whether anything kept them out is unknown",
+    "people's time",
+    "tidemill pending",
+)
+_CAUSE_SAID = _advice(
+    "do what the cluster's own scheduler asks for of jobs that wait (`tidemill pending` has its"
+    " reasons): by the books what they request is free",
+    "free accelerators beside waiting jobs; why that scheduler did not give them is its own to say",
+    "people's time",
+    "tidemill pending",
+)
+
+
+def _cause_unknown(statement: Statement, bucket: int) -> list[Fix]:
+    world = statement.world
+    if not statement.tells_submissions:
+        return _CAUSE_UNTOLD(statement, bucket)
+    is_said = any(world.reason_of(j) is not None for j in world.reasons)
+    return (_CAUSE_SAID if is_said else _CAUSE_UNKNOWN)(statement, bucket)
+
+
 _FIXES: dict[int, tuple[_Rule, ...]] = {
     Bucket.NOT_LAUNCHED: (
         _advice(
@@ -190,14 +219,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
             "tidemill pending",
         ),
     ),
-    Bucket.CAUSE_UNKNOWN: (
-        _advice(
-            "find out why these jobs waited: no cause of it is recorded",
-            "free accelerators beside waiting jobs; whether anything kept them out is unknown",
-            "people's time",
-            "tidemill pending",
-        ),
-    ),
+    Bucket.CAUSE_UNKNOWN: (_cause_unknown,),
     Bucket.BY_DESIGN: (
         _rule(prices.fewer_spares),
         _advice(
@@ -316,14 +338,6 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
 }
 
-_CAUSE_UNTOLD = _advice(
-    "tell when jobs were submitted: whether anybody waited for these accelerators is unknown",
-    "free accelerators of a fleet of which nobody knows who waited",
-    "an export with the times of submission",
-    "tidemill doctor",
-)
-_CAUSE_UNKNOWN = _FIXES[Bucket.CAUSE_UNKNOWN][0]
-
 
 def _efficiency_unknown(statement: Statement, bucket: int) -> list[Fix]:
     """What to tell, and who can, so that it is known how well this time worked."""
@@ -342,9 +356,6 @@ _OBSERVED: dict[int, _Rule] = {
         "tidemill fleet",
     ),
     Bucket.UNKNOWN: _efficiency_unknown,
-    Bucket.CAUSE_UNKNOWN: lambda statement, bucket: (
-        _CAUSE_UNKNOWN if statement.tells_submissions else _CAUSE_UNTOLD
-    )(statement, bucket),
     Bucket.STARTING: _advice(
         "find what of a job comes up last, or is not placed at all (partial gangs); keep images and"
         " data on the nodes",
@@ -360,7 +371,7 @@ _OBSERVED: dict[int, _Rule] = {
     ),
     Bucket.NO_DEMAND: _advice(
         "give the idle hours work that can wait (evaluations, sweeps, data preparation), or pay for"
-        " fewer machines when what they are rented by ends",
+        " fewer machines when their contract ends",
         "free accelerators with nothing waiting for them; some busy hour may need them all",
         "what is given back is missing in busy hours",
         "tidemill ledger --bucket no_demand --by time",

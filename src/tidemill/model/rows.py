@@ -11,6 +11,7 @@ from tidemill.model.states import Confidence, JobClass, Terms
 from tidemill.model.topology import Bond, Parallelism
 
 MAX_DEVICES = 64  # devices of a node are a 64-bit mask; the largest known box has 16 (trn2)
+MAX_REQUESTED = 1_024  # accelerators of one replica: more than any node has, and told as such
 MAX_COUNT = 10_000_000
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -154,7 +155,7 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Name = "worker"
     count: Count = 1
-    accelerators: Annotated[int, Meta(ge=0, le=MAX_DEVICES)] = 1
+    accelerators: Annotated[int, Meta(ge=0, le=MAX_REQUESTED)] = 1
     milli: Annotated[int, Meta(ge=1, le=WHOLE_MILLI)] = WHOLE_MILLI
     cpu_milli: Natural = 0
     memory_mib: Natural = 0

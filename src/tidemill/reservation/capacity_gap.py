@@ -31,5 +31,5 @@ def _seam(world: World, c: int) -> Seam:
     paid = world.paid_milli(c)
     schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.STRANDED]].sum())
     gap = (paid - schedulable) * row.rate_usd_micro // WHOLE_MILLI
-    usd = gap if row.is_priced or paid == schedulable else None
+    usd = gap if row.is_priced else None
     return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, usd)

@@ -10,7 +10,7 @@ accelerators of one node:
 
 Weighted by arrivals, the usable parts of all sizes give one number: draw a job from the arrivals at
 random; this share of what is free could be taken by jobs like it. Of several clusters each is
-weighed by its own arrivals. Columns only: 12,500 nodes take milliseconds.
+weighed by its own arrivals, and no gang is in two. Columns only: 12,500 nodes take milliseconds.
 """
 
 from typing import NamedTuple
@@ -118,12 +118,21 @@ class _Fleet:
                 self._cluster_of[kind, pool] = of
         for kind, pool in zip(self.kind.tolist(), self.pool, strict=True):
             self.clusters.setdefault(kind, []).append(self._cluster_of.get((kind, pool), ""))
+        self._cluster = np.array([
+            self._cluster_of.get(lot, "")
+            for lot in zip(self.kind.tolist(), self.pool, strict=True)
+        ], object)  # fmt: skip
         self._slots: dict[int, I64] = {}
         self._hosting: dict[Ask, Hosting] = {}
 
     def sums(self, column: I64) -> I64:
         """A column added up by lot."""
         return np.add.reduceat(column, self.starts)
+
+    def by_cluster(self, lots: I64) -> list[I64]:
+        """Lots, those of each cluster together: no gang is in two."""
+        own = self._cluster[lots]
+        return [lots[own == of] for of in sorted(set(own.tolist()))]
 
     def is_elsewhere(self, ask: Ask, k: int, pool: str) -> bool:
         """Whether those who ask for it are of another cluster than a pool."""
@@ -237,5 +246,6 @@ def _fits(fleet: _Fleet, kind: str, shown: _Shown, lots: I64) -> Fits:
     accelerators, milli, replicas, _ = shown
     ask = Ask(accelerators, milli, 0, 0, (kind,), NodeRules())
     hosting = fleet.hosting(ask)
-    now = int(hosting.now[lots].sum()) // replicas
-    return Fits(*shown, now, together(hosting, ask, lots) // replicas)
+    parts = fleet.by_cluster(lots)
+    now = sum(int(hosting.now[part].sum()) // replicas for part in parts)
+    return Fits(*shown, now, sum(together(hosting, ask, part) // replicas for part in parts))

@@ -9,9 +9,11 @@ import pytest
 
 from tests.ledger.sums import amounts
 from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, attempts, read
+from tidemill import explain
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
+from tidemill.ledger import fixes
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
@@ -20,6 +22,7 @@ from tidemill.live.history.events import build
 from tidemill.live.history.rows import SeenNode
 from tidemill.model import events as ev
 from tidemill.model.events import Event
+from tidemill.model.policy import Policy
 from tidemill.model.states import JobState, NodeState
 
 LATENESS_MS = 30
@@ -318,6 +321,31 @@ def test_a_held_job_is_no_demand_until_it_is_eligible():
     started = waits | {"submit_ms": 60, "start_ms": 110, "nodes": ["n1"]}
     up_to(observer, 120, started)
     assert worked(observer) == 8 * 10
+
+
+def test_a_request_larger_than_any_node_is_told_as_one():
+    """Four nodes of 99 GPUs each: no node has so many, and 396 of one GPU would be another job."""
+    observer = Observer()
+    waits = {"job": "j", "gpus": 396, "submit_ms": 10, "is_per_node": True, "node_count": 4}
+    up_to(observer, 50, waits)
+    answer = explain.why(observer.world, Policy(), 0)
+    assert answer.cause == "impossible_size"
+    assert answer.asks.startswith("4×99 ")
+    assert "has 8 GPUs, it requests 99 on one node" in answer.words
+    assert answer.fix.words == "request at most 4×8"  # 132×3 is more than there is
+    assert "add" not in answer.words
+
+
+def test_what_a_scheduler_says_is_not_called_unrecorded():
+    """GPUs beside a job that would fit: the fix is to read the reason; without one, to find it."""
+    waits = {"job": "h", "gpus": 8, "submit_ms": 10, "is_per_node": True, "node_count": 1}
+    said = {"reason": "AssocGrpGRES", "reason_cause": 0, "reason_layer": 3}
+    for told, words in ((waits, "no cause of it is recorded"), (waits | said, "has its reasons")):
+        observer = Observer()
+        up_to(observer, 50, told)
+        up_to(observer, 100, told)
+        (found,) = fixes.fixes(observer.books(), Bucket.CAUSE_UNKNOWN)
+        assert words in found.words
 
 
 def test_a_job_in_other_parts_than_it_waited_for_is_booked_whole():

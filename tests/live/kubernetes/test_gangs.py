@@ -218,3 +218,21 @@ def test_pods_of_a_work_queue_are_jobs_of_their_own():
         pod("q-b", 1, on="n0", owner=of),
     )  # fmt: skip
     assert sorted(world.job_names) == ["ml/q-a", "ml/q-b"]
+
+
+def test_a_pod_that_its_scheduler_refuses_does_not_wait_for_room():
+    """`MalformedGang` beside a full node: no GPU that comes free starts it, and `why` says so."""
+    told = "it names the gang `g`, and the annotation size is `two`, no number above 0"
+    refused = {
+        "type": "PodScheduled", "status": "False", "reason": "MalformedGang", "message": told,
+    }  # fmt: skip
+    world = world_of(node("n0"), pod("a", 8, on="n0"), pod("b", 8, conditions=[refused]))
+    layer, cause, words = reason(world, "ml/b")
+    assert (layer, cause) == (Layer.WORKLOAD, Cause.NOT_ELIGIBLE)
+    assert words.startswith(f'MalformedGang "{told}"')
+    said = why(world, "ml/b")
+    assert "fix: do what its own scheduler's reason asks for: no GPU that comes free" in said
+    assert "not enough" not in said
+    assert "wait until" not in said
+    board = explain.board(world, Policy())
+    assert (board.jobs, board.held) == (0, 1)

@@ -67,7 +67,7 @@ class ScoredCandidate(Struct, frozen=True):
     gpu_type: str
     terms: tuple[Term, ...]
     is_taken: bool
-    """Whether the job, or its first replica, was put there."""
+    """Whether any replica of the job was put there."""
 
 
 class Ranking(Struct, frozen=True):

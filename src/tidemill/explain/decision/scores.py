@@ -48,21 +48,33 @@ class ScoredRole(NamedTuple):
 
 
 def ranking(made: ScoredRole, noted: Noted) -> Ranking:
-    """How the best few nodes compare; the first of them is where the first replica was put."""
+    """How the best few nodes compare for the first replica; whichever the job got are taken."""
     world, of = made.world, "device" if noted.way == "mig" else "node"
-    first = noted.filled.placed[0][0] if noted.filled.placed else -1
+    taken = _taken(world, noted)
     rows = tuple(
         ScoredCandidate(
             _name(world, noted, one), world.kinds[world.nodes.kind.item(one.node)],
-            _terms(noted, one), i == 0 and one.node == first,
+            _terms(noted, one), (one.rank if of == "device" else one.node) in taken,
         )
-        for i, one in enumerate(noted.best)
+        for one in noted.best
     )  # fmt: skip
     way = noted.scoring.names[0] if noted.way == "plain" else noted.way
     policy = () if noted.way in ("mig", "fewest") else noted.scoring.names
     types = types_of(world, noted.is_ok)
     words = _on(made, types) + _won(rows, way)
     return Ranking(made.role.name, way, policy, of, types, rows, words)
+
+
+def _taken(world: World, noted: Noted) -> set[int]:
+    """The nodes that the replicas were put on; of instances, their devices."""
+    if noted.way != "mig":
+        return {piece[0] for piece in noted.filled.placed}
+    return {
+        world.nodes.first_device.item(n) + d
+        for n, _, mask, *_ in noted.filled.placed
+        for d in range(world.nodes.devices.item(n))
+        if mask >> d & 1
+    }
 
 
 def types_of(world: World, is_ok: I64) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import polars as pl
 from tidemill.live.history import by_job, telling
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
-from tidemill.model.rows import MAX_DEVICES, Shape
+from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
 from tidemill.model.tables import I64
 
 LONGEST_NAME = 200
@@ -357,7 +357,8 @@ def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
         waits &= pl.col("is_per_node") | pl.col("end_ms").is_not_null()
     is_somewhere = waits | (pl.col("nodes").list.len().fill_null(0) > 0)
     is_even = is_somewhere & (nodes > 0) & (pl.col("gpus") % nodes.clip(1) == 0)
-    is_even &= pl.col("gpus") // nodes.clip(1) <= MAX_DEVICES
+    most = pl.when(pl.col("start_ms").is_null()).then(MAX_REQUESTED).otherwise(MAX_DEVICES)
+    is_even &= pl.col("gpus") // nodes.clip(1) <= most
     kinds = {kind: kind_of(kind) for kind in rows["gpu_type"].unique().to_list() if kind}
     rows = rows.with_columns(
         each=pl.when(is_even).then(pl.col("gpus") // nodes.clip(1)).otherwise(1),

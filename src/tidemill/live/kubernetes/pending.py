@@ -51,7 +51,11 @@ def _of_pods(
     cluster: Cluster, fleet: FleetNow, job: KubeJob, waits: list[KubePod]
 ) -> PendingReason | None:
     """By the pod that waits longest, held against the nodes."""
-    first = min(waits, key=lambda pod: (not pod.message, pod.created_ms, pod.name))
+    refused = [pod for pod in waits if pod.reason in reasons.REFUSALS]
+    first = min(refused or waits, key=lambda pod: (not pod.message, pod.created_ms, pod.name))
+    if refused:
+        held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, reasons.REFUSALS[first.reason])
+        return _made(held, first.reason, first.message, _shown(first), is_eligible=False)
     role = next(role for role in job.roles if first in role.pods)
     bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
     missing = max(1, role.count - bound)

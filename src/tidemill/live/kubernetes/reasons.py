@@ -21,6 +21,13 @@ LONGEST_WORDS = 500
 """Of a reason, as events keep it."""
 SHORTEST_QUOTE = 20
 _NAMED = 3
+REFUSALS = {
+    "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
+    "UnknownGang": "it waits for a pod group that does not exist",
+    "UnknownTopology": "it requires a tier of the topology that its scheduler does not know",
+    "NotSupported": "its scheduler does not place what it requests",
+}
+"""Reasons of pods whose scheduler does not look for room: what is free has no part in it."""
 
 
 class WhyPending(Struct, frozen=True):
