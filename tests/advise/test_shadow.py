@@ -159,10 +159,10 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
 def test_who_is_seen_on_more_devices_later_shares_the_node_with_whoever_sat_there(tmp_path: Path):
     """A job of others takes as many as it was seen on at last, beside ours, which sat on some."""
     others = deciders.facts({}, [("theirs", "volcano")])
-    going = {"outcome": AttemptEnd.RUNNING}
+    going: dict[str, Any] = {"outcome": AttemptEnd.RUNNING}
     rows = [row("theirs", 1, 0, 0, None, "n0", **going), row("ours", 4, 0, 0, 2, "n0"),
             row("last", 1, 1, 1, 3, "n3")]  # fmt: skip
-    where = kept(tmp_path, rows, **others)
+    where = kept(tmp_path, rows, NODES, **others)
     with open_journal(where) as journal:
         world = rebuild(journal)
         j, ours = world.job_number["theirs"], world.job_number["ours"]
