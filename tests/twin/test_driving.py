@@ -29,7 +29,9 @@ from tidemill.twin.driving.beats import BACK
 from tidemill.twin.driving.driver import Driver
 from tidemill.twin.faults import QUIET, FaultAt, Faults
 
-REQUESTS = [(1, 1000), (2, 1000), (4, 1000), (8, 1000), (1, 500), (1, 250), (0, 1000)]
+REQUESTS = [
+    (1, 1000), (2, 1000), (4, 1000), (8, 1000), (1, 500), (1, 250), (0, 1000), (99, 1000)
+]  # fmt: skip
 KINDS = [(), ("H100",), ("A100", "H100"), ("B200",)]
 PLACEMENTS: list[str | tuple[str, ...]] = [
     "pack", "spread", "tide", "best-fit", ("spread", "fgd"), ("tide", "pack")
