@@ -192,7 +192,7 @@ def test_more_than_any_node_has_never_fits():
     answer = why(world, "t5")
     assert (answer.cause, answer.layer, answer.owner) == ("impossible_size", 4, "workload")
     assert answer.fix.words == "request 2×8 instead of 1×16"
-    assert "has 8, it requests 16 on one node" in answer.do_not
+    assert "has 8 GPUs, it requests 16 on one node" in answer.do_not
     assert [q.layer for q in answer.questions] == [1, 2, 4], "L2 is asked before L4"
 
 

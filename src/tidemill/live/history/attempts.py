@@ -406,9 +406,12 @@ def _by_gpu(rows: pl.DataFrame, jobs: pl.Series) -> pl.DataFrame:
     """Rows in which each GPU of these jobs is a replica by itself."""
     if not len(jobs):
         return rows
-    each = pl.when(pl.col("job").is_in(jobs.unique().to_list())).then(1).otherwise("each")
-    rows = rows.with_columns(each=each.cast(pl.Int64))
-    return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
+    is_one = pl.col("job").is_in(jobs.unique().to_list())
+    gpus = pl.col("each") * pl.col("replicas")
+    return rows.with_columns(
+        each=pl.when(is_one).then(1).otherwise("each").cast(pl.Int64),
+        replicas=pl.when(is_one).then(gpus).otherwise("replicas").cast(pl.Int64),
+    )
 
 
 def kind_of(gpu_type: str) -> str:
