@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import SystemRandom
 
 from tests.rigs.slurm import files
 
@@ -270,11 +271,15 @@ class Cluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports that nothing listens on now, below those that the system gives to connections."""
+    found = list[int]()
+    for port in SystemRandom().sample(range(20_000, 32_000), 12_000):
+        with socket.socket() as one:
+            try:
+                one.bind(("", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise RigError(f"{count} free ports were asked for, {len(found)} found")
