@@ -5,6 +5,7 @@ and dictionaries that took some 220 bytes for each; here it is its letters, 24 b
 and 8 to 16 of the table, which alone is read all over (``paging``).
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Self, overload
@@ -27,9 +28,9 @@ class Texts(Sequence[str]):  # noqa: PLW1641 - as a list, it is no key
 
     __slots__ = ()
 
+    @abstractmethod
     def some(self, first: int, end: int) -> list[str]:
         """Those from one number up to another."""
-        raise NotImplementedError
 
     @overload
     def __getitem__(self, at: int) -> str: ...
