@@ -33,10 +33,9 @@ def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> i
     return int(rhythm.usd_micro(milli_rate, ms))
 
 
-def wait_spared_ms(world: World, heir: int, going: Sequence[int]) -> int:
-    """How long the heir would wait for these jobs to end by themselves, at most its estimate."""
-    estimate_ms = world.jobs.estimate_ms.item(heir) or UNKNOWN_WAIT_MS
-    return min(estimate_ms, max((_left_ms(world, j) for j in going), default=0))
+def wait_spared_ms(world: World, estimate_ms: int, going: Sequence[int]) -> int:
+    """How long a job would wait for these to end by themselves, at most its estimate; 0: none."""
+    return min(estimate_ms or UNKNOWN_WAIT_MS, max((_left_ms(world, j) for j in going), default=0))
 
 
 def is_worth(gain_usd_micro: int, cost_usd_micro: int, share_ppm: int) -> bool:
