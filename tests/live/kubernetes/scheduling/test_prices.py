@@ -2,8 +2,12 @@
 
 import asyncio
 import random
+from pathlib import Path
 
 from tests.live.kubernetes.scheduling.pretended import PretendedServer, Scheduler
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import scheduling
+from tests.rigs.kubernetes.wanted import node
 from tidemill.journal import Journal
 from tidemill.journal.memory import MemoryJournal
 from tidemill.ledger.reader import Ledger
@@ -71,3 +75,18 @@ def test_prices_that_were_known_are_kept_and_that_is_said():
     assert len(again.loop.world.node_rows) == 1
     silent = worked(server, journal, rules.unpriced, 2)
     assert silent.differ.nodes.prices() == ([], [])
+
+
+def test_the_log_says_what_has_no_price_and_which_prices_are_kept(rig: Cluster, tmp_path: Path):
+    """A list price needs an instance type; a price comes with a restart, and stays with another."""
+    rig.add_nodes(node("n0"))
+    found = list[list[str]]()
+    for prices in ("--list-prices",), ("--usd-per-hour", "2.50"), ("--usd-per-hour", "5"):
+        with scheduling(rig, tmp_path, *prices, "--once") as ours:
+            assert ours.process is not None
+            assert ours.process.wait(120) == 0
+        told = [one["event"] for one in ours.lines() if "price" in one["event"]]
+        found.append(told[sum(map(len, found)) :])
+    assert found == [["nodes without a price"], [], ["prices kept"]]
+    (line,) = (one for one in ours.lines() if one["event"] == "nodes without a price")
+    assert line["nodes"] == ["n0"]
