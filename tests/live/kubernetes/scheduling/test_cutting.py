@@ -54,11 +54,11 @@ class Cut:
         namespace: str = "ml", labels: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         """A job whose pods want so many such devices each."""
-        gang = {"gang": name, "size": pods} if pods > 1 else {}
         for i in range(pods):
             self.server.make(
                 f"{name}-{i}", count, resource=CLAIMED, annotations={"rig/devices": like},
-                spec={"priority": priority}, namespace=namespace, labels=labels or {}, **gang,
+                spec={"priority": priority}, namespace=namespace, labels=labels or {},
+                gang=name if pods > 1 else "", size=pods,
             )  # fmt: skip
         self.rest()
 
