@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.compiled import across, folder, shared
+from tidemill.compiled import folder, shared
 
 
 class Table(NamedTuple):
@@ -30,7 +30,6 @@ kernel = folder(
         )
     },
 )
-compiled = across(__file__)
 
 
 class COLUMN(IntEnum):
@@ -162,10 +161,15 @@ def known(a):
     return PRIMES[a % len(PRIMES)] + SQUARES[a % 8] + PRIMES[2] + COLUMN.THIRD
 
 
-@compiled
+@kernel
 def pair(a, row):
-    """Compiled into whoever calls it, for what it is called with."""
+    """Compiled into whoever calls it."""
     return a + row[0], a > row[1]
+
+
+@kernel
+def several(row, a):
+    return pair(a, row)
 
 
 @kernel
