@@ -152,7 +152,13 @@ def tables(t, a):
     t.reals[0] = t.reals[1] / 4 + a
     t.flags[0] = t.flags[1] or a > 3
     above = t.words[0] > t.words[1] // np.uint64(9)
-    return int(t.reals[0] * 10.0) + int(t.small[0, 1]) + t.row[a] + above + int(t.flags[0])
+    return (
+        int(max(t.reals[0], t.reals[1], 0.5) * 10.0)
+        + int(t.small[0, 1])
+        + t.row[a]
+        + above
+        + int(t.flags[0])
+    )
 
 
 @kernel
