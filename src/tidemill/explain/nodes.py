@@ -109,7 +109,7 @@ def _checks(
     kind_ok = [eligibility.takes_type(kind, role) for kind in world.kinds]
     limit_ok = [
         not role.total_milli
-        or shares.allow(world, world, world.kind_free_milli.item(k), q, k, role.total_milli)
+        or shares.allow(world, world, world.kind_free_milli, q, k, role.total_milli)
         for k in range(len(world.kinds))
     ]
     any_kind = eligibility.anywhere(world, _rules_alone(role)).is_ok

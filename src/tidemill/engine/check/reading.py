@@ -17,6 +17,7 @@ from tidemill.engine.check.gangs import read_gang
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.pieces import take_pieces
 from tidemill.engine.check.ranks import goes_first
+from tidemill.engine.check.shares import are_shares_alone, read_shares
 from tidemill.engine.check.stops import read_release, read_stop, read_there
 from tidemill.engine.check.sums import finish
 from tidemill.engine.check.telling import (
@@ -233,5 +234,7 @@ def read(w, c, f, p, e):
     goes_in_line = c.reg[REG.LINES] != 0 and w.at[AT.PROMISED] == 0  # who has room made goes first
     if goes_in_line and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
         read_lines(w, c, f, p)
+    if c.reg[REG.WRONGS] == 0 and are_shares_alone(w, c):
+        read_shares(w, c, f, p)
     finish(w, c, p)
     return e
