@@ -210,8 +210,8 @@ class Book:
         queue: I64 = np.zeros((len(rows), len(QUEUE)), np.int64)
         queue[:, QUEUE.PARENT] = parents
         queue[:, QUEUE.UPWARD] = sorted(range(len(rows)), key=lambda q: -_depth(parents, q))
-        on_team: I64 = np.zeros(lends.shape, np.int64)
-        self.sums = self.sums._replace(lends=lends, queue=queue, on_team=on_team)
+        on_team, leaving = np.zeros((2, *lends.shape), np.int64)
+        self.sums = self.sums._replace(lends=lends, queue=queue, on_team=on_team, leaving=leaving)
 
 
 def _is_allowed(rules: NodeRules, labels: Labels, taints: Labels) -> bool:

@@ -55,6 +55,8 @@ class RULE(IntEnum):
     LOSES_WORK = 38
     COMES_AFTER = 39
     NOT_PROMISED = 40
+    NO_CLAIM = 41
+    NOT_HIGHER = 42
 
 
 class WRONG(IntEnum):
@@ -179,6 +181,7 @@ class Sums(NamedTuple):
     of_role: I64
     queue: I64
     lends: I64  # queue by GPU type: what it lends of its floor; -1: nothing was said
+    leaving: I64  # queue by GPU type: what those hold who are asked to leave for others
 
 
 class Facts(NamedTuple):

@@ -326,7 +326,6 @@ class Driver:
         number = one.columns.reg.item(REG.CYCLE)
         if number != self._number:
             one.begin_anew()
-            one.leaving.update(one.columns.going[: one.columns.reg.item(REG.GOING)].tolist())
             self._number = number
         return one
 
