@@ -56,6 +56,8 @@ class Book:
         self._topology: Topology | None = None
         self._nodes = self._shapes = self._roles = self._bonds = self._kinds = 0
         self._asked_at = (0, 0, 0)
+        self._read_at: tuple[object, ...] = ()
+        """What there was when it was read last."""
         self._shared_at = (-1, 0, 0)
 
     @property
@@ -69,6 +71,22 @@ class Book:
 
     def read(self) -> None:
         """Take in what is new; what a plan takes is zero."""
+        world = self.world
+        stamp = (
+            id(world.topology), len(world.node_rows), len(world.shape_rows), len(world.kinds),
+            world.share_changes, len(world.queue_rows),
+        )  # fmt: skip
+        if stamp != self._read_at:
+            self._read_rows()
+            self._read_at = stamp
+        self.make_names(world.job_count)
+        reg = self.sums.reg
+        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
+        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
+        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
+
+    def _read_rows(self) -> None:
+        """Read the rows that are new."""
         world, reg = self.world, self.sums.reg
         if world.topology is not self._topology:
             self._topology, self._nodes = world.topology, 0
@@ -85,10 +103,6 @@ class Book:
             self._ask()
         if self._shared_at != (world.share_changes, len(world.queue_rows), len(world.kinds)):
             self._read_queues()
-        self.make_names(world.job_count)
-        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
-        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
-        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
 
     def make_names(self, jobs: int) -> None:
         """Make room to name so many jobs."""
