@@ -59,6 +59,8 @@ class Book:
         self._topology: Topology | None = None
         self._nodes = self._shapes = self._roles = self._bonds = self._kinds = 0
         self._asked_at = (0, 0, 0)
+        self._read_at: tuple[object, ...] = ()
+        """What there was when it was read last."""
         self._shared_at = (-1, 0, 0)
 
     @property
@@ -72,6 +74,22 @@ class Book:
 
     def read(self) -> None:
         """Take in what is new; what a plan takes is zero."""
+        world = self.world
+        stamp = (
+            id(world.topology), len(world.node_rows), len(world.shape_rows), len(world.kinds),
+            world.share_changes, len(world.queue_rows),
+        )  # fmt: skip
+        if stamp != self._read_at:
+            self._read_rows()
+            self._read_at = stamp
+        self.make_names(world.job_count)
+        reg = self.sums.reg
+        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
+        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
+        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
+
+    def _read_rows(self) -> None:
+        """Read the rows that are new."""
         world, reg = self.world, self.sums.reg
         if world.topology is not self._topology:
             self._topology, self._nodes = world.topology, 0
@@ -88,10 +106,6 @@ class Book:
             self._ask()
         if self._shared_at != (world.share_changes, len(world.queue_rows), len(world.kinds)):
             self._read_queues()
-        self.make_names(world.job_count)
-        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
-        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
-        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
 
     def make_names(self, jobs: int) -> None:
         """Make room to name so many jobs."""
@@ -225,7 +239,8 @@ class Book:
         queue[:, QUEUE.DEPTH] = [_depth(parents, q) for q in range(len(rows))]
         queue[:, QUEUE.UPWARD] = np.argsort(-queue[:, QUEUE.DEPTH], kind="stable")
         queue[:, QUEUE.WEIGHT] = [row.weight for row in rows]
-        made = {name: np.zeros(lends.shape, np.int64) for name in ("on_team", "so_far", "lately")}
+        names = ("on_team", "so_far", "lately", "leaving")
+        made = {name: np.zeros(lends.shape, np.int64) for name in names}
         worth: I64 = np.zeros((len(kinds), len(WORTHY)), np.int64)
         self.sums = self.sums._replace(lends=lends, queue=queue, worth=worth, **made)
 

@@ -55,6 +55,8 @@ class RULE(IntEnum):
     LOSES_WORK = 38
     COMES_AFTER = 39
     NOT_PROMISED = 40
+    NO_CLAIM = 41
+    NOT_HIGHER = 42
     HAS_LESS = 60
 
 
@@ -196,6 +198,7 @@ class Sums(NamedTuple):
     so_far: I64  # queue by GPU type: what it got by the rows that were read for fair shares
     lately: I64  # the same: what it used lately, in parts of a milli
     worth: I64
+    leaving: I64  # queue by GPU type: what those hold who are asked to leave for others
 
 
 class Facts(NamedTuple):

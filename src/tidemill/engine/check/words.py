@@ -22,6 +22,8 @@ _OF_ONE_JOB = {
     RULE.TOO_OFTEN: "was stopped too often without saving any work",
     RULE.NOT_REORDERED: "is put off, but the order is of waiting jobs only",
     RULE.LOSES_WORK: "is moved and loses work",
+    RULE.NO_CLAIM: "yields to another team without a claim",
+    RULE.NOT_HIGHER: "yields to one of its team that is not higher",
 }
 """What is said of a job that a rule is about, where nothing else is to be said."""
 

@@ -94,6 +94,7 @@ class REG(IntEnum):
     MADE_FIRST = 77  # the cycle in which kernels wrote the first reservation; 0: Python did,
     IS_KEPT_THERE = 78  # and whether it is the one of what is kept from cycle to cycle (``later``)
     KEYED = 79  # how many were placed when keys in the line became others last
+    GAIN_PPM = 80  # what a preemption must win, as a share of the work it loses
 
 
 class NOTE(IntEnum):
