@@ -1,8 +1,15 @@
 """``tidemill doctor``: is this machine able, and what can a journal's ledger not know?"""
 
+from typing import TYPE_CHECKING, NoReturn
+
 import typer
 
 from tidemill.cli import options, screen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tidemill.cli.examination import Finding
 
 EXAMPLES = options.example("tidemill doctor", "tidemill doctor -j out/demo.sqlite")
 
@@ -12,13 +19,18 @@ def doctor(
     as_json: options.Json = False,
 ) -> None:
     """Which parts work here, which inputs are missing, which ledger lines are therefore unknown."""
-    import msgspec
-
     from tidemill.cli import examination
 
     with screen.progress("looking"):
         findings = examination.of_machine()
         findings += examination.of_journal(journal) if journal is not None else []
+    tell(findings, as_json=as_json)
+
+
+def tell(findings: "Sequence[Finding]", *, as_json: bool) -> NoReturn:
+    """Print what was found, and end: with 1 if nothing works without something that is missing."""
+    import msgspec
+
     if as_json:
         screen.json_out(msgspec.json.encode([finding._asdict() for finding in findings]))
     else:

@@ -12,6 +12,7 @@ the next, so that every comparison is with the state as it is by then.
   held, in no queue, with the reason (``held``).
 - An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
   (``ElasticGangs``), and what it makes of that is told.
+- A job that lacks a counter of shared devices may have others stopped for it (``Cutting``).
 - Victims that are not let go stay, and their preemptor waits for something else (``give_back``).
 """
 
@@ -35,6 +36,7 @@ from tidemill.live.kubernetes.scheduling import (
     sizes,
     spreading,
 )
+from tidemill.live.kubernetes.scheduling.cutting import Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
@@ -66,6 +68,10 @@ _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
 }  # fmt: skip
+
+
+NO_COUNTER = "WaitingForCounter"
+"""Why a job is held for which too little is left of what its devices share with others."""
 
 
 class FleetRules(NamedTuple):
@@ -101,6 +107,7 @@ class Differ:
         self.spared = Spared(view)
         self.seating = PodSeating(world, view, self.lives, self._is_short)
         self.elastic = ElasticGangs(self.seating, self.spared)
+        self.cutting = Cutting(view, self.lives, self.seating.unit_of)
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
         self._over_units: dict[UnitKey, None] = {}
@@ -124,7 +131,8 @@ class Differ:
     def tell(self, at_ms: int) -> Told:
         """What changed, in an order in which all of it can be folded."""
         yield from self._rules(at_ms)
-        self.view.claimed.look()
+        self.cutting.forget(at_ms)
+        is_cut = self.view.claimed.look()
         view, is_changed = self.view, self.view.is_changed
         self.nodes.keep_labels(self._selected(view.dirty_units))
         yield from self.nodes.tell(at_ms)
@@ -153,6 +161,8 @@ class Differ:
         yield from self.nodes.close(at_ms, self._crowded())
         for key in sorted(found, key=self._submit_ms):  # whole seconds: else as they came
             yield from self._submit(at_ms, key, found[key])
+        if self.cutting.is_due(at_ms, is_cut=is_cut):
+            yield from self._cut(at_ms)
         yield from self.nodes.tell_left(at_ms)
         view.looked()
 
@@ -352,8 +362,9 @@ class Differ:
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         if not is_told and (flaw := declared.flaw(self.view.cluster, with_gpus)) is not None:
             return flaw
-        if lack := self.view.claimed.lack_of(pending):
-            return Unplaceable("WaitingForCounter", lack)
+        lack = self.view.claimed.lack_of(pending)
+        if lack and unit.key not in self.cutting.heirs:
+            return Unplaceable(NO_COUNTER, lack)
         counts = Counter(r for _, r in waits)
         is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
@@ -488,6 +499,21 @@ class Differ:
         if now.is_complete and self.lives.job(key) is None:
             j = yield from self._new(at_ms, key, now)
             self.submitted.append(j)
+
+    def _cut(self, at_ms: int) -> Told:
+        """Stop others for the first job that is held for a counter and may: it waits for that."""
+        lacking = [key for key, why in self.held.items() if why.reason == NO_COUNTER]
+        for key in sorted(lacking, key=self._submit_ms):
+            now = self._found.get(key) or self._now(self.view.unit(key))
+            if victims := self.cutting.victims(now):
+                del self.held[key]
+                self.cutting.begin(key, victims)
+                heir = yield from self._new(at_ms, key, now)
+                self.submitted.append(heir)
+                for j in victims:
+                    attempt = self.world.jobs.attempt.item(j)
+                    yield ev.AskedEvict(at_ms, j, attempt, ev.Why.PREEMPTED, heir)
+                return
 
     # Pods of others -----------------------------------------------------------------------------
 
