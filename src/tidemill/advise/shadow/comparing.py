@@ -30,7 +30,6 @@ WORKED = tuple(set(ALLOCATED) - {Bucket.STARTING, Bucket.RESTART, Bucket.REWORK}
 """Held by jobs that worked, and what they did was not lost as far as that is known."""
 SAME_MS = 1_000
 """Times of Kubernetes are whole seconds: a smaller difference is none."""
-MOST_JOBS = 10
 
 
 class JobStart(NamedTuple):

@@ -57,7 +57,7 @@ class RULE(IntEnum):
     NOT_PROMISED = 40
     NO_CLAIM = 41
     NOT_HIGHER = 42
-    HAS_LESS = 60
+    HAS_LESS = 43
 
 
 class WRONG(IntEnum):

@@ -95,10 +95,6 @@ class _Queue:
         self._active = {j: self._read_active(j) for j in world.placements}
         self._due = self._read_waiting()
         self._replicas = sum(role.fewest for j in self.jobs for role in world.shape_of(j).roles)
-        depth = max((len(path) for path in world.tree.paths), default=1)
-        self._paths = np.full((len(world.tree.paths), depth), -1)
-        for q, path in enumerate(world.tree.paths):
-            self._paths[q, : len(path)] = path
 
     def play(self, lengths: Lengths, draw: Draw, only: int) -> I64:
         """One future: the wait of every job in the order of ``jobs``."""
@@ -110,10 +106,11 @@ class _Queue:
             return np.zeros(shape, np.int64)
 
         drain(
+            world.matrices,
             QueueDrain(
                 self._begin(only, due), hosts, due, self._coming(draw), parcels, waiters, forms,
-                self._needs, self._choices, self._may_use, world.used.copy(), world.limit.copy(),
-                self._paths,
+                self._needs, self._choices, self._may_use, world.used.copy(),
+                blank(queues, kinds), blank(kinds),
                 alive=np.arange(len(waiters)), heap=blank(len(waiters), 2), free=blank(kinds),
                 sizes=blank(kinds, SIZES), stuck=blank(len(forms), kinds), held=blank(kinds),
                 held_under=blank(queues, kinds), freed=blank(len(hosts)),

@@ -102,8 +102,8 @@ class QueueDrain(NamedTuple):
     choices: I64  # the kinds of each rule, in order; -1: none
     may_use: I64  # the groups of nodes that each rule has
     used: I64  # by each queue, of each kind
-    limit: I64
-    paths: I64  # each queue, and those above it; -1: none
+    below: I64  # scratch of the books
+    kept: I64
     alive: I64
     heap: I64  # when what has started ends, and which
     free: I64  # of each kind, in milli
@@ -114,4 +114,4 @@ class QueueDrain(NamedTuple):
     freed: I64  # nodes that were given something back since the last moment
 
 
-VECTORS = ("play", "alive", "free", "held", "freed")
+VECTORS = ("play", "alive", "free", "held", "freed", "kept")

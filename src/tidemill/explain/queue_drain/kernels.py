@@ -17,9 +17,12 @@ from tidemill.explain.queue_drain.columns import (
     WAITER,
     QueueDrain,
 )
+from tidemill.model.columns import QUEUE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
+from tidemill.scheduling.fitting.books import count_used, is_over_limit, limit_on
+from tidemill.scheduling.fitting.kernel import CALLS
 
-kernel = beside(__file__, {"s": QueueDrain}, VECTORS)
+kernel = beside(__file__, {"s": QueueDrain}, VECTORS, calls=CALLS)
 MUCH = 1 << 60
 
 
@@ -160,26 +163,13 @@ def helps(s, k, r):
 
 
 @kernel
-def bound_by(s, q, k, milli):
-    """The highest queue on the path whose limit keeps this much out; -1: none does."""
-    found = -1
-    for i in range(s.paths.shape[1]):
-        a = s.paths[q, i]
-        if a >= 0 and s.used[a, k] + milli > s.limit[a, k]:
-            found = a
-    return found
-
-
-@kernel
-def book(s, q, k, milli):
+def book(w, s, q, k, milli):
     """Count what a queue and all above it use."""
-    for i in range(s.paths.shape[1]):
-        if s.paths[q, i] >= 0:
-            s.used[s.paths[q, i], k] += milli
+    count_used(w.at, w.queues, w.quotas, s.used, s.below, s.kept, q, k, milli)
 
 
 @kernel
-def put_role(s, f, q, r, first):
+def put_role(w, s, f, q, r, first):
     """Put a role on the first kind that has room for all of it; where its parcels end, or -1."""
     rule, need = s.needs[r, NEED.RULE], total(s, r)
     is_single = s.forms[f, FORM.LAST] - s.forms[f, FORM.FIRST] == 1
@@ -189,7 +179,7 @@ def put_role(s, f, q, r, first):
             continue
         was_stuck = s.stuck[f, k]
         s.stuck[f, k] = 0
-        if bound_by(s, q, k, need) >= 0:
+        if is_over_limit(w.queues, w.quotas, s.used, q, k, need):
             s.forms[f, FORM.IS_LIMITED] = 1
         elif could_fit(s, k, r):
             if was_stuck and not helps(s, k, r):
@@ -198,7 +188,7 @@ def put_role(s, f, q, r, first):
             last = fill(s, k, r, first)
             if last >= 0:
                 s.needs[r, NEED.KIND] = k
-                book(s, q, k, need)
+                book(w, s, q, k, need)
                 for p in range(first, last):
                     move(s, p, -1)
                 return last
@@ -207,25 +197,25 @@ def put_role(s, f, q, r, first):
 
 
 @kernel
-def put(s, f, q):
+def put(w, s, f, q):
     """Put a whole job where there is room; where its parcels end, or -1: nothing has changed."""
     begun = s.play[PLAY.PARCELS]
     last = begun
     s.forms[f, FORM.IS_LIMITED] = 0
     for r in range(s.forms[f, FORM.FIRST], s.forms[f, FORM.LAST]):
-        found = put_role(s, f, q, r, last)
+        found = put_role(w, s, f, q, r, last)
         if found < 0:
             for p in range(begun, last):
                 move(s, p, 1)
             for done in range(s.forms[f, FORM.FIRST], r):
-                book(s, q, s.needs[done, NEED.KIND], -total(s, done))
+                book(w, s, q, s.needs[done, NEED.KIND], -total(s, done))
             return -1
         last = found
     return last
 
 
 @kernel
-def is_behind(s, f, q):
+def is_behind(w, s, f, q):
     """Whether somebody who lost patience waits for the same."""
     for r in range(s.forms[f, FORM.FIRST], s.forms[f, FORM.LAST]):
         for i in range(s.choices.shape[1]):
@@ -234,21 +224,22 @@ def is_behind(s, f, q):
                 continue
             if s.held[k]:
                 return True
-            for up in range(s.paths.shape[1]):
-                if s.paths[q, up] >= 0 and s.held_under[s.paths[q, up], k]:
+            a = q
+            while a >= 0:
+                if s.held_under[a, k]:
                     return True
+                a = w.queues[a, QUEUE.PARENT]
     return False
 
 
 @kernel
-def hold(s, f, q):
+def hold(w, s, f, q):
     """Nobody passes a job of this form; if a limit keeps it out, nobody under that limit."""
     for r in range(s.forms[f, FORM.FIRST], s.forms[f, FORM.LAST]):
         for i in range(s.choices.shape[1]):
             k = s.choices[s.needs[r, NEED.RULE], i]
             if k >= 0 and s.forms[f, FORM.IS_LIMITED]:
-                a = bound_by(s, q, k, total(s, r))
-                s.held_under[a if a >= 0 else q, k] = 1
+                s.held_under[limit_on(w.queues, w.quotas, s.used, q, k, total(s, r)), k] = 1
             elif k >= 0:
                 s.held[k] = 1
 
@@ -272,29 +263,29 @@ def begin(s, j, last):
 
 
 @kernel
-def try_one(s, j):
+def try_one(w, s, j):
     """Start a job if it is its turn and there is room; whether it starts.
 
     One that follows its like fails as that did.
     """
     f, q, now = s.waiters[j, WAITER.FORM], s.waiters[j, WAITER.QUEUE], s.play[PLAY.NOW]
-    if is_behind(s, f, q):
+    if is_behind(w, s, f, q):
         s.stuck[f][:] = 0
         return False
     if s.forms[f, FORM.FAILED_MS] != now:
-        last = put(s, f, q)
+        last = put(w, s, f, q)
         if last >= 0:
             s.stuck[f][:] = 0
             begin(s, j, last)
             return True
         s.forms[f, FORM.FAILED_MS] = now
     if now - s.waiters[j, WAITER.SINCE_MS] >= s.play[PLAY.PATIENCE_MS]:
-        hold(s, f, q)
+        hold(w, s, f, q)
     return False
 
 
 @kernel
-def start_all(s):
+def start_all(w, s):
     """Start what fits, in order; whether the play is over."""
     s.held[:] = 0
     for q in range(len(s.held_under)):
@@ -302,7 +293,7 @@ def start_all(s):
     kept = 0
     for i in range(s.play[PLAY.LEFT]):
         j = s.alive[i]
-        if not try_one(s, j):
+        if not try_one(w, s, j):
             s.alive[kept] = j
             kept += 1
         elif j == s.play[PLAY.TARGET]:
@@ -320,13 +311,13 @@ def note_freed(s, n):
 
 
 @kernel
-def give_back(s, first, last, q):
+def give_back(w, s, first, last, q):
     """Give parcels back, off the books."""
     for p in range(first, last):
         n = s.parcels[p, PARCEL.HOST]
         move(s, p, 1)
         milli = s.parcels[p, PARCEL.WHOLE] * WHOLE + s.parcels[p, PARCEL.PART]
-        book(s, q, s.hosts[n, HOST.KIND], -milli)
+        book(w, s, q, s.hosts[n, HOST.KIND], -milli)
         note_freed(s, n)
 
 
@@ -344,12 +335,12 @@ def next_ms(s):
 
 
 @kernel
-def go_on(s, now):
+def go_on(w, s, now):
     """What is given back until now."""
     s.play[PLAY.NOW], s.play[PLAY.FREED] = now, 0
     e = s.play[PLAY.NEXT_DUE]
     while e < len(s.due) and s.due[e, DUE.AT_MS] <= now:
-        give_back(s, s.due[e - 1, DUE.LAST] if e else 0, s.due[e, DUE.LAST], s.due[e, DUE.QUEUE])
+        give_back(w, s, s.due[e - 1, DUE.LAST] if e else 0, s.due[e, DUE.LAST], s.due[e, DUE.QUEUE])
         e += 1
     s.play[PLAY.NEXT_DUE] = e
     while s.play[PLAY.ENDS] > 0 and s.heap[0, 0] <= now:
@@ -357,7 +348,7 @@ def go_on(s, now):
         leave(s.heap, s.play[PLAY.ENDS], 2)
         s.play[PLAY.ENDS] -= 1
         first, last = s.waiters[j, WAITER.FIRST], s.waiters[j, WAITER.LAST]
-        give_back(s, first, last, s.waiters[j, WAITER.QUEUE])
+        give_back(w, s, first, last, s.waiters[j, WAITER.QUEUE])
     c = s.play[PLAY.NEXT_COME]
     while c < len(s.coming) and s.coming[c, 0] <= now:
         n = s.coming[c, 1]
@@ -370,12 +361,12 @@ def go_on(s, now):
 
 
 @kernel
-def drain(s):
+def drain(w, s):
     """Start waiting jobs in order as room comes; write when each starts."""
     for n in range(len(s.hosts)):
         count_free(s, n, 1)
-    while not start_all(s):
+    while not start_all(w, s):
         later = next_ms(s)
         if later > s.play[PLAY.HORIZON]:
             return
-        go_on(s, later)
+        go_on(w, s, later)

@@ -63,7 +63,7 @@ class SlurmReading(ABC):
         self._stream.close()
 
     def rows(self) -> Iterator[Any]:
-        """Every row (one of ``rows.SlurmRow``), in the order of the output."""
+        """Every row (one of ``rows``), in the order of the output."""
         for found in self._found():
             if isinstance(found, RowFrame):
                 yield from frames.rows_of(found.makes, found.frame)

@@ -75,7 +75,6 @@ class REQUEST(IntEnum):
     HOSTS_ROW = 22  # 0: it has none, and all nodes are counted each time
 
 
-IGNORED = 4  # ways to ask: nothing, CPU, memory, or both are no matter
 REQUEST_COLUMNS = int(REQUEST.HOSTS_ROW) + 1
 
 
