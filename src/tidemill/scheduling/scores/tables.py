@@ -43,37 +43,6 @@ class Tables(NamedTuple):
     """Ranks that were made before: a hash of the node's state and the request, and the rank."""
     scratch: I64
 
-    def scores_as(self, other: "Tables") -> bool:
-        """Whether both give every node the same score."""
-        if not self.plays_as(other) or not np.array_equal(self.limits, other.limits):
-            return False
-        if not np.array_equal(self.codes, other.codes):
-            return False
-        return self._priced() == other._priced()
-
-    def plays_as(self, other: "Tables") -> bool:
-        """Whether both play the same futures, so that what was played out holds for both."""
-        return (
-            np.array_equal(self.limits[2:], other.limits[2:])
-            and np.array_equal(self.draws, other.draws)
-            and self._typical() == other._typical()
-        )
-
-    def _typical(self) -> list[list[int]]:
-        """What the typical classes ask for, how often, and whom they admit."""
-        count = int(self.limits[5])
-        rows = self.classes[:count, :PRICE].tolist(), self.admits[:count].tolist()
-        return [row + admits for row, admits in zip(*rows, strict=True)]
-
-    def _priced(self) -> list[list[int]]:
-        """The classes that have a price, and whom they admit."""
-        rows = self.classes.tolist(), self.admits.tolist()
-        return sorted(
-            [*row[:WEIGHT], row[PRICE], *admits]
-            for row, admits in zip(*rows, strict=True)
-            if row[PRICE]
-        )
-
 
 BLANK = Tables(
     codes=np.zeros(1, np.int64),
