@@ -18,7 +18,19 @@ from tidemill import compiled
 from tidemill.core.accounting.columns import LedgerState
 from tidemill.model.columns import State
 
-_VECTORS = ("at", "queued", "active", "log", "blocks", "marks", "paid", "turns", "fair", "steps")
+_VECTORS = (
+    "at",
+    "queued",
+    "active",
+    "log",
+    "blocks",
+    "marks",
+    "paid",
+    "turns",
+    "fair",
+    "steps",
+    "large",
+)
 _MATRICES = ("events", "event_pieces", "counts", "heap", "learnt")
 """Beside those of the state: the columns of a batch, single numbers that a kernel hands on, what
 history says (``estimates``)."""

@@ -208,16 +208,19 @@ class JobNames(Texts):
     def _put_away(self) -> None:
         """Write the fresh names as letters, and into the table."""
         first, end, number = self._packed, len(self), self._user_number
-        coded = [name.encode(*_UTF8) for name in self._fresh]
-        letters = b"".join(coded)
+        letters, sizes = "".join(self._fresh).encode(*_UTF8), [*map(len, self._fresh)]
+        if not letters.isascii():
+            sizes = [len(name.encode(*_UTF8)) for name in self._fresh]
         begin = self._rows.item(first - 1, END) if first else 0
         self._make_room(end, begin + len(letters))
         written = self._letters.view(np.uint8)[begin : begin + len(letters)]
         written[:] = np.frombuffer(letters, np.uint8)
         rows = self._rows[first:end]
-        rows[:, END] = begin + np.cumsum([*map(len, coded)])
+        rows[:, END] = begin + np.cumsum(sizes)
         rows[:, HASH] = _hashes(self._fresh)
-        rows[:, USER] = [number.setdefault(user, len(number)) for user in self._fresh_users]
+        for user in dict.fromkeys(self._fresh_users):
+            number.setdefault(user, len(number))
+        rows[:, USER] = [*map(number.__getitem__, self._fresh_users)]
         if len(number) > len(self._users):
             self._users = [*number]
         self._packed = end

@@ -37,6 +37,12 @@ class Books(Protocol):
         """What all queues together keep back, by kind."""
 
 
+def within_limit(world: World, q: int, k: int, milli: int) -> bool:
+    """Whether the queue, and all that is above it, may use this much more of the kind now."""
+    w, used = world.matrices, np.ascontiguousarray(world.used)
+    return not fitting.is_over_limit(w.queues, w.quotas, used, q, k, milli)
+
+
 def limits_on(world: World, used: I64, s: int, kinds: Iterable[int]) -> frozenset[tuple[int, int]]:
     """The (queue, kind) whose limits keep a shape out; where none does on a kind, its own queue."""
     q, need = world.shapes.queue.item(s), max(r.total_milli for r in world.shape_rows[s].roles)

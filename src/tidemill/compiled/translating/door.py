@@ -8,6 +8,7 @@ Nothing is counted: whoever calls a kernel has the arguments.
 
 import numpy as np
 
+from tidemill.compiled.loading import KNOWN
 from tidemill.compiled.translating.expressions import DATA, ITEMS, POINTER, SHAPE, Callee
 from tidemill.compiled.translating.kinds import (
     INT,
@@ -29,14 +30,6 @@ NDIM, DESCRIPTION, FLAGS = DATA + 8, DATA + 40, DATA + 48
 NUMBER = object.__basicsize__ + 12  # where a description says which type of number it is
 IN_ORDER = 0x0101  # numpy's flags: rows one after another, and aligned
 
-KNOWN = {
-    "TypeError": TypeError,
-    "IndexError": IndexError,
-    "ndarray": np.ndarray,
-    "tuple": tuple,
-    "None": None,
-}
-"""Objects that the code knows by their addresses, as ``tidemill.NAME``."""
 _DECLARED = """
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyErr_Occurred()

@@ -5,6 +5,7 @@ whose devices match its selectors. Which machines have such devices is a label t
 here; which device it is, is decided by the plan. Whatever of a claim is not understood is named.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
@@ -50,10 +51,14 @@ class DeviceForm(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The label of what has such devices, as people read it in `why`."""
+        """The label of what has such devices, as people read it in `why`; two forms have two."""
         where = " and ".join(" ".join(one.split()) for one in self.selectors)
         same = f", {self.number} with the same {', '.join(self.alike)}" if self.alike else ""
-        return f"devices of class {self.device_class}{same}: {where}"[:LONGEST_FORM]
+        words = f"devices of class {self.device_class}{same}: {where}"
+        if len(words) <= LONGEST_FORM:
+            return words
+        digest = hashlib.blake2b(words.encode(), digest_size=4).hexdigest()
+        return f"{words[: LONGEST_FORM - 10]}… {digest}"
 
     def of_part(self, devices: Iterable[Device]) -> bool:
         """Whether a part of a machine can take it, as far as its devices go."""
