@@ -56,11 +56,6 @@ class JobStart(NamedTuple):
         )  # fmt: skip
         return shadow - seen
 
-    @property
-    def is_bound(self) -> bool:
-        """Whether it never started on one side: then it is at least so much."""
-        return (self.seen_ms is None) != (self.shadow_ms is None)
-
 
 class UnknownTime(NamedTuple):
     """Time that jobs work in the shadow beyond what anybody has seen of them."""

@@ -29,7 +29,7 @@ from tidemill.engine.check.columns import (
     Yard,
 )
 from tidemill.engine.check.endings import SPARE
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import JobClass
@@ -162,8 +162,8 @@ class Book:
             shape = world.shape_rows[s]
             of_shape = _with_rows(self.facts.of_shape, s + 1)
             is_gang = len(shape.roles) > 1
-            of_shape[s, : GANG.IS_PLAIN] = self._add_bonds(shape.bonds if is_gang else ())
-            of_shape[s, GANG.IS_PLAIN] = _is_plain(shape)
+            of_shape[s, : GANG.REPLICAS] = self._add_bonds(shape.bonds if is_gang else ())
+            of_shape[s, GANG.REPLICAS] = _alike(shape)
             of_shape[s, GANG.IS_INTERACTIVE] = shape.kind is JobClass.INTERACTIVE
             of_shape[s, GANG.LIKE] = self._like(shape)
             of_role = _with_rows(self.sums.of_role, self._roles + len(shape.roles))
@@ -260,11 +260,16 @@ def _is_allowed(rules: NodeRules, labels: Labels, taints: Labels) -> bool:
     return {*rules.labels} <= labels and not untolerated and is_liked
 
 
-def _is_plain(shape: Shape) -> bool:
-    """Whether a gang is of one role and one size, and may be on any node of its types."""
-    role = shape.roles[0]
+def _alike(shape: Shape) -> int:
+    """How many replicas a gang of one size has that may be on any node of its types, all alike.
+
+    Those fit one after the other wherever so many fit at once. 0: it is another gang.
+    """
+    role, count = shape.roles[0], sum(role.count for role in shape.roles)
     is_tied = role.bonds or shape.bonds or role.labels or role.affinity
-    return len(shape.roles) == 1 and not (role.least or is_tied)
+    is_cut = role.milli < WHOLE_MILLI and role.accelerators > 1 and count > role.count
+    are_alike = len({replace(one, name="", count=1) for one in shape.roles}) == 1
+    return 0 if role.least or is_tied or is_cut or not are_alike else count
 
 
 def parents_of(world: World) -> list[int]:

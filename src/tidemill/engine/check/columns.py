@@ -149,7 +149,7 @@ class GANG(IntEnum):
 
     FIRST_BOND = 0  # in ``bonds``: those that are required of the whole gang, up to the next
     END_BOND = 1
-    IS_PLAIN = 2
+    REPLICAS = 2  # if all ask for the same and may be on any node of their types; else 0
     PLAN = 3  # which plan it was that was read last; 0: none
     LAST = 4  # the last in line that it placed,
     RETURNS = 5  # how often one of them had come back to wait,
@@ -259,6 +259,7 @@ class UPKEEP(IntEnum):
     IS_STEADY = 9  # whether they stay what they are until they come
     NEW = 10  # entries after these that are not in their places yet
     READ_MS = 11  # when it was read who is there
+    WANTED = 12  # replicas of the gang for which they were counted
 
 
 class END(IntEnum):
