@@ -1,6 +1,6 @@
 """``tidemill doctor``: is this machine able, and what can a journal's ledger not know?"""
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -24,11 +24,11 @@ def doctor(
     with screen.progress("looking"):
         findings = examination.of_machine()
         findings += examination.of_journal(journal) if journal is not None else []
-    tell(findings, as_json=as_json)
+    raise typer.Exit(0 if tell(findings, as_json=as_json) else 1)
 
 
-def tell(findings: "Sequence[Finding]", *, as_json: bool) -> NoReturn:
-    """Print what was found, and end: with 1 if nothing works without something that is missing."""
+def tell(findings: "Sequence[Finding]", *, as_json: bool) -> bool:
+    """Print what was found; whether there is nothing without which nothing works."""
     import msgspec
 
     if as_json:
@@ -39,4 +39,4 @@ def tell(findings: "Sequence[Finding]", *, as_json: bool) -> NoReturn:
             mark = screen.styled("[green]ok[/]" if finding.is_ok else "[yellow]--[/]")
             made.add_row(mark, finding.what, finding.found, finding.so)
         screen.out().print(made)
-    raise typer.Exit(1 if any(f.is_fatal for f in findings) else 0)
+    return not any(finding.is_fatal for finding in findings)

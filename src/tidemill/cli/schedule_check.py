@@ -103,7 +103,7 @@ class _Check:
         """What may not be read is not known; pods and nodes have to be, and are by now."""
         copies = self._scheduler.copy.copies
         kept = [kind.shown for kind, one in copies.items() if one.state is WatchState.WATCHING]
-        self._good("reading", f"{len(kept)} kinds: {', '.join(sorted(kept))}")
+        self._good("reading", f"{len(kept)} resources: {', '.join(sorted(kept))}")
         for kind, one in copies.items():
             if one.state is not WatchState.WATCHING:
                 so = f"{kind.lost}; to be allowed: {kind.rule}"

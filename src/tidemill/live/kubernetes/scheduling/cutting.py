@@ -28,6 +28,8 @@ from tidemill.model.states import ACTIVE, JobState
 from tidemill.scheduling import protection, shares
 from tidemill.scheduling.preemption import cost
 
+NO_COUNTER = "WaitingForCounter"
+"""Why a job is held for which too little is left of what its devices share with others."""
 AGAIN_MS = MINUTE_MS
 """A search in vain is made again when devices are taken or given back, and so often: time alone
 ends protections."""

@@ -36,7 +36,7 @@ from tidemill.live.kubernetes.scheduling import (
     sizes,
     spreading,
 )
-from tidemill.live.kubernetes.scheduling.cutting import Cutting
+from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
@@ -48,6 +48,7 @@ from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
+    as_held,
     comes_back,
     end_of,
     in_gang,
@@ -59,7 +60,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB
-from tidemill.model.rows import MAX_DEVICES, Queue, Shape
+from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -68,10 +69,6 @@ _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
 }  # fmt: skip
-
-
-NO_COUNTER = "WaitingForCounter"
-"""Why a job is held for which too little is left of what its devices share with others."""
 
 
 class FleetRules(NamedTuple):
@@ -312,7 +309,7 @@ class Differ:
         """A shape that keeps rules about other pods, and the roles of its pods then."""
         j, view = self.lives.job(unit.key), self.view
         known = self.world.shape_of(j) if j is not None else None
-        ground = neighbours.RuleContext(self.rules.topology, known, self._room)
+        ground = neighbours.RuleContext(self.rules.topology, known, self.seating.room)
         shape = neighbours.kept(view, unit, shape, ground)
         is_held = any(pod.node and not pod.is_over for pod, _ in mine)
         if is_held and known is not None and spreading.is_split(known):
@@ -325,18 +322,6 @@ class Differ:
         machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
         places = ["" if one is None else one.labels.get(key, "") for one in machines]
         return shape, spreading.with_roles(shape, mine, places)
-
-    def _room(self, pod: KubePod, key: str) -> Counter[str]:
-        """For how many more pods like this one the nodes of each place have devices now."""
-        found, gpu = Counter[str](), pod.request.gpu
-        for name, node in self.view.nodes.items() if gpu is not None else ():
-            n = self.lives.node_number(name)
-            able = gpu is not None and gpu.resource in node.capacity and key in node.labels
-            if n is None or not able or not pod.request.selects(node.labels):
-                continue
-            if gpu is not None and self.world.nodes.state.item(n) == NodeState.READY:
-                found[node.labels[key]] += seats.free_mask(self.world, n, MAX_DEVICES, gpu.each)[1]
-        return found
 
     def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
         """How long it should run; 0: nobody says, or nobody can read it."""
@@ -416,7 +401,7 @@ class Differ:
         j, world = self.lives.job(key), self.world
         if j is None:
             if not isinstance(now.shape, Shape):
-                now = now._replace(shape=self._as_held(now))
+                now = now._replace(shape=as_held(now, self.view.team_of(now.held[0][0])))
             j = yield from self._new(at_ms, key, now)
         seen, told = Counter(seat for _, seat in now.held), self.seating.devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
@@ -470,16 +455,6 @@ class Differ:
         """Whether a pod of others sits on a machine without devices that are booked for it."""
         pods = (self.view.pods.get(key) for key in self._over_foreign)
         return any(pod is not None and pod.node == machine for pod in pods)
-
-    def _as_held(self, now: UnitNow) -> Shape:
-        """What pods hold that somebody bound although we would not have."""
-        pod, _ = now.held[0]
-        shape = shapes.of_pod(pod, self.view.team_of(pod))
-        roles = max(r for _, (r, _) in now.held) + 1
-        counts = Counter(r for _, (r, _) in now.held)
-        return replace(
-            shape, roles=tuple(replace(shape.roles[0], count=counts[r] or 1) for r in range(roles))
-        )
 
     def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
