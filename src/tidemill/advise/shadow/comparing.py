@@ -30,7 +30,6 @@ WORKED = tuple(set(ALLOCATED) - {Bucket.STARTING, Bucket.RESTART, Bucket.REWORK}
 """Held by jobs that worked, and what they did was not lost as far as that is known."""
 SAME_MS = 1_000
 """Times of Kubernetes are whole seconds: a smaller difference is none."""
-MOST_JOBS = 10
 
 
 class JobStart(NamedTuple):
@@ -56,11 +55,6 @@ class JobStart(NamedTuple):
             self.end_ms if at is None else at for at in (self.seen_ms, self.shadow_ms)
         )  # fmt: skip
         return shadow - seen
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether it never started on one side: then it is at least so much."""
-        return (self.seen_ms is None) != (self.shadow_ms is None)
 
 
 class UnknownTime(NamedTuple):

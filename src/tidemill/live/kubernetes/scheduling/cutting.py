@@ -160,7 +160,7 @@ class Cutting:
             asked[kind] = asked.get(kind, 0) + 1000
         q = world.queue_number.get(shape.team, -1)
         return q < 0 or all(
-            shares.within_limit(world, world.used, q, world.kind_number[kind], milli)
+            shares.within_limit(world, q, world.kind_number[kind], milli)
             for kind, milli in asked.items() if kind in world.kind_number
         )  # fmt: skip
 
