@@ -130,6 +130,20 @@ class JobNames(Texts):
             str(letters[start - begin : stop - begin], *_UTF8) for start, stop in pairwise(ends)
         ]
 
+    def put_away(self) -> Iterator[tuple[NDArray[np.uint8], I64]]:
+        """The letters of all names but the fresh ones, with how many each has; some at a time."""
+        for first in range(0, self._packed, _AT_ONCE):
+            end = min(first + _AT_ONCE, self._packed)
+            ends = self._rows[first:end, END]
+            begin = self._rows.item(first - 1, END) if first else 0
+            letters = self._letters.view(np.uint8)[begin : ends[-1]]
+            yield letters, np.diff(ends, prepend=begin)
+
+    @property
+    def fresh(self) -> list[str]:
+        """The names after those."""
+        return self._fresh
+
     def some_users(self, first: int, end: int) -> list[str]:
         """Who submitted jobs from one number up to another; "": nobody said."""
         packed = self._packed
