@@ -30,6 +30,7 @@ test: $(VENV)/.dev ## run all the tests (what CI runs)
 test-live: $(VENV)/.dev ## build a real Kubernetes, once; run the tests on real clusters, with 200 Slurm jobs
 	@tools/slurm.sh
 	@tools/prometheus.sh
+	@tools/postgres.sh
 	@PYTHON=$(BIN)/python tools/kubernetes.sh build
 	TIDEMILL_SLURM_JOBS=200 $(BIN)/python -m pytest --hypothesis-profile=ci tests/live
 

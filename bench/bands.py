@@ -48,12 +48,14 @@ from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec.tables import Spec
 from tidemill.twin.traces import registry
 from tidemill.twin.traces.options import Options
 
 FIT_PERCENT = 60
 MOMENTS, JOBS = 60, 6
 BEATS_PER_COMMIT = 1_000
+GOES_ON = 3  # times its span a fleet from a file is played, so that what waits at the end starts
 Forecaster = Callable[[World, Policy, Collection[int], Sides], dict[int, Band]]
 _PLACED = codes.KIND_CODE[ev.AskedPlace]
 
@@ -101,7 +103,14 @@ def demo(seed: int | None = None) -> Story:
     spec = api.demo_spec()
     if seed is not None:
         spec = replace(spec, twin=replace(spec.twin, seed=seed))
-    return Story(Twin.from_spec(spec), spec.policy, int(spec.twin.horizon))
+    return described(spec)
+
+
+def described(spec: Spec) -> Story:
+    """A fleet from a file; after its time nothing new comes, as after that of a trace."""
+    twin, span_ms = Twin.from_spec(spec), int(spec.twin.horizon)
+    twin.horizon_ms = GOES_ON * span_ms
+    return Story(twin, spec.policy, span_ms)
 
 
 def trace(path: str, gpus: int = 0) -> Story:

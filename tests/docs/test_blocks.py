@@ -62,17 +62,10 @@ UNTRIED = {
     ),
     ("docs/guides/observe-kubernetes.md", "tidemill observe kubernetes --kubeconfig"): "as above",
     ("docs/guides/schedule-kubernetes.md", "kubectl apply -f"): (
-        "needs a cluster; tests/live/kubernetes/scheduling applies these files to a real one"
+        "needs a cluster; tests/live/kubernetes/scheduling/test_guide.py runs it on a real one"
     ),
-    ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): (
-        "as the observer's: needs a cluster; tests/live/kubernetes has its token asked for"
-    ),
-    ("docs/guides/schedule-kubernetes.md", "kubectl --kubeconfig scheduler.yaml auth"): (
-        "needs a cluster; tests/live/kubernetes/scheduling/test_prices.py asks a real one"
-    ),
-    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): (
-        "needs a cluster in which all of it was applied"
-    ),
+    ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): "as above",
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --kubeconfig"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),

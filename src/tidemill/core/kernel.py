@@ -57,7 +57,7 @@ _MODEL = _HERE.parent / "model"
 _decorate = compiled.folder(_HERE, _MODEL, dimensions=dimensions, whole=_WHOLE)
 
 
-def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
+def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - a kernel
     """Compile this, unless the process runs interpreted."""
     return _decorate(function)
 

@@ -254,7 +254,7 @@ def _array_in(code: int, packed: memoryview) -> snapshot.Packed:
     name, shape, data = msgspec.msgpack.decode(packed, type=snapshot.Packed)
     dtype = np.dtype(name)
     if dtype.kind in "biu":
-        data = np.asarray(columns.ColumnReader(data).column(math.prod(shape)), dtype).tobytes()
+        data = columns.ColumnReader(data).column(math.prod(shape)).astype(dtype).tobytes()
     return name, shape, data
 
 

@@ -5,6 +5,7 @@ and the capability of their contracts, in Python's integers: money and capabilit
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from tidemill.ledger import price_periods
 from tidemill.ledger.account import Account
 from tidemill.ledger.books import NOBODY as NO_HOLDER
 from tidemill.ledger.buckets import ABOUT, ADDED, Bucket
-from tidemill.ledger.cells import Cells, summed
+from tidemill.ledger.cells import Cells, summed_by
 from tidemill.ledger.measured import MeasuredRows, past_rows
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
@@ -135,9 +136,10 @@ def accounts(
     """
     prices = price_periods.prices(contracts)
     shape = (count, len(prices.rates), max(1, len(contracts)), len(ABOUT))
-    keys, sums = summed(
+    keys, sums = summed_by(
         np.ravel_multi_index((groups, rows.period, rows.contract, rows.bucket), shape),
         rows.milli_ms,
+        prod(shape),
     )
     group, period, contract, bucket = np.unravel_index(keys, shape)
     amounts = sums.astype(object)

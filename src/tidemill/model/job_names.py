@@ -244,16 +244,15 @@ class JobNames(Texts):
     def _put_away(self) -> None:
         """Write the fresh names as letters, and into the table."""
         first, end, number = self._packed, len(self), self._user_number
-        text, lengths = "".join(self._fresh), [*map(len, self._fresh)]
-        letters = text.encode(*_UTF8)
-        if len(letters) > len(text):  # some letter takes several bytes
-            lengths = [len(name.encode(*_UTF8)) for name in self._fresh]
+        letters, sizes = "".join(self._fresh).encode(*_UTF8), [*map(len, self._fresh)]
+        if not letters.isascii():
+            sizes = [len(name.encode(*_UTF8)) for name in self._fresh]
         begin = self._rows.item(first - 1, END) if first else 0
         self._make_room(end, begin + len(letters))
         written = self._letters.view(np.uint8)[begin : begin + len(letters)]
         written[:] = np.frombuffer(letters, np.uint8)
         rows = self._rows[first:end]
-        rows[:, END] = begin + np.cumsum(lengths)
+        rows[:, END] = begin + np.cumsum(sizes)
         rows[:, HASH] = _hashes(self._fresh)
         for user in dict.fromkeys(self._fresh_users):
             number.setdefault(user, len(number))

@@ -89,6 +89,9 @@ def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR091
         case RULE.OUT_OF_ORDER:
             name, earlier = _job(world, who), _job(world, what)
             return f"job `{name}` is placed before `{earlier}`, which asks for the same and is next"
+        case RULE.HAS_LESS:
+            name, first = _job(world, who), _job(world, what)
+            return f"job `{name}` is placed before `{first}`, whose team has less"
         case RULE.STOPPED_ATTEMPT:
             return f"job `{_job(world, who)}` is stopped as attempt {what}"
         case RULE.COMES_AFTER:

@@ -10,7 +10,7 @@ from tidemill.compiled import shared
 from tidemill.core.estimates import end_if_placed
 from tidemill.core.heaps import goes_before, leave, rise
 from tidemill.core.replay import RELEASE
-from tidemill.model.columns import QUEUE, QUOTA, SHAPE
+from tidemill.model.columns import QUEUE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.codes import (
@@ -35,7 +35,6 @@ from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
     NO_NODES,
-    UNFIT,
     UNSURE,
     claim,
     fit,
@@ -72,6 +71,7 @@ from tidemill.scheduling.desk.searching import (
     search,
 )
 from tidemill.scheduling.desk.shortage import shortage
+from tidemill.scheduling.fitting.books import UNFIT, limit_on
 from tidemill.scheduling.fitting.columns import CALL
 
 OVER_LIMIT, BEHIND, BUSY, KEPT_BACK, RESERVED = map(
@@ -240,17 +240,6 @@ def is_out_of_date(w, d):
     write_key(w, d, line, count - 1, s)
     rise(line, count - 1, WORDS)
     return True
-
-
-@kernel
-def limit_on(queues, quotas, used, q, k, need):
-    """The highest queue whose limit keeps so much out; the queue itself where none does."""
-    found, a = q, q
-    while a >= 0:
-        if used[a, k] + need > quotas[a, k, QUOTA.LIMIT]:
-            found = a
-        a = queues[a, QUEUE.PARENT]
-    return found
 
 
 @kernel

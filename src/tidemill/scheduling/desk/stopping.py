@@ -9,7 +9,7 @@ from tidemill.compiled import shared
 from tidemill.core.heaps import leave
 from tidemill.core.progress import left_ms
 from tidemill.core.wide import LARGEST
-from tidemill.model.columns import AT, JOB, NODE, PIECE, QUEUE, ROLE, SHAPE
+from tidemill.model.columns import JOB, NODE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
@@ -27,8 +27,9 @@ from tidemill.scheduling.desk.offering import (
     write_victims,
 )
 from tidemill.scheduling.desk.order import WORDS, insert
-from tidemill.scheduling.desk.placing import book, fit, is_kept, is_over_limit
+from tidemill.scheduling.desk.placing import book, fit
 from tidemill.scheduling.desk.rights import borrows, find_stoppable, seek
+from tidemill.scheduling.fitting.books import is_barred
 from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import give, give_all
 
@@ -101,11 +102,7 @@ def may_stay(w, d, g, victims, i):
             k = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND]
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
     need = victims[i, VICTIM.MILLI]
-    if need > 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need):
-        return False
-    if need > 0 and w.at[AT.KEEPS] != 0 and is_kept(
-        w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need
-    ):  # fmt: skip
+    if is_barred(w.at, w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need):
         return False
     shift(w, d, g, victims, i, -1)
     p = w.jobs[victims[i, VICTIM.JOB], JOB.FIRST_PIECE]

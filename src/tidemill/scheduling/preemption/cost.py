@@ -32,11 +32,11 @@ def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> i
     return int(rhythm.usd_micro(milli_rate, ms))
 
 
-def wait_spared_ms(world: World, heir: int, going: Sequence[int]) -> int:
-    """How long the heir would wait for these jobs to end by themselves, at most its estimate."""
-    estimate_ms = world.jobs.estimate_ms.item(heir) or UNKNOWN_WAIT_MS
+def wait_spared_ms(world: World, estimate_ms: int, going: Sequence[int]) -> int:
+    """How long a job would wait for these to end by themselves, at most its estimate; 0: none."""
     jobs, now_ms = world.matrices.jobs, world.now_ms
-    return min(estimate_ms, max((int(progress.left_ms(jobs, j, now_ms)) for j in going), default=0))
+    left_ms = max((int(progress.left_ms(jobs, j, now_ms)) for j in going), default=0)
+    return min(estimate_ms or UNKNOWN_WAIT_MS, left_ms)
 
 
 def is_worth(gain_usd_micro: int, cost_usd_micro: int, share_ppm: int) -> bool:

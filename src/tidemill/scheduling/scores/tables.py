@@ -9,6 +9,9 @@ from tidemill.model.tables import I64, U64
 
 CPU, MEMORY, ACCELERATORS, MILLI, WEIGHT, PRICE = range(6)
 """The columns of the table of classes. (One array: a compiled call costs by the array.)"""
+VECTORS = ("codes", "limits", "dearest", "still_open", "steps")
+OTHERS = {"draws": "int16", "turns": "uint64", "still_open": "uint64"}
+"""What is no matrix of integers."""
 
 
 class Tables(NamedTuple):
