@@ -116,7 +116,7 @@ class Statement:
         rows = self.rows
         assert rows.milli_ms.min(initial=1) > 0, "a bucket is negative"
         assert np.isin(rows.bin, self.bins).all(), "accelerator-time in a bin that nobody paid for"
-        found = self.by_bin_and_contract(np.ones(len(rows.bin), bool))
+        found = self.by_bin_and_contract(slice(None))
         wrong = np.argwhere(found != self.paid)
         assert not len(wrong), "; ".join(
             f"bin {self.bins[i]} contract {c}: paid {self.paid[i, c]}, found {found[i, c]}"
@@ -126,7 +126,7 @@ class Statement:
             free = self.by_bin_and_contract(np.isin(rows.bucket, [*FREE_OF_JOBS]))
             assert (free == self.free_use.free).all(), "what is free is not the sum of its buckets"
 
-    def by_bin_and_contract(self, mask: np.ndarray) -> I64:
+    def by_bin_and_contract(self, mask: np.ndarray | slice) -> I64:
         """Milli·ms of some rows as a matrix like ``paid``."""
         rows, sums = self.rows, np.zeros_like(self.paid)
         at = np.searchsorted(self.bins, rows.bin[mask])
@@ -180,11 +180,12 @@ class Statement:
 
     def select(self, mask: np.ndarray) -> Account:
         """The account of some rows."""
-        some = LedgerRows(*(column[mask] for column in self.rows))
+        which = slice(None) if mask.all() else mask  # all rows are not copied
+        some = LedgerRows(*(column[which] for column in self.rows))
         groups, contracts = np.zeros(len(some.bin), np.int64), self.world.contract_rows
         if not len(groups):
             return zero()
-        return accounts(some, groups, 1, contracts, self.is_assumed[mask])[0]
+        return accounts(some, groups, 1, contracts, self.is_assumed[which])[0]
 
     def jobs_of(self, bucket: int, most: int = 5) -> list[tuple[str, int]]:
         """The jobs that put most into a bucket: the trace from a number to its rows."""
