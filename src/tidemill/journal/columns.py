@@ -29,6 +29,7 @@ _SAMPLE = 512  # rows that are looked at before all are sorted to find the disti
 _NARROW = 2**16  # numbers from the lowest to the highest that are counted instead of sorted
 _HALF = 2**63  # of the numbers of 64 bits
 _STORED, _DEFLATED = b"\0", b"\1"
+_ALWAYS_FEWER = 1 << 20  # bytes in several pieces: columns of so many are fewer when deflated
 
 
 def is_short(rows: int) -> bool:
@@ -76,9 +77,31 @@ def joined(parts: Sequence[Column]) -> Array:
 
 def deflated(data: bytes, level: int = LEVEL) -> bytes:
     """Bytes as they are kept: deflated where that makes them fewer."""
-    packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)  # our checksums guard it
-    packed = packer.compress(data) + packer.flush()
-    return _DEFLATED + packed if len(packed) < len(data) else _STORED + data
+    packer = Deflater(level)
+    packer.add(data)
+    return packer.done()
+
+
+class Deflater:
+    """The same of bytes that come piece by piece, and are not all at hand at any time."""
+
+    def __init__(self, level: int = LEVEL) -> None:
+        self._packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)  # our checksums guard it
+        self._packed, self._plain, self._size = [_DEFLATED], [_STORED], 0
+
+    def add(self, piece: bytes) -> None:
+        """The next of them."""
+        self._packed.append(self._packer.compress(piece))
+        self._plain.append(piece)
+        self._size += len(piece)
+        if self._size > _ALWAYS_FEWER and len(self._plain) > 2:
+            self._plain.clear()
+
+    def done(self) -> bytes:
+        """All of them as they are kept."""
+        packed = b"".join((*self._packed, self._packer.flush()))
+        is_fewer = len(packed) - 1 < self._size or not self._plain
+        return packed if is_fewer else b"".join(self._plain)
 
 
 def inflated(data: bytes) -> bytes:
