@@ -25,7 +25,7 @@ COLUMNS = st.one_of(
 
 def unpacked(body: bytes, count: int, dictionary: Dictionary) -> Batch:
     """The batch of so many events that was packed."""
-    unpacking = packing.Unpacking()
+    unpacking = packing.Unpacking([count])
     unpacking.add(body, count)
     return unpacking.batch(dictionary)
 

@@ -237,7 +237,8 @@ TeamBy = Annotated[
     str,
     typer.Option(
         "--team-by",
-        help="What a team is: namespace, queue (Kueue, Volcano, KAI), or label:KEY.",
+        help="What a team is: namespace, queue (Kueue, Volcano, KAI), label:KEY, or file:RULES,"
+        " whose rules say what jobs are for, too.",
         metavar="WHAT",
     ),
 ]

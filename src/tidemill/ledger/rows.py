@@ -15,7 +15,7 @@ from tidemill.ledger import price_periods
 from tidemill.ledger.account import Account
 from tidemill.ledger.books import NOBODY as NO_HOLDER
 from tidemill.ledger.buckets import ABOUT, ADDED, Bucket
-from tidemill.ledger.cells import Cells, summed
+from tidemill.ledger.cells import Cells, summed_by
 from tidemill.ledger.measured import MeasuredRows, past_rows
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
@@ -142,15 +142,11 @@ def accounts(
     """
     prices = price_periods.prices(contracts)
     shape = (count, len(prices.rates), max(1, len(contracts)), len(ABOUT))
-    cells = np.ravel_multi_index((groups, rows.period, rows.contract, rows.bucket), shape)
-    if prod(shape) <= len(cells):  # all that there may be, without an order of all rows
-        each = np.zeros(prod(shape), np.int64)
-        np.add.at(each, cells, rows.milli_ms)
-        keys = np.flatnonzero(each)
-        sums = each[keys]
-    else:
-        keys, sums = summed(cells, rows.milli_ms)
-    del cells
+    keys, sums = summed_by(
+        np.ravel_multi_index((groups, rows.period, rows.contract, rows.bucket), shape),
+        rows.milli_ms,
+        prod(shape),
+    )
     group, period, contract, bucket = np.unravel_index(keys, shape)
     amounts = sums.astype(object)
     powers = [capability.gflops(row.kind) for row in contracts]

@@ -1,0 +1,1 @@
+"""Reading what ``journal.columns`` packed, and verifying what was read: kernels over bytes."""
