@@ -97,6 +97,7 @@ class REG(IntEnum):
     MADE_FIRST = 77  # the cycle in which kernels wrote the first reservation; 0: Python did,
     IS_KEPT_THERE = 78  # and whether it is the one of what is kept from cycle to cycle (``later``)
     KEYED = 79  # how many were placed when keys in the line became others last
+    GAIN_PPM = 80  # what a preemption must win, as a share of the work it loses
 
 
 class NOTE(IntEnum):
@@ -154,7 +155,7 @@ class ASK(IntEnum):
     UPCOMING = 26  # the job that is looked at next,
     FIRST = 27  # with its place in the policy's own order,
     SECOND = 28
-    PATIENCE_MS = 29  # when the first of its line loses patience
+    FIRST_MEMBER = 29  # in ``members``: its roles at its smallest size, then at the next
     TAKEN = 30  # jobs taken out of its line in this cycle
     SAID = 31  # the last cause that was told
     OUT = 32  # why it is known not to fit in this cycle; UNKNOWN: it may
@@ -166,18 +167,18 @@ class ASK(IntEnum):
     IS_BINDING = 38  # whether some of that is required
     TOGETHER = 39  # the request on all its types at once; UNKNOWN: each type by itself
     IS_DOUBTED = 40  # whether what a search said in this cycle may change with time alone
-    SHORTEST_MS = 41  # how soon the first of its line to do so would end, were they placed now,
-    LINE_HEAD = 42  # where its line is this one: who is first,
+    LINE_NEWS = 41  # as in ``FIRST``, where its line is this one: what history had said,
+    LINE_HEAD = 42  # who is first,
     LINE_TAIL = 43  # last,
     LINE_LENGTH = 44  # how many they are,
     LINE_RETURNS = 45  # and how many came back to it
     BEST = 46  # in an order that reads jobs: the first of this line by rank,
     BEST_RANK = 47
-    IMPATIENT = 48  # and who loses patience first
-    FIRST_MEMBER = 49  # in ``members``: its roles at its smallest size, then at the next,
-    SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
+    IMPATIENT = 48  # who loses patience first,
+    PATIENCE_MS = 49  # and when; in an order by shape: when the first of its line does
+    SIZES = 50  # how many sizes it has; 0: it is not fitted role by role
     LEAST = 51  # of all replicas of all roles at its smallest size, in milli
-    LINE_NEWS = 52  # what history had said when a line was read
+    SHORTEST_MS = 52  # how soon the first of its line to do so would end, were they placed now
     LINE_LAST = 53  # in an order by shape: up to whom it was read,
     LINE_READ = 54  # how many they are,
     SHORTEST = 55  # and who of them ends soonest; if that one left, none ends sooner

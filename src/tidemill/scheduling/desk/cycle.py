@@ -9,12 +9,12 @@ over the same columns and calls again.
 from tidemill.compiled import shared
 from tidemill.core.estimates import end_if_placed
 from tidemill.core.heaps import goes_before, leave, rise
-from tidemill.model.columns import QUEUE, QUOTA, SHAPE
+from tidemill.core.replay import RELEASE
+from tidemill.model.columns import QUEUE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.codes import (
     DONE,
-    FAILED,
     FIT,
     MAKE,
     OUTLASTS,
@@ -35,7 +35,6 @@ from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
     NO_NODES,
-    UNFIT,
     UNSURE,
     claim,
     fit,
@@ -49,6 +48,7 @@ from tidemill.scheduling.desk.placing import (
     refuse,
     say,
     settle_books,
+    tell,
     try_to_fit,
 )
 from tidemill.scheduling.desk.quiet import (
@@ -74,10 +74,13 @@ from tidemill.scheduling.desk.role_by_role import (
 from tidemill.scheduling.desk.searching import (
     ask,
     ask_first,
+    hold_types,
+    keep_promise,
     may_make_room,
     search,
 )
 from tidemill.scheduling.desk.shortage import shortage
+from tidemill.scheduling.fitting.books import UNFIT, limit_on
 from tidemill.scheduling.fitting.columns import CALL
 
 OVER_LIMIT, BEHIND, BUSY, KEPT_BACK, RESERVED = map(
@@ -191,15 +194,20 @@ def why_not(w, d, g, s):
 
 @kernel
 def settle(w, d, g, t, h, s):
-    """A shape that no nodes hold: why, and what follows from it; a code if Python must."""
+    """A shape that no nodes hold: why, and what follows from it; DONE, OVER, or a code."""
     reg, asks = d.reg, d.asks
     if asks[s, ASK.SUPPLY] == UNKNOWN:
         return ask_first(d, s, SUPPLY)
     cause = why_not(w, d, g, s)
     reg[REG.CAUSE] = cause
     reg[REG.FOUND] = UNKNOWN
-    if w.shapes[s, SHAPE.PROMISED] != 0:
-        return ask(d, s, FAILED)
+    if w.shapes[s, SHAPE.PROMISED] > 1:
+        keep_promise(w, d, s)
+        return DONE
+    if w.shapes[s, SHAPE.PROMISED] == 1 and asks[s, ASK.TAKEN] == 0:
+        tell(d, RELEASE, s, 0, 0)
+        say(d, s, cause)
+        return DONE
     if may_make_room(reg, asks, s, cause):
         return search(w, d, g, t, h, s, cause)
     remember(w, d, s, cause)
@@ -220,17 +228,6 @@ def is_out_of_date(w, d):
     write_key(w, d, line, count - 1, s)
     rise(line, count - 1, WORDS)
     return True
-
-
-@kernel
-def limit_on(queues, quotas, used, q, k, need):
-    """The highest queue whose limit keeps so much out; the queue itself where none does."""
-    found, a = q, q
-    while a >= 0:
-        if used[a, k] + need > quotas[a, k, QUOTA.LIMIT]:
-            found = a
-        a = queues[a, QUEUE.PARENT]
-    return found
 
 
 @kernel
@@ -274,9 +271,7 @@ def hold(w, d, s, cause):
     if not is_guarded(reg, w.jobs, j):
         claim(w, d, s, j)
         return OVER
-    for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
-        d.held[d.types[i]] = 1
-        reg[REG.IS_HOLDING] = 1
+    hold_types(d, s)
     return OVER
 
 
