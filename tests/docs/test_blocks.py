@@ -14,6 +14,7 @@ from tests.docs import pages
 from tidemill.cli import fleet_file
 from tidemill.cli.main import app
 from tidemill.live import track
+from tidemill.live.kubernetes import job_rules
 from tidemill.model import events
 from tidemill.model.errors import SpecError
 from tidemill.twin import traces
@@ -203,6 +204,11 @@ def test_toml_is_read(one: Found, tmp_path: Path):
         path = tmp_path / "fleet.toml"
         path.write_text(one.text, encoding="utf-8")
         assert fleet_file.load(path).names
+        return
+    if "[[rule]]" in one.text:
+        path = tmp_path / "rules.toml"
+        path.write_text(one.text, encoding="utf-8")
+        assert job_rules.read(str(path)).rule
         return
     base = FLEET if "[[contract]]" not in one.text else '[[team]]\nname = "research"\n'
     assert fleet_spec.parse(base + one.text).contracts

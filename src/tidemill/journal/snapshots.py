@@ -27,8 +27,8 @@ SPREAD_KEPT = 8  # over the whole journal, for whoever looks at a moment in the 
 APART = 100_000  # events at least: a quarter of a second to fold, as long as one takes to write
 _LEVEL = 1  # of deflate: 8 % more than at 4, in two thirds of the time
 _ROWS_AT_ONCE = 4_096
-_COLUMNS_AT_ONCE = 8
 _LONGEST_SHORT, _LONGEST_TEXT = 31, 255  # bytes of texts that have a head of one byte, of two
+_COLUMNS_AT_ONCE = 4
 """Columns of a table that are made of its rows in one go: rows that are read for one column are at
 hand for the next, and no more than so many columns take memory beside the table."""
 _COLUMNS = b"\2"  # what a World with packed columns begins with
@@ -94,17 +94,17 @@ def pack(world: World, crc: int) -> Stored:
     Piece by piece: the columns of a million jobs are large, and read once for both the digest and
     what is kept.
     """
-    digest, size, packed = hashlib.sha256(), 0, list[bytes]()
+    digest, size, packed = hashlib.sha256(), 0, columns.Deflater(_LEVEL)
     for plain, kept in _pieces({"layout": snapshot.LAYOUT} | world.state()):
         digest.update(plain)
         size += len(plain)
-        packed.append(kept)
+        packed.add(kept)
     if size > LARGEST_BYTES:
         raise JournalError(
             f"a snapshot of {size} bytes cannot be kept; {LARGEST_BYTES} is the most",
             hint="go on without it: rebuilding reads more events and takes longer",
         )
-    body = _COLUMNS + columns.deflated(b"".join(packed), _LEVEL)
+    body = _COLUMNS + packed.done()
     return Stored(world.seq, crc, snapshot.LAYOUT, digest.hexdigest(), body)
 
 

@@ -126,6 +126,9 @@ class JobNames(Texts):
         ends = self._rows[max(0, first - 1) : end, END].tolist()
         ends = ends if first else [0, *ends]
         letters, begin = self._bytes(ends[0], ends[-1]), ends[0]
+        if letters.isascii():  # nearly always, and then a byte is a letter
+            text = letters.decode("ascii")
+            return [text[start - begin : stop - begin] for start, stop in pairwise(ends)]
         return [
             str(letters[start - begin : stop - begin], *_UTF8) for start, stop in pairwise(ends)
         ]
