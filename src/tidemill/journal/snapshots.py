@@ -94,17 +94,17 @@ def pack(world: World, crc: int) -> Stored:
     Piece by piece: the columns of a million jobs are large, and read once for both the digest and
     what is kept.
     """
-    digest, size, packed = hashlib.sha256(), 0, list[bytes]()
+    digest, size, packed = hashlib.sha256(), 0, columns.Deflater(_LEVEL)
     for plain, kept in _pieces({"layout": snapshot.LAYOUT} | world.state()):
         digest.update(plain)
         size += len(plain)
-        packed.append(kept)
+        packed.add(kept)
     if size > LARGEST_BYTES:
         raise JournalError(
             f"a snapshot of {size} bytes cannot be kept; {LARGEST_BYTES} is the most",
             hint="go on without it: rebuilding reads more events and takes longer",
         )
-    body = _COLUMNS + columns.deflated(b"".join(packed), _LEVEL)
+    body = _COLUMNS + packed.done()
     return Stored(world.seq, crc, snapshot.LAYOUT, digest.hexdigest(), body)
 
 

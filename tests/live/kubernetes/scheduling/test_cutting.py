@@ -5,6 +5,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.live.kubernetes.scheduling.pretended import (
     CLAIMED,
     Object,
@@ -31,6 +33,7 @@ from tests.rigs.kubernetes.wanted import (
     replica_set,
 )
 from tidemill.journal.memory import MemoryJournal
+from tidemill.live.kubernetes.scheduling import cutting
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
@@ -160,6 +163,18 @@ def test_the_cheapest_leave_and_nobody_who_would_only_be_moved():
     story.comes("b", WHOLE, 1)
     story.comes("two", WHOLE, 10, count=2)
     assert story.running() == {"two": 1}
+
+
+def test_on_many_machines_a_set_is_tried_where_the_victims_are(monkeypatch: pytest.MonkeyPatch):
+    """As if there were more machines than are tried: one victim leaves, nobody is moved."""
+    monkeypatch.setattr(cutting, "MOST_MACHINES", 1)
+    story = Cut(1, 1, 1)
+    for name in "abc":
+        story.comes(name, WHOLE)
+    story.comes("small", ONE, 10)
+    assert len(story.evicted()) == 1
+    assert sum(story.running().values()) == 3
+    assert story.running()["small"] == 1
 
 
 def test_random_jobs_come_to_rest_and_counters_are_never_over_consumed():

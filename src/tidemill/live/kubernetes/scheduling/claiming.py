@@ -145,10 +145,10 @@ class ClaimedPods:
                 found.append(PodWants(key, asks, partial(self.may_use, told)))
         return found
 
-    def shelves(self, freed: AbstractSet[DeviceId]) -> Shelves:
-        """What could be offered if these devices were given back."""
+    def shelves(self, freed: AbstractSet[DeviceId], machines: Iterable[str]) -> Shelves:
+        """What could be offered of some machines if these devices were given back."""
         held = self.giving()[1] | self.book.holder.keys()
-        return self.partitions.shelves(self.book, held - freed)
+        return self.partitions.shelves(self.book, held - freed, machines)
 
     def lack_of(self, pods: Iterable[KubePod]) -> str:
         """Which counter is too little for one of these pods; "": none."""

@@ -215,6 +215,10 @@ class ClaimBook:
                 left[name] = left.get(name, Fraction(-1)) - amount
         return all(amount >= 0 for amount in left.values())
 
+    def machine_of(self, device: DeviceId) -> str:
+        """The machine that publishes a device; "": none does."""
+        return self._where[device][0] if device in self._where else ""
+
     def shares_counters(self, device: DeviceId) -> bool:
         """Whether a device consumes of counters that others use too."""
         return device in self._where and bool(self._where[device][1].consumes)

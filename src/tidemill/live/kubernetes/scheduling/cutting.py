@@ -36,6 +36,9 @@ ends protections."""
 LATEST_MS = MINUTE_MS
 """So long after all of its victims have left a job may wait for their devices to be given back."""
 MOST_CONSIDERED, ROUNDS = 64, 3
+MOST_MACHINES = 200
+"""With more of them a set is tried on the machines of the victims alone: all of them are looked at
+to see who would only be moved, and each look at 5,000 takes as long as one at what is offered."""
 
 
 class _Victim(NamedTuple):
@@ -144,13 +147,17 @@ class Cutting:
         return tuple(going)
 
     def _fits(self, wants: Sequence[PodWants], going: Sequence[_Victim], shape: Shape) -> bool:
-        seated = self._shelves(going).serve(wants)
+        seated = self._shelves(going, is_narrow=True).serve(wants)
         return bool(seated) and self._may_use(seated, shape) and self._has_room(seated, going)
 
-    def _shelves(self, going: Sequence[_Victim]) -> Shelves:
-        """What could be offered with these gone."""
+    def _shelves(self, going: Sequence[_Victim], *, is_narrow: bool = False) -> Shelves:
+        """What could be offered with these gone; ``is_narrow``: where they are, if that is less."""
+        book = self._view.claimed.book
         freed = frozenset[claimed.DeviceId]().union(*(one.devices for one in going))
-        return self._view.claimed.shelves(freed)
+        machines = [*book.machines()]
+        if is_narrow and len(machines) > MOST_MACHINES:
+            machines = sorted({book.machine_of(device) for device in freed})
+        return self._view.claimed.shelves(freed, machines)
 
     def _may_use(self, seated: Seated, shape: Shape) -> bool:
         """Whether the maximum quota of its team leaves it that much of what would be cut."""
@@ -197,7 +204,7 @@ class Cutting:
         if not going:
             return False
         world, size = self._lives.world, self._view.claimed.book.size_of
-        seated = self._shelves(going).serve(wants)
+        seated = self._shelves(going, is_narrow=True).serve(wants)
         held = sum(size(device) for one in going for device in one.devices)
         part = sum(size(device.id) for _, _, device in seated) / Fraction(held)
         spared_ms = cost.wait_spared_ms(world, now.estimate_ms, [one.job for one in going])

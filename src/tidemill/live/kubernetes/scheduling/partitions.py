@@ -122,7 +122,7 @@ class Partitions:
         ``jobs``: the pods of each that waits, the oldest first; ``giving``: devices on their way to
         pods.
         """
-        shelves = self.shelves(book, giving | book.holder.keys())
+        shelves = self.shelves(book, giving | book.holder.keys(), book.machines())
         short = list[tuple[Sequence[PodWants], str]]()
         for pods in islice(jobs, MOST_JOBS):
             if not shelves.serve(pods) and (words := shelves.lacking(pods)):
@@ -136,12 +136,14 @@ class Partitions:
         news = [m for m in {**before, **offered} if before.get(m) != offered.get(m)]
         return sorted(news), sorted(k for k in {**told, **lacks} if told.get(k) != lacks.get(k))
 
-    def shelves(self, book: ClaimBook, held: Iterable[DeviceId]) -> "Shelves":
-        """What can be offered while these are held."""
+    def shelves(
+        self, book: ClaimBook, held: Iterable[DeviceId], machines: Iterable[str]
+    ) -> "Shelves":
+        """What can be offered of some machines while these are held."""
         some = {*held}
         return Shelves({
             machine: _Shelf(book, machine, self.offered.get(machine, set()), some)
-            for machine in sorted(book.machines())
+            for machine in sorted(machines)
         })  # fmt: skip
 
 
