@@ -16,7 +16,8 @@ def found() -> dict[str, Any]:
 def test_a_step_costs_less_than_a_thousandth(found: dict[str, Any]):
     """At ten steps a second that is 100 µs: the calls stay below it, and all together near it."""
     assert found["calls_us"]["with a checkpoint"]["tracked"] < 100
-    assert found["at_10_steps_per_s"]["cost_us"] < 400  # of ten cold steps, on a busy machine
+    paced = found["at_10_steps_per_s"]  # ten cold steps, on a busy machine
+    assert max(paced["cost_us"], *paced["threads_us"].values()) < 400
 
 
 def test_not_to_track_costs_next_to_nothing(found: dict[str, Any]):

@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,64 @@ def test_a_server_that_comes_back_gets_everything(tmp_path: Path, closed_port: i
         finally:
             stop()
     assert steps(whole(tmp_path).records) == 2
+
+
+class Names:
+    """A name server: where the one name is, or nothing at all while it hangs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.is_back, self.address = 0, Event(), "127.0.0.1"
+        self._true = socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self._answer)
+
+    def _answer(self, host: str, port: int, **more: Any) -> Any:
+        if host != "observer":
+            return self._true(host, port, **more)
+        if more.get("flags") == socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "a name is no number")
+        self.asked += 1
+        self.is_back.wait(30)
+        return self._true(self.address, port, **more)
+
+
+def test_a_name_that_nobody_answers_for_is_survived(
+    monkeypatch: pytest.MonkeyPatch, closed_port: int, waiting: Path
+):
+    """The end of the run waits two seconds; records are on disk."""
+    names = Names(monkeypatch)
+    run = track.job("train", to=f"http://observer:{closed_port}")
+    with run.step():
+        pass
+    begun_s = time.monotonic()
+    run.close()
+    assert time.monotonic() - begun_s < 3
+    names.is_back.set()
+    (kept,) = waiting.rglob("*.jsonl")
+    assert steps(whole(kept).records) == 1
+
+
+def test_a_name_is_asked_for_again_where_its_server_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Once while all is well; a server that moved is found at its new address."""
+    names = Names(monkeypatch)
+    names.is_back.set()
+    server, stop = ingest.serve(tmp_path / "first")
+    port = server.server_address[1]
+    with track.job("train", to=f"http://observer:{port}") as run:
+        for _ in range(3):
+            assert run.flush()
+        assert (run.trouble, names.asked) == ("", 1)
+        stop()
+        names.address = "127.0.0.2"
+        _, stop = ingest.serve(tmp_path / "second", host=names.address, port=port)
+        run.flush()
+        assert run.trouble
+        run.flush()
+        assert (run.trouble, names.asked) == ("", 2)
+    stop()
+    assert kinds(whole(tmp_path / "first").records) == ["job_began"]
+    assert kinds(read(tmp_path / "second").records) == ["job_ended"]
 
 
 class Picky(BaseHTTPRequestHandler):

@@ -22,7 +22,13 @@ from zlib import crc32
 import numpy as np
 from llvmlite import binding
 
-KNOWN = {"TypeError": TypeError, "IndexError": IndexError, "ndarray": np.ndarray, "None": None}
+KNOWN = {
+    "TypeError": TypeError,
+    "IndexError": IndexError,
+    "ndarray": np.ndarray,
+    "tuple": tuple,
+    "None": None,
+}
 """Objects that compiled code knows by their addresses, as ``tidemill.NAME``."""
 _BY_PLACE = 0x80  # of Python's: arguments as an array of pointers, and their number
 _RELOCATION = "static" if binding.get_process_triple().startswith("x86") else "default"

@@ -1,19 +1,21 @@
 """Records to a server: batches of lines in one request each, with the token that it asks for.
 
-Requests are made by a thread of their own. A name server that is gone may hold one for longer than
-any limit that can be given to it; who sends waits for its answer only as long as said. They are
-written by hand, as HTTP/1.0: ``http.client`` takes twice the time, and a loop that posts each
-second would feel it (17 November 2026: 500 to 680 µs of CPU time a request, and 250 so).
+A name is looked up in a thread of its own: a name server that is gone may hold it for longer than
+any limit that can be given to it. The address that it leads to is kept until a request fails.
+Requests are written by hand, as HTTP/1.0, and answers read no further than they say that they are
+long: ``http.client`` takes three times the CPU time, and a loop that posts each second would feel
+it (``bench/README.md``).
 """
 
 import json
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from tidemill.track.outlets import first_lines
@@ -30,21 +32,10 @@ MOST_BYTES = 512 << 10
 ANSWER_BYTES = 256 << 10
 """Of an answer that is read: what the server says about a thousand refused lines."""
 PATIENCE_S = 5.0
-HUNG_UP = 0
-"""The number of no request: whoever waits for an answer is to stop."""
+HUNG_UP = "the run ended before an answer came"
 
-
-class _Request(NamedTuple):
-    number: int
-    body: bytes
-    within_s: float
-
-
-class _Answer(NamedTuple):
-    number: int
-    status: int = 0
-    told: dict[str, Any] = {}  # noqa: RUF012 - nobody writes into it
-    error: Exception | None = None
+Place = tuple[int, Any]
+"""The family of an address, and the address as ``socket`` has it."""
 
 
 class HttpOutlet:
@@ -61,7 +52,7 @@ class HttpOutlet:
         token: str,
         spool: RecordSpool | None = None,
     ) -> None:
-        self._address = host, port or (443 if is_secure else 80)
+        self._host = host
         named = f"[{host}]" if ":" in host else host
         headers = [f"POST {PATH} HTTP/1.0", f"Host: {named}{f':{port}' if port else ''}"]
         headers += [f"Content-Type: {TYPE}", "Connection: close"]
@@ -71,10 +62,10 @@ class HttpOutlet:
         self.lost = 0
         self.lost_why = ""
         self.spool = spool
-        self._requests: SimpleQueue[_Request | None] = SimpleQueue()
-        self._answers: SimpleQueue[_Answer] = SimpleQueue()
-        self._asked = self._answered = HUNG_UP
-        self._poster: Thread | None = None
+        self._names = NameLookup(host, port or (443 if is_secure else 80))
+        self._places: list[Place] = []
+        self._opened: socket.socket | None = None
+        self._is_hung_up = False
 
     @classmethod
     def to(cls, address: str, spool: RecordSpool | None = None) -> Self:
@@ -87,13 +78,18 @@ class HttpOutlet:
 
     def send(self, lines: Sequence[bytes], within_s: float) -> int:
         """Post the first lines; returns how many the server has dealt with."""
-        batch = first_lines(lines, MOST_LINES, MOST_BYTES)
-        answer = self._ask(b"".join(batch), min(within_s, PATIENCE_S))
-        if answer.error is not None:
-            raise OSError(str(answer.error) or type(answer.error).__name__) from answer.error
-        told = answer.told
-        if answer.status != 200:
-            raise OSError(f"status {answer.status}: {told.get('error', 'no reason given')}")
+        batch, within_s = first_lines(lines, MOST_LINES, MOST_BYTES), min(within_s, PATIENCE_S)
+        try:
+            status, told = self._post(b"".join(batch), monotonic() + within_s)
+        except Exception as error:
+            self._places = []  # it may be somewhere else by now
+            if self._is_hung_up:
+                raise OSError(HUNG_UP) from error
+            if isinstance(error, TimeoutError):
+                raise OSError(f"no answer within {within_s:.1f} s") from error
+            raise OSError(str(error) or type(error).__name__) from error
+        if status != 200:
+            raise OSError(f"status {status}: {told.get('error', 'no reason given')}")
         refused, named = told.get("refused_in_all"), told.get("refused")
         if isinstance(refused, int) and refused > 0 and isinstance(named, list) and named:
             self.lost += refused
@@ -101,64 +97,105 @@ class HttpOutlet:
         return len(batch)
 
     def hang_up(self) -> None:
-        """Let go of an answer that is waited for."""
-        self._answers.put(_Answer(HUNG_UP))
+        """Let go of an answer that is waited for; nothing more is sent."""
+        self._is_hung_up = True
+        self._names.hang_up()
+        if (opened := self._opened) is not None:
+            with suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Each request had its own connection; what was not sent stays on disk."""
-        self._requests.put(None)
         if self.spool is not None:
             self.spool.close()
 
-    def _ask(self, body: bytes, within_s: float) -> _Answer:
-        """The answer to a request; ``OSError`` where none comes in time."""
-        if self._answered < self._asked:
-            raise OSError("an earlier request has had no answer yet")
-        if self._poster is None:
-            self._poster = Thread(target=self._post_all, name="tidemill-track-http", daemon=True)
-            try:
-                self._poster.start()
-            except RuntimeError as error:
-                self._poster = None
-                raise OSError(str(error)) from error
-        while not self._answers.empty():  # of requests that were given up
-            self._answers.get()
-        self._asked += 1
-        self._requests.put(_Request(self._asked, body, within_s))
-        end_s = monotonic() + within_s
-        while True:
-            try:
-                answer = self._answers.get(timeout=max(0.0, end_s - monotonic()))
-            except Empty as error:
-                raise OSError(f"no answer within {within_s:.1f} s") from error
-            if answer.number == HUNG_UP:
-                raise OSError("the run ended before an answer came")
-            if answer.number == self._asked:
-                return answer
-
-    def _post_all(self) -> None:
-        """The other thread: one request after the other."""
-        while (asked := self._requests.get()) is not None:
-            try:
-                status, told = self._post(asked.body, asked.within_s)
-                answer = _Answer(asked.number, status, told)
-            except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
-                answer = _Answer(asked.number, error=error)
-            self._answered = asked.number
-            self._answers.put(answer)
-
-    def _post(self, body: bytes, within_s: float) -> tuple[int, dict[str, Any]]:
-        end_s = monotonic() + within_s
-        opened = socket.create_connection(self._address, within_s)
-        if self._tls is not None:
-            opened = self._tls.wrap_socket(opened, server_hostname=self._address[0])
-        with opened:
-            opened.sendall(b"%b\r\nContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body))
-            head, _, told = _read(opened, end_s).partition(b"\r\n\r\n")
+    def _post(self, body: bytes, end_s: float) -> tuple[int, dict[str, Any]]:
+        """The answer to a request: its status, and what it tells."""
+        self._connect(end_s)
+        assert self._opened is not None, "or there was an exception"
+        try:
+            if self._tls is not None:
+                self._opened = self._tls.wrap_socket(
+                    self._opened, do_handshake_on_connect=False, server_hostname=self._host
+                )
+                self._opened.do_handshake()
+            sent = b"%b\r\nContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body)
+            self._opened.sendall(sent)
+            head, _, told = _read(self._opened, end_s).partition(b"\r\n\r\n")
+        finally:
+            opened, self._opened = self._opened, None
+            opened.close()
         words = head.split(None, 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
             raise OSError("no HTTP answer")
         return int(words[1]), _object(told)
+
+    def _connect(self, end_s: float) -> None:
+        """Open a connection to the first of the server's addresses that takes one."""
+        error = OSError(f"`{self._host}` has no address")
+        for place in self._places or self._names.places(end_s):
+            self._opened = socket.socket(place[0], socket.SOCK_STREAM)
+            try:
+                if self._is_hung_up:
+                    raise OSError(HUNG_UP)
+                self._opened.settimeout(_left_s(end_s))
+                self._opened.connect(place[1])
+            except OSError as failed:
+                opened, self._opened, error = self._opened, None, failed
+                opened.close()
+            else:
+                self._places = [place]
+                return
+        raise error
+
+
+class NameLookup:
+    """Where a host is; a number is its own answer, a name is asked for by another thread."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self._answers: SimpleQueue[list[Place] | OSError] = SimpleQueue()
+        self._is_asking = False
+
+    def places(self, end_s: float) -> list[Place]:
+        """All that there are; ``OSError`` where none are found in time."""
+        with suppress(OSError):
+            return self._found(socket.AI_NUMERICHOST)
+        if not self._is_asking:
+            try:
+                Thread(target=self._ask, name="tidemill-track-name", daemon=True).start()
+            except RuntimeError as error:  # no thread can be had
+                raise OSError(str(error)) from error
+            self._is_asking = True
+        try:
+            answer = self._answers.get(timeout=_left_s(end_s))
+        except Empty as error:
+            raise TimeoutError from error
+        self._is_asking = False
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def hang_up(self) -> None:
+        """Let go of an answer that is waited for."""
+        self._answers.put(OSError(HUNG_UP))
+
+    def _ask(self) -> None:
+        try:
+            answer: list[Place] | OSError = self._found(0)
+        except OSError as error:
+            answer = error
+        except Exception as error:  # noqa: BLE001 - a name that is none: whoever waits is told
+            answer = OSError(str(error))
+        self._answers.put(answer)
+
+    def _found(self, flags: int) -> list[Place]:
+        asked = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags)
+        return [(family, address) for family, _, _, _, address in asked]
+
+
+def _left_s(end_s: float) -> float:
+    return max(0.001, end_s - monotonic())
 
 
 def _tls() -> "SSLContext":
@@ -168,15 +205,22 @@ def _tls() -> "SSLContext":
 
 
 def _read(opened: socket.socket, end_s: float) -> bytes:
-    """An answer until its end, and no more of it than is ever told."""
-    parts, size = list[bytes](), 0
-    while size < ANSWER_BYTES:
-        opened.settimeout(max(0.001, end_s - monotonic()))
+    """An answer until it is whole or ends, and no more of it than is ever told."""
+    told = b""
+    while len(told) < ANSWER_BYTES and not _is_whole(told):
+        opened.settimeout(_left_s(end_s))
         if not (part := opened.recv(65_536)):
             break
-        parts.append(part)
-        size += len(part)
-    return b"".join(parts)
+        told += part
+    return told
+
+
+def _is_whole(told: bytes) -> bool:
+    """Whether an answer is as long as it says; one that does not say ends with its connection."""
+    head, _, body = told.partition(b"\r\n\r\n")
+    _, _, rest = head.lower().partition(b"\r\ncontent-length:")
+    size = rest.partition(b"\r\n")[0].strip()
+    return size.isdigit() and b"\r\n\r\n" in told and len(body) >= int(size)
 
 
 def _object(text: bytes) -> dict[str, Any]:

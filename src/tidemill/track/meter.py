@@ -23,6 +23,8 @@ class LoopPart(IntEnum):
 
 
 PARTS = len(LoopPart)
+OTHER, COMPUTE = int(LoopPart.OTHER), int(LoopPart.COMPUTE)
+"""Plain numbers: a name of an enumeration takes longer to look up than all else of an entry."""
 
 
 class StepAmounts(NamedTuple):
@@ -61,7 +63,7 @@ class StepMeter:
     )  # fmt: skip
 
     def __init__(self, now_us: int) -> None:
-        self._stack = [int(LoopPart.OTHER)]
+        self._stack = [OTHER]
         self._used = [True] + [False] * (PARTS - 1)
         self._mark_us = now_us
         self._begun_us = now_us
@@ -84,7 +86,7 @@ class StepMeter:
     def leave(self, now_us: int, part: int) -> None:
         """Leave the innermost block of this part, and whatever was entered in it and not left."""
         stack = self._stack
-        if part not in stack or part == LoopPart.OTHER:
+        if part not in stack or part == OTHER:
             return  # an interruption came before it was entered
         self._pass(now_us)
         while stack.pop() != part:
@@ -92,12 +94,12 @@ class StepMeter:
 
     def begin_step(self, now_us: int) -> None:
         """Enter a step."""
-        self.enter(now_us, LoopPart.COMPUTE)
+        self.enter(now_us, COMPUTE)
         self._begun_us = now_us
 
     def drop_step(self, now_us: int) -> None:
         """Leave a step that an exception ended: its time counts, the step does not."""
-        self.leave(now_us, LoopPart.COMPUTE)
+        self.leave(now_us, COMPUTE)
 
     def end_step(self, now_us: int, number: int, amounts: StepAmounts) -> bool:
         """Leave a step that is done. Returns whether the window is full.
@@ -105,7 +107,7 @@ class StepMeter:
         A step took the time since the step before it ended: what happens between steps belongs to
         the next one.
         """
-        self.leave(now_us, LoopPart.COMPUTE)
+        self.leave(now_us, COMPUTE)
         if not self._durations:
             self._first = number
         self._last = number

@@ -4,34 +4,35 @@ import json
 from typing import Any
 
 from tidemill.track.format import LONGEST_LINE
-from tidemill.track.meter import LoopPart, LoopWindow
+from tidemill.track.meter import LoopWindow
 
 FLOP_PER_MFLOP = 1_000_000
 Fields = dict[str, Any]
+ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def line(record: Fields) -> bytes:
     """A record as one line; what is None is unknown and left out."""
     told = {name: value for name, value in record.items() if value is not None}
-    made = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    made = ENCODER.encode(told).encode() + b"\n"
     assert len(made) <= LONGEST_LINE, "texts are clipped where they come in"
     return made
 
 
 def steps_fields(window: LoopWindow, skew_us: int) -> Fields:
     """What a record of steps says of a window."""
-    spent = dict(zip(LoopPart, window.spent_us, strict=True))
-    told = {part: spent[part] if window.used[part] else None for part in LoopPart}
+    told = (us if used else None for us, used in zip(window.spent_us, window.used, strict=True))
+    other_us, compute_us, data_us, communication_us, checkpoint_us = told  # by ``LoopPart``
     fields = {
         "from_us": window.from_us,
         "until_us": window.until_us,
         "skew_us": skew_us,
         "steps": len(window.step_us),
-        "data_us": told[LoopPart.DATA],
-        "communication_us": told[LoopPart.COMMUNICATION],
-        "checkpoint_us": told[LoopPart.CHECKPOINT],
-        "compute_us": told[LoopPart.COMPUTE],
-        "other_us": told[LoopPart.OTHER],
+        "data_us": data_us,
+        "communication_us": communication_us,
+        "checkpoint_us": checkpoint_us,
+        "compute_us": compute_us,
+        "other_us": other_us,
     }
     return fields | _of_steps(window) if window.step_us else fields
 

@@ -135,6 +135,7 @@ class IngestHandler(BaseHTTPRequestHandler):
     server: IngestServer
     server_version = "tidemill"
     sys_version = ""
+    wbufsize = -1  # an answer in one piece: who sends records each second wakes up once for it
 
     def setup(self) -> None:
         """Do not wait for a client for ever."""
