@@ -230,8 +230,20 @@ def go_on(
     rows = rows.with_columns(
         pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
     )
-    ordered = _numbered(rows, known.count)
+    ordered = _numbered(_without_nothing(rows), known.count)
     return ordered._replace(late=met.late, freed=met.freed, shapes=shapes, notes=tuple(notes))
+
+
+def _without_nothing(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows without attempts of which no time is left to tell, where another begins at that moment.
+
+    Both came to light late, and happen at the watermark: their events would stand in any order.
+    """
+    start, is_changed = pl.col("start_ms"), pl.col("outcome") == AttemptEnd.CHANGED
+    is_over = (pl.col("end_ms") == start) & (by_job.after(start) == start)
+    is_nothing = (is_over & ~is_changed & ~pl.col("is_told")).fill_null(value=False)
+    attempt = pl.col("attempt") - by_job.counted(is_nothing)
+    return rows.with_columns(attempt=attempt).filter(~is_nothing)
 
 
 def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:

@@ -170,15 +170,13 @@ def contracts_of(
         cluster = dict(node.labels).get(CLUSTER, "")
         form = (kind_of(node.gpu_type), *size, node.box, paid, cluster, price)
         groups.setdefault(form, []).append(node)
-    contracts, under, used = list[Contract](), list[Node](), {*world.contract_number}
+    contracts, under = list[Contract](), list[Node]()
     for form in sorted(groups, key=lambda form: (*form[:7], *map(str, form[7]))):
         some, asked = groups[form], _contract(form, window_ms)
         with_room = _with_room(world, asked)
         names = [name for _, name in zip(some, with_room, strict=False)]
         if rest := len(some) - len(names):
-            more = f"({form[2] // 1000} CPUs, {form[3]} MiB)"
-            name = _unused(asked.name, more, used)
-            used.add(name)
+            name = _unused(asked, [*world.contract_rows, *contracts])
             spares = sum(one.is_always_spare for one in some[len(names) :])
             contracts.append(
                 replace(asked, name=name, count=asked.node.devices * rest, spares=spares)
@@ -233,10 +231,12 @@ def _as_of(row: Contract, at_ms: int) -> Contract:
     return replace(row.at(at_ms), later_prices=later or UNSET)
 
 
-def _unused(name: str, more: str, used: set[str]) -> str:
-    """A name that no contract has."""
-    tries = chain((name, f"{name} {more}"), (f"{name} ({i})" for i in count(2)))
-    return next(one for one in tries if one not in used)
+def _unused(asked: Contract, others: Sequence[Contract]) -> str:
+    """A name that no other contract has: with the size, where that is what tells them apart."""
+    name, used = asked.name, {one.name: one.node for one in others}
+    size = f"{name} ({asked.node.cpu_milli // 1000} CPUs, {asked.node.memory_mib} MiB)"
+    tries = [name] if used.get(name) == asked.node else [name, size]
+    return next(one for one in chain(tries, (f"{name} ({i})" for i in count(2))) if one not in used)
 
 
 def _life(name: str, world: World) -> str:
