@@ -1,5 +1,6 @@
 """The mix that placement looks ahead with is part of the World, and is looked at when it is due."""
 
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -29,6 +30,8 @@ from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling.scores import scoring
+
+Ending = Callable[[World, str], None]
 
 TIDE = Policy(placement="tide")
 SMALL = role(1, gpus=1, milli=500, cpu_milli=2)
@@ -122,8 +125,8 @@ def test_what_is_counted_by_change_is_what_reading_all_jobs_gives(seed: int):
         beat(world, Policy(placement="pack"))
         running = sorted(world.placements)
         for j in luck.sample(running, luck.randint(0, len(running))):
-            how = luck.choice([finish, cancel, crash, partial(crash, is_final=True)])
-            how(world, world.job_names[j])
+            how: list[Ending] = [finish, cancel, crash, partial(crash, is_final=True)]
+            luck.choice(how)(world, world.job_names[j])
         waiting = [j for s in sorted(world.queued) for j in world.waiting[s]]
         for j in waiting if luck.random() < 0.2 else ():
             cancel(world, world.job_names[j])

@@ -15,8 +15,12 @@ from tidemill.explain.past_forecasts import FINEST_MS, LOOKS, moments_ms
 from tidemill.explain.track_record import ForecastRecord, _ends
 from tidemill.journal import open_journal
 from tidemill.journal.replay import first_world, passing, rebuild
+from tidemill.model import events as ev
+from tidemill.model.batch import Dictionary
+from tidemill.model.batch.convert import of_events
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
 from tidemill.model.world import World
 
 POLICY = Policy(patience_ms=2 * HOUR_MS)
@@ -75,13 +79,33 @@ def test_what_waits_longer_than_was_said_widens_the_band_before_it_starts(tmp_pa
     assert found.late > found.early
     with open_journal(str(path)) as journal:
         record = ForecastRecord(POLICY)
-        for then in passing(journal, first_world(journal), moments_ms(0, world.now_ms)):
+        asked = [*moments_ms(0, world.now_ms), world.now_ms]
+        for then in passing(journal, first_world(journal), asked, record.read):
             record.learn(then)
             record.look(then)
-    record.learn(world)
     assert record.sides(world.now_ms) == found
     record._open = []
     assert record.sides(world.now_ms).late < found.late
+
+
+def test_a_forecast_is_judged_by_the_first_start_that_came(steady):
+    """A job that was evicted and placed again by the next look started when it first did."""
+    path, world = steady
+    with open_journal(str(path)) as journal:
+        then = rebuild(journal, up_to_ms=30 * HOUR_MS)
+    found = []
+    for hours in ((1,), (1, 9)):
+        record = ForecastRecord(POLICY)
+        record.look(then)
+        again = [
+            ev.AskedPlace(then.now_ms + hour * HOUR_MS, j, attempt, (Piece(0, 0, 1, 255),))
+            for attempt, hour in enumerate(hours, 1)
+            for j in range(then.job_count)
+        ]
+        record.read(of_events(again, Dictionary()))
+        record.learn(world)
+        found.append(record.sides(world.now_ms))
+    assert found[0] == found[1] != USUAL
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -213,7 +213,7 @@ _KEYS = {
     "--token-file": "`token_file` of [track]", "--prometheus": "`url` of [[prometheus]]",
     "--resolution": "`resolution` of [[prometheus]]", "--timeout": "`timeout`",
     "--context": "`context` of [[kubernetes]]", "--kubeconfig": "`kubeconfig` of [[kubernetes]]",
-    "--team-by": "`team_by`",
+    "--team-by": "`team_by`", "--prometheus-ahead": "`ahead` of [[prometheus]]",
 }  # fmt: skip
 """Where a file says what an option of `observe slurm` or `observe kubernetes` does."""
 _OPTION = re.compile(r"--[a-z][a-z-]*")

@@ -42,7 +42,7 @@ def watch(told: FleetFile, *, once: bool, as_json: bool) -> None:
         )  # fmt: skip
         folder = stack.enter_context(observers.listening(told.beside, told.journal))
         measuring = told.measuring(folder, clusters)
-        observers.watch(clusters, told.journal, terms, measuring, begins_ms, pace)
+        observers.watch(clusters, told.journal, terms, measuring, begins_ms, pace, words=in_keys)
 
 
 class CheckedSource(NamedTuple):

@@ -117,13 +117,17 @@ def watch(
     begins_ms: int | None,
     pace: AskingPace,
     also: "Callable[[AnswerTaken], None]" = lambda _: None,
+    words: Callable[[str], str] = str,
 ) -> None:
-    """One observer, until a signal comes, or once; ``also``: what else is done of each answer."""
+    """One observer, until a signal comes, or once.
+
+    ``also``: what else is done of each answer; ``words``: how remarks are worded here.
+    """
     from tidemill.live.observing.observer import Observer
 
     pause_s = every_s(pace.every)
     with Observer.open(journal, source, terms, begins_ms, measuring) as observer:
-        tell = _teller(observer, as_json=pace.as_json)
+        tell = _teller(observer, words, as_json=pace.as_json)
 
         def both(taken: "AnswerTaken") -> None:
             tell(taken)
@@ -238,7 +242,9 @@ def _down(error: BackendError, again_s: float) -> None:
     screen.note(f"the cluster is asked again in {again_s:g} s")
 
 
-def _teller(observer: "Observer", *, as_json: bool) -> "Callable[[AnswerTaken], None]":
+def _teller(
+    observer: "Observer", words: Callable[[str], str], *, as_json: bool
+) -> "Callable[[AnswerTaken], None]":
     """What to print of each answer; a remark that was made is not made again."""
     said = set[str]()
 
@@ -246,7 +252,7 @@ def _teller(observer: "Observer", *, as_json: bool) -> "Callable[[AnswerTaken], 
         late = [*taken.late.words(), *_late_records(taken.late_records)]
         for text in (*taken.notes, *late):
             if text not in said or text in late:
-                screen.note(text)
+                screen.note(words(text))
                 said.add(text)
         if taken.is_gap:
             screen.note(f"not observed for {taken.told_ms / 1000:,.0f} s before this answer")

@@ -23,6 +23,9 @@ from tidemill.explain.bands import BandReach, Sides
 from tidemill.explain.draws import draws
 from tidemill.explain.durations import Lengths
 from tidemill.explain.play_forward import GRID_MS
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
@@ -32,6 +35,7 @@ JOBS = 6  # forecast at one moment; those of one moment err alike, so that more 
 FUTURES = 3
 FIRST_IN_QUEUE = 1_000  # of a longer queue only these are sketched, so that a look stays quick
 SKETCHED_WELL = (Cause.BUSY, Cause.OVER_LIMIT)
+_PLACED = [codes.KIND_CODE[kind] for kind in (ev.AskedPlace, ev.PlacementSeen)]
 WITHIN = 0.9  # the share of starts before p90, and of starts after p10
 # Chosen 2026-11 on the same part of the same stories as the constants of ``bands``, so that on each
 # of the four the share of starts from p10 to p90 comes nearest to 80 %.
@@ -51,7 +55,6 @@ class _Kept(NamedTuple):
 
     at_ms: int
     job: int
-    attempt: int
     reach: BandReach
 
 
@@ -61,19 +64,29 @@ class ForecastRecord:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._open: list[_Kept] = []
+        self._placed: dict[int, list[int]] = {}
+        """When jobs were placed since it was last learnt of them."""
         self._errors: list[tuple[int, float]] = []
         """When each forecast was made, and how far it was off."""
 
+    def read(self, batch: Batch) -> None:
+        """Note who is placed in these events: the World keeps only when a job was last."""
+        placed = batch.events[np.isin(batch.events[:, EventColumn.KIND], _PLACED)]
+        for at_ms, j in placed[:, [EventColumn.AT, EventColumn.WHO]].tolist():
+            self._placed.setdefault(j, []).append(at_ms)
+
     def learn(self, world: World) -> None:
         """What came of earlier forecasts by this moment."""
-        jobs, still = world.jobs, list[_Kept]()
+        still = list[_Kept]()
         for one in self._open:
-            if jobs.attempt[one.job] > one.attempt:
-                wait_ms = int(jobs.placed_ms[one.job]) - one.at_ms
-                self._errors.append((one.at_ms, _error(one.reach, wait_ms)))
-            elif jobs.state[one.job] == JobState.WAITING:
+            start_ms = min(
+                (ms for ms in self._placed.get(one.job, ()) if ms > one.at_ms), default=0
+            )
+            if start_ms:
+                self._errors.append((one.at_ms, _error(one.reach, start_ms - one.at_ms)))
+            elif world.jobs.state[one.job] == JobState.WAITING:
                 still.append(one)  # others were withdrawn
-        self._open = still
+        self._open, self._placed = still, {}
 
     def look(self, world: World) -> None:
         """Forecast some of what waits at this moment."""
@@ -86,7 +99,7 @@ class ForecastRecord:
             waits_ms = [ms for ms in seen.of(j) if ms is not None] if j in seen.row_of else []
             if len(waits_ms) == FUTURES:
                 found = bands.reach([max(ms, GRID_MS) for ms in waits_ms])
-                self._open.append(_Kept(world.now_ms, j, int(world.jobs.attempt[j]), found))
+                self._open.append(_Kept(world.now_ms, j, found))
 
     def sides(self, now_ms: int) -> Sides:
         """How wide the bands should be now."""

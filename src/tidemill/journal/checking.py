@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tidemill.journal.decoding import bounds
+from tidemill.journal.packed import bounds
 from tidemill.model import codes
 from tidemill.model.batch import ADDED, SUBMITTED, Batch, EventColumn, Matrix, fields
 

@@ -6,7 +6,7 @@ many of them there are. What the batch adds to the dictionary of its journal is 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
 
 import msgspec
@@ -14,9 +14,10 @@ import numpy as np
 from msgspec import Struct
 
 from tidemill.journal import columns
-from tidemill.journal.columns import Column, ColumnReader
-from tidemill.journal.decoding import reading
-from tidemill.journal.decoding.reading import SORTED
+from tidemill.journal.columns import ColumnReader
+from tidemill.journal.packed import reading, writing
+from tidemill.journal.packed.kernel import packed
+from tidemill.journal.packed.reading import SORTED
 from tidemill.model.batch import (
     Batch,
     Dictionary,
@@ -51,19 +52,17 @@ _ADDED_DECODER = msgspec.msgpack.Decoder(_Added)
 
 def pack(batch: Batch) -> bytes:
     """A batch without its dictionary; there is at least one event in it."""
-    events = batch.events
-    told = in_order = _columns(events)
-    if len(events) > 1:
-        order = np.argsort(events[:, _E.KIND].astype(np.uint8), kind="stable")
-        in_order = _columns(events[order])
     names = [name.encode() for name in (*batch.job_names, *batch.node_names)]
     lengths = np.array([len(name) for name in names], np.int64).reshape(-1, 1)
-    parts = [_WIDTHS, columns.pack(told[_E.AT], in_steps=True), columns.pack(told[_E.KIND])]
-    parts += [columns.pack(in_order[c], in_steps=c == _E.WHO) for c in SORTED]
-    for pool in (batch.pieces, batch.jobs, lengths):
-        if len(pool):
-            parts += [columns.pack(column) for column in _columns(pool)]
-    return columns.deflated(b"".join((*parts, *names)))
+    pools = [np.ascontiguousarray(pool) for pool in (batch.pieces, batch.jobs, lengths)]
+    events = np.ascontiguousarray(batch.events)
+    room = sum(m.shape[1] * writing.column_bytes(len(m)) for m in (events, *pools))
+    p, count = packed(np.empty(room, np.uint8)), len(events)
+    order, read = np.empty(count, np.int64), np.empty((count, 1), np.int64)
+    end = writing.write_events(p, events, order, read, 0)
+    for pool in pools:
+        end = writing.write_pool(p, pool, end)
+    return columns.deflated(b"".join((_WIDTHS, p.body[:end].tobytes(), *names)))
 
 
 class Unpacking:
@@ -116,13 +115,6 @@ class Unpacking:
             self._events, self._pieces[:pieces], self._jobs[:jobs], self._job_names,
             self._node_names, dictionary,
         )  # fmt: skip
-
-
-def _columns(matrix: Matrix) -> Sequence[Column]:
-    """The columns of a matrix; lists if they are short."""
-    if columns.is_short(len(matrix)):
-        return cast(list[Column], matrix.T.tolist())
-    return cast(Sequence[Column], matrix.T)
 
 
 def added(dictionary: Dictionary, before: Sizes) -> bytes | None:

@@ -123,7 +123,7 @@ _CAUSE_UNKNOWN = _Advice(
 )
 _CAUSE_SAID = _Advice(
     "do what the cluster's own scheduler asks for of jobs that wait (`tidemill pending` has its"
-    " reasons): by the books what they request is free",
+    " reasons): accelerators stood free beside them",
     "free accelerators beside waiting jobs; why that scheduler did not give them is its own to say",
     "people's time",
     "tidemill pending",

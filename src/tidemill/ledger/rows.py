@@ -96,8 +96,14 @@ def _joined(parts: list[LedgerRows]) -> LedgerRows:
     columns, joined = [[*column] for column in zip(*parts, strict=True)], list[I64]()
     parts.clear()
     while columns:
-        joined.append(np.concatenate(columns.pop(0)))
+        joined.append(_kept(np.concatenate(columns.pop(0))))
     return LedgerRows(*joined)
+
+
+def _kept(column: I64) -> I64:
+    """A column: one value where all rows say the same, as three or four do; a long one on disk."""
+    is_same = len(column) > 1 and bool((column == column[0]).all())
+    return np.broadcast_to(column[:1].copy(), column.shape) if is_same else paging.put_away(column)
 
 
 def _divided(world: World, rows: LedgerRows) -> LedgerRows:

@@ -126,9 +126,26 @@ class JobNames(Texts):
         ends = self._rows[max(0, first - 1) : end, END].tolist()
         ends = ends if first else [0, *ends]
         letters, begin = self._bytes(ends[0], ends[-1]), ends[0]
+        if letters.isascii():  # nearly always, and then a byte is a letter
+            text = letters.decode("ascii")
+            return [text[start - begin : stop - begin] for start, stop in pairwise(ends)]
         return [
             str(letters[start - begin : stop - begin], *_UTF8) for start, stop in pairwise(ends)
         ]
+
+    def put_away(self) -> Iterator[tuple[NDArray[np.uint8], I64]]:
+        """The letters of all names but the fresh ones, with how many each has; some at a time."""
+        for first in range(0, self._packed, _AT_ONCE):
+            end = min(first + _AT_ONCE, self._packed)
+            ends = self._rows[first:end, END]
+            begin = self._rows.item(first - 1, END) if first else 0
+            letters = self._letters.view(np.uint8)[begin : ends[-1]]
+            yield letters, np.diff(ends, prepend=begin)
+
+    @property
+    def fresh(self) -> list[str]:
+        """The names after those."""
+        return self._fresh
 
     def some_users(self, first: int, end: int) -> list[str]:
         """Who submitted jobs from one number up to another; "": nobody said."""

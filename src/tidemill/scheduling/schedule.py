@@ -467,7 +467,7 @@ class Cycle:
         Before that, with backfill: a reservation (``desk.hold``).
         """
         w, columns, q = self.world.matrices, self.columns, self.world.shapes.queue.item(s)
-        may_hold = desk.may_hold(
+        may_hold = gathering.may_hold(
             columns.reg, w.jobs, columns.asks, columns.types, columns.claimed, columns.limited,
             s, q, int(cause),
         )  # fmt: skip

@@ -414,3 +414,34 @@ def test_a_source_five_minutes_behind_is_booked_from_the_watermark():
             up_to(observer, now - LATENESS_MS)
     assert worked(observer) == 8 * 300
     assert late == 8 * (260 + 260)
+
+
+BEFORE: Row = {"job": "j", "submit_ms": 10, "gpus": 1, "nodes": ["n1"], "gpu_type": "h100"}
+RUNS: Row = BEFORE | {"start_ms": 10, "outcome": "running"}
+REQUEUED: Row = BEFORE | {"start_ms": 10, "end_ms": 20, "outcome": "requeued"}
+AT_ONCE: Row = REQUEUED | {"start_ms": 20}
+BACK: Row = BEFORE | {"submit_ms": 21, "nodes": None, "outcome": "waiting", "is_eligible": False}
+AGAIN: Row = RUNS | {"submit_ms": 21, "start_ms": 140}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        ([RUNS], [], [REQUEUED, BACK], [REQUEUED, AGAIN]),
+        ([RUNS], [REQUEUED, BACK], [], [REQUEUED, AGAIN]),
+        ([], [BACK], [], [AT_ONCE, AGAIN]),
+        ([], [], [], [AT_ONCE, AGAIN]),
+        ([], [], [], [REQUEUED, AGAIN]),
+        ([], [BACK], [], [REQUEUED, AGAIN]),
+        ([RUNS], [BACK], [AT_ONCE, BACK], [AGAIN]),
+    ],
+)
+def test_a_requeued_job_whose_rows_come_and_go_is_told_on(shown: tuple[list[Row], ...]):
+    """However late its attempts come to light, and whatever was told of it: it runs in the end."""
+    observer = Observer()
+    for now, rows in zip((12, 40, 145, 165), shown, strict=True):
+        observer.restart()
+        up_to(observer, now, *rows)
+    assert len(observer.world.placements) == 1
+    assert observer.world.now_ms == 165
+    assert worked(observer) >= 165 - 145, "from the watermark on at the latest"

@@ -309,3 +309,19 @@ def test_why_a_node_is_drained_is_known_until_it_is_back(
     cluster.at(200, RUNNING)
     ask()
     assert api.open_world(where)[0].node_words == {}
+
+
+def test_which_gpus_a_job_held_is_known_after_its_end(cluster: Cluster):
+    """Slurm forgets them with the job's end; what they measured until then is asked for later."""
+    times = {"submit_time": BEGIN_S + 10, "start_time": BEGIN_S + 20, "end_time": 0}
+    told = {"job_id": 7, "job_state": "RUNNING", "cluster": "lab", "nodes": "n1",
+            "gres_detail": ["gpu:h100:4(IDX:2-5)"], **times}  # fmt: skip
+    cluster.at(100, RUNNING)
+    cluster.print("squeue", json.dumps({"jobs": [told]}))
+    masks = [cluster.source.poll(BEGIN_S * 1000).attempts["devices"].to_list()]
+    cluster.at(200, RUNNING | {"end": 150, "state": "COMPLETED"})
+    cluster.print("squeue", json.dumps({"jobs": []}))
+    masks += [cluster.source.poll(BEGIN_S * 1000).attempts["devices"].to_list() for _ in range(2)]
+    assert masks == [[[0b111100]]] * 3
+    cluster.at(300)
+    assert not len(cluster.source.poll(BEGIN_S * 1000).attempts)

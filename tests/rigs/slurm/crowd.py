@@ -4,7 +4,7 @@ Failing, requeued, preempted, held and released, cancelled while they run and wh
 node is drained and comes back, another goes down under its work.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 from tests.rigs.slurm.cluster import Cluster, RigError
@@ -13,8 +13,13 @@ LATER = "BeginTime"
 """Why a requeued job waits: Slurm lets two minutes pass before it may run again."""
 
 
-def play(rig: Cluster, jobs: int, between: Callable[[], None]) -> None:
-    """Let about so many jobs run; ``between``: called some times while they do."""
+def play(
+    rig: Cluster, jobs: int, between: Callable[[], None], staying: Collection[str] = ()
+) -> None:
+    """Let about so many jobs run; ``between``: called some times while they do.
+
+    ``staying``: names of others that need not end.
+    """
     rig.run("sacctmgr", "-i", "add", "user", "daemon", "account=small")
     one = {
         name: submit(rig, name, *options)
@@ -49,7 +54,7 @@ def play(rig: Cluster, jobs: int, between: Callable[[], None]) -> None:
     for name in ("n3", "n4"):
         with suppress(RigError):  # it may have come back by itself
             rig.run("scontrol", "update", f"nodename={name}", "state=resume")
-    rig.wait_for("all others are through", lambda: not left(rig), 120)
+    rig.wait_for("all others are through", lambda: not left(rig, staying), 120)
 
 
 def submit(rig: Cluster, name: str, *options: str) -> int:
@@ -64,7 +69,8 @@ def running(rig: Cluster) -> set[str]:
     return set(rig.run("squeue", "-h", "-t", "R", "-o", "%j").split())
 
 
-def left(rig: Cluster) -> list[str]:
-    """What still runs, ends, or waits for GPUs."""
+def left(rig: Cluster, staying: Collection[str] = ()) -> list[str]:
+    """What still runs, ends, or waits for GPUs, but for some."""
     lines = rig.run("squeue", "-h", "-r", "-o", "%j %T %r").splitlines()
-    return [line for line in lines if not line.endswith(f"PENDING {LATER}")]
+    others = [line for line in lines if line.split()[0] not in staying]
+    return [line for line in others if not line.endswith(f"PENDING {LATER}")]

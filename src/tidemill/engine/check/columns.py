@@ -257,7 +257,7 @@ class UPKEEP(IntEnum):
     FIRST = 7  # of ``ends``: from where on it is filled, and up to where
     END = 8
     IS_STEADY = 9  # whether they stay what they are until they come
-    NEW = 10  # entries after these that are not in their places yet
+    NEW = 10  # entries after these that were added, in an order of their own
     READ_MS = 11  # when it was read who is there
     WANTED = 12  # replicas of the gang for which they were counted
 

@@ -10,7 +10,7 @@ neither floors nor shares decide who is first; of anything else nothing is said.
 
 from tidemill.compiled import shared
 from tidemill.engine.check.columns import END, GANG, OF, REG, RULE, UPKEEP
-from tidemill.engine.check.endings import expect, is_true
+from tidemill.engine.check.endings import expect, first_of, is_true
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.telling import PLACE, tell
@@ -28,15 +28,21 @@ READ_AT_ONCE = 2048
 @kernel
 def fits_at(w, reg, y, r, until):
     """When enough has ended for a role, and what has is given back; -1: not before a moment."""
-    ends, i, is_kept = y.ends, y.kept[UPKEEP.FIRST], y.kept[UPKEEP.IS_STEADY] != 0
-    while i < y.kept[UPKEEP.END] and ends[i, END.AT_MS] < until:
-        moment = ends[i, END.AT_MS]
-        while i < y.kept[UPKEEP.END] and ends[i, END.AT_MS] == moment:
-            j = ends[i, END.JOB]
+    ends, kept, is_kept = y.ends, y.kept, y.kept[UPKEEP.IS_STEADY] != 0
+    i, new = kept[UPKEEP.FIRST], kept[UPKEEP.END]
+    at = first_of(kept, ends, i, new)
+    while at >= 0 and ends[at, END.AT_MS] < until:
+        moment = ends[at, END.AT_MS]
+        while at >= 0 and ends[at, END.AT_MS] == moment:
+            j = ends[at, END.JOB]
             if not is_kept or is_true(w, reg, j, moment):
                 give_back(w, y, r, j)
-            i += 1
-        if fits(y.hosts, y.kept[UPKEEP.WANTED]):
+            if at < kept[UPKEEP.END]:
+                i += 1
+            else:
+                new += 1
+            at = first_of(kept, ends, i, new)
+        if fits(y.hosts, kept[UPKEEP.WANTED]):
             return moment
     return -1
 

@@ -424,8 +424,11 @@ class _Meeting:
 
     def _was_told(self, job: ToldJob, row: dict[str, Any]) -> bool:
         """Whether an attempt is one of those that were told, from its start to its end."""
-        if not job.attempt or row["end_ms"] is None or row["end_ms"] > self._mark_ms:
+        if row["end_ms"] is None or row["end_ms"] > self._mark_ms:
             return False
+        if not job.attempt:  # what ended before a later life began was an earlier one's
+            is_later = origin(job.name, self._known.names) != job.name
+            return is_later and row["end_ms"] <= job.since_ms
         return bool(row["start_ms"] <= job.start_ms or row["start_ms"] < job.since_ms)
 
     def _unseen(self, job: ToldJob, *, is_last: bool) -> None:

@@ -8,6 +8,8 @@ import re
 import time
 from collections.abc import Mapping
 
+import polars as pl
+
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.slurm import commands
 from tidemill.live.slurm.commands import SlurmCommand
@@ -27,6 +29,8 @@ NEEDED = frozenset({"JobIDRaw", "State", "Submit", "Start", "End", "ReqTRES", "A
 """Columns of sacct without which a job cannot be told."""
 NO_RESERVATIONS = b"No reservations"
 """How Slurm says that there are none."""
+ATTEMPT = ("job", "start_ms")
+"""What tells an attempt from others."""
 _CLOCK = re.compile(rb"sdiag output at .*\((\d+)\)")
 
 
@@ -45,6 +49,8 @@ class SlurmSource:
         self._limits = LimitRules()
         self._limits_ms: int | None = None
         """When limits were last asked for; None: not yet."""
+        self._devices: pl.DataFrame | None = None
+        """The GPUs of attempts, as they were told last: ``ATTEMPT`` and ``told``."""
 
     def now_ms(self) -> int:
         """The controller's clock."""
@@ -100,7 +106,8 @@ class SlurmSource:
             )
         there = [node for node in past.nodes if not node.is_off]
         return SourceAnswer(
-            past.attempts.with_columns(cluster=None),  # one is asked; its nodes do not say theirs
+            # one cluster is asked; its nodes do not say theirs
+            self._with_devices(past.attempts).with_columns(cluster=None),
             there,
             now_ms,
             not refused,
@@ -109,6 +116,17 @@ class SlurmSource:
             queues=past.queues,
             numbers=past.numbers,
         )
+
+    def _with_devices(self, attempts: pl.DataFrame) -> pl.DataFrame:
+        """Attempts with the GPUs that the queue told while they ran: it forgets them at their end,
+        and what those measured until then is asked for later.
+        """
+        if self._devices is not None:
+            attempts = attempts.join(self._devices, on=ATTEMPT, how="left", maintain_order="left")
+            attempts = attempts.with_columns(devices=pl.coalesce("devices", "told")).drop("told")
+        known = attempts.filter(pl.col("devices").is_not_null())
+        self._devices = known.select(*ATTEMPT, told="devices").unique(ATTEMPT)
+        return attempts
 
     def _add_reservations(self, gathering: Gathering) -> None:
         """Reservations, of which those for maintenance close nodes; most clusters have none."""

@@ -46,6 +46,9 @@ class REG(IntEnum):
     MAY_RECLAIM = 28
     VICTIMS_AT_MOST = 29
     SHAPES = 30  # that there are
+    QUIET = 31  # shapes that were taken out of the line (``quiet``),
+    QUIET_LIKE = 32  # and one more than the first option of whose like some were
+    QUIET_READ = 80  # how often the line was read for them
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
     EVENTS = 21  # rows of ``events`` that Python has not taken over,
@@ -117,6 +120,7 @@ class NOTE(IntEnum):
     CYCLE = 14
     FIRST_OWED = 15  # the shape, and one, of the first that may be owed a search, is to have one,
     # or is doubted; 0: nobody
+    LAST_OWED = 16
 
 
 class ASK(IntEnum):
@@ -195,6 +199,11 @@ class OPTION(IntEnum):
     REQUEST = 7  # its row in the room,
     PACKED = 8  # and that of the same without scores
     OBSTACLE = 9  # what kept the role off this type that was fitted last
+    QUIET_IN = 10  # the last cycle in which it was asked what keeps its like out of the line,
+    QUIET_AT = 11  # as the line was read so often,
+    QUIET_WHY = 12  # what does; UNKNOWN: it may fit
+    QUIET_SHAPE = 13  # one of its shapes,
+    NEXT_QUIET = 14  # and one more than the next option of which something does; UNKNOWN: nothing
 
 
 class MEMBER(IntEnum):

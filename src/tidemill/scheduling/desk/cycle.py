@@ -28,7 +28,7 @@ from tidemill.scheduling.desk.codes import (
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.fair_shares import rank_again
-from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
+from tidemill.scheduling.desk.gathering import is_guarded, may_hold
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, is_asked, step_on
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
@@ -50,6 +50,15 @@ from tidemill.scheduling.desk.placing import (
     settle_books,
     tell,
     try_to_fit,
+)
+from tidemill.scheduling.desk.quiet import (
+    LOOKED_AT,
+    copy,
+    follow,
+    forget_likes,
+    line_up_quiet,
+    read_next_at,
+    take_out_quiet,
 )
 from tidemill.scheduling.desk.reserving import READY, is_fitted, make_all
 from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
@@ -98,27 +107,6 @@ def is_behind(reg, queues, asks, types, held, held_teams, s, q):
                 return True
         q = queues[q, QUEUE.PARENT]
     return False
-
-
-@kernel
-def may_hold(reg, jobs, asks, types, claimed, limited, s, q, cause):
-    """Whether a shape that does not fit may keep others back now, or be passed by them."""
-    is_limited = cause == OVER_LIMIT
-    if not is_limited and not is_cured(cause):
-        return False
-    if is_guarded(reg, jobs, asks[s, ASK.UPCOMING]):
-        return asks[s, ASK.OUTLASTS] != 0
-    if reg[REG.BACKFILL] == NONE or asks[s, ASK.OUTLASTS] == 0:
-        return False
-    if not is_limited and reg[REG.BACKFILL] != EASY:
-        return reg[REG.CLAIMS_LEFT] > 0
-    first = asks[s, ASK.FIRST_TYPE]
-    for i in range(first, first + asks[s, ASK.TYPES]):
-        if is_limited and limited[q, types[i]] != 0:
-            return False
-        if not is_limited and claimed[types[i]] != 0:
-            return False
-    return True
 
 
 @kernel
@@ -277,6 +265,7 @@ def hold(w, d, s, cause):
         return ask(d, s, OUTLASTS)
     if asks[s, ASK.OUTLASTS] == 0:
         return OVER
+    line_up_quiet(d)
     if cause == OVER_LIMIT:
         return hold_under(w, d, s, j)
     if not is_guarded(reg, w.jobs, j):
@@ -287,8 +276,9 @@ def hold(w, d, s, cause):
 
 
 @kernel
-def go_on(w, d, s):
+def go_on(w, d, g, s):
     """After a job was placed, the next of its shape lines up; a code if Python must say who."""
+    follow(w, d, g)
     rank_again(w, d, w.shapes[s, SHAPE.QUEUE])
     if is_asked(d.reg):
         return ask(d, s, STEP)
@@ -341,7 +331,7 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
         return DONE
     settle_books(w, d, g, s, q)
     place(w, d, g, s, q, count)
-    return go_on(w, d, s)
+    return go_on(w, d, g, s)
 
 
 @kernel
@@ -390,7 +380,7 @@ def fit_gang(w, d, g, t, h, e, s, q):
     if count == UNSURE:
         return ask(d, s, FIT)
     place_gang(w, d, s, q, count)
-    return go_on(w, d, s)
+    return go_on(w, d, g, s)
 
 
 @kernel
@@ -418,7 +408,7 @@ def fit_first(w, d, g, t, h, e, s, q):
         return settle_unfit(w, d, g, t, h, s, count)
     settle_books(w, d, g, s, q)
     place(w, d, g, s, q, count)
-    return go_on(w, d, s)
+    return go_on(w, d, g, s)
 
 
 @kernel
@@ -492,16 +482,28 @@ def deal_with(w, d, g, t, h, e, s, q):
 @shared
 def work_off(w, d, g, t, h, e):
     """Go through the line until it is empty, or until Python must do something."""
-    reg, line, code = d.reg, d.line, DONE
+    reg, line, code, seen, quiet_at = d.reg, d.line, DONE, 0, LOOKED_AT
     if reg[REG.HALTED] != 0:
         code = hold_halted(w, d)
     while code <= OVER and reg[REG.HEAP] > 0:
+        if seen >= quiet_at:
+            take_out_quiet(w, d, g)
+            quiet_at = read_next_at(reg, seen)
+            continue
         if not has_space(d, g):
-            return TELL
+            code = TELL
+            break
         if is_out_of_date(w, d):
             continue
         s = line[0, LINE.SHAPE]
         leave(line, reg[REG.HEAP], WORDS)
         reg[REG.HEAP] -= 1
+        seen += 1
+        if reg[REG.QUIET] > 0:
+            copy(line, reg[REG.HEAP], len(line) - 1)
         code = deal_with(w, d, g, t, h, e, s, w.shapes[s, SHAPE.QUEUE])
+    if code > OVER:
+        line_up_quiet(d)
+    reg[REG.QUIET] = 0
+    forget_likes(d)
     return max(code, OVER)

@@ -57,7 +57,8 @@ def write_first(w, d, s):
         asks[s, ASK.UPCOMING] = head
         asks[s, ASK.FIRST] = 1
         asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
-        asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
+        if reg[REG.BACKFILL] == 0:
+            asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
     elif reg[REG.RANKS] != 0:
         read_line(w.jobs, shapes, d.steps, d.learnt, reg, asks, s)
         is_lost = asks[s, ASK.PATIENCE_MS] <= reg[REG.NOW]

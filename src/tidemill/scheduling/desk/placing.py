@@ -173,15 +173,39 @@ def keeps_whole_nodes(w, d, g, r):
 
 
 @kernel
+def note_none_beside(g, r):
+    """Note that no node that is not reserved as a whole could take a replica of a request."""
+    g.requests[r, REQUEST.BESIDE_AT] = g.regs[CALL.TOUCHED] + 1
+    g.requests[r, REQUEST.BESIDE_IN] = g.regs[CALL.RESERVED_IN]
+
+
+@kernel
+def is_none_beside(g, r):
+    """Whether that is known: it was so, and no such node was touched since that could."""
+    regs, touched, h = g.regs, g.touched, g.requests[r, REQUEST.HOSTS_ROW]
+    since, size = g.requests[r, REQUEST.BESIDE_AT] - 1, regs[CALL.TOUCHED]
+    if regs[CALL.RESERVED_IN] == 0 or g.requests[r, REQUEST.BESIDE_IN] != regs[CALL.RESERVED_IN]:
+        return False
+    if not 0 <= since <= size <= since + len(touched):
+        return False
+    for i in range(since, size):
+        n = touched[i % len(touched)]
+        if g.hosts[h, n] > 0 and g.reserved[n // BITS] >> n % BITS & 1 == 0:
+            return False
+    note_none_beside(g, r)
+    return True
+
+
+@kernel
 def is_hosted_beside(w, g, r, count):
     """Whether nodes that are not reserved as a whole could take so many replicas."""
     count_hosts(w, g, r)
-    h, rows, any_left = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS], 0
-    for i in range(len(g.reserved)):  # without a way out of it the loop takes many words at once
-        any_left |= g.hosting[h, i] & ~g.reserved[i]
-    if any_left == 0:
+    if is_none_beside(g, r):
         return False
+    h, rows = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS]
     n = host_beside(g, h, 0)
+    if n == rows:
+        note_none_beside(g, r)
     while n < rows and count > 0:
         count -= g.hosts[h, n]
         n = host_beside(g, h, n + 1)

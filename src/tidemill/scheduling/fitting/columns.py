@@ -73,9 +73,11 @@ class REQUEST(IntEnum):
     HOSTS_AT = 20  # one more than the touch up to which its row of ``hosts`` is true; 0: it is not
     HOSTS_SUM = 21  # what all nodes could take, by that row
     HOSTS_ROW = 22  # 0: it has none, and all nodes are counted each time
+    BESIDE_AT = 23  # one more than the touch at which only reserved nodes could take a replica,
+    BESIDE_IN = 24  # reserved in this cycle (``CALL.RESERVED_IN``)
 
 
-REQUEST_COLUMNS = int(REQUEST.HOSTS_ROW) + 1
+REQUEST_COLUMNS = int(REQUEST.BESIDE_IN) + 1
 
 
 class SCORE(IntEnum):

@@ -25,7 +25,7 @@ KERNELS = (
     reserving.reserve, ladders.fill_tied,
     node_ranking.seat_beside, gathering.gather, opening.begin, replay.replay, fold.finished,
     fold.placed, fold.wait_again, heap.push, heap.pop, lives.carry_out, opening.is_news,
-    opening.close, cycle.hold, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
+    opening.close, cycle.hold, gathering.may_hold, sweeps.fill, ends.follow, ends.end_first,
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
     stopping.find_victims, reserving.reserve_by_halving, role_by_role.fit_largest, arrivals.note,

@@ -1,4 +1,4 @@
-"""Reading columns, and the events of a row, out of packed bytes; see ``journal.columns``.
+"""Reading columns, and the events of a batch, out of bytes; see ``journal.columns``.
 
 Whatever is read is read from a place on and returns where the next thing begins; a number below
 zero says what is wrong instead (``words``). What was read until then is of no use.
@@ -6,12 +6,11 @@ zero says what is wrong instead (``words``). What was read until then is of no u
 
 import numpy as np
 
-from tidemill.journal.decoding.kernel import kernel
+from tidemill.journal.packed.kernel import kernel
 from tidemill.model.batch import ADDED, PIECED, SUBMITTED, EventColumn
 
 ZERO, SAME, FEW, WIDE, STEPS = range(5)
 """The forms of a column: all zero, one number, few numbers, numbers, differences."""
-MOST_FEW = 256
 SORTED = tuple(
     map(
         int,
@@ -94,15 +93,12 @@ def read_few(p, read, first, column, at, count):
         return places
     if places + count > len(body):
         return EARLY
-    for i in range(size):
-        total += number_at(p, at + 1, int(body[at]), size, i)
-        table[i] = total
-    total = np.int64(0)
+    read_planes(p, table, 0, 0, at, size, 1)
     for r in range(count):
         i = int(body[places + r])
         if i >= size:
             return BEYOND
-        value = table[i]
+        value = table[i, 0]
         if in_steps:
             total += value
             value = total
@@ -150,22 +146,22 @@ def read_pool(p, read, first, count, at, width):
 @kernel
 def sort_by_kind(p, events, order, first, count):
     """Where events stand when they are sorted by kind; 0: one has a kind that cannot be."""
-    seats = p.table
+    table = p.table
     for kind in range(KINDS):
-        seats[kind] = 0
+        table[kind, 0] = 0
     for e in range(first, first + count):
         kind = events[e, EventColumn.KIND]
         if kind < 0 or kind >= KINDS:
             return 0
-        seats[kind] += 1
+        table[kind, 0] += 1
     before = 0
     for kind in range(KINDS):
-        before += seats[kind]
-        seats[kind] = before - seats[kind]
+        before += table[kind, 0]
+        table[kind, 0] = before - table[kind, 0]
     for e in range(first, first + count):
         kind = events[e, EventColumn.KIND]
-        order[seats[kind]] = e
-        seats[kind] += 1
+        order[table[kind, 0]] = e
+        table[kind, 0] += 1
     return 1
 
 

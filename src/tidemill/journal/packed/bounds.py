@@ -1,7 +1,7 @@
 """Whether numbers are such as they may be: the first row in which one is not."""
 
-from tidemill.journal.decoding.kernel import kernel
-from tidemill.journal.decoding.reading import IS_PIECED
+from tidemill.journal.packed.kernel import kernel
+from tidemill.journal.packed.reading import IS_PIECED
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import ADDED, SUBMITTED, EventColumn

@@ -7,16 +7,22 @@ from numpy.typing import NDArray
 
 from tidemill.core.kernel import between, whole_of
 
-_VECTORS = ("body", "order", "seats", "table")
-_MATRICES = ("counts", "events", "high", "low", "read")
+MOST_FEW = 256  # numbers that a column may have for each to be told by a byte
+_VECTORS = ("body", "order")
+_MATRICES = ("counts", "events", "high", "low", "read", "table")
 
 
 class Packed(NamedTuple):
-    """Bytes that are read, and what readers write beside them."""
+    """Bytes that are read or written, and a table beside them."""
 
     body: NDArray[np.uint8]
     table: NDArray[np.int64]
-    """Room for the numbers of a column that has few distinct ones, and how many have each."""
+    """A column with room for ``MOST_FEW`` numbers."""
+
+
+def packed(body: NDArray[np.uint8]) -> Packed:
+    """These bytes, and an empty table."""
+    return Packed(body, np.empty((MOST_FEW, 1), np.int64))
 
 
 def dimensions(name: str) -> int:

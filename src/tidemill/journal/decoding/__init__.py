@@ -1,1 +1,0 @@
-"""Reading what ``journal.columns`` packed, and verifying what was read: kernels over bytes."""
