@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tidemill.live.history import by_job, fitting, gathered, telling
-from tidemill.live.history.gathered import WaitingTables, GatheredRows, Tables, columns_of
+from tidemill.live.history.gathered import GatheredRows, Tables, WaitingTables, columns_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
