@@ -501,7 +501,10 @@ def work_off(w, d, g, t, h, e):
         seen += 1
         if reg[REG.QUIET] > 0:
             copy(line, reg[REG.HEAP], len(line) - 1)
+        going = reg[REG.GOING]
         code = deal_with(w, d, g, t, h, e, s, w.shapes[s, SHAPE.QUEUE])
+        if reg[REG.IS_HOLDING] + reg[REG.IS_HOLDING_TEAMS] != 0 or reg[REG.GOING] != going:
+            line_up_quiet(d)
     if code > OVER:
         line_up_quiet(d)
     reg[REG.QUIET] = 0
