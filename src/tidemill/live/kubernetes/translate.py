@@ -83,6 +83,11 @@ def translate(
     for job in units.jobs_of(cluster, rule):
         made.add(job)
     nodes = [_seen(node, made.selected) for node in cluster.nodes if node.devices]
+    if looks_back:  # an observer sees when a node is first shown to be out
+        unsaid = {n.name: state for n in cluster.nodes for since, state in (n.out_since(),)
+                  if since is None}  # fmt: skip
+        nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
+                 for node in nodes]  # fmt: skip
     notes = [*made.said(), *_about_nodes(cluster)]
     queues = _queues(cluster, rule, notes)
     if left := told.left():
