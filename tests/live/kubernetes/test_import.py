@@ -258,11 +258,18 @@ def test_a_cordoned_node_without_a_time_is_named():
     objects = (node("n0"), node("n1", unschedulable=True), pod("a", 1, on="n0"))
     past = translate.translate(taken(*objects))
     history = events.build(past.attempts, past.nodes, until_ms=past.seen_ms, shapes=past.shapes)
-    assert [note for note in history.notes if "since when nobody says" in note] == [
-        "1 node (n1) out of service, since when nobody says: counted so from the end of the books on"
-    ]
+    said = [note for note in history.notes if "since when nobody says: counted so from" in note]
+    assert [note.split(",")[0] for note in said] == ["1 node (n1) out of service"]
     world = api.keep_history(history).world
     assert world.nodes.state[world.node_number["n1"]] == NodeState.CORDONED
+
+
+def test_a_pod_larger_than_any_node_claims_nothing_of_what_is_free():
+    """16 GPUs on nodes of 8: `pending` says never, and 7 GPUs of the hour had no demand."""
+    run = kept(node("n0"), pod("a", 1, on="n0"), pod("big", 16))
+    assert amounts(run.statement, "bucket")[(Bucket.NO_DEMAND,)] == 7_000 * 3_600_000
+    fits = kept(node("n0"), pod("a", 1, on="n0"), pod("small", 8))
+    assert amounts(fits.statement, "bucket")[(Bucket.NO_DEMAND,)] == 0
 
 
 def test_mig_instances_are_parts_of_their_device():
