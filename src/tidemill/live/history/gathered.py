@@ -78,13 +78,11 @@ class GatheredRows:
         kinds = kinds or self._kinds
         asked = names or tuple(kinds)
         for count, alike, columns in zip(self._counts, self._alike, self._columns, strict=True):
-            told = {
-                name: self._got(columns[name])
-                if name in columns
-                else pl.repeat(alike.get(name), count, dtype=kinds[name], eager=True)
-                for name in asked
-            }
-            yield pl.DataFrame(told)
+            rest = [self._got(columns[name]) for name in asked if name in columns]
+            told = {name: pl.lit(alike.get(name), kinds[name]) for name in asked
+                    if name not in columns}  # fmt: skip
+            table = pl.DataFrame(rest or [_nothing(count)]).with_columns(**told)
+            yield table.select(*asked)
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
         return self.each()
@@ -109,7 +107,7 @@ class GatheredRows:
         }
         rest = [self._whole(name, kind) for name, kind in kinds.items() if name not in alike]
         if not rest:
-            rest = [pl.repeat(None, sum(self._counts), dtype=pl.Null, eager=True).alias(_NOTHING)]
+            rest = [_nothing(sum(self._counts))]
         found = pl.DataFrame(rest).with_columns(**alike).select(*kinds)
         self.drop()
         return found
@@ -146,7 +144,7 @@ class _TableFile:
     def put(self, table: pl.DataFrame) -> _Packed | None:
         """Where the table is from now on; None: there is no place."""
         packed = io.BytesIO()
-        table.write_ipc(packed)
+        table.write_ipc_stream(packed)  # a seventh of what files of IPC take, and so is reading it
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=spilling.FOLDER, buffering=0)  # noqa: SIM115
@@ -160,7 +158,7 @@ class _TableFile:
     def get(self, part: _Packed) -> pl.DataFrame:
         assert self._file is not None, "it was put there"
         self._file.seek(part.first)
-        return pl.read_ipc(self._file.read(part.size))
+        return pl.read_ipc_stream(self._file.read(part.size))
 
     def __del__(self) -> None:
         self.close()  # a table that nobody drops goes with its last reader
@@ -216,10 +214,10 @@ def by_range(
     """
     some = pl.concat([one.gather_every(_ASKED_EVERY) for one in names]).sort()
     count = -(-rows // AT_ONCE)
-    edges = [some[len(some) * i // count] for i in range(1, count)]
+    edges = some.gather([len(some) * i // count for i in range(1, count)])
     ranges = [WaitingTables() for _ in range(count)]
     for table in tables:
-        code = pl.sum_horizontal(pl.lit(0), *((pl.col(key) >= edge) for edge in edges))
+        code = edges.search_sorted(table[key], "right")
         parts = table.with_columns(_range=code).partition_by(
             "_range", maintain_order=True, as_dict=True, include_key=False
         )
@@ -228,7 +226,9 @@ def by_range(
     return ranges
 
 
-_NOTHING = ""
+def _nothing(count: int) -> pl.Series:
+    """A column that says only how many rows there are."""
+    return pl.repeat(None, count, dtype=pl.Null, eager=True).alias("")
 
 
 def _is_alike(column: pl.Series) -> bool:
