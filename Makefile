@@ -25,13 +25,14 @@ test: $(VENV)/.dev ## run all the tests (what CI runs)
 	@tools/prometheus.sh
 	@tools/postgres.sh
 	@PYTHON=$(BIN)/python tools/kubernetes.sh
-	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=ci --durations=15
+	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=ci --durations=15 -rs
 
 test-live: $(VENV)/.dev ## build a real Kubernetes, once; run the tests on real clusters, with 200 Slurm jobs
 	@tools/slurm.sh
 	@tools/prometheus.sh
+	@tools/postgres.sh
 	@PYTHON=$(BIN)/python tools/kubernetes.sh build
-	TIDEMILL_SLURM_JOBS=200 $(BIN)/python -m pytest --hypothesis-profile=ci tests/live
+	TIDEMILL_SLURM_JOBS=200 $(BIN)/python -m pytest --hypothesis-profile=ci -rs tests/live
 
 check: $(VENV)/.dev ## lint, format, types, import contracts, house rules
 	$(BIN)/ruff check .

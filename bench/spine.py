@@ -100,7 +100,7 @@ def _room(file: str, name: str) -> str:
     if "tidemill" in parts:
         room = parts[parts.index("tidemill") + 1]
         return room.removesuffix(".py")
-    return "python, numpy" if "numba" not in file and "kernels" not in name else "kernels"
+    return "kernels" if "tidemill." in name else "python, numpy"
 
 
 def _cut(spec: Spec, jobs: int | None) -> Spec:

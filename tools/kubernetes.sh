@@ -8,9 +8,7 @@
 # Everything comes through the Go module proxy and is checked against the go.sum files beside this
 # script. Kubernetes' own module cannot be installed by name: it replaces its parts by folders that the
 # archive lacks. The module in kubernetes/control-plane replaces them by their published versions.
-set -euo pipefail
-
-say() { printf 'set-up: %s\n' "$*" >&2; }
+. "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
 
 release=v1.36.3
 kwok=v0.8.0
@@ -38,10 +36,14 @@ leave() {
   exit 0
 }
 
-is_done && exit 0
+# The tests sign the certificates of their clusters themselves.
+find_openssl() { command -v openssl >/dev/null || install_debian OpenSSL "about 2 MB" openssl; }
+
+is_done && { find_openssl; exit 0; }
 if [ -z "$asked" ] && [ -z "${CI:-}" ]; then
   leave "no real Kubernetes in $folder" "make test-live builds one (about 14 minutes of CPU, once) and runs them"
 fi
+find_openssl
 
 mkdir -p "$folder/bin" "$folder/stages" "$folder/build"
 exec 9>"$folder/build.lock"

@@ -29,6 +29,7 @@ from tidemill.journal import (
     open_journal,
     policies,
     scheduled,
+    spilling,
     submissions,
 )
 from tidemill.journal import exists as journal_exists
@@ -287,9 +288,11 @@ def keep_history(
         for batch in history.batches():
             ledger.read_batch(batch)
             keeper.append_batch(batch)
+            spilling.give_back()
             if on_progress is not None:
                 on_progress(ledger.world.now_ms, length_ms)
         keeper.finish()
+    spilling.give_back_at_once()
     submissions.put_back(ledger.world, facts, journal)
     statement = Statement(
         ledger, calendar, Source.LIVE, tells_submissions=history.tells_submissions

@@ -16,7 +16,7 @@ from tidemill.cli import comparison_tables, shadow_tables
 from tidemill.journal import deciders, open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
-from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
 from tidemill.ledger.difference import difference_document
 from tidemill.ledger.unknowns import UNTOLD, unknowns_of
 from tidemill.live.history.events import build
@@ -156,8 +156,11 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
     assert shadow_tables.headline(sides, nobody.report) == [shadow_tables.NOBODY]
 
 
-def test_who_is_seen_on_more_devices_later_shares_the_node_with_whoever_sat_there(tmp_path: Path):
-    """A job of others takes as many as it was seen on at last, beside ours, which sat on some."""
+def test_who_grows_while_it_works_holds_at_each_moment_what_it_was_seen_to_hold(tmp_path: Path):
+    """A job of others on one GPU for two hours, then on two: so it is in the shadow, beside ours.
+
+    Ours, which sat on the second of them before, has it as long as it did.
+    """
     others = deciders.facts({}, [("theirs", "volcano")])
     going: dict[str, Any] = {"outcome": AttemptEnd.RUNNING}
     rows = [row("theirs", 1, 0, 0, None, "n0", **going), row("ours", 4, 0, 0, 2, "n0"),
@@ -170,15 +173,23 @@ def test_who_is_seen_on_more_devices_later_shares_the_node_with_whoever_sat_ther
         (mine,) = world.placements[j]
         grown = Piece(0, mine.node, 2, mine.devices | held.devices & -held.devices)
         now_ms = world.now_ms
-        journal.append([ev.PlacementSeen(now_ms, j, 2, (grown,)), ev.JobStarted(now_ms, j, 2)])
+        journal.append([ev.PlacementSeen(now_ms, j, 2, (grown,)), ev.JobStarted(now_ms, j, 2),
+                        ev.Woke(now_ms + H)])  # fmt: skip
         rebuild(journal)  # the books take it: ours is gone by then
     found = api.replay(where, Policy(), str(tmp_path / "shadow.sqlite"))
     assert (found.report.pinned, found.report.others, found.report.over_milli) == (1, 1, 0)
     with open_journal(str(tmp_path / "shadow.sqlite")) as journal:
         told = {one.job.name: one.attempts[0] for one in story.read(journal).jobs}
-    (first,), (second,) = told["theirs"].pieces, told["ours"].pieces
-    assert (first.devices.bit_count(), second.devices.bit_count()) == (2, 4)
+    (first,), (later,), (second,) = (told[name].pieces for name in ("theirs", "theirs#2", "ours"))
+    assert [one.devices.bit_count() for one in (first, later, second)] == [1, 2, 4]
     assert not first.devices & second.devices
+    assert told["theirs"].end_ms == told["theirs#2"].placed_ms == told["theirs#2"].up_ms == now_ms
+    sides = found.seen, found.shadow.statement
+    used = [sum(one.total().milli_ms[b] for b in ALLOCATED) for one in sides]
+    assert used[0] == used[1]
+    again = api.replay(where, Policy(), str(tmp_path / "of.sqlite"), shadow_of="volcano")
+    assert again.report.resized == 1
+    assert any("played with the last" in note for note in again.report.notes())
 
 
 def test_waits_of_others_are_on_one_side_alone_and_said(tmp_path: Path):

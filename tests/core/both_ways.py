@@ -73,6 +73,6 @@ def filled() -> str:
 
 
 if __name__ == "__main__":
-    print("compiled" if "numba" in sys.modules else "interpreted")
+    print("compiled" if "llvmlite" in sys.modules else "interpreted")
     print(*digests(Path(sys.argv[1])))
     print(sha256(journals(int(sys.argv[2]))).hexdigest(), filled())

@@ -6,17 +6,18 @@ import sys
 from pathlib import Path
 
 KERNELS = """
-from tidemill.compiled import across
+from pathlib import Path
+from tidemill.compiled import folder
 
-compiled = across(__file__)
+kernel = folder(Path(__file__).parent, dimensions=lambda _: 0, whole={})
 
 
-@compiled
+@kernel
 def double(n):
     return 2 * n
 
 
-@compiled
+@kernel
 def up_to(n):
     total = 0
     for i in range(n):
@@ -29,7 +30,7 @@ from tidemill.compiled import interpreting
 import sums
 
 with interpreting():
-    print(sums.up_to(10), "numba" in sys.modules)
+    print(sums.up_to(10), "llvmlite" in sys.modules)
 input()
 print(sums.up_to(10))
 print(sums.up_to.misses)
@@ -37,7 +38,7 @@ print(sums.up_to.misses)
 
 
 def test_a_kernel_is_interpreted_for_a_question_and_then_compiled_once(tmp_path: Path):
-    """A question does without numba; of two processes one compiles, and the other loads that."""
+    """A question does without LLVM; of two processes one compiles, and the other loads that."""
     (tmp_path / "sums.py").write_text(KERNELS)
     both = [
         subprocess.Popen(
@@ -52,7 +53,7 @@ def test_a_kernel_is_interpreted_for_a_question_and_then_compiled_once(tmp_path:
     for process in both:
         assert process.stdout is not None
         assert process.stdout.readline() == "90 False\n"
-        assert not list(tmp_path.rglob("*.nbi"))
+        assert not list(tmp_path.rglob("*.kernel"))
     for process in both:
         assert process.stdin is not None
         process.stdin.write("\n")
@@ -87,7 +88,7 @@ import sys
 import numpy as np
 import rows
 
-print(rows.twice(np.arange(4), 5), rows.twice.misses, "numba" in sys.modules)
+print(rows.twice(np.arange(4), 5), rows.twice.misses, "llvmlite" in sys.modules)
 try:
     rows.twice([0, 1, 2, 3], 5)
 except TypeError:
@@ -113,15 +114,15 @@ def test_what_was_compiled_is_loaded(tmp_path: Path):
     A file that is damaged, or of another machine, is not loaded: it is compiled again.
     """
     (tmp_path / "rows.py").write_text(FOLDER)
-    assert call(tmp_path)[:2] == ["17 1 False", "refused"]
+    assert call(tmp_path)[:2] == ["17 1 True", "refused"]
     kept = sorted(tmp_path.rglob("*.kernel"))
     assert [path.name for path in kept] == ["rows.add_up.kernel", "rows.twice.kernel"]
-    assert call(tmp_path)[:2] == ["17 0 False", "refused"]
+    assert call(tmp_path)[:2] == ["17 0 True", "refused"]
     whole = kept[1].read_bytes()
     for other in (whole[:-9], whole.replace(b'"made_with": ["3', b'"made_with": ["2')):
         assert other != whole
         kept[1].write_bytes(other)
-        assert call(tmp_path)[0] == "17 1 False"
+        assert call(tmp_path)[0] == "17 1 True"
 
 
 def test_a_text_that_changed_is_compiled_again(tmp_path: Path):
@@ -129,9 +130,9 @@ def test_a_text_that_changed_is_compiled_again(tmp_path: Path):
     (tmp_path / "more.py").write_text("MORE = 3\n")
     text = FOLDER.replace("2 * add_up", "MORE * add_up")
     (tmp_path / "rows.py").write_text(f"from more import MORE\n{text}")
-    assert call(tmp_path)[0] == "23 1 False"
+    assert call(tmp_path)[0] == "23 1 True"
     (tmp_path / "more.py").write_text("MORE = 4\n")
-    assert call(tmp_path)[0] == "29 1 False"
+    assert call(tmp_path)[0] == "29 1 True"
 
 
 def test_where_nothing_can_be_written_it_is_kept_at_home(tmp_path: Path):
@@ -140,6 +141,6 @@ def test_where_nothing_can_be_written_it_is_kept_at_home(tmp_path: Path):
     there.mkdir()
     (there / "rows.py").write_text(FOLDER)
     (there / "__pycache__").write_text("")
-    assert call(there, home)[0] == "17 1 False"
+    assert call(there, home)[0] == "17 1 True"
     assert len(list(home.rglob("*.kernel"))) == 2
-    assert call(there, home)[0] == "17 0 False"
+    assert call(there, home)[0] == "17 0 True"

@@ -90,6 +90,7 @@ def test_arrays(numbers: list[int], a: int):
     same(language.calls, row, grid, a)
     same(language.nothing, row, a)
     same(language.known, abs(a))
+    same(language.several, row, a)
 
 
 @given(st.integers(0, 4), st.integers(0, 2**64 - 1), st.floats(-1e6, 1e6), st.booleans())
@@ -103,13 +104,16 @@ def test_other_numbers(a: int, word: int, real: float, flag: bool):
 
 
 def test_a_table_of_other_numbers_is_refused():
-    """They would be misread."""
+    """They would be misread; so would what is no tuple."""
     table = language.Table(
         np.arange(5), np.zeros(2, np.int64), np.zeros((2, 2), np.int16), np.zeros(2),
         np.zeros(2, bool),
     )  # fmt: skip
     with pytest.raises(TypeError, match="Table"):
         language.tables(table, 1)
+    for other in ([*table], None, 5, type):
+        with pytest.raises(TypeError, match="Table"):
+            language.tables(other, 1)
     with pytest.raises(TypeError, match="without gaps"):
         language.nothing(np.zeros(3, np.int32), 1)
     with pytest.raises(TypeError, match="2 arguments"):
@@ -187,7 +191,7 @@ def test_an_index_beyond_the_end_is_found():
         subprocess.run(
             [sys.executable, "-c", CHECKED],
             cwd=Path(__file__).parents[2],
-            env={"PATH": "", "PYTHONPATH": ":".join(sys.path), "NUMBA_BOUNDSCHECK": checks},
+            env={"PATH": "", "PYTHONPATH": ":".join(sys.path), "TIDEMILL_BOUNDSCHECK": checks},
             capture_output=True,
             text=True,
             check=True,

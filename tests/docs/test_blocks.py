@@ -14,6 +14,7 @@ from tests.docs import pages
 from tidemill.cli import fleet_file
 from tidemill.cli.main import app
 from tidemill.live import track
+from tidemill.live.kubernetes import job_rules
 from tidemill.model import events
 from tidemill.model.errors import SpecError
 from tidemill.twin import traces
@@ -62,17 +63,10 @@ UNTRIED = {
     ),
     ("docs/guides/observe-kubernetes.md", "tidemill observe kubernetes --kubeconfig"): "as above",
     ("docs/guides/schedule-kubernetes.md", "kubectl apply -f"): (
-        "needs a cluster; tests/live/kubernetes/scheduling applies these files to a real one"
+        "needs a cluster; tests/live/kubernetes/scheduling/test_guide.py runs it on a real one"
     ),
-    ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): (
-        "as the observer's: needs a cluster; tests/live/kubernetes has its token asked for"
-    ),
-    ("docs/guides/schedule-kubernetes.md", "kubectl --kubeconfig scheduler.yaml auth"): (
-        "needs a cluster; tests/live/kubernetes/scheduling/test_prices.py asks a real one"
-    ),
-    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): (
-        "needs a cluster in which all of it was applied"
-    ),
+    ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): "as above",
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --kubeconfig"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),
@@ -210,6 +204,11 @@ def test_toml_is_read(one: Found, tmp_path: Path):
         path = tmp_path / "fleet.toml"
         path.write_text(one.text, encoding="utf-8")
         assert fleet_file.load(path).names
+        return
+    if "[[rule]]" in one.text:
+        path = tmp_path / "rules.toml"
+        path.write_text(one.text, encoding="utf-8")
+        assert job_rules.read(str(path)).rule
         return
     base = FLEET if "[[contract]]" not in one.text else '[[team]]\nname = "research"\n'
     assert fleet_spec.parse(base + one.text).contracts

@@ -1,14 +1,17 @@
 """The plan checker on reservations: nobody who passes may delay the first that waits."""
 
-import pytest
+import itertools
 
-from tests.builders import beat, contract, decide, fleet, job, pass_ms, submit, team
+import pytest
+from msgspec.structs import replace
+
+from tests.builders import beat, contract, decide, fleet, job, pass_ms, role, submit, team
 from tidemill.engine.check import check, violations
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Piece
+from tidemill.model.rows import Piece, Role
 from tidemill.model.world import World
 
 EASY = Policy(order="fifo", backfill="easy")
@@ -39,6 +42,29 @@ def test_who_ends_a_millisecond_late_is_found(estimate_ms: int, is_wrong: bool):
     world = half_full(("passes", estimate_ms))
     found = violations(world, placing(world, "passes", 1, FIRST), EASY)
     assert found == (["job `gang` is delayed by who passes it"] if is_wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("roles", "is_said"),
+    [
+        ((role(1, name="a", gpus=8), role(1, name="b", gpus=8)), True),
+        ((role(1, name="a", gpus=8), role(2, name="b", gpus=4)), False),
+        ((role(3, name="a", gpus=4), role(1, name="b", gpus=4)), True),
+    ],
+)
+def test_a_gang_of_several_roles_that_are_alike_is_judged(roles: tuple[Role, ...], is_said: bool):
+    """As one of so many replicas; where roles differ nothing is said, nor where types do."""
+    for kinds, estimate_ms in itertools.product([["H100"], ["H100", "A100"]], [4, 5]):
+        world = fleet(contract("h", gpus=16), contract("a", gpus=1, per_node=1, kind="A100"))
+        submit(world, job("runs", gpus=8, kinds=["H100"], estimate_ms=4 * HOUR_MS))
+        beat(world, EASY)
+        alike = [replace(one, kinds=tuple(kinds)) for one in roles]
+        submit(world, job("gang", roles=alike, estimate_ms=HOUR_MS))
+        submit(world, job("passes", kinds=["H100"], estimate_ms=estimate_ms * HOUR_MS))
+        found = violations(world, placing(world, "passes", 1, FIRST), EASY)
+        is_wrong = is_said and estimate_ms > 4 and len(kinds) == 1
+        assert found == (["job `gang` is delayed by who passes it"] if is_wrong else [])
+        assert not violations(world, decide(world, EASY), EASY)
 
 
 @pytest.mark.parametrize("fillers", range(3))

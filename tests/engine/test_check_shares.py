@@ -1,9 +1,12 @@
 """The plan checker on fair shares: whose team has less goes first, now and lately."""
 
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.builders import beat, decide, finish, fleet, job, pass_ms, queue, submit, team
+from tests.builders import beat, contract, decide, finish, fleet, job, pass_ms, queue, submit, team
+from tests.engine import shares_oracle
 from tidemill.engine.check import violations
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS
@@ -87,3 +90,46 @@ def test_where_quotas_have_a_say_nothing_is_said():
     for teams in ([team("a", floor=4), team("b")], [team("a"), team("b", limit=4)]):
         world = had_all(LATELY, teams)
         assert not violations(world, placing(world, "mine"), LATELY)
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_it_is_what_plain_python_says(data: st.DataObject):
+    """Of teams under organisations with weights, on two GPU types, whatever each used lately."""
+    draw = data.draw
+    policy = replace(
+        draw(st.sampled_from([DRF, LATELY, BILL])), backfill=draw(st.sampled_from(["none", "easy"]))
+    )
+    tops = [Queue(name, weight=draw(st.integers(1, 3))) for name in "op"]
+    teams = [
+        Queue(name, parent=draw(st.sampled_from(["", "o", "p"])), weight=draw(st.integers(1, 3)))
+        for name in "abc"
+    ]
+    world = fleet(
+        contract("x"),
+        contract("y", kind="A100", usd_micro_per_hour=1_000_000),
+        teams=[*tops, *teams],
+    )
+    beat(world, policy)
+    for i in range(draw(st.integers(0, 4))):
+        of = draw(st.sampled_from("abc"))
+        submit(world, job(f"ran{i}", gpus=draw(st.integers(1, 3)), team=of))
+        beat(world, policy)
+        pass_ms(world, draw(st.integers(1, 5)) * HOUR_MS)
+        if draw(st.booleans()):
+            finish(world, f"ran{i}")
+    for i in range(draw(st.integers(1, 6))):
+        kinds, hours = draw(st.sampled_from([(), ("H100",)])), draw(st.integers(1, 2))
+        submit(world, job(f"w{i}", team=draw(st.sampled_from("abc")), kinds=kinds,
+                          estimate_ms=hours * HOUR_MS))  # fmt: skip
+    left = {s: [*world.waiting[s]] for s in world.queued}
+    actions = []
+    for d in range(draw(st.integers(1, sum(map(len, left.values()))))):
+        s = draw(st.sampled_from(sorted(s for s in left if left[s])))
+        n, j = 0 if world.shape_rows[s].roles[0].kinds else draw(st.integers(0, 1)), left[s].pop(0)
+        actions.append(ev.AskedPlace(world.now_ms, j, 1, (Piece(0, n, 1, 1 << d),)))
+    plan = ev.Plan(tuple(actions))
+    told = [text for text in violations(world, plan, policy) if "has less" in text]
+    wanted = [*shares_oracle.passed_over(world, policy, plan)]
+    event(f"{min(1, len(wanted))} told")
+    assert [text.split("`")[1] for text in told] == [text.split("`")[1] for text in wanted]

@@ -1,5 +1,9 @@
 """The mix that placement looks ahead with is part of the World, and is looked at when it is due."""
 
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
 import pytest
 
 from tests.builders import (
@@ -7,6 +11,7 @@ from tests.builders import (
     beat,
     cancel,
     contract,
+    crash,
     decide,
     finish,
     fleet,
@@ -14,7 +19,7 @@ from tests.builders import (
     role,
     submit,
 )
-from tidemill.core import snapshot
+from tidemill.core import arrivals, snapshot
 from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import mix
@@ -22,8 +27,11 @@ from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling.scores import scoring
+
+Ending = Callable[[World, str], None]
 
 TIDE = Policy(placement="tide")
 SMALL = role(1, gpus=1, milli=500, cpu_milli=2)
@@ -95,6 +103,41 @@ def test_turnover_is_how_much_of_what_was_placed_has_left():
     crowd(60, world)
     fold(world, ev.MixSampled(0))
     assert world.mix_turnover_ppm == 400_000
+
+
+def _naive(world: World, first: int) -> tuple[list[int], int]:
+    """How many jobs from one on are of each shape, and their turnover, by reading all of them."""
+    noted, left, placed = [0] * len(world.shape_rows), 0, 0
+    for j in range(first, world.job_count):
+        state, has_run = world.jobs.state.item(j), world.jobs.attempt.item(j) > 0
+        noted[world.jobs.shape.item(j)] += 1
+        left += has_run and state >= JobState.DONE
+        placed += has_run and state != JobState.WAITING
+    return noted, 1_000_000 * left // max(1, placed)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_counted_by_change_is_what_reading_all_jobs_gives(seed: int):
+    """Whatever comes, ends, fails or is cancelled, and however far a look reaches back."""
+    luck, world, before, first, dropped = Random(seed), crowd(0), 0, 0, 0
+    for _ in range(30):
+        crowd(luck.randint(1, 12), world)
+        beat(world, Policy(placement="pack"))
+        running = sorted(world.placements)
+        for j in luck.sample(running, luck.randint(0, len(running))):
+            how: list[Ending] = [finish, cancel, crash, partial(crash, is_final=True)]
+            luck.choice(how)(world, world.job_names[j])
+        waiting = [j for s in sorted(world.queued) for j in world.waiting[s]]
+        for j in waiting if luck.random() < 0.2 else ():
+            cancel(world, world.job_names[j])
+        if luck.random() < 0.6:
+            first = max(first, world.job_count - luck.choice([5, 30, 90]))
+            dropped += first > before
+            found = int(arrivals.note(world.ink.w, before, first, world.job_count))
+            noted = world.shapes.noted[: len(world.shape_rows)].tolist()
+            assert (noted, found) == _naive(world, first)
+            before = world.job_count
+    assert dropped, "a look reaches back less far than the one before"
 
 
 def test_where_work_leaves_fragments_weigh():

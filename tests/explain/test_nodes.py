@@ -17,11 +17,11 @@ from tests.engine.stage import Player
 from tests.explain.test_agreement import IMPATIENT, story
 from tidemill import explain
 from tidemill.explain import supply
-from tidemill.explain.nodes import PLENTY
 from tidemill.explain.supply import Place
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import eligibility
+from tidemill.scheduling.fitting.sweeps import PLENTY
 
 
 def plain_verdict(world: World, n: int, j: int) -> tuple[str, int]:

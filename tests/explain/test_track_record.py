@@ -1,7 +1,9 @@
 """What a fleet's own past makes of its bands: taught by journals of fleets that change."""
 
 from pathlib import Path
+from random import Random
 
+import numpy as np
 import pytest
 
 from tests.builders import contract, job, team
@@ -10,10 +12,15 @@ from tidemill import api, explain
 from tidemill.explain import past_forecasts
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.past_forecasts import FINEST_MS, LOOKS, moments_ms
+from tidemill.explain.track_record import ForecastRecord, _ends
 from tidemill.journal import open_journal
 from tidemill.journal.replay import first_world, passing, rebuild
+from tidemill.model import events as ev
+from tidemill.model.batch import Dictionary
+from tidemill.model.batch.convert import of_events
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
 from tidemill.model.world import World
 
 POLICY = Policy(patience_ms=2 * HOUR_MS)
@@ -58,6 +65,70 @@ def test_bands_widen_on_the_side_that_was_missed(tmp_path):
     assert found.held < found.outcomes
     assert found.early > 1.2
     assert found.early > found.late
+
+
+def test_what_waits_longer_than_was_said_widens_the_band_before_it_starts(tmp_path):
+    """Jobs became 20 times as long: few forecasts since then have an end, and they still teach.
+
+    By those that started alone, which are the short ones, p90 would lie nearer.
+    """
+    path = tmp_path / "j.sqlite"
+    world = story(path, [30 * MINUTE_MS] * 150 + [10 * HOUR_MS] * 80, apart_ms=20 * MINUTE_MS)
+    found = sides(path, world)
+    assert found.late > 1.2
+    assert found.late > found.early
+    with open_journal(str(path)) as journal:
+        record = ForecastRecord(POLICY)
+        asked = [*moments_ms(0, world.now_ms), world.now_ms]
+        for then in passing(journal, first_world(journal), asked, record.read):
+            record.learn(then)
+            record.look(then)
+    assert record.sides(world.now_ms) == found
+    record._open = []
+    assert record.sides(world.now_ms).late < found.late
+
+
+def test_a_forecast_is_judged_by_the_first_start_that_came(steady):
+    """A job that was evicted and placed again by the next look started when it first did."""
+    path, world = steady
+    with open_journal(str(path)) as journal:
+        then = rebuild(journal, up_to_ms=30 * HOUR_MS)
+    found = []
+    for hours in ((1,), (1, 9)):
+        record = ForecastRecord(POLICY)
+        record.look(then)
+        again = [
+            ev.AskedPlace(then.now_ms + hour * HOUR_MS, j, attempt, (Piece(0, 0, 1, 255),))
+            for attempt, hour in enumerate(hours, 1)
+            for j in range(then.job_count)
+        ]
+        record.read(of_events(again, Dictionary()))
+        record.learn(world)
+        found.append(record.sides(world.now_ms))
+    assert found[0] == found[1] != USUAL
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ends_are_those_of_errors_spread_to_the_right(seed):
+    """The weight of an open error goes to the larger ones, by theirs (Efron, 1967)."""
+    luck = Random(seed)
+    errors = [luck.gauss(0, 1) for _ in range(30)]
+    is_open = [luck.random() < seed / 40 for _ in errors]
+    weights = [luck.uniform(0.1, 1) for _ in errors]
+    rows = sorted(zip(errors, is_open, weights, strict=True))
+    left = [weight for *_, weight in rows]
+    for i, (_, open_, _) in enumerate(rows):
+        if open_ and (rest := sum(left[i + 1 :])):
+            share, left[i] = left[i] / rest, 0.0
+            left[i + 1 :] = [weight * (1 + share) for weight in left[i + 1 :]]
+    total, passed, expected = sum(left), 0.0, list[float]()
+    for (error, open_, _), weight in zip(rows, left, strict=True):
+        passed += 0.0 if open_ else weight
+        while len(expected) < 2 and passed >= (0.1, 0.9)[len(expected)] * total - 1e-9:
+            expected.append(error)
+    expected += [rows[-1][0]] * (2 - len(expected))
+    found = _ends(np.array(errors), np.array(is_open), np.array(weights))
+    assert found == pytest.approx(tuple(expected))
 
 
 def test_a_fleet_without_a_past_has_usual_bands(tmp_path):

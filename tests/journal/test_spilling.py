@@ -14,8 +14,9 @@ from tidemill.model import paging, tables
 
 @pytest.fixture
 def in_files(monkeypatch: pytest.MonkeyPatch):
-    """Every matrix of a page and more is in a file."""
+    """Every matrix of a page and more is in a file, and leaves."""
     monkeypatch.setattr(spilling, "LONG_BYTES", 4_096)
+    monkeypatch.setattr(paging, "STAYS_BYTES", 0)
     spilling.spill()
 
 
@@ -45,6 +46,17 @@ def test_pages_leave_the_process(in_files):
     assert kept.sum() == 8 << 20
 
 
+def test_pages_stay_as_long_as_they_are_few(in_files, monkeypatch):
+    """Up to so many bytes nothing is let go."""
+    monkeypatch.setattr(paging, "STAYS_BYTES", 1 << 40)
+    kept = tables.grown(np.zeros((1, 8), np.int64), 1 << 20)
+    kept[:] = 1
+    before = _resident_file_mib()
+    paging.let_go()
+    assert abs(before - _resident_file_mib()) < 10
+    assert kept.sum() == 8 << 20
+
+
 def test_a_run_is_the_same_with_its_tables_in_files(monkeypatch, tmp_path):
     """Pages that leave every few jobs change no event, no number of the state and none of the
     books, neither of the run nor of who reads its journal.
@@ -52,6 +64,7 @@ def test_a_run_is_the_same_with_its_tables_in_files(monkeypatch, tmp_path):
     spec = api.load_spec(Path("tests/cli/tiny.toml"))
     plain = api.simulate(spec, str(tmp_path / "plain"))
     monkeypatch.setattr(spilling, "LONG_BYTES", 1)
+    monkeypatch.setattr(paging, "STAYS_BYTES", 0)
     monkeypatch.setattr(paging, "_NEW_AT_MOST", 8)
     paged = api.simulate(spec, str(tmp_path / "paged"))
     assert len(paging._mapped) > 2

@@ -10,11 +10,12 @@ from tidemill.ledger import comparison, difference, pricing, top
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.document import document
 from tidemill.ledger.leaks import leaks
+from tidemill.ledger.printed import cost_text
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import History, build
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.prices import rules
-from tidemill.model.measures import HOUR_MS, cost_text, dollars_text
+from tidemill.model.measures import HOUR_MS, dollars_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import UNPRICED, Contract
 from tidemill.report import headline

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.builders import beat, crash, finish, fleet, job, pass_ms, submit, team
+from tidemill.core import fold
 from tidemill.core.estimates import FEWEST
 from tidemill.engine.check import expecting
 from tidemill.model import history
 from tidemill.model.columns import QUEUE
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, ONE_PPM
 from tidemill.model.policy import Policy
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.estimates import Estimates
 
@@ -114,7 +116,7 @@ def test_who_outran_most_is_one_of_those_that_lasted():
 @given(st.integers(1, 2**42))
 def test_every_value_is_in_the_step_that_ends_after_it(value: int):
     """Steps cover all values without a gap, and each is at most half as wide as it is far."""
-    step = history.step_of(value)
+    step = fold.step_of(value)
     assert value < history.end_of(step)
     assert step == 0 or value >= history.end_of(step - 1)
     assert history.end_of(step) <= max(2, value * 3 // 2)
@@ -130,15 +132,15 @@ def test_a_quantile_is_that_of_the_sorted_values(values: list[int], share_ppm: i
     """The steps give the end of the step of the very value that sorting would give."""
     counts = np.zeros(history.STEPS, np.int64)
     for value in values:
-        counts[history.step_of(value)] += 1
-    above = sorted(v for v in values if not past or history.step_of(v) > history.step_of(past))
-    found = history.quantile(counts, share_ppm, past)
+        counts[fold.step_of(value)] += 1
+    above = sorted(v for v in values if not past or fold.step_of(v) > fold.step_of(past))
+    found = quantile(counts, share_ppm, past)
     if not above:
         assert found is None
         return
     rank = max(1, -(-len(above) * share_ppm // 1_000_000))
-    assert found == history.end_of(history.step_of(above[rank - 1]))
-    beyond = history.step_of(past) if past else -1
+    assert found == history.end_of(fold.step_of(above[rank - 1]))
+    beyond = fold.step_of(past) if past else -1
     no_runs = np.zeros((1, history.SIZES, history.STEPS), np.int64)
     by_guess = (no_runs, counts.reshape(1, -1), 0, 0, 1)
     assert found == expecting.reached(*by_guess, share_ppm, beyond)
@@ -147,23 +149,34 @@ def test_a_quantile_is_that_of_the_sorted_values(values: list[int], share_ppm: i
 @pytest.mark.parametrize(("milli", "size"), [(0, 0), (300, 1), (1000, 1), (2000, 2), (8000, 4)])
 def test_sizes_double(milli: int, size: int):
     """A size class is a doubling of whole accelerators."""
-    assert history.size_of(milli) == size
+    assert fold.size_of(milli) == size
+
+
+def quantile(counts: I64, share_ppm: int, past: int = 0) -> int | None:
+    """The end of the step that this share of the values above ``past`` does not exceed."""
+    first = fold.step_of(past) + 1 if past else 0
+    above = counts[first:]
+    total = int(above.sum())
+    if not total:
+        return None
+    least = max(1, -(-total * share_ppm // ONE_PPM))
+    return history.end_of(first + int(np.searchsorted(np.cumsum(above), least)))
 
 
 def naive_total_ms(world: World, j: int, worked_ms: int, policy: Policy) -> int:
     """How long a job is taken to run, from the counts alone and by numbers of any size."""
     jobs, s = world.jobs, world.jobs.shape.item(j)
     q, guess_ms = world.shapes.queue.item(s), jobs.estimate_ms.item(j)
-    size = history.size_of(world.shapes.total_milli.item(s))
+    size = fold.size_of(world.shapes.total_milli.item(s))
     counts, unit = (world.ratios[q], guess_ms) if guess_ms else (world.run_times[q, size], ONE_PPM)
     is_told = int(counts.sum()) >= FEWEST
     total_ms = guess_ms or policy.unknown_run_ms or 1
     if is_told:
-        total_ms = unit * (history.quantile(counts, policy.estimate_ppm) or 0) // ONE_PPM
+        total_ms = unit * (quantile(counts, policy.estimate_ppm) or 0) // ONE_PPM
     total_ms = max(1, total_ms)
     while total_ms <= max(worked_ms, jobs.reached_ms.item(j)):
         past = max(1, total_ms * ONE_PPM // unit)
-        longer = history.quantile(counts, policy.estimate_ppm, past) if is_told else None
+        longer = quantile(counts, policy.estimate_ppm, past) if is_told else None
         longer_ms = unit * (longer or 0) // ONE_PPM
         total_ms = longer_ms if longer_ms > total_ms else 2 * total_ms
     return total_ms

@@ -10,6 +10,7 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling import protection
+from tidemill.scheduling.desk import rights
 
 LONG = 20 * DAY_MS
 EAGER = Policy(preempt_gain_ppm=0)
@@ -74,7 +75,7 @@ def test_work_that_was_saved_starts_the_count_again():
     """A job that saves every five minutes makes progress between evictions: it is never spent."""
     world = low_runs(saves_every_ms=5 * MINUTE_MS)
     for i in range(2 * EAGER.evictions_at_most):
-        pass_ms(world, EAGER.min_run_ms << min(i, protection.DOUBLINGS))
+        pass_ms(world, EAGER.min_run_ms << min(i, rights.DOUBLINGS))
         stop_and_return(world, EAGER, f"high {i}")
         assert not protection.is_spent(world, EAGER, 0)
     assert world.jobs.evictions[0] == 2 * EAGER.evictions_at_most
@@ -90,7 +91,7 @@ def test_a_guaranteed_quota_is_given_back_in_time_even_by_the_spent():
         pass_ms(world, EAGER.min_run_ms << i)
         stop_and_return(world, EAGER, f"high {i}")
     submit(world, job("owed", gpus=8, team="b", estimate_ms=LONG))
-    pass_ms(world, (EAGER.min_run_ms << protection.DOUBLINGS) - 1)
+    pass_ms(world, (EAGER.min_run_ms << rights.DOUBLINGS) - 1)
     assert evicted(world, decide(world, EAGER)) == {}
     pass_ms(world, 1)
     assert evicted(world, decide(world, EAGER)) == {"low": ev.Why.RECLAIMED}

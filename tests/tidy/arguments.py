@@ -28,23 +28,21 @@ class Argument(NamedTuple):
 
 
 def kernels() -> Iterator[tuple[str, Kernel]]:
-    """Every kernel whose types follow from names, by its module and name."""
+    """Every kernel, by its module and name."""
     for path in sorted(SOURCE.rglob("*.py")):
         if "@kernel\n" not in path.read_text(encoding="utf-8"):
             continue
         name = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
         for thing in vars(importlib.import_module(name)).values():
-            is_kernel = isinstance(thing, Kernel) and thing.kernels.kinds is not None
-            if is_kernel and thing.function.__module__ == name:
+            if isinstance(thing, Kernel) and thing.function.__module__ == name:
                 yield f"{name}.{thing.function.__name__}", thing
 
 
 def arguments(kernel: Kernel) -> list[Argument]:
     """The arguments of a kernel with their dimensions."""
-    assert kernel.kernels.kinds is not None, "only of kernels whose types follow from names"
-    types = kernel.kernels.kinds(kernel.function)
     names = inspect.signature(kernel.function).parameters
-    return [Argument(name, _dimensions(kind)) for name, kind in zip(names, types, strict=True)]
+    given = zip(names, kernel.takes, strict=True)
+    return [Argument(name, _dimensions(kind)) for name, kind in given]
 
 
 def _dimensions(kind: object) -> int:
@@ -94,6 +92,6 @@ def _use(node: ast.Name, parent: ast.AST, names: dict[str, object]) -> object:
             return INTEGER
         case ast.Call(func=ast.Name(id=called), args=args) if node in args:
             callee = names.get(called)
-            if isinstance(callee, Kernel) and callee.kernels.kinds is not None:
+            if isinstance(callee, Kernel):
                 return arguments(callee)[args.index(node)]
     return None

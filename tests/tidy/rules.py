@@ -53,12 +53,12 @@ class Source:
 Rule = Callable[[Source], Iterator[str]]
 
 
-def numba_outside_compiled(source: Source) -> Iterator[str]:
+def llvm_outside_compiled(source: Source) -> Iterator[str]:
     if source.is_under("src/tidemill/compiled"):
         return
     for line, module in _imports(source.tree):
-        if module.split(".")[0] == "numba":
-            yield source.at(line, "numba is banned here, use the decorator of a folder of kernels")
+        if module.split(".")[0] in {"llvmlite", "numba"}:
+            yield source.at(line, "LLVM is banned here, use the decorator of a folder of kernels")
 
 
 def careless_kernels(source: Source) -> Iterator[str]:
@@ -87,8 +87,8 @@ def _makes_something(node: ast.AST) -> TypeGuard[ast.expr]:
     match node:
         case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp() | ast.SetComp():
             return True
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"))):
-            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr=name)):
+            return name not in {"int64", "uint64"}
         case ast.Call(func=ast.Attribute(attr="copy" | "astype" | "tolist")):
             return True
     return False

@@ -286,7 +286,7 @@ def test_every_story_is_the_same_at_once():
 
 def test_a_wrong_plan_of_compiled_beats_is_refused(monkeypatch: pytest.MonkeyPatch):
     """What the compiled plan checker finds is said in words, and nothing of it is written."""
-    arrivals = [Arrival(i, job(f"j{i}", gpus=4), 40) for i in range(60)]
+    arrivals = [Arrival(1_000 + i, job(f"j{i}", gpus=4), 40) for i in range(60)]
     twin = Twin([contract("c", gpus=16)], [team("a")], arrivals, seed=0)
     world, kept = World(), Kept()
     loop = Loop(world, Policy(), twin, kept, [])

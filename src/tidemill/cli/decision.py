@@ -27,8 +27,8 @@ def decision(
     import msgspec
 
     from tidemill import api
+    from tidemill.cli.job_names import job_number
     from tidemill.cli.moment import one_question, world_at
-    from tidemill.cli.why import job_number
     from tidemill.explain.decision import reading
 
     world, policy = world_at(journal, at)

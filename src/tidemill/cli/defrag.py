@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.cli.why import job_number
+from tidemill.cli.job_names import job_number
 from tidemill.model.measures import dollars_text
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.world import World
 from tidemill.units import capability
 
-_PARTS = ("numpy", "numba", "polars", "msgspec", "jinja2", "typer", "rich")
+_PARTS = ("numpy", "llvmlite", "polars", "msgspec", "jinja2", "typer", "rich")
 
 
 class Finding(NamedTuple):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tidemill.live.history.assuming import Assumptions
+    from tidemill.live.history.gathered import GatheredRows
     from tidemill.live.history.intent import IntendedSpan, NodeIntent, RepeatedSpan
     from tidemill.live.history.rows import SeenNode
     from tidemill.live.prices.rules import PriceRule
@@ -226,14 +227,19 @@ def _minutes(told: str, text: str, option: str) -> int:
 
 
 def window_of(
-    attempts: "pl.DataFrame", start_ms: int | None, end_ms: int | None
+    attempts: "pl.DataFrame | GatheredRows", start_ms: int | None, end_ms: int | None
 ) -> tuple[int, int]:
     """The time that prices are asked for: the window, or that of the attempts."""
+    from tidemill.live.history.gathered import GatheredRows
+
+    names = ("submit_ms", "start_ms", "end_ms")
+    tables = attempts.each(*names) if isinstance(attempts, GatheredRows) else [attempts]
     times = [
         ms
-        for name in ("submit_ms", "start_ms", "end_ms")
-        if name in attempts.columns
-        for ms in (attempts[name].min(), attempts[name].max())
+        for part in tables
+        for name in names
+        if name in part.columns
+        for ms in (part[name].min(), part[name].max())
         if isinstance(ms, int)
     ]
     first = min(times, default=0) if start_ms is None else start_ms

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tidemill.live.history.events import History
+    from tidemill.live.history.gathered import GatheredRows
     from tidemill.live.history.rows import SeenNode
     from tidemill.live.measured.loops import Launch
     from tidemill.live.measured.windows import Measurements
@@ -217,7 +218,7 @@ def slurm(
         measured = measured_of(track, asked, whose, *window[:2])
         del whose, attempts
     history = build(
-        past.attempts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
+        past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
     )
     del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
@@ -236,7 +237,8 @@ TeamBy = Annotated[
     str,
     typer.Option(
         "--team-by",
-        help="What a team is: namespace, queue (Kueue, Volcano, KAI), or label:KEY.",
+        help="What a team is: namespace, queue (Kueue, Volcano, KAI), label:KEY, or file:RULES,"
+        " whose rules say what jobs are for, too.",
         metavar="WHAT",
     ),
 ]
@@ -313,7 +315,7 @@ class BooksWindow(NamedTuple):
 
 
 def build(
-    attempts: "pl.DataFrame",
+    attempts: "pl.DataFrame | GatheredRows",
     nodes: "Iterable[SeenNode]",
     said: given.Given,
     window: BooksWindow,
@@ -415,12 +417,8 @@ def keep(
     way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
     with screen.progress(f"booking {history.attempts:,} attempts") as update, way:
         done = api.keep_history(history, journal, name=name, zone=zone, on_progress=update)
-    if history.over:
-        screen.note(
-            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held, or that the"
-            " node does not have: what found no free GPU is not booked, and of a replica that did"
-            " not fit there as a whole, nothing is"
-        )
+    for text in history.said_over:
+        screen.note(text)
     twin.print_run(done, as_json)
 
 

@@ -49,6 +49,7 @@ app = typer.Typer(
 )
 KUBERNETES_EXAMPLES = options.example(
     "tidemill schedule kubernetes -j fleet.sqlite",
+    "tidemill schedule kubernetes --policy policy.toml --list-prices --check",
     "tidemill schedule kubernetes --policy policy.toml --list-prices --once",
     "tidemill schedule kubernetes --shadow --policy policy.toml --usd-per-hour 2.50 -j seen.sqlite",
     "tidemill schedule kubernetes --lease tidemill/scheduler -j postgresql://host/db?journal=prod",
@@ -137,8 +138,16 @@ def kubernetes(
     into: replay.Into = None,
     every: observe.Every = "30s",
     lateness: observe.Lateness = "1m",
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Place nothing: say whether rights, API, journal, policy, nodes and prices are"
+            " what these options need, and end; with 1 if it could not work.",
+        ),
+    ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report of a shadow as JSON.")
+        bool, typer.Option("--json", help="Print the report of a shadow, or of --check, as JSON.")
     ] = False,
 ) -> None:
     """Place the pods that name us in schedulerName, until stopped. Binds, evicts, and says why.
@@ -148,8 +157,8 @@ def kubernetes(
     meanwhile.
 
     With --shadow it binds nothing: the journal is then what the cluster did, --into what this
-    policy would have done with the same pods. --shadow-of, --into, --every, --lateness and --json
-    are for that alone.
+    policy would have done with the same pods. --shadow-of, --into, --every and --lateness are for
+    that alone.
     """
     from tidemill.live.kubernetes.api import kubeconfig as kubeconfigs
     from tidemill.live.kubernetes.scheduling.running import SchedulerTerms
@@ -158,13 +167,13 @@ def kubernetes(
     shown, now_ms = imports.checked_zone(zone), round(datetime.now(UTC).timestamp() * 1000)
     rule = given.Given(usd_per_hour, prices, list_prices).price_rule(shown, (now_ms, now_ms))
     if shadow:
-        writes = may_drain or may_resize
+        writes = may_drain or may_resize or check
         if lease is not None or metrics is not None or policy_object is not None or writes:
             raise SpecError(
                 "a shadow only reads: it holds no Lease, serves no metrics, drains and resizes"
-                " nothing, and its policy is a file",
-                hint="leave --lease, --metrics, --may-drain, --may-resize and --policy-object out,"
-                " or --shadow",
+                " nothing, needs no rights that --check asks about, and its policy is a file",
+                hint="leave --lease, --metrics, --may-drain, --may-resize, --check and"
+                " --policy-object out, or --shadow",
             )
         until = given.Given(usd_per_hour, prices, list_prices).price_rule(
             shown, (now_ms, FOREVER_MS)
@@ -186,8 +195,13 @@ def kubernetes(
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None
     rules = PolicyFile(policy)
-    rules.read()
     access = kubeconfigs.find(kubeconfig, context)
+    if check:
+        from tidemill.cli import doctor, schedule_check
+
+        found = schedule_check.check(access, terms, rules, lease or "", policy_object or "")
+        raise typer.Exit(0 if doctor.tell(found, as_json=as_json) else 1)
+    rules.read()  # what cannot be used is refused before anybody is asked
     asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))
 
 

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.cli.job_names import full, job_number
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import MINUTE_MS
-from tidemill.model.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tidemill.explain.answers import Answer, Certificate, Forecast
     from tidemill.explain.decision.answers import Decision
     from tidemill.model.held import UnplacedJob
@@ -56,10 +53,12 @@ def why(
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at)
-    if (held := _held(job, held_jobs(journal, at))) is not None:
-        _print_held(held, world.now_ms, journal, as_json=as_json)
+    held = {one.name: one for one in held_jobs(journal, at)}
+    job = full(world, job, held)
+    if job in held:
+        _print_held(held[job], world.now_ms, journal, as_json=as_json)
         return
-    j = job_number(world, job, journal, at)
+    j = job_number(world, job, journal, at, held)
     with one_question(world) as memo:
         found = explain.why(world, policy, j, memo)
     answer = commands.located(found, journal, at)
@@ -91,10 +90,6 @@ def why(
         for v in verdicts:
             made.add_row(v.node, v.kind, v.state, f"{v.free_milli / 1000:g}", v.words)
         screen.out().print(made)
-
-
-def _held(name: str, held: "Sequence[UnplacedJob]") -> "UnplacedJob | None":
-    return next((one for one in held if one.name == name), None)
 
 
 def _print_held(held: "UnplacedJob", now_ms: int, journal: str, *, as_json: bool) -> None:
@@ -204,98 +199,6 @@ def fit(
         screen.json_out(msgspec.json.encode(forecast), journal, at=at)
     else:
         _print_forecast(forecast)
-
-
-def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
-    """The number of a job by its name; says when it is submitted, or which names are near.
-
-    Of a job that was over and came again under its name, its present life; the others are named.
-    """
-    name = _present(world, name)
-    j = world.job_number.get(name)
-    if j is None:
-        if at is not None:
-            _refuse_early(name, journal, at)
-        near = _near(world, name)
-        like = ", ".join(f"`{n}`" for n in near)
-        hint = f"did you mean {like}?" if near else located("see `tidemill pending`", journal)
-        raise SpecError(
-            f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
-            hint=hint + _of_pods(journal),
-        )
-    return j
-
-
-def _near(world: "World", name: str) -> list[str]:
-    """Names that may be meant: of several clusters, of the owner of such a pod, and alike ones."""
-    from difflib import get_close_matches
-    from itertools import islice
-
-    here = [*islice((one for one in world.job_names if one.endswith(f"/{name}")), 3)]
-    parts = name.split("-")
-    owners = ("-".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
-    owner = next((one for one in owners if one in world.job_number), None)
-    if here:
-        return here
-    if owner is not None:
-        return [owner]
-    return get_close_matches(name, world.job_names, n=3)
-
-
-def _of_pods(journal: str) -> str:
-    """How jobs of Kubernetes are named, where a journal is of such a cluster."""
-    from tidemill import api
-
-    with api.open_journal(journal) as opened:
-        is_of_pods = opened.facts().get("name") == "kubernetes"
-    if not is_of_pods:
-        return ""
-    return (
-        " (pods of a gang have no name here: a gang is NAMESPACE/ and the annotation tidemill/gang,"
-        " or the name of what owns its pods)"
-    )
-
-
-def _present(world: "World", name: str) -> str:
-    """The present life of a job; "#1" after its name is the first."""
-    from tidemill.live.history import lives
-
-    if name.endswith(lives.FIRST):
-        return name.removesuffix(lives.FIRST)
-    found = lives.all_of(name, world.job_number)
-    if len(found) < 2:
-        return name
-    ended = ", ".join(
-        f"`{name + lives.FIRST if life == name else life}`"
-        f" ({_ENDED[JobState(world.jobs.state.item(world.job_number[life]))]})"
-        for life in found[:-1]
-    )
-    screen.note(f"`{name}` is `{found[-1]}` now; before: {ended}")
-    return found[-1]
-
-
-_ENDED = {
-    JobState.WAITING: "waits", JobState.STARTING: "starts", JobState.RUNNING: "runs",
-    JobState.DONE: "finished", JobState.FAILED: "failed",
-    JobState.CANCELLED: "its pods went or were made anew",
-}  # fmt: skip
-
-
-def _refuse_early(name: str, journal: str, at: str) -> None:
-    """Refuse a moment before the job is submitted, and name one at which it can be asked about."""
-    from tidemill import api
-
-    world, _ = api.open_world(journal)
-    j = world.job_number.get(name)
-    if j is not None:
-        submit_ms = int(world.jobs.submit_ms[j])
-        hours, minutes = divmod(-(-submit_ms // MINUTE_MS), 60)
-        raise SpecError(
-            f"job `{name}` is submitted at {api.calendar_of(journal).text(submit_ms)}, after"
-            f" --at {at}",
-            hint=f"ask about a moment from then on, such as --at {hours}h"
-            + f"{minutes}m" * bool(minutes),
-        )
 
 
 def _refuse_known(world: "World", row: "Job", journal: str) -> None:

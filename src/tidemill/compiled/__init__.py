@@ -7,11 +7,8 @@ What one process is compiling, others wait for. And within ``interpreting`` kern
 compiled on this machine run as plain Python, with the same results.
 
 Kernels allocate nothing, count no references and take indices as they are: rows are counted from
-the front. With ``NUMBA_BOUNDSCHECK=1`` there is another cache, of kernels that raise where an index
-is below zero or beyond the end.
-
-What keeps lists or makes arrays (``across``) is compiled by numba, which takes most of a second to
-load and is loaded only for that.
+the front. With ``TIDEMILL_BOUNDSCHECK=1`` there is another cache, of kernels that raise where an
+index is below zero or beyond the end.
 """
 
 import fcntl
@@ -21,20 +18,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from zlib import crc32
 
 from tidemill.compiled import collecting
 
-_IS_CHECKED = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in {"", "0"}
+
+def _is_on(*names: str) -> bool:
+    """Whether one of these switches is on: ours, or what numba called it when it compiled these."""
+    return any(os.environ.get(name, "0") not in {"", "0"} for name in names)
+
+
+_IS_CHECKED = _is_on("TIDEMILL_BOUNDSCHECK", "NUMBA_BOUNDSCHECK")
 _NAME = "checked" if _IS_CHECKED else "kernels"
 _SHARED = "_tidemill_shared"
 Whole = tuple[type[Any], tuple[int, ...], Mapping[str, str]]
 """A named tuple of arrays: the dimensions of its fields, and of what those are that are not of
 int64.
 """
-INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
+INTERPRETED = _is_on("TIDEMILL_INTERPRETED", "NUMBA_DISABLE_JIT")
 """Whether kernels run as plain Python: slow, and every line of them can be stepped through."""
 
 
@@ -59,21 +61,6 @@ def folder(
         return tuple(_kind(name, dimensions, whole) for name in names)
 
     return Kernels(_places(where, _NAME, (where, *others)), kinds).take
-
-
-def across(
-    file: str, *others: ModuleType, allocates: bool = False
-) -> Callable[[Callable[..., Any]], Any]:
-    """The decorator for a file of loops that call those of ``others``.
-
-    ``others`` are the modules called, and those that they call in turn. They are compiled for what
-    they are called with: into the kernels that call them; by numba, if Python does. Loops that make
-    arrays of their own say so, and so must whoever calls them.
-    """
-    path = Path(file)
-    paths = (path, *(Path(str(other.__file__)) for other in others))
-    places = _places(path.parent, path.stem, paths)
-    return Kernels(places, None, {"_nrt": allocates}).take
 
 
 def shared(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,15 +100,12 @@ class Kernels:
     def __init__(
         self,
         places: tuple[Path, ...],
-        kinds: Callable[[Callable[..., Any]], tuple[Any, ...]] | None,
-        options: Mapping[str, Any] = {},
+        kinds: Callable[[Callable[..., Any]], tuple[Any, ...]],
     ) -> None:
         self.places = places
         """Where they are kept: beside their files; where that cannot be written, at home."""
         self.kinds = kinds
-        """Of a kernel's arguments; None: those that it is called with."""
-        self.options = options
-        """For numba."""
+        """Of a kernel's arguments."""
 
     def take(self, function: Callable[..., Any]) -> Any:  # noqa: ANN401 - a kernel, or the function
         """Take a kernel, to be compiled when it is called."""
@@ -130,12 +114,7 @@ class Kernels:
     @cached_property
     def were_kept(self) -> bool:
         """Whether any was compiled before, when this was asked first."""
-        return any(
-            True
-            for place in self.places
-            for end in ("kernel", "nbi")
-            for _ in place.rglob(f"*.{end}")
-        )
+        return any(True for place in self.places for _ in place.glob("*.kernel"))
 
     def is_at_work(self, function: Callable[..., Any]) -> bool:
         """Whether another process compiles this just now."""
@@ -183,7 +162,8 @@ class Kernel:
         self._entry: Any = None
         """What Python calls, once all that it calls is there."""
         self._compiled: Any = None
-        self._misses = 0
+        self.misses = 0
+        """How often this process has compiled it."""
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
         if self._entry is None:
@@ -191,13 +171,6 @@ class Kernel:
                 return self.function(*args)
             self.prepare()
         return self._entry(*args)
-
-    @property
-    def misses(self) -> int:
-        """How often this process has compiled it for Python."""
-        if self.kernels.kinds is not None or self._compiled is None:
-            return self._misses
-        return int(sum(self._compiled.stats.cache_misses.values()))
 
     @property
     def is_kept(self) -> bool:
@@ -210,9 +183,9 @@ class Kernel:
         return self.kernels.is_at_work(self.function)
 
     @cached_property
-    def takes(self) -> tuple[Any, ...] | None:
-        """The kinds of its arguments; None: what it is called with."""
-        return None if self.kernels.kinds is None else self.kernels.kinds(self.function)
+    def takes(self) -> tuple[Any, ...]:
+        """The kinds of its arguments."""
+        return self.kernels.kinds(self.function)
 
     @property
     def is_shared(self) -> bool:
@@ -231,11 +204,6 @@ class Kernel:
         """Compile this now; the shared kernels that it calls must be there when it is called."""
         if self._compiled is not None:
             return
-        if self.kernels.kinds is None:
-            from tidemill.compiled import by_numba  # noqa: PLC0415 - it loads numba
-
-            self._compiled = by_numba.kept(self)
-            return
         from tidemill.compiled import loading  # noqa: PLC0415 - it loads LLVM
 
         for other in self._shared():
@@ -253,7 +221,7 @@ class Kernel:
         from tidemill.compiled import loading  # noqa: PLC0415 - as above
         from tidemill.compiled.translating.modules import Module  # noqa: PLC0415 - seldom needed
 
-        self._misses += 1
+        self.misses += 1
         module = Module(kernel_type=Kernel, is_checked=_IS_CHECKED)
         return loading.make(self._files, self.function, lambda *names: module.text(self, *names))
 

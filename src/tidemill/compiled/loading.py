@@ -22,6 +22,14 @@ from zlib import crc32
 import numpy as np
 from llvmlite import binding
 
+KNOWN = {
+    "TypeError": TypeError,
+    "IndexError": IndexError,
+    "ndarray": np.ndarray,
+    "tuple": tuple,
+    "None": None,
+}
+"""Objects that compiled code knows by their addresses, as ``tidemill.NAME``."""
 _BY_PLACE = 0x80  # of Python's: arguments as an array of pointers, and their number
 _RELOCATION = "static" if binding.get_process_triple().startswith("x86") else "default"
 
@@ -138,8 +146,6 @@ def _made_with() -> list[str]:
 @cache
 def _know_python() -> None:
     """Have linkers know what the process has (a first one sees to that), and some objects."""
-    from tidemill.compiled.translating.door import KNOWN  # noqa: PLC0415 - as above
-
     _machine()
     _engine()
     for name, value in KNOWN.items():

@@ -2,11 +2,14 @@
 
 from enum import IntEnum
 
-from tidemill.core.fold import DONE, WAITING
+from tidemill.core.fold import DONE
 from tidemill.core.kernel import kernel
 from tidemill.core.places import READY
-from tidemill.model.columns import DEVICE, JOB, NODE, SHAPE
+from tidemill.model.columns import AT, DEVICE, JOB, NODE, SHAPE
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+
+REMEMBERED = 20_000  # arrivals; a fleet of 1,000 nodes fills up with half as many
+DRIFT = 20  # parts: a mix that moved by less than one of them stays
 
 
 class HOSTED(IntEnum):
@@ -20,20 +23,78 @@ class HOSTED(IntEnum):
 
 
 @kernel
-def note(jobs, shapes, known, first, end):
+def has_left(jobs, j):
+    """Whether a job was placed, and has ended."""
+    return jobs[j, JOB.ATTEMPT] > 0 and jobs[j, JOB.STATE] >= DONE
+
+
+@kernel
+def note(w, before, first, end):
     """Note how many of these jobs are of each shape; the turnover of them, in millionths.
 
-    That is, of those that were placed, and did not go back into the queue, how many have left.
+    That is, of those that were placed, and did not go back into the queue, how many have left. Who
+    came since the last look (``before`` jobs had then) is added, and who came too long ago is
+    taken off: it costs what changed.
     """
-    left, active = 0, 0
-    for s in range(known):
-        shapes[s, SHAPE.NOTED] = 0
-    for j in range(first, end):
+    at, jobs, shapes = w.at, w.jobs, w.shapes
+    for j in range(at[AT.RECENT], first):
+        at[AT.LEFT] -= int(has_left(jobs, j))
+        shapes[jobs[j, JOB.SHAPE], SHAPE.NOTED] -= int(j < before)
+    for j in range(max(before, first), end):
         shapes[jobs[j, JOB.SHAPE], SHAPE.NOTED] += 1
-        if jobs[j, JOB.ATTEMPT] > 0:
-            left += int(jobs[j, JOB.STATE] >= DONE)
-            active += int(jobs[j, JOB.STATE] != WAITING)
-    return ONE_PPM * left // max(1, active)
+    at[AT.RECENT] = first
+    placed = at[AT.LEFT]
+    for i in range(at[AT.ACTIVE]):
+        placed += int(w.active[i] >= first)
+    return ONE_PPM * at[AT.LEFT] // max(1, placed)
+
+
+@kernel
+def has_drifted(shapes, known):
+    """Whether more than one part in so many came from elsewhere than the mix says."""
+    now, then, moved = 0, 0, 0
+    for s in range(known):
+        now += shapes[s, SHAPE.NOTED]
+        then += shapes[s, SHAPE.MIXED]
+    if now < min(3 * then, REMEMBERED):
+        return False
+    for s in range(known):
+        change = shapes[s, SHAPE.NOTED] * then - shapes[s, SHAPE.MIXED] * now
+        moved += max(change, -change)
+    return then == 0 or moved // 2 * DRIFT > now * then
+
+
+@kernel
+def take_over(shapes, known):
+    """The mix is what was noted, if it has drifted."""
+    if has_drifted(shapes, known):
+        for s in range(known):
+            shapes[s, SHAPE.MIXED] = shapes[s, SHAPE.NOTED]
+
+
+@kernel
+def wanted(shapes, s):
+    """How much of what came of late is of a shape, in milli."""
+    return shapes[s, SHAPE.TOTAL_MILLI] * shapes[s, SHAPE.NOTED]
+
+
+@kernel
+def find_large(shapes, known, large):
+    """The shapes that want several accelerators on one node, most wanted first; how many."""
+    count = 0
+    for s in range(known):
+        shapes[s, SHAPE.HOSTS] = 0
+        if shapes[s, SHAPE.WIDEST] < 2 or wanted(shapes, s) == 0:
+            continue
+        i = count
+        while i > 0 and wanted(shapes, large[i - 1]) < wanted(shapes, s):
+            if i < len(large):
+                large[i] = large[i - 1]
+            i -= 1
+        if i < len(large):
+            large[i] = s
+            count = min(count + 1, len(large))
+    return count
 
 
 @kernel

@@ -236,11 +236,12 @@ def note_end(jobs, shapes, queues, run_times, ratios, j):
 
 
 @kernel
-def ended(jobs, shapes, queues, run_times, ratios, j, state, now):
+def ended(w, j, state, now):
     """A job that holds nothing and waits no more has ended."""
-    jobs[j, JOB.STATE] = state
-    jobs[j, JOB.SINCE_MS] = now
-    note_end(jobs, shapes, queues, run_times, ratios, j)
+    w.jobs[j, JOB.STATE] = state
+    w.jobs[j, JOB.SINCE_MS] = now
+    w.at[AT.LEFT] += int(j >= w.at[AT.RECENT] and w.jobs[j, JOB.ATTEMPT] > 0)
+    note_end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j)
 
 
 @kernel
@@ -248,7 +249,7 @@ def finished(w, j, now):
     """A running job is done, and all of it was worth it."""
     w.jobs[j, JOB.RAN_MS] += now - w.jobs[j, JOB.ORIGIN_MS]
     vacated(w, j, now)
-    ended(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, DONE, now)
+    ended(w, j, DONE, now)
 
 
 @kernel

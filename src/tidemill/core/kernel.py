@@ -18,7 +18,19 @@ from tidemill import compiled
 from tidemill.core.accounting.columns import LedgerState
 from tidemill.model.columns import State
 
-_VECTORS = ("at", "queued", "active", "log", "blocks", "marks", "paid", "turns", "fair", "steps")
+_VECTORS = (
+    "at",
+    "queued",
+    "active",
+    "log",
+    "blocks",
+    "marks",
+    "paid",
+    "turns",
+    "fair",
+    "steps",
+    "large",
+)
 _MATRICES = ("events", "event_pieces", "counts", "heap", "learnt")
 """Beside those of the state: the columns of a batch, single numbers that a kernel hands on, what
 history says (``estimates``)."""
@@ -45,7 +57,7 @@ _MODEL = _HERE.parent / "model"
 _decorate = compiled.folder(_HERE, _MODEL, dimensions=dimensions, whole=_WHOLE)
 
 
-def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
+def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - a kernel
     """Compile this, unless the process runs interpreted."""
     return _decorate(function)
 

@@ -8,6 +8,7 @@ of running costs the same to account for as a minute. ``workload.progress`` asks
 from tidemill.core import rhythm
 from tidemill.core.kernel import kernel
 from tidemill.model.columns import JOB
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 
 CONTINUOUS = -1  # the interval of work that is worth something at once: services, notebooks
@@ -65,3 +66,16 @@ def lost_ms(jobs, j, now):
         return back
     elapsed = now - jobs[j, JOB.ORIGIN_MS]
     return unsaved_ms(elapsed, jobs[j, JOB.INTERVAL_MS], jobs[j, JOB.COST_MS]) + back
+
+
+@kernel
+def left_ms(jobs, j, now):
+    """How long an active job is expected to go on; one that is overdue, as long as it is overdue.
+
+    Without an estimate it is expected to go on for as long as anybody counts.
+    """
+    estimate = jobs[j, JOB.ESTIMATE_MS]
+    if estimate == 0:
+        return FOREVER_MS
+    left = estimate - jobs[j, JOB.SAVED_MS] - max(0, now - jobs[j, JOB.SINCE_MS])
+    return max(left, -left)

@@ -217,7 +217,7 @@ def stop(w, j, state, now):
     wait_again(w, j, now)
     if state != WAITING:
         dequeue(w, j)
-        end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, state, now)
+        end(w, j, state, now)
 
 
 @kernel
@@ -301,7 +301,7 @@ def take_news(w, events, e, now):
         attempt = jobs[j, JOB.ATTEMPT]
         if jobs[j, JOB.STATE] == WAITING:
             dequeue(w, j)
-            end(jobs, w.shapes, w.queues, w.run_times, w.ratios, j, CANCELLED, now)
+            end(w, j, CANCELLED, now)
             gave_back(w.queues, w.shapes[jobs[j, JOB.SHAPE], SHAPE.QUEUE])
             return True
     if not is_plain(jobs, j, attempt) or jobs[j, JOB.STATE] != RUNNING:

@@ -26,6 +26,7 @@ def write_roles(world: World, s: int) -> None:
     if shape.elastic_role is not None:
         row[SHAPE.IS_ELASTIC] = 1 if shape.speedup else IN_A_LINE
     row[SHAPE.IS_PREEMPTIBLE] = shape.is_preemptible
+    row[SHAPE.WIDEST] = max(role.accelerators for role in shape.roles)
     for r, role in enumerate(shape.roles):
         world.ink.w.roles[first + r] = (
             role.accelerators, role.milli, role.cpu_milli, role.memory_mib, role.count, role.least,

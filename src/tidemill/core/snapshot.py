@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.core import lines, places, rows
+from tidemill.core.arrivals import REMEMBERED
 from tidemill.model import paging, tables, tree
 from tidemill.model.columns import (
     AT,
@@ -30,7 +31,7 @@ from tidemill.model.columns import (
 from tidemill.model.errors import JournalError
 from tidemill.model.job_names import JobNames, Texts
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
-from tidemill.model.states import Level
+from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Ink, Move, SeenReason, World
@@ -224,6 +225,10 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
     w.queues[:, QUEUE.PARENT] = parents
     w.at[AT.KEEPS] = world.tree.keeps
+    first = max(0, world.mix_point - REMEMBERED)
+    recent = w.jobs[first : world.job_count]
+    has_left = (recent[:, JOB.ATTEMPT] > 0) & (recent[:, JOB.STATE] >= JobState.DONE)
+    w.at[AT.RECENT], w.at[AT.LEFT] = first, np.count_nonzero(has_left)
 
 
 def _load_sight(world: World, state: dict[str, Any]) -> None:

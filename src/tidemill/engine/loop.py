@@ -25,6 +25,9 @@ from tidemill.model.world import World
 
 BEATS_AT_ONE_MOMENT = 10_000  # a backend that answers at the same moment for ever is broken
 
+Taker = Callable[[Batch], None]
+"""Takes what was folded."""
+
 
 class Backend(Protocol):
     """A world that tells what happens and carries plans out: the twin, or the real one."""
@@ -108,7 +111,9 @@ class Loop:
         beats_per_commit: int = 1,
     ) -> None:
         self.world, self.policy, self.backend = world, policy, backend
-        self.journal, self.readers = journal, readers
+        self._takers = [] if journal is None else [_keeping(journal)]
+        self._takers += map(_reading, readers)
+        """Who takes what was folded: the journal first, then whoever reads along."""
         self.beats_per_commit = beats_per_commit
         self._folder = backend if isinstance(backend, Folder) else None
         self.sheet = Sheet(self._folder.dictionary if self._folder else Dictionary())
@@ -189,17 +194,10 @@ class Loop:
         """Make everything that was folded safe, and tell the readers."""
         if not len(self.sheet):
             return
-        batch, journal = self.sheet.batch(), self.journal
+        batch = self.sheet.batch()
         self.sheet.clear()
-        if isinstance(journal, BatchKeeper):
-            journal.append_batch(batch)
-        elif journal is not None:
-            journal.append(to_events(batch))
-        for reader in self.readers:
-            if isinstance(reader, BatchReader):
-                reader.take_batch(batch)
-            else:
-                reader.take(to_events(batch))
+        for take in self._takers:
+            take(batch)
 
     def _write(self, batch: Batch, events: Sequence[Event] = ()) -> None:
         """Fold events, and note them; where one is refused, those before it are noted."""
@@ -219,3 +217,17 @@ class Loop:
                 f"the backend answered {BEATS_AT_ONE_MOMENT} times at {at_ms} ms",
                 hint="time does not go on; this is a bug, please report it with the journal",
             )
+
+
+def _keeping(journal: Keeper | BatchKeeper) -> Taker:
+    """How a journal takes a batch: as it is, or as messages."""
+    if isinstance(journal, BatchKeeper):
+        return journal.append_batch
+    return lambda batch: journal.append(to_events(batch))
+
+
+def _reading(reader: Reader | BatchReader) -> Taker:
+    """The same for a reader."""
+    if isinstance(reader, BatchReader):
+        return reader.take_batch
+    return lambda batch: reader.take(to_events(batch))

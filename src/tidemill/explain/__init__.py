@@ -8,22 +8,21 @@ before submitting, the ``eta`` of a job in the queue, and the moves that would l
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidemill.explain.nodes import groups, verdicts
-from tidemill.explain.rerun import Glance
-from tidemill.explain.wait import why
-
 if TYPE_CHECKING:
     from tidemill.explain.defragment import defrag
     from tidemill.explain.forecast import eta, fit
+    from tidemill.explain.nodes import groups, verdicts
     from tidemill.explain.pending import board, with_eta
+    from tidemill.explain.rerun import Glance
+    from tidemill.explain.wait import why
 
 __all__ = ["Glance", "board", "defrag", "eta", "fit", "groups", "verdicts", "why", "with_eta"]
 
 _LATER = {
-    "board": "pending", "defrag": "defragment", "eta": "forecast", "fit": "forecast",
-    "with_eta": "pending",
+    "Glance": "rerun", "board": "pending", "defrag": "defragment", "eta": "forecast",
+    "fit": "forecast", "groups": "nodes", "verdicts": "nodes", "why": "wait", "with_eta": "pending",
 }  # fmt: skip
-"""What simulates, and the module that it is in: ``why`` does without the engine's loop."""
+"""The module that each is in: ``why`` does without the engine's loop, sums of supply without it."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a function of another module

@@ -32,7 +32,8 @@ class Sides(NamedTuple):
     early: float = 1.0
     late: float = 1.0
     outcomes: int = 0
-    """Of how many earlier forecasts that was learnt, and how many lay in a usual band."""
+    """Of how many earlier forecasts it is known what came of them, and how many lay in a usual
+    band."""
     held: int = 0
 
 

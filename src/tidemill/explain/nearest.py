@@ -165,7 +165,7 @@ def _allowed(wish: Wish, k: int, need: int, count: int) -> int:
 
 def _may(wish: Wish, k: int, milli: int) -> bool:
     room, q = wish.room, wish.queue
-    return shares.allow(room.world, room, room.kind_free[k], q, k, milli)
+    return shares.allow(room.world, room, room.kind_free, q, k, milli)
 
 
 def _split(wish: Wish) -> Iterator[Candidate]:

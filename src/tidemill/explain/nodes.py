@@ -17,8 +17,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import Group, World
 from tidemill.scheduling import eligibility, shares
-
-PLENTY = 1 << 30  # a replica that asks nothing of a resource is never stopped by it
+from tidemill.scheduling.snapshot import Snapshot
 
 
 class Verdict(IntEnum):
@@ -80,13 +79,7 @@ def survey(world: World, job: int, role: int = 0) -> Survey:
     rows, table = world.node_count, world.nodes
     here = np.flatnonzero(table.state[:rows] != NodeState.GONE)
     slots = supply.hosting(world, asks)[here]
-    hosts = np.minimum(
-        slots // asks.accelerators if asks.accelerators else np.full(len(here), PLENTY),
-        np.minimum(
-            _share(table.cpu_free_milli[here], asks.cpu_milli),
-            _share(table.memory_free_mib[here], asks.memory_mib),
-        ),
-    )
+    hosts = Snapshot(world, sweeps=True).hosts(asks, eligibility.anywhere(world, asks).is_ok)[here]
     q = int(world.shapes.queue[world.jobs.shape[job]])
     checks = _checks(world, asks, here, slots, q)
     verdict = np.full(len(here), int(Verdict.OK), np.int64)
@@ -109,7 +102,7 @@ def _checks(
     kind_ok = [eligibility.takes_type(kind, role) for kind in world.kinds]
     limit_ok = [
         not role.total_milli
-        or shares.allow(world, world, world.kind_free_milli.item(k), q, k, role.total_milli)
+        or shares.allow(world, world, world.kind_free_milli, q, k, role.total_milli)
         for k in range(len(world.kinds))
     ]
     any_kind = eligibility.anywhere(world, _rules_alone(role)).is_ok
@@ -126,10 +119,6 @@ def _checks(
         (Verdict.MEMORY, free_memory < role.memory_mib),
         (Verdict.LIMIT, ~np.array([*limit_ok, True])[table.kind[here]]),
     ]
-
-
-def _share(free: I64, asked: int) -> I64:
-    return free // asked if asked else np.full(len(free), PLENTY, np.int64)
 
 
 def _lacked(found: Survey) -> I64:

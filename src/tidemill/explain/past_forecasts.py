@@ -29,10 +29,12 @@ def sides(journal: Journal, world: World, policy: Policy) -> Sides:
         return USUAL
     record = ForecastRecord(policy)
     begun_ms = start.now_ms if start.seq else _first_ms(journal, world)
+    looks = moments_ms(begun_ms, world.now_ms)
     try:
-        for then in passing(journal, start, moments_ms(begun_ms, world.now_ms)):
+        for then in passing(journal, start, [*looks, world.now_ms], record.read):
             record.learn(then)
-            record.look(then)
+            if then.now_ms < world.now_ms:
+                record.look(then)
     except (JournalError, *CANNOT_BE):
         return USUAL
     record.learn(world)

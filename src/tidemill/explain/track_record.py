@@ -3,10 +3,11 @@
 At moments of the past, in their order, some waiting jobs are forecast with what was known then, by
 a sketch of the queue (``queue_drain``): only jobs that wait for devices or for quota, of which the
 sketch says what the scheduler's own loop says. The error of each, in widths of the usual band on
-its side, is known when the job starts; while it waits on, the error is at least what it is by then.
-Each side of the band is made as wide as nine in ten of these errors (conformal prediction: Vovk,
-Gammerman and Shafer, 2005), late ones counting more than early ones, together with some errors as
-usual bands have them, which are all that a fleet without a past has.
+its side, is known when the job starts; while it waits on, the error is at least what it is by then
+(censored: Kaplan and Meier, JASA 53, 1958; those that are known early are the short ones). Each
+side of the band is made as wide as nine in ten of these errors (conformal prediction: Vovk,
+Gammerman and Shafer, 2005), recent forecasts counting more than old ones, together with some errors
+as usual bands have them, which are all that a fleet without a past has.
 
 Pure: whoever has a journal passes through its moments (``past_forecasts``).
 """
@@ -22,6 +23,9 @@ from tidemill.explain.bands import BandReach, Sides
 from tidemill.explain.draws import draws
 from tidemill.explain.durations import Lengths
 from tidemill.explain.play_forward import GRID_MS
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
@@ -31,6 +35,7 @@ JOBS = 6  # forecast at one moment; those of one moment err alike, so that more 
 FUTURES = 3
 FIRST_IN_QUEUE = 1_000  # of a longer queue only these are sketched, so that a look stays quick
 SKETCHED_WELL = (Cause.BUSY, Cause.OVER_LIMIT)
+_PLACED = [codes.KIND_CODE[kind] for kind in (ev.AskedPlace, ev.PlacementSeen)]
 WITHIN = 0.9  # the share of starts before p90, and of starts after p10
 # Chosen 2026-11 on the same part of the same stories as the constants of ``bands``, so that on each
 # of the four the share of starts from p10 to p90 comes nearest to 80 %.
@@ -50,7 +55,6 @@ class _Kept(NamedTuple):
 
     at_ms: int
     job: int
-    attempt: int
     reach: BandReach
 
 
@@ -60,19 +64,29 @@ class ForecastRecord:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._open: list[_Kept] = []
+        self._placed: dict[int, list[int]] = {}
+        """When jobs were placed since it was last learnt of them."""
         self._errors: list[tuple[int, float]] = []
         """When each forecast was made, and how far it was off."""
 
+    def read(self, batch: Batch) -> None:
+        """Note who is placed in these events: the World keeps only when a job was last."""
+        placed = batch.events[np.isin(batch.events[:, EventColumn.KIND], _PLACED)]
+        for at_ms, j in placed[:, [EventColumn.AT, EventColumn.WHO]].tolist():
+            self._placed.setdefault(j, []).append(at_ms)
+
     def learn(self, world: World) -> None:
         """What came of earlier forecasts by this moment."""
-        jobs, still = world.jobs, list[_Kept]()
+        still = list[_Kept]()
         for one in self._open:
-            if jobs.attempt[one.job] > one.attempt:
-                wait_ms = int(jobs.placed_ms[one.job]) - one.at_ms
-                self._errors.append((one.at_ms, _error(one.reach, wait_ms)))
-            elif jobs.state[one.job] == JobState.WAITING:
+            start_ms = min(
+                (ms for ms in self._placed.get(one.job, ()) if ms > one.at_ms), default=0
+            )
+            if start_ms:
+                self._errors.append((one.at_ms, _error(one.reach, start_ms - one.at_ms)))
+            elif world.jobs.state[one.job] == JobState.WAITING:
                 still.append(one)  # others were withdrawn
-        self._open = still
+        self._open, self._placed = still, {}
 
     def look(self, world: World) -> None:
         """Forecast some of what waits at this moment."""
@@ -85,26 +99,24 @@ class ForecastRecord:
             waits_ms = [ms for ms in seen.of(j) if ms is not None] if j in seen.row_of else []
             if len(waits_ms) == FUTURES:
                 found = bands.reach([max(ms, GRID_MS) for ms in waits_ms])
-                self._open.append(_Kept(world.now_ms, j, int(world.jobs.attempt[j]), found))
+                self._open.append(_Kept(world.now_ms, j, found))
 
     def sides(self, now_ms: int) -> Sides:
         """How wide the bands should be now."""
-        known = [*self._errors, *self._overdue(now_ms)]
-        if not known:
+        waiting = [(one.at_ms, _error(one.reach, now_ms - one.at_ms)) for one in self._open]
+        at_ms, errors = np.array([*self._errors, *waiting]).reshape(-1, 2).T
+        is_open = np.arange(len(errors)) >= len(self._errors)
+        outcomes = int((~is_open | (errors > 1)).sum())
+        if not outcomes:
             return bands.USUAL
-        begun_ms = min(at_ms for at_ms, _ in known)
-        half_ms = max(1.0, HALF_LIFE * (now_ms - begun_ms))
-        errors = np.array([error for _, error in known] + _USUAL)
-        ages = np.array([now_ms - at_ms for at_ms, _ in known])
-        weights = np.append(0.5 ** (ages / half_ms), np.full(len(_USUAL), PRIOR / len(_USUAL)))
-        early, late = (OF_SKETCH * _quantile(side, weights) for side in (-errors, errors))
-        held = int((np.abs(errors[: len(known)]) <= 1).sum())
-        return Sides(early, late, len(known), held)
-
-    def _overdue(self, now_ms: int) -> list[tuple[int, float]]:
-        """Of jobs that wait longer than the middle of their forecasts: how late they are by now."""
-        found = [(one.at_ms, _error(one.reach, now_ms - one.at_ms)) for one in self._open]
-        return [(at_ms, error) for at_ms, error in found if error > 0]
+        ages_ms = now_ms - at_ms
+        weights = 0.5 ** (ages_ms / max(1.0, HALF_LIFE * ages_ms.max()))
+        low, high = _ends(
+            np.append(errors, _USUAL), np.append(is_open, np.zeros(len(_USUAL), np.bool_)),
+            np.append(weights, np.full(len(_USUAL), PRIOR / len(_USUAL))),
+        )  # fmt: skip
+        held = int((~is_open & (np.abs(errors) <= 1)).sum())
+        return Sides(OF_SKETCH * max(0.0, -low), OF_SKETCH * max(0.0, high), outcomes, held)
 
 
 def _error(reach: BandReach, wait_ms: int) -> float:
@@ -113,10 +125,17 @@ def _error(reach: BandReach, wait_ms: int) -> float:
     return off / (reach.early if off < 0 else reach.late)
 
 
-def _quantile(values: F64, weights: F64) -> float:
-    order = np.argsort(values, kind="stable")
-    passed = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(passed, WITHIN * passed[-1])])
+def _ends(errors: F64, is_open: NDArray[np.bool_], weights: F64) -> tuple[float, float]:
+    """What one in ten of the errors, and one in ten on the other side, lie beyond.
+
+    An open one is at least what it is; its weight goes to those that are larger.
+    """
+    order = np.lexsort((is_open, errors))
+    ordered = weights[order]
+    at_risk = np.cumsum(ordered[::-1])[::-1]
+    passed = 1.0 - np.cumprod(np.where(is_open[order], 1.0, 1.0 - ordered / at_risk))
+    low, high = np.searchsorted(passed, (1.0 - WITHIN - 1e-12, WITHIN - 1e-12))
+    return float(errors[order][low]), float(errors[order][min(high, len(order) - 1)])
 
 
 def _asked(world: World) -> list[int]:

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.journal import packing
+from tidemill.journal import checking, packing
 from tidemill.journal.faults import DamageError
 from tidemill.model import batch as batches
-from tidemill.model.batch import Batch, Dictionary, EventColumn, check, convert
+from tidemill.model.batch import Batch, Dictionary, EventColumn, convert
 from tidemill.model.codes import KINDS
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -88,7 +88,7 @@ def checked(events: Sequence[Event], tail: Tail) -> None:
 
 def checked_batch(batch: Batch, tail: Tail) -> None:
     """The same for events in columns."""
-    fault = check.fault(batch) or _time_fault(batch, tail.at_ms)
+    fault = checking.fault(batch, tail.at_ms)
     if fault is not None:
         raise _refusal(tail.seq + fault[0], fault[1])
 
@@ -160,17 +160,16 @@ class Opener:
 
     def open(self, rows: Sequence[Row], tail: Tail) -> Batch:
         """The batch in rows that follow this tail and each other; all before them must be known."""
-        unpacking, first = packing.Unpacking(), tail
+        first = tail
         for row in rows:
             check_link(row, tail, self._where)
             self.learn(row[0], row[4])
-            self._take(row, unpacking)
             tail = tail_after(row)
-        try:
-            batch = unpacking.batch(self.dictionary)
-            fault = check.fault(batch) or _time_fault(batch, first.at_ms)
-        except UNREADABLE as error:
-            fault = 0, f"it cannot be read: {error}"
+        unpacking = packing.Unpacking([row[1] for row in rows])
+        for row in rows:
+            self._take(row, unpacking)
+        batch = unpacking.batch(self.dictionary)
+        fault = checking.fault(batch, first.at_ms)
         if fault is not None:
             raise DamageError(self._where, first.seq + fault[0], fault[1])
         return batch
@@ -201,17 +200,6 @@ def runs(rows: Sequence[Row], most: int = EVENTS_PER_ROW) -> Iterator[list[Row]]
         events += count
     if run:
         yield run
-
-
-def _time_fault(batch: Batch, last_ms: int) -> tuple[int, str] | None:
-    """The first event that goes back in time."""
-    at_ms = batch.events[:, EventColumn.AT]
-    back = np.diff(at_ms, prepend=last_ms) < 0
-    if not back.any():
-        return None
-    e = int(back.argmax())
-    before = at_ms[e - 1] if e else last_ms
-    return e, f"it is at {at_ms[e]} ms, after an event at {before} ms"
 
 
 def _link(crc: int, head: tuple[int, int, int, int], added: bytes | None, body: bytes) -> int:

@@ -4,81 +4,66 @@ Each column chooses its own form: all zero, one number, one of a few numbers (a 
 row), or differences in *byte planes*, all lowest bytes first, then the next, as many as there are.
 Numbers are folded so that small negative ones are small too (zigzag, as in Protocol Buffers).
 
-Short columns are lists: on a handful of numbers an array takes twenty times as long as a list. The
-forms are the same; only the arithmetic (``_ListArithmetic``, ``_Arrays``) is not.
+Kernels write and read them (``packed``): a batch has thirty columns, mostly of few numbers, and
+what arrays cost would come for each.
 """
 
 import zlib
-from collections.abc import Sequence
-from itertools import accumulate, chain, pairwise
-from typing import cast
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.journal.packed import reading, writing
+from tidemill.journal.packed.kernel import packed
+
 Array = NDArray[np.int64]
-Column = Array | list[int]
 
 LARGEST_BYTES = 2**30  # of what deflate gives back; more is damage
 LEVEL = 4  # of deflate: 4 % less than at 1 in the same time; 6 saves 2 % more in twice the time
 
-_ZERO, _SAME, _FEW, _WIDE, _STEPS = range(5)
-_MOST_FEW = 256
-_FEWEST = 32  # rows that a table of distinct numbers, or an array, is worth its while for
-_SAMPLE = 512  # rows that are looked at before all are sorted to find the distinct ones
-_NARROW = 2**16  # numbers from the lowest to the highest that are counted instead of sorted
-_HALF = 2**63  # of the numbers of 64 bits
+_MOST_ROWS = 2**24  # of a pool; the largest event that is kept has fewer pieces
 _STORED, _DEFLATED = b"\0", b"\1"
+_ALWAYS_FEWER = 1 << 20  # bytes in several pieces: columns of so many are fewer when deflated
 
 
-def is_short(rows: int) -> bool:
-    """Whether a column of so many rows is a list."""
-    return rows < _FEWEST
-
-
-def pack(column: Column, *, in_steps: bool = False) -> bytes:
+def pack(column: Array, *, in_steps: bool = False) -> bytes:
     """A column as bytes; ``in_steps``: each number lies near the one before it."""
     if not len(column):
         return b""
-    ways = _ListArithmetic if isinstance(column, list) else _Arrays
-    low, high = ways.ends(column)
-    if low == high:
-        return bytes([_SAME]) + ways.planes(column[:1]) if low else bytes([_ZERO])
-    steps = ways.steps(column) if in_steps else column
-    few = None if is_short(len(column)) else _few(np.asarray(steps))
-    if few is not None:
-        table, places = few
-        form = bytes([_FEW, in_steps, len(table) - 1])
-        return form + _Arrays.planes(_Arrays.steps(table)) + places.astype(np.uint8).tobytes()
-    return bytes([_STEPS if in_steps else _WIDE]) + ways.planes(steps)
-
-
-def count(column: Column, value: int) -> int:
-    """How often a number stands in a column."""
-    if isinstance(column, list):
-        return column.count(value)
-    return int(np.count_nonzero(column == value))
-
-
-def total(column: Column) -> int:
-    """The sum of a column."""
-    return sum(column) if isinstance(column, list) else int(column.sum())
-
-
-def joined(parts: Sequence[Column]) -> Array:
-    """Columns one after the other, as an array."""
-    if len(parts) == 1:
-        return np.asarray(parts[0], np.int64)
-    if all(isinstance(part, list) for part in parts):
-        return np.fromiter(chain.from_iterable(parts), np.int64)
-    return np.concatenate([np.asarray(part, np.int64) for part in parts])
+    body = np.empty(writing.column_bytes(len(column)), np.uint8)
+    read = np.ascontiguousarray(column).reshape(-1, 1)
+    end = writing.write_column(packed(body), read, 0, len(column), int(in_steps), 0)
+    return body[:end].tobytes()
 
 
 def deflated(data: bytes, level: int = LEVEL) -> bytes:
     """Bytes as they are kept: deflated where that makes them fewer."""
-    packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)  # our checksums guard it
-    packed = packer.compress(data) + packer.flush()
-    return _DEFLATED + packed if len(packed) < len(data) else _STORED + data
+    packer = Deflater(level)
+    packer.add(data)
+    return packer.done()
+
+
+class Deflater:
+    """The same of bytes that come piece by piece, and are not all at hand at any time."""
+
+    def __init__(self, level: int = LEVEL) -> None:
+        self._packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)  # our checksums guard it
+        self._packed, self._plain, self._size = [_DEFLATED], [_STORED], 0
+
+    def add(self, piece: bytes) -> None:
+        """The next of them."""
+        self._packed.append(self._packer.compress(piece))
+        self._plain.append(piece)
+        self._size += len(piece)
+        if self._size > _ALWAYS_FEWER and len(self._plain) > 2:
+            self._plain.clear()
+
+    def done(self) -> bytes:
+        """All of them as they are kept."""
+        packed = b"".join((*self._packed, self._packer.flush()))
+        is_fewer = len(packed) - 1 < self._size or not self._plain
+        return packed if is_fewer else b"".join(self._plain)
 
 
 def inflated(data: bytes) -> bytes:
@@ -96,193 +81,49 @@ def inflated(data: bytes) -> bytes:
 
 
 class ColumnReader:
-    """Takes columns and bytes out of what was packed, from the front."""
+    """Takes columns and texts out of what was packed, from a place on."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self._data, self.at = data, at
+        self.packed = packed(np.frombuffer(data, np.uint8))
 
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        end = self._at + count
-        if not self._at <= end <= len(self._data):
-            raise ValueError("it ends too early")
-        found, self._at = self._data[self._at : end], end
-        return found
+    def go_on(self, at: int) -> None:
+        """Go on from there; ValueError where a kernel says that something is wrong."""
+        if at < 0:
+            raise ValueError(reading.words(at))
+        self.at = at
 
     def texts(self, rows: int) -> list[str]:
         """The next texts: a column of their lengths in bytes, then all of them."""
-        lengths = [*map(int, self.column(rows))]
+        lengths = self.column(rows).tolist()
         if min(lengths, default=0) < 0:
             raise ValueError("a text is shorter than nothing")
         ends = [0, *accumulate(lengths)]
-        data = self.take(ends[-1])
+        data = self._data[self.at : self.at + ends[-1]]
+        if len(data) < ends[-1]:
+            raise ValueError(reading.words(reading.EARLY))
+        self.at += ends[-1]
         if data.isascii():  # nearly always, and then a byte is a letter
             text = data.decode("ascii")
             return [text[a:b] for a, b in pairwise(ends)]
         return [data[a:b].decode("utf-8") for a, b in pairwise(ends)]
 
-    def column(self, rows: int) -> Column:
-        """The next column: a list if it is short."""
-        if not rows:
-            return []
-        ways = _ListArithmetic if is_short(rows) else _Arrays
-        match self._byte():
-            case 0:  # _ZERO
-                return ways.same(0, rows)
-            case 1:  # _SAME
-                return ways.same(int(self._planes(1, _ListArithmetic)[0]), rows)
-            case 2:  # _FEW
-                in_steps, last = self.take(2)
-                table = ways.sums(self._planes(last + 1, ways))
-                found = ways.chosen(table, self.take(rows))
-                return ways.sums(found) if in_steps else found
-            case 3:  # _WIDE
-                return self._planes(rows, ways)
-            case 4:  # _STEPS
-                return ways.sums(self._planes(rows, ways))
-            case form:
-                raise ValueError(f"it has a column of form {form}, which this version cannot read")
+    def column(self, rows: int) -> Array:
+        """The next column."""
+        return self.pool(np.zeros((rows, 1), np.int64), 0, rows, 1).reshape(-1)
+
+    def pool(self, into: Array, first: int, end: int, width: int) -> Array:
+        """The next columns, as rows of a matrix from ``first`` to ``end``; it, or a larger one."""
+        if not 0 <= end - first <= _MOST_ROWS:
+            raise ValueError(f"it says that there are {end - first} rows")
+        if end > len(into):
+            larger: Array = np.zeros((max(end, 2 * len(into)), into.shape[1]), np.int64)
+            larger[:first] = into[:first]
+            into = larger
+        self.go_on(reading.read_pool(self.packed, into, first, end - first, self.at, width))
+        return into
 
     def finish(self) -> None:
         """Refuse what is left."""
-        if self._at != len(self._data):
-            raise ValueError(f"{len(self._data) - self._at} bytes too many")
-
-    def _byte(self) -> int:
-        at = self._at
-        if at >= len(self._data):
-            raise ValueError("it ends too early")
-        self._at = at + 1
-        return self._data[at]
-
-    def _planes(self, rows: int, ways: "type[_ListArithmetic | _Arrays]") -> Column:
-        planes = self._byte()
-        if planes > 8:
-            raise ValueError(f"a number of {planes} bytes")
-        return ways.of_planes(self.take(rows * planes), planes, rows)
-
-
-def _wrapped(numbers: list[int]) -> list[int]:
-    """Numbers as 64 bits hold them: what is too large goes round, as it does in arrays."""
-    if min(numbers) >= -_HALF and max(numbers) < _HALF:
-        return numbers
-    return [(number + _HALF) % (2 * _HALF) - _HALF for number in numbers]
-
-
-class _ListArithmetic:
-    """The arithmetic of columns on lists."""
-
-    @staticmethod
-    def ends(column: Column) -> tuple[int, int]:
-        return min(column), max(column)
-
-    @staticmethod
-    def same(value: int, rows: int) -> Column:
-        return [value] * rows
-
-    @staticmethod
-    def steps(column: Column) -> Column:
-        return _wrapped([now - before for now, before in zip(column, [0, *column], strict=False)])
-
-    @staticmethod
-    def sums(steps: Column) -> Column:
-        return _wrapped([*accumulate(steps)])
-
-    @staticmethod
-    def chosen(table: Column, places: bytes) -> Column:
-        return [table[place] for place in places]
-
-    @staticmethod
-    def planes(column: Column) -> bytes:
-        folded = [(value << 1) ^ (value >> 63) for value in column]
-        planes = -(-max(folded).bit_length() // 8)
-        if planes == 1:
-            return bytes([1, *folded])
-        whole = b"".join(value.to_bytes(planes, "little") for value in folded)
-        return bytes([planes]) + b"".join(whole[plane::planes] for plane in range(planes))
-
-    @staticmethod
-    def of_planes(taken: bytes, planes: int, rows: int) -> Column:
-        words: Sequence[int] = taken
-        if planes != 1:
-            words = [int.from_bytes(taken[row::rows], "little") for row in range(rows)]
-        return [(word >> 1) ^ -(word & 1) for word in words]
-
-
-class _Arrays:
-    """The same on arrays."""
-
-    @staticmethod
-    def ends(column: Column) -> tuple[int, int]:
-        array = cast(Array, column)
-        return int(array.min()), int(array.max())
-
-    @staticmethod
-    def same(value: int, rows: int) -> Column:
-        return np.full(rows, value, np.int64)
-
-    @staticmethod
-    def steps(column: Column) -> Column:
-        return np.diff(column, prepend=0)
-
-    @staticmethod
-    def sums(steps: Column) -> Column:
-        return np.cumsum(steps)
-
-    @staticmethod
-    def chosen(table: Column, places: bytes) -> Column:
-        return cast(Array, table)[np.frombuffer(places, np.uint8)]
-
-    @staticmethod
-    def planes(column: Column) -> bytes:
-        array = cast(Array, column)
-        folded = ((array << 1) ^ (array >> 63)).view(np.uint64)
-        planes = -(-int(folded.max()).bit_length() // 8)
-        wide = folded.astype("<u8").view(np.uint8).reshape(-1, 8)
-        return bytes([planes]) + wide[:, :planes].T.tobytes()
-
-    @staticmethod
-    def of_planes(taken: bytes, planes: int, rows: int) -> Column:
-        if planes == 1:
-            return _OF_BYTE[np.frombuffer(taken, np.uint8)]
-        words = np.zeros(rows, np.uint64)
-        for plane, some in enumerate(np.frombuffer(taken, np.uint8).reshape(planes, rows)):
-            words |= some.astype(np.uint64) << np.uint64(8 * plane)
-        return _unfolded(words)
-
-
-def _unfolded(words: NDArray[np.uint64]) -> Array:
-    """The numbers that were folded so that small negative ones are small too."""
-    return (words >> np.uint64(1)).view(np.int64) ^ -(words & np.uint64(1)).view(np.int64)
-
-
-_OF_BYTE = _unfolded(np.arange(256, dtype=np.uint64))
-"""The number that each byte is, where one is enough: nearly everywhere."""
-
-
-def _few(column: Array) -> tuple[Array, NDArray[np.intp]] | None:
-    """The distinct numbers and which of them each row has; None: that would not take less.
-
-    Numbers that lie near each other are counted: to sort them takes ten times as long.
-    """
-    most = min(_MOST_FEW, len(column) // 4)
-    sample = column[:: len(column) // _SAMPLE + 1]
-    if len(column) < _FEWEST or len(_ordered(sample)) > most:
-        return None
-    low, high = _Arrays.ends(column)
-    if high - low >= _NARROW:
-        table = _ordered(column)
-        return (table, np.searchsorted(table, column)) if len(table) <= most else None
-    above = column - low
-    is_there = np.bincount(above) > 0
-    if np.count_nonzero(is_there) > most:
-        return None
-    return np.flatnonzero(is_there) + low, (np.cumsum(is_there) - 1)[above]
-
-
-def _ordered(column: Array) -> Array:
-    """The distinct numbers, in order: sorted, which takes a third of the time of a hash table."""
-    found = np.sort(column)
-    is_new = np.ones(len(found), bool)
-    np.not_equal(found[1:], found[:-1], out=is_new[1:])
-    return found[is_new]
+        if self.at != len(self._data):
+            raise ValueError(f"{len(self._data) - self.at} bytes too many")

@@ -6,19 +6,19 @@ many of them there are. What the batch adds to the dictionary of its journal is 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
 
 import msgspec
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
 from tidemill.journal import columns
-from tidemill.journal.columns import Column, ColumnReader
+from tidemill.journal.columns import ColumnReader
+from tidemill.journal.packed import reading, writing
+from tidemill.journal.packed.kernel import packed
+from tidemill.journal.packed.reading import SORTED
 from tidemill.model.batch import (
-    ADDED,
-    SUBMITTED,
     Batch,
     Dictionary,
     EventColumn,
@@ -26,18 +26,13 @@ from tidemill.model.batch import (
     Matrix,
     PieceColumn,
     Sizes,
-    place,
 )
 from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.topology import Topology
 
 _E = EventColumn
-_SORTED = (_E.WHO, _E.ATTEMPT, _E.WHY, _E.TO, _E.VALUE, _E.COUNT)  # new columns: at the end
-_COUNT = _SORTED.index(_E.COUNT)
-_WIDTHS = bytes([len(_SORTED), len(PieceColumn), len(JobColumn)])
+_WIDTHS = bytes([len(SORTED), len(PieceColumn), len(JobColumn)])
 _SUM_BYTES = 4
-_KINDS = 256  # of events there are fewer; of damaged rows perhaps not
-_MOST_ROWS = 2**24  # of a pool; the largest event that is kept has fewer pieces
 
 
 class _Added(Struct, array_like=True, frozen=True):
@@ -57,96 +52,69 @@ _ADDED_DECODER = msgspec.msgpack.Decoder(_Added)
 
 def pack(batch: Batch) -> bytes:
     """A batch without its dictionary; there is at least one event in it."""
-    events = batch.events
-    told = in_order = _columns(events)
-    if len(events) > 1:
-        in_order = _columns(events[_by_kind(events[:, _E.KIND], 0)])
     names = [name.encode() for name in (*batch.job_names, *batch.node_names)]
     lengths = np.array([len(name) for name in names], np.int64).reshape(-1, 1)
-    parts = [_WIDTHS, columns.pack(told[_E.AT], in_steps=True), columns.pack(told[_E.KIND])]
-    parts += [columns.pack(in_order[c], in_steps=c is _E.WHO) for c in _SORTED]
-    for pool in (batch.pieces, batch.jobs, lengths):
-        if len(pool):
-            parts += [columns.pack(column) for column in _columns(pool)]
-    return columns.deflated(b"".join((*parts, *names)))
+    pools = [np.ascontiguousarray(pool) for pool in (batch.pieces, batch.jobs, lengths)]
+    events = np.ascontiguousarray(batch.events)
+    room = sum(m.shape[1] * writing.column_bytes(len(m)) for m in (events, *pools))
+    p, count = packed(np.empty(room, np.uint8)), len(events)
+    order, read = np.empty(count, np.int64), np.empty((count, 1), np.int64)
+    end = writing.write_events(p, events, order, read, 0)
+    for pool in pools:
+        end = writing.write_pool(p, pool, end)
+    return columns.deflated(b"".join((_WIDTHS, p.body[:end].tobytes(), *names)))
 
 
 class Unpacking:
-    """Rows that follow each other, unpacked into one batch.
+    """Rows that follow each other, of so many events each, unpacked into one batch."""
 
-    What arrays cost then comes once for all of them: rows of a few events are lists until then.
-    """
-
-    def __init__(self) -> None:
-        self._counts: list[int] = []
-        self._events: list[list[Column]] = []
-        self._pieces: list[list[Column]] = []
-        self._jobs: list[list[Column]] = []
+    def __init__(self, counts: Sequence[int]) -> None:
+        if min(counts) < 1:
+            raise ValueError("a row has no events")
+        self._events: Matrix = np.zeros((sum(counts), len(_E)), np.int64)
+        self._pieces: Matrix = np.zeros((0, len(PieceColumn)), np.int64)
+        self._jobs: Matrix = np.zeros((0, len(JobColumn)), np.int64)
         self._job_names: list[str] = []
         self._node_names: list[str] = []
+        self._taken = 0
+        self._counts: Matrix = np.zeros((1, 3), np.int64)
+        """As ``reading.place_events`` counts."""
+        self._order: Matrix = np.zeros(max(counts), np.int64)
+        self._read: Matrix = np.zeros((max(counts), 1), np.int64)
 
     def add(self, body: bytes, count: int) -> tuple[int, int]:
-        """Take a row of so many events; return the times of the first and of the last.
+        """Take the next row; return the times of its first event and of its last.
 
-        ValueError where it cannot be read; nothing of it was taken then.
+        ValueError where it cannot be read; nothing is to be made of them then.
         """
-        reader = ColumnReader(columns.inflated(body))
-        widths = tuple(reader.take(3))
+        data = columns.inflated(body)
+        reader, widths = ColumnReader(data, len(_WIDTHS)), data[: len(_WIDTHS)]
         if any(width > known for width, known in zip(widths, _WIDTHS, strict=True)):
             raise ValueError("it says more of an event than this version can read; use a newer one")
-        at, kinds = reader.column(count), reader.column(count)
-        said = _pool(reader, count, widths[0], len(_SORTED))
-        pieces = _pool(reader, columns.total(said[_COUNT]), widths[1], len(PieceColumn))
-        submitted, added = (columns.count(kinds, kind) for kind in (SUBMITTED, ADDED))
-        jobs = _pool(reader, submitted, widths[2], len(JobColumn))
-        names = reader.texts(submitted + added)
+        first, (pieces, jobs, nodes) = self._taken, self._counts[0].tolist()
+        reader.go_on(
+            reading.read_events(
+                reader.packed, self._events, self._order, self._read, self._counts, first, count,
+                reader.at, widths[0],
+            )
+        )  # fmt: skip
+        self._taken += count
+        pieces_now, jobs_now, nodes_now = self._counts[0].tolist()
+        self._pieces = reader.pool(self._pieces, pieces, pieces_now, widths[1])
+        self._jobs = reader.pool(self._jobs, jobs, jobs_now, widths[2])
+        names = reader.texts(jobs_now - jobs + nodes_now - nodes)
         reader.finish()
-        self._counts.append(count)
-        self._events.append([at, kinds, *said])
-        self._pieces.append(pieces)
-        self._jobs.append(jobs)
-        self._job_names += names[:submitted]
-        self._node_names += names[submitted:]
-        return int(at[0]), int(at[-1])
+        self._job_names += names[: jobs_now - jobs]
+        self._node_names += names[jobs_now - jobs :]
+        return self._events.item(first, _E.AT), self._events.item(self._taken - 1, _E.AT)
 
     def batch(self, dictionary: Dictionary) -> Batch:
-        """All of them; what stands in each row in the order of kinds is put in its place."""
-        at, kinds, *said = _joined(self._events)
-        events = np.zeros((len(at), len(_E)), np.int64)
-        events[:, _E.AT], events[:, _E.KIND] = at, kinds
-        row = np.repeat(np.arange(len(self._counts)), self._counts)
-        order = _by_kind(kinds, row, len(self._counts))
-        for number, column in zip(_SORTED, said, strict=True):
-            events[order, number] = column
-        place(events)
-        pieces, jobs = (np.stack(_joined(pool), axis=1) for pool in (self._pieces, self._jobs))
-        return Batch(events, pieces, jobs, self._job_names, self._node_names, dictionary)
-
-
-def _by_kind(kinds: Matrix, row: Matrix | int, rows: int = 1) -> NDArray[np.intp]:
-    """The order of events by row and kind; numbers of two bytes are sorted without comparing."""
-    if rows * _KINDS < 1 << 16 and kinds.min(initial=0) >= 0 and kinds.max(initial=0) < _KINDS:
-        return np.argsort((row * _KINDS + kinds).astype(np.uint16), kind="stable")
-    return np.lexsort((kinds, np.broadcast_to(row, kinds.shape)))
-
-
-def _columns(matrix: Matrix) -> Sequence[Column]:
-    """The columns of a matrix; lists if they are short."""
-    if columns.is_short(len(matrix)):
-        return cast(list[Column], matrix.T.tolist())
-    return cast(Sequence[Column], matrix.T)
-
-
-def _pool(reader: ColumnReader, rows: int, width: int, known: int) -> list[Column]:
-    """The next columns; those that an older version did not have are all zero."""
-    if not 0 <= rows <= _MOST_ROWS:
-        raise ValueError(f"it says that there are {rows} rows")
-    return [reader.column(rows) for _ in range(width)] + [[0] * rows] * (known - width)
-
-
-def _joined(parts: list[list[Column]]) -> list[Matrix]:
-    """The same columns of rows that follow each other."""
-    return [columns.joined(column) for column in zip(*parts, strict=True)]
+        """All of them."""
+        pieces, jobs, _ = self._counts[0].tolist()
+        return Batch(
+            self._events, self._pieces[:pieces], self._jobs[:jobs], self._job_names,
+            self._node_names, dictionary,
+        )  # fmt: skip
 
 
 def added(dictionary: Dictionary, before: Sizes) -> bytes | None:

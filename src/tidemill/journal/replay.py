@@ -1,7 +1,7 @@
 """The World again, from the journal alone: the newest usable snapshot, and every event after it."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -51,19 +51,27 @@ def rebuild(
     return world
 
 
-def passing(journal: Journal, world: World, moments: Sequence[int]) -> Iterator[World]:
-    """Fold on from a World, and stop at each of these moments, which ascend: the same World."""
+def passing(
+    journal: Journal, world: World, moments: Sequence[int],
+    read: Callable[[Batch], None] = lambda _: None,
+) -> Iterator[World]:  # fmt: skip
+    """Fold on from a World, and stop at each of these moments, which ascend: the same World.
+
+    ``read`` is told of the events that were folded since the last stop.
+    """
     left = deque(moments)
     for batch in journal.batches(world.seq):
         at_ms, done = batch.events[:, EventColumn.AT], 0
         while left and len(at_ms) and left[0] < at_ms[-1]:
             end = int(np.searchsorted(at_ms, left.popleft(), "right"))
             fold_batch(world, cut(batch, done, end))
+            read(cut(batch, done, end))
             done = end
             yield world
         if not left:
             return
         fold_batch(world, cut(batch, done, len(at_ms)))
+        read(cut(batch, done, len(at_ms)))
 
 
 def first_world(journal: Journal) -> World:

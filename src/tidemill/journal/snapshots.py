@@ -18,7 +18,8 @@ from tidemill.core import snapshot
 from tidemill.journal import columns
 from tidemill.model import paging
 from tidemill.model.errors import JournalError
-from tidemill.model.job_names import Texts
+from tidemill.model.job_names import JobNames, Texts
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 NEWEST_KEPT = 2  # the one before serves when the newest was damaged
@@ -26,7 +27,8 @@ SPREAD_KEPT = 8  # over the whole journal, for whoever looks at a moment in the 
 APART = 100_000  # events at least: a quarter of a second to fold, as long as one takes to write
 _LEVEL = 1  # of deflate: 8 % more than at 4, in two thirds of the time
 _ROWS_AT_ONCE = 4_096
-_COLUMNS_AT_ONCE = 8
+_LONGEST_SHORT, _LONGEST_TEXT = 31, 255  # bytes of texts that have a head of one byte, of two
+_COLUMNS_AT_ONCE = 4
 """Columns of a table that are made of its rows in one go: rows that are read for one column are at
 hand for the next, and no more than so many columns take memory beside the table."""
 _COLUMNS = b"\2"  # what a World with packed columns begins with
@@ -92,17 +94,17 @@ def pack(world: World, crc: int) -> Stored:
     Piece by piece: the columns of a million jobs are large, and read once for both the digest and
     what is kept.
     """
-    digest, size, packed = hashlib.sha256(), 0, list[bytes]()
+    digest, size, packed = hashlib.sha256(), 0, columns.Deflater(_LEVEL)
     for plain, kept in _pieces({"layout": snapshot.LAYOUT} | world.state()):
         digest.update(plain)
         size += len(plain)
-        packed.append(kept)
+        packed.add(kept)
     if size > LARGEST_BYTES:
         raise JournalError(
             f"a snapshot of {size} bytes cannot be kept; {LARGEST_BYTES} is the most",
             hint="go on without it: rebuilding reads more events and takes longer",
         )
-    body = _COLUMNS + columns.deflated(b"".join(packed), _LEVEL)
+    body = _COLUMNS + packed.done()
     return Stored(world.seq, crc, snapshot.LAYOUT, digest.hexdigest(), body)
 
 
@@ -140,8 +142,27 @@ def _in_one_piece(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def _text_pieces(texts: Texts) -> Iterator[bytes]:
     """As MessagePack writes a list of them."""
     yield _list_head(len(texts))
-    for some in texts.chunks():
+    chunks: Iterable[list[str]] = texts.chunks()
+    if isinstance(texts, JobNames):
+        for letters, lengths in texts.put_away():
+            yield _with_heads(letters, lengths)
+        chunks = [texts.fresh]
+    for some in chunks:
         yield msgspec.msgpack.encode(some)[len(_list_head(len(some))) :]
+
+
+def _with_heads(letters: NDArray[np.uint8], lengths: I64) -> bytes:
+    """Texts as MessagePack writes them: before each of them how many bytes it has."""
+    begins = np.cumsum(lengths) - lengths
+    if lengths.max() > _LONGEST_TEXT:
+        some = (letters[a : a + size].tobytes() for a, size in zip(begins, lengths, strict=True))
+        return b"".join(
+            msgspec.msgpack.encode(one.decode("utf-8", "surrogatepass")) for one in some
+        )
+    is_long = lengths > _LONGEST_SHORT
+    heads = np.where(is_long, 0xD9, 0xA0 | lengths)
+    at, what = np.append(begins, begins[is_long]), np.append(heads, lengths[is_long])
+    return np.insert(letters, at, what).tobytes()
 
 
 def _list_head(size: int) -> bytes:
@@ -233,7 +254,7 @@ def _array_in(code: int, packed: memoryview) -> snapshot.Packed:
     name, shape, data = msgspec.msgpack.decode(packed, type=snapshot.Packed)
     dtype = np.dtype(name)
     if dtype.kind in "biu":
-        data = np.asarray(columns.ColumnReader(data).column(math.prod(shape)), dtype).tobytes()
+        data = columns.ColumnReader(data).column(math.prod(shape)).astype(dtype).tobytes()
     return name, shape, data
 
 

@@ -6,6 +6,7 @@ all its bytes from the beginning: where the disk is full, or the system has none
 is made in memory as any other.
 """
 
+import ctypes
 import mmap
 import os
 import tempfile
@@ -15,6 +16,7 @@ from tidemill.model import paging
 
 LONG_BYTES = 16 << 20
 FOLDER = Path("/var/tmp")  # a disk, where /tmp is often memory; the file has no name there
+_MMAP_THRESHOLD, _LARGE_BYTES = -3, 1 << 20  # as malloc.h calls and counts it
 _IS_POSSIBLE = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
 
 
@@ -25,6 +27,31 @@ def spill() -> None:
 
 def _made(size: int) -> mmap.mmap | None:
     return mapped(size) if size >= LONG_BYTES and _IS_POSSIBLE else None
+
+
+def give_back() -> None:
+    """Have the C library give back what is free between blocks that are in use, if it can.
+
+    It keeps such pages for what comes next; tables of a long history leave hundreds of MiB of them.
+    """
+    if (library := _library()) is not None:
+        library.malloc_trim(0)
+
+
+def give_back_at_once() -> None:
+    """From now on the C library gives large blocks back as soon as they are free, if it can.
+
+    Making them takes longer: for what makes few of them, and large ones.
+    """
+    if (library := _library()) is not None:
+        library.mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
+        library.malloc_trim(0)
+
+
+def _library() -> ctypes.CDLL | None:
+    """The C library, if it is one that can be told how to give memory back."""
+    library = ctypes.CDLL(None) if os.name == "posix" else None
+    return library if hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
 
 
 def mapped(size: int) -> mmap.mmap | None:

@@ -115,10 +115,6 @@ class Account(NamedTuple):
         """Milli·ms of BF16-H100 equivalents per bucket; they add up. None when unknown."""
         return None if self.capability is None else shown(self.capability, REFERENCE_GFLOPS)
 
-    def h100_tenths_of_hours(self) -> list[int] | None:
-        """Tenths of BF16-H100-equivalent hours per bucket; they add up. None when unknown."""
-        return self.h100_hours_in(MILLI_MS_PER_UNIT_HOUR // 10)
-
     def h100_hours_in(self, unit: int) -> list[int] | None:
         """BF16-H100-equivalent time in units of so many milli·ms, likewise. None when unknown."""
         return None if self.capability is None else shown(self.capability, REFERENCE_GFLOPS * unit)

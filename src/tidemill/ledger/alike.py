@@ -58,23 +58,28 @@ class Groups(NamedTuple):
 
 def groups(world: World) -> Groups:
     """Jobs by what describes them."""
-    jobs, count = world.jobs, world.job_count
+    count = world.job_count
     if not world.job_names.hold("-"):  # each describes itself
         each = np.arange(count, dtype=np.int64)
         return Groups(world, each, each, np.ones_like(each))
-    queues = world.shapes.queue[paging.column(jobs.shape, count)].tolist()
-    intervals, costs = (
-        paging.column(column, count).tolist() for column in (jobs.interval_ms, jobs.cost_ms)
+    numbers = dict[tuple[str, str, int], int]()
+    told = (
+        numbers.setdefault((*_described_by(name), saving), len(numbers))
+        for name, saving in zip(world.job_names, _savings(world).tolist(), strict=True)
     )
-    numbers = dict[tuple[str, str, int, int, int], int]()
-    of_job, first = np.zeros(count, np.int64), list[int]()
-    saving = zip(queues, intervals, costs, strict=True)
-    for j, (name, more) in enumerate(zip(world.job_names, saving, strict=True)):
-        number = numbers.setdefault((*_described_by(name), *more), len(first))
-        if number == len(first):
-            first.append(j)
-        of_job[j] = number
-    return Groups(world, of_job, np.array(first, np.int64), np.bincount(of_job))
+    of_job = np.fromiter(told, np.int64, count)
+    _, first = np.unique(of_job, return_index=True)
+    return Groups(world, of_job, first, np.bincount(of_job))
+
+
+def _savings(world: World) -> I64:
+    """A number for each team, interval and cost of saving that jobs have together."""
+    jobs, count = world.jobs, world.job_count
+    found: I64 = world.shapes.queue[paging.column(jobs.shape, count)]
+    for column in (jobs.interval_ms, jobs.cost_ms):
+        values, numbers = np.unique(paging.column(column, count), return_inverse=True)
+        found = found * len(values) + numbers
+    return found
 
 
 def _described_by(name: str) -> tuple[str, str]:

@@ -250,7 +250,7 @@ def _unpacked(kept: bytes) -> HourlyBooks:
 def _columns(table: tuple[int, dict[str, bytes]], names: Sequence[str]) -> list[I64]:
     count, packed = table
     return [
-        np.asarray(columns.ColumnReader(packed[name]).column(count), np.int64)
+        columns.ColumnReader(packed[name]).column(count)
         if name in packed and count
         else np.zeros(count, np.int64)
         for name in names

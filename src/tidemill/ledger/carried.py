@@ -82,10 +82,6 @@ def resume(
     return ledger
 
 
-def _moving(held: list[list[int]], since_ms: int, keeps_work: bool) -> MovingHold:
-    return MovingHold(tuple((c, milli) for c, milli in held), since_ms, keeps_work)
-
-
 def _table(matrix: I64, kind: type[IntEnum]) -> _Table:
     return {column.name: columns.pack(matrix[:, column].copy()) for column in kind}
 

@@ -118,6 +118,16 @@ def added(*parts: Cells) -> Cells:
     return Cells(bins, contract, bucket, job, known, period, sums)
 
 
+def summed_by(keys: I64, amounts: I64, most: int) -> tuple[I64, I64]:
+    """As ``summed``, of keys below ``most`` and amounts above 0: not sorted where these are few."""
+    if most > len(keys):
+        return summed(keys, amounts)
+    sums = np.zeros(most, np.int64)
+    np.add.at(sums, keys, amounts)
+    found = np.flatnonzero(sums)
+    return found, sums[found]
+
+
 def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:
     """The keys that occur, ascending, and the sum of the amounts of each."""
     if not len(keys):

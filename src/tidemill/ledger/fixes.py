@@ -5,7 +5,8 @@ edits worth trying, whose win only a replay tells; the rest is advice that names
 it, what would have to be measured first, and with which command. Every bucket has at least one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from tidemill.ledger import mig_stranding, missing, prices, touched
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
@@ -19,8 +20,19 @@ def fixes(statement: Statement, bucket: int) -> tuple[Fix, ...]:
     """The fixes of a bucket: those that win most by prediction first, advice last; never none."""
     if statement.world.is_observed:
         return _of_observed(statement, bucket)
-    found = [fix for rule in _FIXES.get(bucket, _OF_A_PLUG_IN) for fix in rule(statement, bucket)]
-    return tuple(sorted(found, key=lambda fix: -(prices.wins_usd_micro(statement, fix) or 0)))
+    return tuple(_best_first(statement, bucket, _FIXES.get(bucket, _OF_A_PLUG_IN)))
+
+
+def edits(statement: Statement, bucket: int) -> list[Fix]:
+    """The fixes of a bucket that edit a spec; what advice rests on is not looked for."""
+    rules = () if statement.world.is_observed else _FIXES.get(bucket, ())
+    proposing = [rule for rule in rules if not isinstance(rule, _Advice)]
+    return [fix for fix in _best_first(statement, bucket, proposing) if fix.edits]
+
+
+def _best_first(statement: Statement, bucket: int, rules: Sequence[_Rule]) -> list[Fix]:
+    found = [fix for rule in rules for fix in rule(statement, bucket)]
+    return sorted(found, key=lambda fix: -(prices.wins_usd_micro(statement, fix) or 0))
 
 
 def _of_observed(statement: Statement, bucket: int) -> tuple[Fix, ...]:
@@ -30,26 +42,30 @@ def _of_observed(statement: Statement, bucket: int) -> tuple[Fix, ...]:
     return tuple(fix for fix in found if not fix.edits)
 
 
-def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
+@dataclass(frozen=True)
+class _Advice:
     """What only people can do, or only they know the price of; said to whose leak it is."""
 
-    def rule_(statement: Statement, bucket: int) -> list[Fix]:
+    words: str
+    rule: str
+    costs: str
+    measure: str = ""
+
+    def __call__(self, statement: Statement, bucket: int) -> list[Fix]:
         theirs = _theirs(statement, bucket)
         return [
             Fix(
-                words,
-                rule,
+                self.words,
+                self.rule,
                 tuple(part.words for part in theirs[:MOST_TOLD]),
                 touched.words(theirs),
                 touched.known_usd(theirs),
                 who_count=len(theirs),
-                costs=costs,
-                measure=measure
+                costs=self.costs,
+                measure=self.measure
                 or f"tidemill ledger --bucket {ABOUT[bucket].key} --by {_by(bucket)}",
             )
         ]
-
-    return rule_
 
 
 def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
@@ -93,19 +109,19 @@ def _rule(found: Callable[[Statement], list[Fix]]) -> _Rule:
 
 _TIME = "people's time; the win is not known before it is measured"
 
-_CAUSE_UNTOLD = _advice(
+_CAUSE_UNTOLD = _Advice(
     "tell when jobs were submitted: whether anybody waited for these accelerators is unknown",
     "free accelerators of a fleet of which nobody knows who waited",
     "an export with the times of submission",
     "tidemill doctor",
 )
-_CAUSE_UNKNOWN = _advice(
+_CAUSE_UNKNOWN = _Advice(
     "find out why these jobs waited: no cause of it is recorded",
     "free accelerators beside waiting jobs; whether anything kept them out is unknown",
     "people's time",
     "tidemill pending",
 )
-_CAUSE_SAID = _advice(
+_CAUSE_SAID = _Advice(
     "do what the cluster's own scheduler asks for of jobs that wait (`tidemill pending` has its"
     " reasons): accelerators stood free beside them",
     "free accelerators beside waiting jobs; why that scheduler did not give them is its own to say",
@@ -124,21 +140,21 @@ def _cause_unknown(statement: Statement, bucket: int) -> list[Fix]:
 
 _FIXES: dict[int, tuple[_Rule, ...]] = {
     Bucket.NOT_LAUNCHED: (
-        _advice(
+        _Advice(
             "launch the nodes that are paid for, or claim the money back from the provider",
             "the contract runs, its nodes do not exist",
             "nothing more than is paid already",
         ),
     ),
     Bucket.NOT_READY: (
-        _advice(
+        _Advice(
             "keep images on the nodes and boot in parallel",
             "time between launch and Ready",
             "disk space for images, and people's time",
         ),
     ),
     Bucket.UNHEALTHY: (
-        _advice(
+        _Advice(
             "agree on faster repairs with the provider, or ask for replacement nodes",
             "time from a failure until the node is Ready again",
             "what the provider asks for it: unknown here",
@@ -146,7 +162,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.CORDONED: (
-        _advice(
+        _Advice(
             "give every cordon an owner and an end, and uncordon what nobody repairs",
             "nodes that are well and take no work",
             "people's time",
@@ -154,7 +170,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.DRAINING: (
-        _advice(
+        _Advice(
             "drain for a shorter time: take nodes back, or repair them, sooner (`policy.drain`)",
             "accelerators of draining nodes that are free already but take no work",
             "work that has not ended by then is stopped sooner",
@@ -163,7 +179,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     Bucket.NO_DEMAND: (
         _rule(prices.release_contracts),
         _rule(prices.return_sooner),
-        _advice(
+        _Advice(
             "give the idle hours work that can wait (evaluations, sweeps, data preparation), or"
             " renew less when the contract ends",
             "free accelerators with nothing waiting for them; some busy hour needs them all, or a"
@@ -179,7 +195,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
             "free accelerators that no waiting job could use as they lie",
             "what moves loses the work since its last checkpoint, and starts again",
         ),
-        _advice(
+        _Advice(
             "ask for sizes that divide a node, and for no more CPU and memory than come with the"
             " accelerators",
             "free accelerators that no waiting job could use as they lie",
@@ -188,7 +204,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.TOPOLOGY: (
-        _advice(
+        _Advice(
             "prefer the topology level (`near`) instead of requiring it (`within`)",
             "free accelerators that are too far apart for the jobs that wait",
             "a job that is spread out runs slower",
@@ -197,7 +213,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.QUOTA: (
         _rule(prices.raise_limits),
-        _advice(
+        _Advice(
             "raise the maximum quota of the teams that wait, or the borrowing limit above them",
             "free accelerators that only a quota keeps a waiting job from",
             "other teams find less free to borrow",
@@ -212,7 +228,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
             "free accelerators kept for, or too few for, a gang that cannot start yet",
             "a job that runs longer than its like delays the gang",
         ),
-        _advice(
+        _Advice(
             "say how long jobs run (`estimate`), and ask for smaller gangs where the model allows",
             "free accelerators kept for, or too few for, a gang that cannot start yet",
             _TIME,
@@ -222,7 +238,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     Bucket.CAUSE_UNKNOWN: (_cause_unknown,),
     Bucket.BY_DESIGN: (
         _rule(prices.fewer_spares),
-        _advice(
+        _Advice(
             "keep fewer hot spares (`spares`), if failures allow it",
             "spares while they were not needed",
             "a gang that loses a node waits until another comes free",
@@ -230,7 +246,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.STARTING: (
-        _advice(
+        _Advice(
             "keep images and data on the nodes; find the member of the gang that comes up last",
             "time between getting the accelerators and the first step",
             _TIME,
@@ -238,7 +254,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.IDLE: (
         _rule(prices.cull),
-        _advice(
+        _Advice(
             "services: run fewer replicas at night, or let small ones share a GPU (`fraction`, MIG)"
             "; notebooks: end what nobody uses",
             "accelerators that a job holds and does not use",
@@ -247,7 +263,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.REWORK: (
         prices.save_better,
-        _advice(
+        _Advice(
             "save before a planned stop (a drain, a preemption, a spot notice); begin to save where"
             " a job never does, once the cost of a save is measured",
             "work that was done again after a stop",
@@ -255,7 +271,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.RESTART: (
-        _advice(
+        _Advice(
             "restart in place, and load checkpoints in parallel",
             "time from being placed again to working again",
             _TIME,
@@ -263,14 +279,14 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.CHECKPOINT: (
         prices.save_better,
-        _advice(
+        _Advice(
             "write checkpoints asynchronously, to local disk first",
             "the accelerators wait while a checkpoint is written",
             "host memory for a copy of the state, and people's time",
         ),
     ),
     Bucket.STRAGGLER: (
-        _advice(
+        _Advice(
             "swap the slow node",
             "all other ranks wait in every step until the slow one is done",
             _TIME,
@@ -278,21 +294,21 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.HOST: (
-        _advice(
+        _Advice(
             "more data-loader workers, or more CPU per accelerator",
             "share of the step in which the accelerator waits for its host",
             _TIME,
         ),
     ),
     Bucket.LINKS: (
-        _advice(
+        _Advice(
             "overlap communication with compute; keep tensor parallelism inside a node",
             "share of the step spent in collectives, and what a worse place adds",
             _TIME,
         ),
     ),
     Bucket.INTERFERENCE: (
-        _advice(
+        _Advice(
             "put jobs that fill the same axis on GPUs of their own, or into MIG instances",
             "what neighbours on the same GPU cost each job",
             "more GPUs for the same jobs; try it before",
@@ -301,7 +317,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.STRANDED: (mig_stranding.lay_out,),
     Bucket.MEMORY_BOUND: (
-        _advice(
+        _Advice(
             "larger batches, or fewer bytes per weight: more FLOPs for each byte that is read",
             "between peak FLOP/s and what memory bandwidth allows at the job's intensity",
             "latency of the service, or quality of the model: measure both",
@@ -309,14 +325,14 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.BELOW_ROOF: (
-        _advice(
+        _Advice(
             "fused kernels, fewer pipeline bubbles, less recomputation",
             "between the attainable roof and model FLOPs; nobody reaches all of it",
             _TIME,
         ),
     ),
     Bucket.BELOW_PEAK: (
-        _advice(
+        _Advice(
             "say what these jobs compute (`computes` in the spec), so that `tidemill unit step"
             " --spec FILE --job NAME` tells where a step goes; then larger batches or better"
             " kernels",
@@ -325,14 +341,14 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.UNKNOWN: (
-        _advice(
+        _Advice(
             "report step times (MFU): this time worked, but nobody knows how well",
             "unknown is not a loss, and not useful either",
             "people's time",
         ),
     ),
     Bucket.UNSAVED: (
-        _advice(
+        _Advice(
             "nothing: the next checkpoint saves it", "still running", "nothing: nothing is done"
         ),
     ),
@@ -341,7 +357,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
 
 def _efficiency_unknown(statement: Statement, bucket: int) -> list[Fix]:
     """What to tell, and who can, so that it is known how well this time worked."""
-    return _advice(
+    return _Advice(
         f"tell how well this time worked (MFU): {missing.words(statement)}",
         "unknown is not a loss, and not useful either",
         "people's time",
@@ -349,59 +365,59 @@ def _efficiency_unknown(statement: Statement, bucket: int) -> list[Fix]:
 
 
 _OBSERVED: dict[int, _Rule] = {
-    Bucket.UNHEALTHY: _advice(
+    Bucket.UNHEALTHY: _Advice(
         "have broken nodes repaired or replaced sooner, by whoever keeps them",
         "time from a failure until the node is Ready again",
         "what repairs or spare parts cost: unknown here",
         "tidemill fleet",
     ),
     Bucket.UNKNOWN: _efficiency_unknown,
-    Bucket.STARTING: _advice(
+    Bucket.STARTING: _Advice(
         "find what of a job comes up last, or is not placed at all (partial gangs); keep images and"
         " data on the nodes",
         "time from a placement until all of a job works",
         _TIME,
         "tidemill ledger --bucket starting --by job",
     ),
-    Bucket.DRAINING: _advice(
+    Bucket.DRAINING: _Advice(
         "bring drained nodes back sooner: give every drain a reason, an owner and an end",
         "accelerators of drained nodes: free already, and taking no work",
         "people's time",
         "tidemill fleet",
     ),
-    Bucket.NO_DEMAND: _advice(
+    Bucket.NO_DEMAND: _Advice(
         "give the idle hours work that can wait (evaluations, sweeps, data preparation), or pay for"
         " fewer machines when their contract ends",
         "free accelerators with nothing waiting for them; some busy hour may need them all",
         "what is given back is missing in busy hours",
         "tidemill ledger --bucket no_demand --by time",
     ),
-    Bucket.TOPOLOGY: _advice(
+    Bucket.TOPOLOGY: _Advice(
         "let jobs prefer to be placed together instead of requiring it, where they can",
         "free accelerators that are too far apart for the jobs that wait",
         "a job that is spread out runs slower",
         "tidemill pending",
     ),
-    Bucket.HELD: _advice(
+    Bucket.HELD: _Advice(
         "give jobs honest time limits, so that the scheduler can fill gaps, and request smaller"
         " gangs where the model allows",
         "free accelerators kept for, or too few for, a gang that cannot start yet",
         _TIME,
         "tidemill pending",
     ),
-    Bucket.BY_DESIGN: _advice(
+    Bucket.BY_DESIGN: _Advice(
         "keep fewer hot spares, if failures allow it",
         "spares while they were not needed",
         "a gang that loses a node waits until another comes free",
         "tidemill fleet",
     ),
-    Bucket.IDLE: _advice(
+    Bucket.IDLE: _Advice(
         "ask who holds them what for: end what nobody uses, and let sessions and services give back"
         " what they do not need",
         "accelerators that a job holds and does not use",
         "what is stopped must start again when it is needed",
     ),
-    Bucket.BELOW_PEAK: _advice(
+    Bucket.BELOW_PEAK: _Advice(
         "measure where a step goes (`tidemill.track` in the loop, or a profiler); then larger"
         " batches or better kernels",
         "between peak FLOP/s and model FLOPs; whether memory bandwidth binds, nobody said",
@@ -411,7 +427,7 @@ _OBSERVED: dict[int, _Rule] = {
 """Instead of advice that names settings of a spec, or terms that only its owner can change."""
 
 _OF_A_PLUG_IN: tuple[_Rule, ...] = (
-    _advice(
+    _Advice(
         "see whose it is; the plug-in that adds this part of the ledger proposes no change",
         "as the plug-in divides it off",
         _TIME,

@@ -1,5 +1,7 @@
 """Leaks: every bucket that is not useful, with its owner, evidence and fixes."""
 
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +10,7 @@ from tidemill.ledger import prices, printed
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
 from tidemill.ledger.fix import Fix
-from tidemill.ledger.fixes import fixes
+from tidemill.ledger.fixes import edits, fixes
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.touched import contract_word
 from tidemill.model.measures import ONE_PPM
@@ -21,9 +23,11 @@ LARGEST = 3  # leaks that always have an entry among the fixes
 NO_LOSS = frozenset({Bucket.UNSAVED})  # what the next checkpoint saves is no leak
 
 
-class Leak(NamedTuple):
-    """One bucket of waste."""
+@dataclass(frozen=True)
+class Leak:
+    """One bucket of waste; what it rests on and what to do is looked for when it is asked for."""
 
+    statement: Statement = field(repr=False)
     bucket: int
     milli_ms: int
     usd_micro: int
@@ -33,10 +37,17 @@ class Leak(NamedTuple):
     """What it cost in words: dollars, at least so many, or hours where dollars are unknown."""
     owner: Layer
     confidence: Confidence
-    evidence: str
     command: str
-    fixes: tuple[Fix, ...]
-    """What could be done, the best first; never empty."""
+
+    @cached_property
+    def evidence(self) -> str:
+        """Who has most of it."""
+        return _evidence(self.statement, self.bucket)
+
+    @cached_property
+    def fixes(self) -> tuple[Fix, ...]:
+        """What could be done, the best first; never empty."""
+        return fixes(self.statement, self.bucket)
 
     @property
     def is_unpriced(self) -> bool:
@@ -86,7 +97,7 @@ def remedies(statement: Statement, most: int = 6) -> list[LeakRemedy]:
     claimed = [
         LeakRemedy(leak, fix, prices.wins_usd_micro(statement, fix))
         for leak in found
-        for fix in leak.fixes
+        for fix in edits(statement, leak.bucket)
         if prices.is_claimed(statement, fix)
     ]
     claimed.sort(key=lambda r: (-(r.wins_usd_micro or 0), r.leak.bucket))
@@ -109,10 +120,10 @@ def to_try(statement: Statement, least_ppm: int = 5_000) -> list[LeakRemedy]:
     paid = statement.total().paid_usd_micro
     found: dict[tuple[object, ...], LeakRemedy] = {}
     for leak in leaks(statement):
-        for fix in leak.fixes:
+        for fix in edits(statement, leak.bucket):
             is_claimed = prices.is_claimed(statement, fix)
             is_large = leak.usd_micro * ONE_PPM > paid * least_ppm
-            if fix.edits and (is_claimed or is_large):
+            if is_claimed or is_large:
                 wins = prices.wins_usd_micro(statement, fix) if is_claimed else None
                 found.setdefault(fix.edits, LeakRemedy(leak, fix, wins))
     return sorted(
@@ -124,6 +135,7 @@ def _leak(statement: Statement, bucket: int, usd_micro: int) -> Leak:
     about, account = ABOUT[bucket], statement.total()
     dimension = "job" if bucket in ALLOCATED else "contract"
     return Leak(
+        statement,
         bucket,
         account.milli_ms[bucket],
         usd_micro,
@@ -131,9 +143,7 @@ def _leak(statement: Statement, bucket: int, usd_micro: int) -> Leak:
         _cost(account, bucket, usd_micro),
         about.owner,
         statement.confidence(bucket),
-        _evidence(statement, bucket),
         f"tidemill ledger --bucket {about.key} --by {dimension}",
-        fixes(statement, bucket),
     )
 
 
@@ -154,9 +164,8 @@ def _evidence(statement: Statement, bucket: int) -> str:
         jobs = int(np.count_nonzero(by_job))
         return f"{jobs:,} job{'s'[: jobs != 1]}; most: {named}"
     rows, contracts = statement.rows, statement.world.contract_rows
-    sums = np.zeros(len(contracts), np.int64)
-    mask = rows.bucket == bucket
-    np.add.at(sums, rows.contract[mask], rows.milli_ms[mask])
+    sums, some = np.zeros(len(contracts), np.int64), statement.rows_in(bucket)
+    np.add.at(sums, rows.contract[some], rows.milli_ms[some])
     largest = np.argsort(-sums, kind="stable")[:CONTRACTS_NAMED].tolist()
     named = ", ".join(f"`{contracts[c].name}` {_hours(int(sums[c]))}" for c in largest if sums[c])
     return f"by {contract_word(statement.world)}: {named}"

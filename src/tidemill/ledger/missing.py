@@ -22,10 +22,7 @@ def words(statement: Statement) -> str:
 
     Loops that told their steps need to tell their FLOPs; services have no steps to tell.
     """
-    rows, world = statement.rows, statement.world
-    is_unknown = np.zeros(world.job_count, bool)
-    is_unknown[rows.job[(rows.bucket == Bucket.UNKNOWN) & (rows.job >= 0)]] = True
-    jobs = np.flatnonzero(is_unknown)
+    jobs = np.flatnonzero(statement.held_in(Bucket.UNKNOWN))
     is_service, is_tracked = statement.are_services(jobs), statement.told.is_tracked(jobs)
     told = (
         (LOOPS, ~is_service & ~is_tracked),

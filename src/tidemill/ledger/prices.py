@@ -7,7 +7,7 @@ back while nothing waits for it is not a dollar won, and no dollars are claimed 
 
 import numpy as np
 
-from tidemill.ledger import release, saving, touched
+from tidemill.ledger import release, touched
 from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.fix import Edit, Fix
@@ -137,7 +137,7 @@ def save_better(statement: Statement, bucket: int) -> list[Fix]:
     """Another checkpoint interval for each group of jobs that loses by its own."""
     return [
         _saved(statement, found, bucket)
-        for found in saving.best(statement)
+        for found in statement.savings
         if found.win > 0 and found.is_longer == (bucket == Bucket.CHECKPOINT)
     ]
 

@@ -40,7 +40,7 @@ def cuts(statement: Statement) -> list[SmallerContract]:
     """Every reserved contract that could be smaller, the dearest cut first."""
     if len(statement.bins) < BINS_AT_LEAST:
         return []
-    free = statement.by_bin_and_contract(statement.rows.bucket == Bucket.NO_DEMAND)
+    free = statement.by_bin_and_contract(statement.rows_in(Bucket.NO_DEMAND))
     found = []
     for c in reserved(statement):
         is_paid = statement.paid[:, c] > 0
@@ -78,7 +78,7 @@ def whole_nodes(statement: Statement, c: int, freed: I64) -> int:
     Of the hours in which nothing of the contract was free, nine in ten must have them.
     """
     row = statement.world.contract_rows[c]
-    free = statement.by_bin_and_contract(statement.rows.bucket == Bucket.NO_DEMAND)[:, c]
+    free = statement.by_bin_and_contract(statement.rows_in(Bucket.NO_DEMAND))[:, c]
     lengths_ms = _lengths_ms(statement)
     is_busy = (statement.paid[:, c] > 0) & (free < lengths_ms * WHOLE_MILLI * row.node.devices)
     if len(statement.bins) < BINS_AT_LEAST or not is_busy.any():

@@ -5,6 +5,7 @@ and the capability of their contracts, in Python's integers: money and capabilit
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from tidemill.ledger import price_periods
 from tidemill.ledger.account import Account
 from tidemill.ledger.books import NOBODY as NO_HOLDER
 from tidemill.ledger.buckets import ABOUT, ADDED, Bucket
-from tidemill.ledger.cells import Cells, summed
+from tidemill.ledger.cells import Cells, summed_by
 from tidemill.ledger.measured import MeasuredRows, past_rows
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
@@ -95,8 +96,14 @@ def _joined(parts: list[LedgerRows]) -> LedgerRows:
     columns, joined = [[*column] for column in zip(*parts, strict=True)], list[I64]()
     parts.clear()
     while columns:
-        joined.append(np.concatenate(columns.pop(0)))
+        joined.append(_kept(np.concatenate(columns.pop(0))))
     return LedgerRows(*joined)
+
+
+def _kept(column: I64) -> I64:
+    """A column: one value where all rows say the same, as three or four do; a long one on disk."""
+    is_same = len(column) > 1 and bool((column == column[0]).all())
+    return np.broadcast_to(column[:1].copy(), column.shape) if is_same else paging.put_away(column)
 
 
 def _divided(world: World, rows: LedgerRows) -> LedgerRows:
@@ -135,9 +142,10 @@ def accounts(
     """
     prices = price_periods.prices(contracts)
     shape = (count, len(prices.rates), max(1, len(contracts)), len(ABOUT))
-    keys, sums = summed(
+    keys, sums = summed_by(
         np.ravel_multi_index((groups, rows.period, rows.contract, rows.bucket), shape),
         rows.milli_ms,
+        prod(shape),
     )
     group, period, contract, bucket = np.unravel_index(keys, shape)
     amounts = sums.astype(object)

@@ -23,7 +23,7 @@ from tidemill.core import rhythm
 from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
 from tidemill.ledger import price_periods
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.cells import EMPTY, Cells, added
+from tidemill.ledger.cells import EMPTY, Cells
 from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.measured import SAVES, SAYS, high, low, middle
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
@@ -112,7 +112,7 @@ class _Parts(NamedTuple):
 def cut(
     world: World, spans: "array[int]", window: Window, unseen: Sequence[tuple[int, int]] = ()
 ) -> Cells:
-    """Cut spans at the window's edges and at bin edges, divide what ran, add up.
+    """Cut spans at the window's edges and at bin edges, and divide what ran; not added up.
 
     ``unseen``: when nobody watched, and so nobody knows what jobs did.
     """
@@ -129,7 +129,8 @@ def cut(
     whole = np.where(rows.bucket == LASTED, Bucket.UNKNOWN, rows.bucket)
     plain = _cells(places, rows, whole, held, nobody, ~is_run)
     runs = _Places(*(c[is_run] for c in places))
-    return added(plain, *_run_cells(world, runs, HeldSpan(*(c[is_run] for c in rows))))
+    parts = plain, *_run_cells(world, runs, HeldSpan(*(c[is_run] for c in rows)))
+    return Cells(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _by_period(rows: HeldSpan, changes: I64) -> HeldSpan:

@@ -38,12 +38,16 @@ from tidemill.model.tables import I64
 if TYPE_CHECKING:
     import polars as pl
 
+    from tidemill.ledger.saving import Saving
+
 Dimension = Literal["team", "user", "pool", "contract", "kind", "class", "job", "time"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 NOBODY = "(nobody)"
 
 _Names = Callable[[int], str]
+Some = NDArray[np.bool_] | I64 | slice
+"""Which rows: a truth for each, their numbers, or from where to where."""
 
 
 _MODELLED, _UNKNOWN, _MEASURED, _ASSUMED = (
@@ -115,23 +119,39 @@ class Statement:
         """Assert that paid equals the sum of the buckets, per bin and contract."""
         rows = self.rows
         assert rows.milli_ms.min(initial=1) > 0, "a bucket is negative"
-        assert np.isin(rows.bin, self.bins).all(), "accelerator-time in a bin that nobody paid for"
-        found = self.by_bin_and_contract(np.ones(len(rows.bin), bool))
+        is_paid = np.zeros(int(max(rows.bin.max(initial=0), self.bins.max(initial=0))) + 1, bool)
+        is_paid[self.bins] = True
+        assert is_paid[rows.bin].all(), "accelerator-time in a bin that nobody paid for"
+        found = self.by_bin_and_contract(slice(None))
         wrong = np.argwhere(found != self.paid)
         assert not len(wrong), "; ".join(
             f"bin {self.bins[i]} contract {c}: paid {self.paid[i, c]}, found {found[i, c]}"
             for i, c in wrong[:5].tolist()
         )
         if self.free_use is not None:
-            free = self.by_bin_and_contract(np.isin(rows.bucket, [*FREE_OF_JOBS]))
+            free = self.by_bin_and_contract(self.rows_in(*FREE_OF_JOBS))
             assert (free == self.free_use.free).all(), "what is free is not the sum of its buckets"
 
-    def by_bin_and_contract(self, mask: np.ndarray) -> I64:
+    def rows_in(self, *buckets: int) -> I64:
+        """The numbers of the rows that are of some buckets, of each in their order."""
+        order, ends = self._by_bucket
+        parts = [order[ends[bucket] : ends[bucket + 1]] for bucket in buckets]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @cached_property
+    def _by_bucket(self) -> tuple[I64, I64]:
+        """The rows in the order of buckets, and from where to where each has them."""
+        bucket = self.rows.bucket.astype(np.int16)  # numbers of two bytes are not compared to sort
+        order = np.argsort(bucket, kind="stable")
+        return order, np.searchsorted(bucket[order], np.arange(max(ABOUT) + 2))
+
+    def by_bin_and_contract(self, some: Some) -> I64:
         """Milli·ms of some rows as a matrix like ``paid``."""
-        rows, sums = self.rows, np.zeros_like(self.paid)
-        at = np.searchsorted(self.bins, rows.bin[mask])
-        np.add.at(sums, (at, rows.contract[mask]), rows.milli_ms[mask])
-        return sums
+        rows, sums = self.rows, np.zeros(self.paid.size, np.int64)
+        place = np.zeros(int(self.bins.max(initial=0)) + 1, np.int64)
+        place[self.bins] = np.arange(len(self.bins)) * self.paid.shape[1]
+        np.add.at(sums, place[rows.bin[some]] + rows.contract[some], rows.milli_ms[some])
+        return sums.reshape(self.paid.shape)
 
     @cached_property
     def prices(self) -> PeriodPrices:
@@ -178,28 +198,34 @@ class Statement:
 
         return pl.DataFrame(records.table(self, what, by), infer_schema_length=None)
 
-    def select(self, mask: np.ndarray) -> Account:
+    def select(self, some: Some) -> Account:
         """The account of some rows."""
-        some = LedgerRows(*(column[mask] for column in self.rows))
-        groups, contracts = np.zeros(len(some.bin), np.int64), self.world.contract_rows
+        mine = LedgerRows(*(column[some] for column in self.rows))
+        groups, contracts = np.zeros(len(mine.bin), np.int64), self.world.contract_rows
         if not len(groups):
             return zero()
-        return accounts(some, groups, 1, contracts, self.is_assumed[mask])[0]
+        return accounts(mine, groups, 1, contracts, self.is_assumed[some])[0]
 
     def jobs_of(self, bucket: int, most: int = 5) -> list[tuple[str, int]]:
         """The jobs that put most into a bucket: the trace from a number to its rows."""
         sums = self.held_by_jobs(bucket)
-        least = np.partition(sums, -most)[-most] if len(sums) > most else 0
-        some = np.flatnonzero(sums >= least)
+        some = np.flatnonzero(sums)
+        if len(some) > most:
+            some = some[sums[some] >= np.partition(sums[some], -most)[-most]]
         largest = some[np.argsort(-sums[some], kind="stable")][:most]
-        return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist() if sums[j]]
+        return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist()]
 
     def held_by_jobs(self, bucket: int | None = None) -> I64:
         """Milli·ms of every job, in one bucket or in all that it held."""
-        rows = self.rows
-        mask = rows.job >= 0 if bucket is None else (rows.job >= 0) & (rows.bucket == bucket)
-        sums = np.zeros(self.world.job_count, np.int64)
-        np.add.at(sums, rows.job[mask], rows.milli_ms[mask])
+        return self.held_in(*(ABOUT if bucket is None else (bucket,)))
+
+    def held_in(self, *buckets: int) -> I64:
+        """Milli·ms of every job in some buckets."""
+        rows, sums = self.rows, np.zeros(self.world.job_count, np.int64)
+        for bucket in buckets:
+            some = self.rows_in(bucket)
+            some = some[rows.job[some] >= 0]
+            np.add.at(sums, rows.job[some], rows.milli_ms[some])
         return sums
 
     @cached_property
@@ -213,10 +239,10 @@ class Statement:
 
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
-        rows = self.rows
-        mask = (rows.bucket == bucket) & (rows.job != NO_JOB)
+        rows, some = self.rows, self.rows_in(bucket)
+        some = some[rows.job[some] != NO_JOB]
         sums = np.zeros(len(CONFIDENCES), np.int64)
-        np.add.at(sums, self.known_as[mask], rows.milli_ms[mask])
+        np.add.at(sums, self.known_as[some], rows.milli_ms[some])
         return {CONFIDENCES[i]: int(sums[i]) for i in np.flatnonzero(sums).tolist()}
 
     @cached_property
@@ -231,7 +257,9 @@ class Statement:
             of_bucket[bucket] = CONFIDENCES.index(about.confidence)
         found = of_bucket[rows.bucket]
         is_held = rows.job != NO_JOB
-        is_divided = np.isin(rows.bucket, [*DIVIDED]) & is_held
+        divides = np.zeros(max(ABOUT) + 1, bool)
+        divides[[*DIVIDED]] = True
+        is_divided = divides[rows.bucket] & is_held
         told = [CONFIDENCES.index(Confidence(h.confidence)) for h in reversed(self._holders)]
         jobs = paging.column(self.world.jobs.confidence, self.world.job_count)
         each = np.concatenate([jobs, np.array([*told, _UNKNOWN], np.int64)])
@@ -307,8 +335,15 @@ class Statement:
         return groups(self.world)
 
     @cached_property
+    def savings(self) -> "list[Saving]":
+        """Better checkpoint intervals of groups, those that win most first; see ``saving``."""
+        from tidemill.ledger import saving  # noqa: PLC0415 - made of statements
+
+        return saving.best(self)
+
+    @cached_property
     def _total(self) -> Account:
-        return self.select(np.ones(len(self.rows.bin), bool))
+        return self.select(slice(None))
 
     def keys(self, dimension: str) -> tuple[I64, _Names]:
         """For each row its key in a dimension, and the names of keys."""

@@ -74,40 +74,36 @@ def contract_word(world: World) -> str:
 
 def by_group(statement: Statement, bucket: int, jobs: I64 | None = None) -> LeakParts:
     """Groups of alike jobs and their part of a bucket, the dearest first; only of some jobs."""
-    rows, found = statement.rows, statement.groups
-    mask = (rows.bucket == bucket) & (rows.job >= 0)
-    if jobs is not None:
-        mask &= np.isin(rows.job, jobs)
-    return _parts(statement, mask, found.of_job[rows.job[mask]], lambda g: found.row(g).words)
+    job, found, some = statement.rows.job, statement.groups, statement.rows_in(bucket)
+    is_theirs = np.zeros(statement.world.job_count, bool)
+    is_theirs[slice(None) if jobs is None else jobs] = True
+    some = some[job[some] >= 0]
+    some = some[is_theirs[job[some]]]
+    return _parts(statement, some, found.of_job[job[some]], lambda g: found.row(g).words)
 
 
 def by_contract(statement: Statement, bucket: int) -> LeakParts:
     """Contracts and their part of a bucket, the dearest first."""
-    rows = statement.rows
-    mask = rows.bucket == bucket
-    noun = contract_word(statement.world)
-    contracts = statement.world.contract_rows
-    return _parts(statement, mask, rows.contract[mask], lambda c: f"{noun} `{contracts[c].name}`")
+    some, noun = statement.rows_in(bucket), contract_word(statement.world)
+    keys, contracts = statement.rows.contract[some], statement.world.contract_rows
+    return _parts(statement, some, keys, lambda c: f"{noun} `{contracts[c].name}`")
 
 
 def by_team(statement: Statement, bucket: int) -> LeakParts:
     """Teams whose jobs waited, or held, and their part of a bucket, the dearest first."""
-    rows = statement.rows
-    mask = (rows.bucket == bucket) & (rows.team >= 0)
-    queues = statement.world.queue_rows
-    return _parts(statement, mask, rows.team[mask], lambda q: f"team `{queues[q].name}`")
+    team, some = statement.rows.team, statement.rows_in(bucket)
+    some, queues = some[team[some] >= 0], statement.world.queue_rows
+    return _parts(statement, some, team[some], lambda q: f"team `{queues[q].name}`")
 
 
-def _parts(
-    statement: Statement, mask: np.ndarray, keys: I64, name: Callable[[int], str]
-) -> LeakParts:
+def _parts(statement: Statement, some: I64, keys: I64, name: Callable[[int], str]) -> LeakParts:
     count = int(keys.max(initial=-1)) + 1
     hours, exact = np.zeros(count, np.int64), np.zeros(count)
-    np.add.at(hours, keys, statement.rows.milli_ms[mask])
-    np.add.at(exact, keys, _usd_micro(statement, mask))
+    np.add.at(hours, keys, statement.rows.milli_ms[some])
+    np.add.at(exact, keys, _usd_micro(statement, some))
     usd = np.rint(exact).astype(np.int64)
     unpriced = np.zeros(count, bool)
-    unpriced[keys[_is_unpriced(statement, mask)]] = True
+    unpriced[keys[_is_unpriced(statement, some)]] = True
     found = np.flatnonzero(hours)
     by = hours if unpriced.any() else usd
     found = found[np.argsort(-by[found], kind="stable")]
@@ -144,15 +140,15 @@ def hours_text(milli_ms: int) -> str:
     return f"{printed.hours_text(milli_ms)} accelerator-hours"
 
 
-def _usd_micro(statement: Statement, mask: np.ndarray) -> NDArray[np.float64]:
+def _usd_micro(statement: Statement, some: I64) -> NDArray[np.float64]:
     """Micro-dollars of each row: for telling who, never for adding up the books."""
     rows, rates = statement.rows, statement.prices.rates.astype(float) / DENOMINATOR
-    made: NDArray[np.float64] = rows.milli_ms[mask] * rates[rows.period[mask], rows.contract[mask]]
+    made: NDArray[np.float64] = rows.milli_ms[some] * rates[rows.period[some], rows.contract[some]]
     return made
 
 
-def _is_unpriced(statement: Statement, mask: np.ndarray) -> NDArray[np.bool_]:
+def _is_unpriced(statement: Statement, some: I64) -> NDArray[np.bool_]:
     """Of each row, whether nobody said what its contract costs."""
     rows = statement.rows
-    found: NDArray[np.bool_] = statement.prices.is_unpriced[rows.period[mask], rows.contract[mask]]
+    found: NDArray[np.bool_] = statement.prices.is_unpriced[rows.period[some], rows.contract[some]]
     return found

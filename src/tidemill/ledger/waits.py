@@ -170,7 +170,10 @@ def waits_of(
         gone - submit, is_ended, outcome, is_waiting & is_held(ledger.world, len(phase)),
         np.full(len(phase), tells_submissions),
     )  # fmt: skip
-    return every.some(mine)
+    del first, end, balance, phase, submit, gone
+    some = every if mine.all() else every.some(mine)
+    del every
+    return Waits(*(paging.put_away(c) if c.dtype == np.int64 else c for c in some))
 
 
 def is_held(world: World, count: int) -> np.ndarray:

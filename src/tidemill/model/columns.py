@@ -38,6 +38,8 @@ class AT(IntEnum):
     SEEN = 17  # placements that another scheduler made
     BLIND = 18  # nobody watches: NOTHING_SEEN, or JOBS_KEPT (what jobs hold is told afterwards)
     HALF_LIFE_MS = 19  # how fast past use is forgotten; 0: it is not counted
+    RECENT = 20  # the first job of those that the last look at the mix was about
+    LEFT = 21  # jobs from that one on that were placed, and have ended
 
 
 class JOB(IntEnum):
@@ -116,6 +118,7 @@ class SHAPE(IntEnum):
     IS_PREEMPTIBLE = 19
     IS_TRAINING = 20  # what it did since it last saved is lost when it is stopped
     IS_INTERACTIVE = 21  # somebody works with it; idle, it may be cancelled
+    WIDEST = 22  # the most GPUs that one replica of it wants on one node
 
 
 IN_A_LINE = 2  # in ``SHAPE.IS_ELASTIC``: half of the replicas are half as fast

@@ -20,6 +20,7 @@ END, HASH, USER = range(3)  # columns of ``_rows``: where its letters end, what 
 FORGOTTEN = -1  # in a slot of the table; 0: nobody, else the number of a job and one
 _LETTERS_PER_NUMBER = 8
 _AT_ONCE = 4_096
+_FEW = 16  # names for each of which a dictionary is asked, rather than all fresh ones are read
 _UTF8 = "utf-8", "surrogatepass"  # names of before may hold anything
 
 
@@ -67,8 +68,8 @@ class JobNames(Texts):
     """
 
     __slots__ = (
-        "_fresh", "_fresh_number", "_fresh_users", "_letters", "_packed", "_rows", "_slots",
-        "_user_number", "_users", "numbers", "users",
+        "_forgotten", "_fresh", "_fresh_number", "_fresh_users", "_letters", "_numbered", "_packed",
+        "_rows", "_slots", "_user_number", "_users", "numbers", "users",
     )  # fmt: skip
 
     def __init__(self, names: Sequence[str] = (), users: Sequence[str] = ()) -> None:
@@ -82,6 +83,10 @@ class JobNames(Texts):
         self._fresh: list[str] = []
         self._fresh_users: list[str] = []
         self._fresh_number: dict[str, int] = {}
+        self._numbered = 0
+        """How many of the fresh were put into this dictionary: those that somebody asked for."""
+        self._forgotten: set[int] = set()
+        """Jobs whose fresh names others may have."""
         self._show()
         for first in range(0, len(names), _AT_ONCE):
             self.extend(names[first : first + _AT_ONCE], users[first : first + _AT_ONCE])
@@ -98,7 +103,8 @@ class JobNames(Texts):
         made._rows, made._letters = self._rows.copy(), self._letters.copy()
         made._slots = self._slots.copy()
         made._fresh, made._fresh_users = [*self._fresh], [*self._fresh_users]
-        made._fresh_number = {**self._fresh_number}
+        made._fresh_number, made._numbered = {**self._fresh_number}, self._numbered
+        made._forgotten = {*self._forgotten}
         made._show()
         return made
 
@@ -120,9 +126,26 @@ class JobNames(Texts):
         ends = self._rows[max(0, first - 1) : end, END].tolist()
         ends = ends if first else [0, *ends]
         letters, begin = self._bytes(ends[0], ends[-1]), ends[0]
+        if letters.isascii():  # nearly always, and then a byte is a letter
+            text = letters.decode("ascii")
+            return [text[start - begin : stop - begin] for start, stop in pairwise(ends)]
         return [
             str(letters[start - begin : stop - begin], *_UTF8) for start, stop in pairwise(ends)
         ]
+
+    def put_away(self) -> Iterator[tuple[NDArray[np.uint8], I64]]:
+        """The letters of all names but the fresh ones, with how many each has; some at a time."""
+        for first in range(0, self._packed, _AT_ONCE):
+            end = min(first + _AT_ONCE, self._packed)
+            ends = self._rows[first:end, END]
+            begin = self._rows.item(first - 1, END) if first else 0
+            letters = self._letters.view(np.uint8)[begin : ends[-1]]
+            yield letters, np.diff(ends, prepend=begin)
+
+    @property
+    def fresh(self) -> list[str]:
+        """The names after those."""
+        return self._fresh
 
     def some_users(self, first: int, end: int) -> list[str]:
         """Who submitted jobs from one number up to another; "": nobody said."""
@@ -134,7 +157,7 @@ class JobNames(Texts):
 
     def number(self, name: str) -> int:
         """The number of the job of this name; -1: there is none."""
-        found = self._fresh_number.get(name)
+        found = self._fresh_numbers().get(name)
         if found is not None or not self._packed:
             return -1 if found is None else found
         slot = self._slot(name)
@@ -142,8 +165,8 @@ class JobNames(Texts):
 
     def has_any(self, names: Sequence[str]) -> bool:
         """Whether a job has one of these names."""
-        if not self._packed or not self._fresh_number.keys().isdisjoint(names):
-            return not self._fresh_number.keys().isdisjoint(names)
+        if self._has_fresh(names) or not self._packed:
+            return self._has_fresh(names)
         told, mask, step = _hashes(names), len(self._slots) - 1, 0
         left, at = np.arange(len(names)), told & mask
         while len(left):
@@ -155,6 +178,21 @@ class JobNames(Texts):
             step += 1
             at = (at + step) & mask
         return False
+
+    def _has_fresh(self, names: Sequence[str]) -> bool:
+        """Whether a fresh name is one of these."""
+        if self._forgotten or _FEW * len(names) < len(self._fresh):
+            return not self._fresh_numbers().keys().isdisjoint(names)
+        return not {*names}.isdisjoint(self._fresh)
+
+    def _fresh_numbers(self) -> dict[str, int]:
+        """The numbers of the fresh names."""
+        if self._numbered < len(self._fresh):
+            some = self._fresh[self._numbered :]
+            numbers = range(self._packed + self._numbered, len(self))
+            self._fresh_number.update(zip(some, numbers, strict=True))
+            self._numbered = len(self._fresh)
+        return self._fresh_number
 
     def hold(self, letter: str) -> bool:
         """Whether any name has this letter, one of ASCII, in it."""
@@ -191,16 +229,17 @@ class JobNames(Texts):
 
     def extend(self, names: Sequence[str], users: Iterable[str]) -> None:
         """The next jobs have these names, which no others have."""
-        first = len(self)
         self._fresh += names
         self._fresh_users += users
-        self._fresh_number.update(zip(names, range(first, len(self)), strict=True))
         if len(self._fresh) >= _AT_ONCE:
             self._put_away()
 
     def forget(self, name: str) -> None:
         """Let another job have this name, if one has it; its own name stays."""
-        if self._fresh_number.pop(name, None) is None and self._packed:
+        fresh = self._fresh_numbers().pop(name, None)
+        if fresh is not None:
+            self._forgotten.add(fresh)
+        elif self._packed:
             found = self._slot(name)
             if found >= 0:
                 self._slots[found] = FORGOTTEN
@@ -208,21 +247,28 @@ class JobNames(Texts):
     def _put_away(self) -> None:
         """Write the fresh names as letters, and into the table."""
         first, end, number = self._packed, len(self), self._user_number
-        coded = [name.encode(*_UTF8) for name in self._fresh]
-        letters = b"".join(coded)
+        letters, sizes = "".join(self._fresh).encode(*_UTF8), [*map(len, self._fresh)]
+        if not letters.isascii():
+            sizes = [len(name.encode(*_UTF8)) for name in self._fresh]
         begin = self._rows.item(first - 1, END) if first else 0
         self._make_room(end, begin + len(letters))
         written = self._letters.view(np.uint8)[begin : begin + len(letters)]
         written[:] = np.frombuffer(letters, np.uint8)
         rows = self._rows[first:end]
-        rows[:, END] = begin + np.cumsum([*map(len, coded)])
+        rows[:, END] = begin + np.cumsum(sizes)
         rows[:, HASH] = _hashes(self._fresh)
-        rows[:, USER] = [number.setdefault(user, len(number)) for user in self._fresh_users]
+        for user in dict.fromkeys(self._fresh_users):
+            number.setdefault(user, len(number))
+        rows[:, USER] = [*map(number.__getitem__, self._fresh_users)]
         if len(number) > len(self._users):
             self._users = [*number]
         self._packed = end
-        self._put(np.fromiter(self._fresh_number.values(), np.int32) + 1)
+        known = np.arange(first, end, dtype=np.int32)
+        if self._forgotten:
+            known = np.setdiff1d(known, np.array([*self._forgotten], np.int32))
+        self._put(known + 1)
         self._fresh, self._fresh_users, self._fresh_number = [], [], {}
+        self._numbered, self._forgotten = 0, set()
 
     def _make_room(self, jobs: int, letters: int) -> None:
         if jobs > len(self._rows):

@@ -111,13 +111,6 @@ def hourly_text(usd_micro_per_hour: int | None) -> str:
     return f"{dollars_text(usd_micro_per_hour)} an hour"
 
 
-def cost_text(usd_micro: int | None, milli_ms: int, places: int = 2) -> str:
-    """What accelerator-time cost: dollars, or the hours themselves where nobody said a price."""
-    if usd_micro is None:
-        return f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f} GPU-hours"
-    return dollars_text(usd_micro, places)
-
-
 def share_out(total: int, weights: Sequence[int]) -> list[int]:
     """Divide an integer in proportion to integer weights so that the parts add up to it exactly.
 

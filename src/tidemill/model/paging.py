@@ -3,7 +3,8 @@
 A long matrix may lie in a file that is mapped into memory (``journal.spilling`` makes it): kernels
 read and write it as any other. ``let_go`` takes its pages out of this process; what is read or
 written after that comes back by itself, as it was. So nobody has to know which rows are still of
-use, and no answer can depend on it.
+use, and no answer can depend on it. As long as all of them together take no more than
+``STAYS_BYTES`` nothing leaves: to bring it back takes time.
 """
 
 import mmap
@@ -20,6 +21,7 @@ Maker = Callable[[int], mmap.mmap | None]
 
 _COPIED_AT_ONCE = 1 << 14  # rows
 _NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
+STAYS_BYTES = 256 << 20
 _BROUGHT = 128  # rows that one look-up counts as
 
 _makers: list[Maker] = []
@@ -43,9 +45,14 @@ def blank(*shape: int) -> Numbers:
 
 
 def let_go() -> None:
-    """Take the pages of all mapped matrices out of memory; whoever needs one gets it back."""
-    for mapped in list(_mapped):
-        mapped.madvise(mmap.MADV_DONTNEED)
+    """Take the pages of all mapped matrices out of memory, if they are many.
+
+    Whoever needs one gets it back.
+    """
+    found = list(_mapped)
+    if sum(map(len, found)) > STAYS_BYTES:
+        for mapped in found:
+            mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def wrote(rows: int) -> None:
@@ -68,6 +75,16 @@ def copy_rows(rows: Numbers, to: Numbers) -> None:
         to[first : first + len(some)] = some
         if len(some) == _COPIED_AT_ONCE:
             let_go()
+
+
+def put_away(numbers: Numbers) -> Numbers:
+    """The same numbers, where long matrices are; in the process they are as they were."""
+    made = blank(len(numbers))
+    if made.flags.owndata:
+        return numbers
+    copy_rows(numbers, made)
+    let_go()
+    return made
 
 
 def column(numbers: Numbers, count: int) -> Numbers:

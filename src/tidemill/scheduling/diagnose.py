@@ -14,7 +14,8 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.elastic import smallest
-from tidemill.scheduling.fit import Obstacle, Shortage, shortage_of
+from tidemill.scheduling.fit import Shortage, shortage_of
+from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.scheduling.topology import feasibility

@@ -7,7 +7,6 @@ each kind it may use. A gang with bonds (``topology``) is placed inside one doma
 until one holds it; all others never look at where a node is.
 """
 
-from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,6 +14,8 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling import shares
 from tidemill.scheduling.eligibility import Option
+from tidemill.scheduling.fitting import books
+from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.scheduling.topology import constraints, place
@@ -24,17 +25,6 @@ Options = tuple[tuple[Option, ...], ...]
 
 PREFERRED_TRIES = 16
 """Domains of a tier that a gang of several roles tries for a mere preference, tightest first."""
-
-
-class Obstacle(IntEnum):
-    """What kept a role off one kind."""
-
-    LIMIT = 0
-    SHORT = 1
-    UNFIT = 2
-    KEPT = 3
-    APART = 4
-    """Enough of them would fit, but not together."""
 
 
 class Shortage(NamedTuple):
@@ -144,7 +134,7 @@ def may_redo(room: Snapshot, q: int, shape: Shape, pieces: tuple[Piece, ...]) ->
         milli = piece.replicas * shape.roles[piece.role].replica_milli
         sums[k] = sums.get(k, 0) + milli
     return all(
-        shares.allow(room.world, room, room.kind_free[k], q, k, milli)
+        shares.allow(room.world, room, room.kind_free, q, k, milli)
         for k, milli in sums.items()
         if milli
     )
@@ -234,13 +224,11 @@ def _fit_role(
 
 def barred_by(room: Snapshot, q: int, k: int, need: int) -> Obstacle | None:
     """What keeps a role off a kind, whichever nodes there are: its team, others', or the sum."""
-    if need and not shares.within_limit(room.world, room.used, q, k, need):
-        return Obstacle.LIMIT
-    if need > room.kind_free[k]:
-        return Obstacle.SHORT
-    if need and not shares.leaves_kept(room.world, room, room.kind_free[k], q, k, need):
-        return Obstacle.KEPT
-    return None
+    w = room.world.matrices
+    found = books.barred_by(
+        w.at, w.queues, w.quotas, room.used, *room.kept_back, room.kind_free, q, k, need
+    )
+    return None if found == Obstacle.UNFIT else Obstacle(found)
 
 
 def _best_of_all(

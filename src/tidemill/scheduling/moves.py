@@ -123,7 +123,8 @@ def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:
     jobs = [mover.victim.job for mover in movers]
     cost = sum(mover.victim.usd_micro for mover in movers)
     pieces = _seat_without(hunt, movers)
-    gain = worth.usd_micro(world, hunt.heir, pieces, worth.wait_spared_ms(world, heir, jobs))
+    spared_ms = worth.wait_spared_ms(world, world.jobs.estimate_ms.item(heir), jobs)
+    gain = worth.usd_micro(world, hunt.heir, pieces, spared_ms)
     if worth.is_worth(gain, cost, hunt.policy.move_gain_ppm):
         return Moves(movers, cost, gain)
     return Moves((), cost, gain, is_final=False)

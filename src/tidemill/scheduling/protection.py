@@ -15,8 +15,6 @@ from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling.desk import rights
 
-DOUBLINGS = rights.DOUBLINGS
-
 
 def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
     """Until when an active job is protected; FOREVER_MS: no passing of time alone will end it.

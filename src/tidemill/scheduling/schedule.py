@@ -124,11 +124,16 @@ class Cycle:
 
     def begin_anew(self) -> None:
         """Forget what Python did in the cycle before."""
-        self.leaving = set(self.going)
         self.reservations = Reservations(
             self.world, self.policy, self.memo, self.room, self.columns
         )
         self.again_ms = FOREVER_MS
+
+    @property
+    def leaving(self) -> set[int]:
+        """Jobs that are asked to go, in this cycle or before it."""
+        going = self.columns.going[: self.columns.reg.item(REG.GOING)].tolist()
+        return {*going}.difference(self.world.kept).union(self.going)
 
     def has_news(self) -> bool:
         """Whether there is anything to decide."""
@@ -340,8 +345,8 @@ class Cycle:
     def _not_placed(self, s: int, j: int, cause: Cause) -> None:
         world = self.world
         if world.promised.get(s, 0) > 0:
-            self._say(s, Cause.PROMISED)
-            self._hold(s, [v for v, heir in world.leaving_for.items() if heir == s])
+            searching.keep_promise(world.matrices, self.columns, s)
+            self.tell()
             return
         if s in world.promised and not self.columns.asks[s, ASK.TAKEN]:
             self.sheet.write_one(AskedRelease(world.now_ms, s))
@@ -453,7 +458,6 @@ class Cycle:
 
     def _let_go(self, jobs: list[int]) -> list[int]:
         """These jobs are asked to go."""
-        self.leaving.update(jobs)
         self.columns = layout.let_go(self.columns, jobs)
         return jobs
 
@@ -463,21 +467,18 @@ class Cycle:
         Before that, with backfill: a reservation (``desk.hold``).
         """
         w, columns, q = self.world.matrices, self.columns, self.world.shapes.queue.item(s)
-        may_hold = desk.may_hold(
+        may_hold = gathering.may_hold(
             columns.reg, w.jobs, columns.asks, columns.types, columns.claimed, columns.limited,
             s, q, int(cause),
         )  # fmt: skip
         if may_hold and fits_when_others_end(self.world, self.memo, s):
             desk.hold(w, columns, s, int(cause))
 
-    def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
+    def _hold(self, s: int, leaving: Sequence[int]) -> None:
         """Keep others off the kinds of a shape, and off whatever those who leave for it held."""
-        world = self.world
-        held = {*self.memo.known(world, s).kinds}
+        searching.hold_types(self.columns, s)
         for j in leaving:
-            held.update(int(world.nodes.kind[piece.node]) for piece in world.placements[j])
-        self.columns.held[list(held)] = 1
-        self.columns.reg[REG.IS_HOLDING] |= bool(held)
+            searching.hold_left(self.world.matrices, self.columns, j)
 
     def _say(self, s: int, cause: Cause) -> None:
         row = self.columns.asks[s]

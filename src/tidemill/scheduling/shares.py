@@ -6,7 +6,7 @@ is above it. A placement is *entitled* at a level when it stays within the floor
 back (reclaim): the contest between two jobs is that of the two branches where their paths part. A
 queue may keep a part of its floor from being lent; nothing is placed that would touch it.
 
-Every question costs the depth of the tree. Without parents each path is the queue itself.
+Every question costs the depth of the tree, and kernels answer it (``fitting.books``).
 """
 
 from collections.abc import Iterable, Set
@@ -18,6 +18,7 @@ from tidemill.model.tables import I64
 from tidemill.model.tree import kept
 from tidemill.model.world import World
 from tidemill.scheduling.desk import order
+from tidemill.scheduling.fitting import books as fitting
 
 
 class Books(Protocol):
@@ -36,24 +37,17 @@ class Books(Protocol):
         """What all queues together keep back, by kind."""
 
 
-def within_limit(world: World, used: I64, q: int, k: int, milli: int) -> bool:
-    """Whether the queue, and all that is above it, may use this much more of the kind."""
-    limit = world.limit
-    return all(used[a, k] + milli <= limit[a, k] for a in world.tree.paths[q])
-
-
-def binding(world: World, used: I64, q: int, k: int, milli: int) -> int:
-    """The highest queue whose limit keeps this much out; -1: none."""
-    limit = world.limit
-    over = [a for a in world.tree.paths[q] if used[a, k] + milli > limit[a, k]]
-    return over[-1] if over else -1
+def within_limit(world: World, q: int, k: int, milli: int) -> bool:
+    """Whether the queue, and all that is above it, may use this much more of the kind now."""
+    w, used = world.matrices, np.ascontiguousarray(world.used)
+    return not fitting.is_over_limit(w.queues, w.quotas, used, q, k, milli)
 
 
 def limits_on(world: World, used: I64, s: int, kinds: Iterable[int]) -> frozenset[tuple[int, int]]:
     """The (queue, kind) whose limits keep a shape out; where none does on a kind, its own queue."""
     q, need = world.shapes.queue.item(s), max(r.total_milli for r in world.shape_rows[s].roles)
-    found = ((binding(world, used, q, k, need), k) for k in kinds)
-    return frozenset((q if a < 0 else a, k) for a, k in found)
+    w, milli = world.matrices, np.ascontiguousarray(used)
+    return frozenset((fitting.limit_on(w.queues, w.quotas, milli, q, k, need), k) for k in kinds)
 
 
 def are_under(world: World, q: int, kinds: Iterable[int], limits: Set[tuple[int, int]]) -> bool:
@@ -66,30 +60,29 @@ def most_milli(world: World, q: int, k: int) -> tuple[int, int]:
     return min((int(world.limit[a, k]), a) for a in world.tree.paths[q])
 
 
-def leaves_kept(world: World, books: Books, free: int, q: int, k: int, milli: int) -> bool:
-    """Whether placing this much leaves free what other queues keep back of their floors.
-
-    Where less is free than is kept (nodes broke), it must come out of what is kept for it.
-    """
-    if not world.tree.keeps:
-        return True
-    kept = int(books.kind_kept[k])
-    return kept_after(world, books, q, k, milli) + milli <= max(free, kept)
-
-
-def allow(world: World, books: Books, free: int, q: int, k: int, milli: int) -> bool:
+def allow(world: World, books: Books, free: I64, q: int, k: int, milli: int) -> bool:
     """Whether maximum quotas, and what others keep back, leave a queue this much more."""
-    is_within = within_limit(world, books.used, q, k, milli)
-    return is_within and leaves_kept(world, books, free, q, k, milli)
+    w = world.matrices
+    is_barred: bool = fitting.is_barred(
+        w.at, w.queues, w.quotas, *_columns(books), np.ascontiguousarray(free), q, k, milli
+    )
+    return not is_barred
 
 
 def kept_after(world: World, books: Books, q: int, k: int, milli: int) -> int:
     """What would be kept back of a kind if the queue used this much more of it."""
-    change, guard, used, below = 0, world.guard, books.used, books.below
-    for a in world.tree.paths[q]:
-        need, under = int(guard[a, k] - used[a, k]), int(below[a, k])
-        change = max(need - milli, under + change) - max(need, under)
-    return int(books.kind_kept[k]) + change
+    w = world.matrices
+    found: int = fitting.kept_after(w.queues, w.quotas, *_columns(books), q, k, milli)
+    return found
+
+
+def _columns(books: Books) -> tuple[I64, I64, I64]:
+    """Books as kernels take them: a column of the state's quotas is strided."""
+    return (
+        np.ascontiguousarray(books.used),
+        np.ascontiguousarray(books.below),
+        np.ascontiguousarray(books.kind_kept),
+    )
 
 
 class Idle(NamedTuple):

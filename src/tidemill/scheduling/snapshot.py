@@ -239,9 +239,14 @@ class Snapshot:
 
     def count_used(self, q: int, k: int, milli: int) -> None:
         """Book that a queue, and all that is above it, uses this much more of a kind, or less."""
-        w, is_kept = self.world.matrices, self.world.tree.keeps
-        below, kept = (self.below, self.kind_kept) if is_kept else (_NOTHING, _NOTHING[0])
-        books.count_used(w.at, w.queues, w.quotas, self.used, below, kept, q, k, milli)
+        w = self.world.matrices
+        books.count_used(w.at, w.queues, w.quotas, self.used, *self.kept_back, q, k, milli)
+
+    @property
+    def kept_back(self) -> tuple[I64, I64]:
+        """What queues keep back, below each and by kind, as kernels take it."""
+        is_kept = self.world.tree.keeps
+        return (self.below, self.kind_kept) if is_kept else (_NOTHING, _NOTHING[0])
 
     def give(self, shape: Shape, pieces: tuple[Piece, ...]) -> None:
         """Free the devices of pieces."""

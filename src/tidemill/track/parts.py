@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidemill.track.meter import LoopPart
@@ -33,12 +32,7 @@ class TimedPart:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if self._sync is not None and kind is None:
                 self._sync()
@@ -78,12 +72,7 @@ class TimedStep:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         is_done = False
         try:
             if self._sync is not None and kind is None:
@@ -147,12 +136,9 @@ class TimedCheckpoint:
         return self.begun(is_async=False)
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, *_: object
     ) -> None:
-        self._stall.__exit__(kind, error, trace)
+        self._stall.__exit__(kind)
         if error is None:
             self.saved()
         else:

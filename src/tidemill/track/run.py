@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from threading import RLock, current_thread, get_ident, main_thread
 from time import monotonic_ns
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Self, TypeVar
 from weakref import WeakSet
 
@@ -197,10 +197,7 @@ class TrackedRun:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
         self.close(_outcome(error), None if kind is None else clipped(kind.__name__))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from threading import Lock
 from time import monotonic_ns
-from types import TracebackType
 from typing import Any, Final
 
 from tidemill.track.run import TrackedRun
@@ -164,12 +163,7 @@ class ServedRequest:
             self._service.took(BETWEEN_TOKENS, (now_ns - self._last_ns) // made, made)
         self._told, self._last_ns = self._told + made, now_ns
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         now_ns, told = monotonic_ns(), self._service.whole(self.tokens_out)
         made = told if told is not None else self._told or None
         given = self._service.whole(self.tokens_in)

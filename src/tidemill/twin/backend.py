@@ -156,8 +156,7 @@ class Twin:
         agenda.make_room(len(agenda) + 2)  # an attempt that comes up pushes two
         assert sheet.dictionary is coming.dictionary, "jobs are written by number"
         events, _ = sheet.room(EVENTS_AT_LEAST)
-        if events is not agenda.t.events:
-            agenda.renew(events=events)
+        agenda.renew(events=events)
         t, clock = agenda.t, agenda.t.clock
         clock[CLOCK.EVENTS] = clock[CLOCK.FOLDED] = before
         clock[CLOCK.FIRST] = clock[CLOCK.CAME] - sheet.job_count
@@ -224,6 +223,10 @@ class Twin:
     def is_rare_next(self, now_ms: int) -> bool:
         """Whether what happens next, still at this moment, is what kernels do not tell."""
         return len(self.agenda) > 0 and bool(lives.is_rare(self.agenda.t.entries, now_ms))
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether nothing else happens at this moment."""
+        return self.agenda.next_ms > now_ms and self._coming.next_ms > now_ms
 
     def is_rare_soon(self) -> bool:
         """Whether what happens next, whenever that is, is what kernels do not tell."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.compiled import across, folder, shared
+from tidemill.compiled import folder, shared
 
 
 class Table(NamedTuple):
@@ -30,7 +30,6 @@ kernel = folder(
         )
     },
 )
-compiled = across(__file__)
 
 
 class COLUMN(IntEnum):
@@ -153,7 +152,13 @@ def tables(t, a):
     t.reals[0] = t.reals[1] / 4 + a
     t.flags[0] = t.flags[1] or a > 3
     above = t.words[0] > t.words[1] // np.uint64(9)
-    return int(t.reals[0] * 10.0) + int(t.small[0, 1]) + t.row[a] + above + int(t.flags[0])
+    return (
+        int(max(t.reals[0], t.reals[1], 0.5) * 10.0)
+        + int(t.small[0, 1])
+        + t.row[a]
+        + above
+        + int(t.flags[0])
+    )
 
 
 @kernel
@@ -162,10 +167,15 @@ def known(a):
     return PRIMES[a % len(PRIMES)] + SQUARES[a % 8] + PRIMES[2] + COLUMN.THIRD
 
 
-@compiled
+@kernel
 def pair(a, row):
-    """Compiled into whoever calls it, for what it is called with."""
+    """Compiled into whoever calls it."""
     return a + row[0], a > row[1]
+
+
+@kernel
+def several(row, a):
+    return pair(a, row)
 
 
 @kernel

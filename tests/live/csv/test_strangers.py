@@ -188,3 +188,25 @@ def test_all_that_is_missing_is_said_at_once(tmp_path: Path):
     assert (
         "--map gpus=COLUMN,start=COLUMN,end=COLUMN (GPUs and a start are enough" in error.value.hint
     )
+
+
+def _nodes(folder: Path, text: str) -> tables.ReadNodes:
+    (folder / "nodes.csv").write_text(text)
+    return tables.read_nodes(folder / "nodes.csv")
+
+
+def test_prices_of_nodes_in_another_currency_are_refused(tmp_path: Path):
+    """As in a price file: nobody converts euros, and two euros are not two dollars."""
+    text = "node,gpus,gpu_type,price,currency\nn1,8,h100,2,usd\nn2,8,h100,2,{}\n"
+    with pytest.raises(SpecError, match="has prices in EUR; the books are in USD"):
+        _nodes(tmp_path, text.format("EUR"))
+    for dollars in ("USD", "US$", "$", ""):
+        read = _nodes(tmp_path, text.format(dollars))
+        assert read.prices == {"H100": 2_000_000}
+        assert read.unread == ()
+
+
+def test_a_currency_of_no_price_says_nothing(tmp_path: Path):
+    """A column that says in what nothing is priced refuses nothing."""
+    read = _nodes(tmp_path, "node,gpus,currency\nn1,8,EUR\n")
+    assert [node.name for node in read.nodes] == ["n1"]

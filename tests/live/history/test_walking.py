@@ -58,17 +58,16 @@ def _by_hand(rows: list[dict[str, Any]], begins: int) -> set[Told]:
 
 
 def _seat(row: dict[str, Any], free: dict[str, set[int]], held: set[tuple[str, int]]) -> int:
+    """Take what is free of what a job was shown to hold, GPU by GPU; how many it lacks."""
     nodes, gpus = row.get("nodes"), row["gpus"]
     masks = row.get("devices") or [0] * len(nodes or free)
     left = gpus
     share = gpus // len(nodes or free)
-    is_by_gpu = not nodes or any(share > SIZES[int(node[1:])] for node in nodes)
     for node, mask in zip(nodes or sorted(free), masks, strict=True):
         wanted = share if nodes else left
         told = {d for d in range(64) if mask >> d & 1}
         fits = len(told) == wanted and told <= free[node]
-        whole = wanted if is_by_gpu or len(free[node]) >= wanted else 0
-        taken = told if fits else set(sorted(free[node])[:whole])
+        taken = told if fits else set(sorted(free[node])[:wanted])
         free[node] -= taken
         held |= {(node, d) for d in taken}
         left -= len(taken)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import tidemill
+from tests.conftest import ROOT
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, taken, workers
@@ -173,6 +175,51 @@ def test_teams_by_namespace_label_or_queue():
     assert teams("queue") == {"research", "ml"}
     with pytest.raises(SpecError, match="--team-by is `owner`"):
         teams("owner")
+
+
+def test_teams_and_classes_by_rules_of_a_file(tmp_path: Path):
+    """The first rule with a team says it, the first with a class says that; else as before."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(block_of("docs/guides/import-kubernetes.md", "toml", "team_by"))
+    world = world_of(
+        node("n0"),
+        pod("chat", 1, on="n0", labels={"app": "chat"}, owner=("batch/v1", "Job", "chat")),
+        pod("web", 1, on="n0", namespace="team-b", owner=("apps/v1", "ReplicaSet", "web-1")),
+        pod("fit", 1, on="n0", labels={"team": "red"}, owner=("batch/v1", "Job", "eval-7")),
+        team_by=f"file:{rules}",
+    )
+    found = {world.job_names[j]: (world.shape_of(j).team, world.shape_of(j).kind)
+             for j in range(world.job_count)}  # fmt: skip
+    assert found == {
+        "ml/chat": ("assistants", JobClass.INFERENCE),
+        "team-b/web": ("b", JobClass.INFERENCE),
+        "ml/fit": ("red", JobClass.INTERACTIVE),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[rule]]\nnamespace = 'x'", "[[rule]] 1 says neither team nor class"),
+        ("[[rule]]\nclass = 'serving'", "serving"),
+        ("[[rule]]\nteams = 'x'", "teams"),
+        ("team_by = 'owner'", "--team-by is `owner`"),
+    ],
+)
+def test_rules_that_cannot_be_used_are_refused(tmp_path: Path, text: str, words: str):
+    """A rule that says nothing, a class or a field that there is not, a team by what is none."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text(text)
+    with pytest.raises(SpecError, match=re.escape(words)):
+        world_of(node("n0"), team_by=f"file:{rules}")
+    with pytest.raises(SpecError, match="No such file"):
+        world_of(node("n0"), team_by="file:/nowhere/rules.toml")
+
+
+def block_of(page: str, language: str, begins: str) -> str:
+    """A block of a page."""
+    found = re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    return next(text for text in found if text.startswith(begins))
 
 
 def test_contracts_come_from_instance_and_capacity_types():

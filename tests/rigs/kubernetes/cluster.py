@@ -138,7 +138,7 @@ class Cluster:
             "--audit-log-mode=blocking", "--profiling=false", "--shutdown-send-retry-after=false",
             "--runtime-config=resource.k8s.io/v1=true", *self._api_flags,
         )  # fmt: skip
-        self.wait_for("the API server is ready", self._is_ready, 60)
+        self.wait_for("the API server is ready", self.is_answering, 60)
 
     def stop_api(self) -> None:
         """Stop the API server as hard as can be."""
@@ -307,6 +307,13 @@ class Cluster:
             tick.wait(POLL_S)
         raise RigError(f"not within {timeout_s} s: {what}")
 
+    def is_answering(self) -> bool:
+        """Whether the API server is ready, and etcd behind it."""
+        try:
+            return self.authority.exists() and self.try_to("GET", "/readyz")[0] == 200
+        except (OSError, HTTPException, ValueError):
+            return False
+
     # --- its parts --------------------------------------------------------------------------------
 
     def _secrets(self) -> None:
@@ -358,12 +365,6 @@ class Cluster:
             "contexts": [{"name": "rig", "context": {"cluster": "rig", "user": "user"}}],
             "current-context": "rig",
         }
-
-    def _is_ready(self) -> bool:
-        try:
-            return self.authority.exists() and self.try_to("GET", "/readyz")[0] == 200
-        except (OSError, HTTPException, ValueError):
-            return False
 
     def _are_ready(self, names: set[str]) -> bool:
         ready = {

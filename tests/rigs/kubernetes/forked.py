@@ -33,6 +33,9 @@ class ForkedProcess(Process):
     def __exit__(self, *_: object) -> None:
         self._parent.kill()
         self._parent.wait(10)
+        for pipe in (self._parent.stdin, self._parent.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def launch(self, command: list[str], log: Path) -> Child:
         """Fork one that runs a command of Tidemill."""

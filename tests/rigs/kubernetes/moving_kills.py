@@ -26,7 +26,7 @@ from tests.rigs.kubernetes.forked import ForkedProcess
 from tests.rigs.kubernetes.kills import JOBS
 from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, ready_rig, wrong
 from tests.rigs.kubernetes.story import AT_ONCE, MERGE, SETS
-from tests.rigs.kubernetes.wanted import container, gang, node
+from tests.rigs.kubernetes.wanted import gang, gang_notes, node, replica_set
 from tests.rigs.slurm.cluster import quick_folder
 
 Object = dict[str, Any]
@@ -80,18 +80,9 @@ class Killer:
         self.ours.wait_for("began")
 
 
-def sets(name: str, pods: int, gpus: int, **notes: str) -> Object:
-    """A ReplicaSet whose pods are one gang."""
-    told = {"tidemill/gang": name, "tidemill/gang-size": str(pods)}
-    told |= {f"tidemill/{key.replace('_', '-')}": value for key, value in notes.items()}
-    spec: Object = {"containers": [container(gpus)], "schedulerName": OURS}
-    return {
-        "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"replicas": pods, "selector": {"matchLabels": {"set": name}},
-                 "template": {"metadata": {"labels": {"set": name}, "annotations": told},
-                              "spec": spec}},
-    }  # fmt: skip
+def gang_set(name: str, pods: int, gpus: int, **notes: str) -> Object:
+    """A ReplicaSet whose pods are one gang of ours."""
+    return replica_set(name, pods, gpus, gang_notes(name, pods, **notes), schedulerName=OURS)
 
 
 def budget(name: str, most: int) -> Object:
@@ -119,7 +110,7 @@ def drain_often(killer: Killer) -> None:
     """Nodes are to be taken, one after the other, until as many kills were made as asked for."""
     rig = killer.rig
     rig.add_nodes(*(node(f"n{i}") for i in range(NODES)))
-    rig.create(SETS, *(sets(f"g{i}", SIZE, EACH) for i in range(GANGS)))
+    rig.create(SETS, *(gang_set(f"g{i}", SIZE, EACH) for i in range(GANGS)))
     rig.create(BUDGETS, budget("g0", SIZE), budget("g1", 1))
     killer.then_rest("at the beginning", lambda: _elsewhere(rig, ""))
     turn = 0
@@ -165,7 +156,7 @@ def resize_often(killer: Killer) -> None:
     """A better gang comes and goes, until as many kills were made as asked for."""
     rig = killer.rig
     rig.add_nodes(*(node(f"n{i}") for i in range(3)))
-    rig.create(SETS, sets("wide", FULL, 1, gang_least=str(LEAST)))
+    rig.create(SETS, gang_set("wide", FULL, 1, gang_least=str(LEAST)))
     deep = gang("deep", FULL, 1, schedulerName=OURS)
     deep["spec"]["backoffLimit"] = 1000
     deep["metadata"]["annotations"] = {"tidemill/gang-least": str(LEAST)}

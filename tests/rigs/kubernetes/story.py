@@ -20,7 +20,7 @@ from tests.rigs.kubernetes import off_clock
 from tests.rigs.kubernetes.cluster import Cluster, RigError
 from tests.rigs.kubernetes.interposer import Interposer
 from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, wrong
-from tests.rigs.kubernetes.wanted import container, node
+from tests.rigs.kubernetes.wanted import gang_notes, node, replica_set
 
 Object = dict[str, Any]
 NODES, GPUS_EACH = 10, 8
@@ -44,18 +44,10 @@ class Work(NamedTuple):
 
     @property
     def wanted(self) -> Object:
-        """What makes them: a ReplicaSet, which replaces a lost pod at once."""
-        told = {"tidemill/gang": self.name, "tidemill/gang-size": str(self.pods)}
-        spec: Object = {"containers": [container(self.each)]}
-        if self.is_ours:
-            spec["schedulerName"] = OURS
-        metadata = {"labels": {"work": self.name}} | ({"annotations": told} if self.is_gang else {})
-        return {
-            "apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "metadata": {"name": self.name, "namespace": "ml"},
-            "spec": {"replicas": self.pods, "selector": {"matchLabels": {"work": self.name}},
-                     "template": {"metadata": metadata, "spec": spec}},
-        }  # fmt: skip
+        """What makes them."""
+        notes = gang_notes(self.name, self.pods) if self.is_gang else None
+        spec = {"schedulerName": OURS} if self.is_ours else {}
+        return replica_set(self.name, self.pods, self.each, notes, **spec)
 
 
 class Story:
@@ -167,7 +159,7 @@ class Story:
         """Pods that are lost, too many, or wait."""
         there, bound = Counter[str](), Counter[str]()
         for pod in live(self.rig):
-            name = pod["metadata"]["labels"].get("work", "?")
+            name = pod["metadata"]["labels"].get("set", "?")
             there[name] += 1
             bound[name] += bool(pod["spec"].get("nodeName")) and (
                 "deletionTimestamp" not in pod["metadata"]

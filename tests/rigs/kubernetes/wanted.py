@@ -86,6 +86,26 @@ def gang(name: str, pods: int, gpus: int, *, namespace: str = "ml", **spec: Any)
     }
 
 
+def replica_set(
+    name: str, pods: int, gpus: int, notes: dict[str, str] | None = None, **spec: Any
+) -> Object:
+    """A ReplicaSet, which replaces a lost pod at once; ``notes``: annotations of its pods."""
+    told: Object = {"labels": {"set": name}} | ({"annotations": notes} if notes else {})
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": pods, "selector": {"matchLabels": {"set": name}},
+                 "template": {"metadata": told,
+                              "spec": {"containers": [container(gpus)]} | spec}},
+    }  # fmt: skip
+
+
+def gang_notes(name: str, pods: int, **more: str) -> dict[str, str]:
+    """The annotations that make pods a gang; others of ours by name: `gang_least`."""
+    told = {"gang": name, "gang_size": str(pods)} | more
+    return {f"tidemill/{key.replace('_', '-')}": value for key, value in told.items()}
+
+
 DRIVER = "gpu.nvidia.com"
 
 

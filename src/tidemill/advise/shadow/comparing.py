@@ -30,7 +30,6 @@ WORKED = tuple(set(ALLOCATED) - {Bucket.STARTING, Bucket.RESTART, Bucket.REWORK}
 """Held by jobs that worked, and what they did was not lost as far as that is known."""
 SAME_MS = 1_000
 """Times of Kubernetes are whole seconds: a smaller difference is none."""
-MOST_JOBS = 10
 
 
 class JobStart(NamedTuple):
@@ -56,11 +55,6 @@ class JobStart(NamedTuple):
             self.end_ms if at is None else at for at in (self.seen_ms, self.shadow_ms)
         )  # fmt: skip
         return shadow - seen
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether it never started on one side: then it is at least so much."""
-        return (self.seen_ms is None) != (self.shadow_ms is None)
 
 
 class UnknownTime(NamedTuple):
@@ -93,6 +87,8 @@ class ShadowReport(NamedTuple):
     interrupted: int
     others_waited: int
     """Jobs of others that waited: which is on the first side alone."""
+    resized: int = 0
+    """Jobs that had several sizes while they worked."""
     unmet: tuple[str, ...] = ()
     """What the policy says of teams and GPU types that the history does not have."""
 
@@ -120,6 +116,8 @@ class ShadowReport(NamedTuple):
             "never free to be placed: left out": self.held,
             "stopped and tried again: where nobody said what they save, taken to have lost nothing"
             " with that": self.interrupted,
+            "of another size at last than before, while they worked: played with the last":
+                self.resized,
         }  # fmt: skip
         found = [*self.unmet]
         found += [f"{_jobs(count)} {text}" for text, count in said.items() if count]
@@ -149,7 +147,7 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
     undone = _undone(cast.jobs, placed, seen.end_ms)
     return ShadowReport(
         starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted,
-        cast.others_waited,
+        cast.others_waited, cast.resized,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from itertools import chain
 
 from tidemill.advise.shadow import retold, truths
 from tidemill.advise.shadow.story import Supply
-from tidemill.advise.shadow.truths import Cast, PlayedJob
+from tidemill.advise.shadow.truths import Cast
 from tidemill.engine.fold import room
 from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.scheduling import seats
@@ -174,8 +174,3 @@ def _are_free(world: World, j: int, pieces: Sequence[Piece]) -> bool:
     except EventRefused:
         return False
     return True
-
-
-def is_ours(played: PlayedJob) -> bool:
-    """Whether a job was the policy's to place from the beginning."""
-    return played.is_ours and played.pin is None

@@ -60,6 +60,8 @@ class SeenAttempt(NamedTuple):
     """Whether our own scheduler put it there."""
     slow_ppm: int = 0
     """How much longer its steps took there than at the best place."""
+    earlier: tuple[tuple[int, tuple[Piece, ...]], ...] = ()
+    """What it held before while it worked, each until a moment; then ``pieces``."""
 
     @property
     def run_ms(self) -> int | None:
@@ -246,7 +248,10 @@ class _Telling:
         if last is not None and last.end is None and last.up_ms is None:
             job.attempts[-1] = last._replace(pieces=pieces, sat_ms=at_ms)
         elif last is not None and last.end is None:  # it goes on elsewhere: still one run
-            job.attempts[-1] = last._replace(pieces=pieces)
+            before = (*last.earlier, (at_ms, last.pieces))
+            is_same = at_ms == last.up_ms or pieces == last.pieces
+            earlier = last.earlier if is_same else before
+            job.attempts[-1] = last._replace(pieces=pieces, earlier=earlier)
         else:
             job.attempts.append(SeenAttempt(at_ms, at_ms, pieces, is_asked=is_asked))
         for piece in pieces:

@@ -41,8 +41,6 @@ class PlayedJob(NamedTuple):
     """When its owner ends it, whatever it does."""
     is_ours: bool = True
     """Whether it is placed by the policy, at least after it was stopped."""
-    life: int = 0
-    """Of a job of somebody else: which of its attempts this is; 0: it is played as a whole."""
 
 
 class Cast(NamedTuple):
@@ -57,6 +55,8 @@ class Cast(NamedTuple):
     """Stopped and tried again: what they lost with that is known only of those that save."""
     others_waited: int = 0
     """Of the jobs of others, those that waited: in the shadow they come when they are placed."""
+    resized: int = 0
+    """Jobs of ours that had several sizes while they worked: they are played with the last."""
 
     @property
     def pinned(self) -> int:
@@ -70,6 +70,7 @@ def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
     ``world``: the cluster state at the end of the story.
     """
     played, held, foreign, interrupted, waited = list[PlayedJob](), 0, 0, 0, 0
+    resized = 0
     for j, seen in enumerate(story.jobs):
         if seen.is_held or (seen.over_ms is not None and seen.over_ms <= seen.came_ms):
             held += 1
@@ -79,9 +80,18 @@ def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
             played += _lives(seen)
         else:
             interrupted += any(one.end is End.STOPPED for one in seen.attempts)
+            resized += any(_is_resized(one) for one in seen.attempts)
             played.append(_ours(seen, story, _work_ms(seen, j, world)))
     played.sort(key=lambda one: one.arrival.at_ms)
-    return Cast(played, foreign, held, interrupted, waited)
+    return Cast(played, foreign, held, interrupted, waited, resized)
+
+
+def _is_resized(one: SeenAttempt) -> bool:
+    """Whether an attempt had other numbers of replicas before, while it worked."""
+    sizes = {
+        sum(p.replicas for p in some) for some in (*(was for _, was in one.earlier), one.pieces)
+    }
+    return len(sizes) > 1
 
 
 def _ours(seen: SeenJob, story: Story, work_ms: int) -> PlayedJob:
@@ -153,8 +163,18 @@ def _on_seen_kinds(seen: SeenJob, kinds: Sequence[str]) -> Shape:
 
 
 def _lives(seen: SeenJob) -> list[PlayedJob]:
-    """A job that somebody else places: a life for each time that it held something."""
-    return [_life(seen, number, one) for number, one in enumerate(seen.attempts, start=1)]
+    """A job that somebody else places: a life for each time that it held the same."""
+    spans = [span for one in seen.attempts for span in _spans(one)]
+    return [_life(seen, number, one) for number, one in enumerate(spans, start=1)]
+
+
+def _spans(one: SeenAttempt) -> list[SeenAttempt]:
+    """An attempt, cut where it came to hold more, less, or something else while it worked."""
+    found, begins_ms, up_ms = list[SeenAttempt](), one.placed_ms, one.up_ms
+    for until_ms, pieces in one.earlier:
+        found.append(SeenAttempt(begins_ms, begins_ms, pieces, up_ms, until_ms, End.STOPPED))
+        begins_ms = up_ms = until_ms
+    return [*found, one._replace(placed_ms=begins_ms, up_ms=up_ms)]
 
 
 def _life(seen: SeenJob, number: int, one: SeenAttempt) -> PlayedJob:
@@ -166,4 +186,4 @@ def _life(seen: SeenJob, number: int, one: SeenAttempt) -> PlayedJob:
         max(1, work.saved_ms + work.unsaved_ms) if is_done else FOREVER_MS,
     )  # fmt: skip
     cancel_ms = None if is_done else one.end_ms
-    return PlayedJob(arrival, seen, Pin(one.pieces, one.up_ms), cancel_ms, False, number)
+    return PlayedJob(arrival, seen, Pin(one.pieces, one.up_ms), cancel_ms, False)

@@ -206,18 +206,19 @@ def unary(writer: Emitter, op: ast.unaryop, a: Value) -> Value:
 
 
 def extreme(writer: Emitter, name: str, values: list[Value]) -> Value:
-    """The least or the largest of some integers."""
+    """The least or the largest of some numbers."""
     kind = values[0].kind
     for value in values[1:]:
         kind = both(kind, value.kind)
     if kind == TRUTH:
         kind = INT
-    if kind not in (INT, WORD):
+    if kind not in (INT, WORD, REAL):
         raise KernelError(f"there is no {name} of {kind}")
     found = cast(writer, values[0], kind).parts[0]
-    how = ("s" if kind == INT else "u") + ("lt" if name == "min" else "gt")
+    how = {INT: "icmp s", WORD: "icmp u", REAL: "fcmp o"}[kind] + ("lt" if name == "min" else "gt")
+    what = kind.parts[0]
     for value in values[1:]:
         other = cast(writer, value, kind).parts[0]
-        is_better = writer.take(f"icmp {how} i64 {other}, {found}")
-        found = writer.take(f"select i1 {is_better}, i64 {other}, i64 {found}")
+        is_better = writer.take(f"{how} {what} {other}, {found}")
+        found = writer.take(f"select i1 {is_better}, {what} {other}, {what} {found}")
     return Value(kind, (found,))

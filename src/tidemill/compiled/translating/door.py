@@ -8,6 +8,7 @@ Nothing is counted: whoever calls a kernel has the arguments.
 
 import numpy as np
 
+from tidemill.compiled.loading import KNOWN
 from tidemill.compiled.translating.expressions import DATA, ITEMS, POINTER, SHAPE, Callee
 from tidemill.compiled.translating.kinds import (
     INT,
@@ -19,6 +20,7 @@ from tidemill.compiled.translating.kinds import (
     ArrayTuple,
     KernelError,
     Kind,
+    Several,
 )
 from tidemill.compiled.translating.writing import Emitter
 
@@ -28,8 +30,6 @@ NDIM, DESCRIPTION, FLAGS = DATA + 8, DATA + 40, DATA + 48
 NUMBER = object.__basicsize__ + 12  # where a description says which type of number it is
 IN_ORDER = 0x0101  # numpy's flags: rows one after another, and aligned
 
-KNOWN = {"TypeError": TypeError, "IndexError": IndexError, "ndarray": np.ndarray, "None": None}
-"""Objects that the code knows by their addresses, as ``tidemill.NAME``."""
 _DECLARED = """
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyErr_Occurred()
@@ -39,6 +39,8 @@ declare ptr @PyLong_FromLongLong(i64)
 declare ptr @PyLong_FromUnsignedLongLong(i64)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyBool_FromLong(i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
 declare void @Py_IncRef(ptr)
 """
 
@@ -107,6 +109,18 @@ def _give(writer: Emitter, kind: Kind, parts: list[str]) -> None:
         writer.do("call void @Py_IncRef(ptr @tidemill.None)")
         writer.end("ret ptr @tidemill.None")
         return
+    if isinstance(kind, Several):
+        made = writer.take(f"call ptr @PyTuple_New(i64 {len(parts)})")
+        for i, (item, part) in enumerate(zip(kind.items, parts, strict=True)):
+            one = _object(writer, item, part)
+            writer.do(f"call i32 @PyTuple_SetItem(ptr {made}, i64 {i}, ptr {one})")
+        writer.end(f"ret ptr {made}")
+        return
+    writer.end(f"ret ptr {_object(writer, kind, parts[0])}")
+
+
+def _object(writer: Emitter, kind: Kind, part: str) -> str:
+    """A number or a truth, as Python has it."""
     makers = {
         INT: "PyLong_FromLongLong(i64",
         WORD: "PyLong_FromUnsignedLongLong(i64",
@@ -115,8 +129,9 @@ def _give(writer: Emitter, kind: Kind, parts: list[str]) -> None:
     }
     if kind not in makers:
         raise KernelError(f"a kernel that Python calls returns no {kind}")
-    part = writer.take(f"zext i1 {parts[0]} to i64") if kind == TRUTH else parts[0]
-    writer.end(f"ret ptr {writer.take(f'call ptr @{makers[kind]} {part})')}")
+    if kind == TRUTH:
+        part = writer.take(f"zext i1 {part} to i64")
+    return writer.take(f"call ptr @{makers[kind]} {part})")
 
 
 def _refuse_unless(writer: Emitter, truth: str, said: str, error: str = "TypeError") -> None:
@@ -181,12 +196,18 @@ def _is_table() -> str:
     """Whether an object is a tuple of such arrays."""
     return f"""define internal i1 @is_table(ptr %object, i64 %count, ptr %fields) {{
 begin:
+%type.at = getelementptr i8, ptr %object, i64 {TYPE}
+%type = load ptr, ptr %type.at
+%derived = call i32 @PyType_IsSubtype(ptr %type, ptr @tidemill.tuple)
+%is.tuple = icmp ne i32 %derived, 0
+br i1 %is.tuple, label %count.it, label %no
+count.it:
 %at = getelementptr i8, ptr %object, i64 {COUNT}
 %items = load i64, ptr %at
 %same = icmp eq i64 %items, %count
 br i1 %same, label %each, label %no
 each:
-%i = phi i64 [0, %begin], [%further, %fine]
+%i = phi i64 [0, %count.it], [%further, %fine]
 %over = icmp eq i64 %i, %count
 br i1 %over, label %yes, label %look
 look:

@@ -380,7 +380,7 @@ class Expressions:
         raise self.refusal(node, f"{of.kind} has no length")
 
     def _call_kernel(self, kernel: Any, args: list[Value]) -> Value:  # noqa: ANN401 - a kernel
-        callee = self.module.callee(kernel, tuple(arg.kind for arg in args))
+        callee = self.module.callee(kernel)
         if len(callee.takes) != len(args):
             raise KernelError(f"it takes {len(callee.takes)} arguments")
         given = list[str]()

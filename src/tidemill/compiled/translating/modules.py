@@ -1,6 +1,5 @@
 """A module of LLVM: one kernel that Python calls, and everything that it calls."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,15 @@ class Module:
         self.is_checked = is_checked
         """Whether functions also return that an index was wrong."""
         self._kernel_type = kernel_type
-        self._callees = dict[tuple[Any, ...], Callee]()
-        self._at_work = set[tuple[Any, ...]]()
+        self._callees = dict[Any, Callee]()
+        self._at_work = set[Any]()
         self._texts = list[str]()
         self._slots = dict[str, None]()
         self._constants = dict[bytes, str]()
 
     def text(self, kernel: Any, entry: str, entry_of_python: str) -> str:  # noqa: ANN401 - a kernel
         """The whole module."""
-        callee = self._write(kernel.function, kernel.takes, f'@"{entry}"', "")
+        callee = self._write(kernel, f'@"{entry}"', "")
         if kernel.is_shared and callee.returns != INT:
             raise KernelError(f"{entry} is shared, and returns {callee.returns} and no integer")
         call = door.write(callee, entry_of_python, self.made(callee.returns), self.is_checked)
@@ -55,28 +54,24 @@ class Module:
                 return one
         return f"{{{', '.join(parts)}}}"
 
-    def callee(self, kernel: Any, given: tuple[Kind, ...]) -> Callee:  # noqa: ANN401 - as above
-        """A kernel that another calls with arguments of these kinds."""
-        takes = given if kernel.takes is None else kernel.takes
+    def callee(self, kernel: Any) -> Callee:  # noqa: ANN401 - as above
+        """A kernel that another calls."""
         if kernel.is_shared:
             slot = f'@"{kernel.symbol}"'
             self._slots[slot] = None
-            return Callee(slot, takes, INT, is_shared=True)
-        key = (kernel, *(given if kernel.takes is None else ()))
-        if key not in self._callees:
-            if key in self._at_work:
+            return Callee(slot, kernel.takes, INT, is_shared=True)
+        if kernel not in self._callees:
+            if kernel in self._at_work:
                 raise KernelError("kernels do not call themselves")
-            self._at_work.add(key)
+            self._at_work.add(kernel)
             name = f'@"{kernel.symbol}.{len(self._at_work)}"'
-            self._callees[key] = self._write(kernel.function, takes, name, "internal")
-        return self._callees[key]
+            self._callees[kernel] = self._write(kernel, name, "internal")
+        return self._callees[kernel]
 
-    def _write(
-        self, function: Callable[..., Any], takes: tuple[Kind, ...], name: str, linkage: str
-    ) -> Callee:
-        made = Function(self, function, takes)
+    def _write(self, kernel: Any, name: str, linkage: str) -> Callee:  # noqa: ANN401 - as above
+        made = Function(self, kernel.function, kernel.takes)
         self._texts.append(made.write(name, linkage))
-        return Callee(name, takes, made.returns or NOTHING)
+        return Callee(name, kernel.takes, made.returns or NOTHING)
 
     def constant_array(self, array: np.ndarray[Any, Any]) -> Value:
         """An array that a module names: its numbers stand in the code."""

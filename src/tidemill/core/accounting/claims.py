@@ -28,7 +28,7 @@ from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
 from tidemill.core.places import READY
-from tidemill.model.columns import AT, NODE, QUEUE, QUOTA, SHAPE
+from tidemill.model.columns import AT, NODE, NONE, QUEUE, QUOTA, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
@@ -220,27 +220,33 @@ def surely_takes(shapes, demands, may_use, lots, lots_known, s):
 
 
 @kernel
+def insert_claim(w, b, kept, sure):
+    """Put the last of a sorted line in its place, with what it surely takes; the sum of all."""
+    claims = b.claims
+    claims[kept, CLAIMANT.SURE] = surely_takes(
+        w.shapes, b.demands, b.may_use, b.lots, b.marks[MARK.LOTS], claims[kept, CLAIMANT.SHAPE]
+    )  # fmt: skip
+    sure += claims[kept, CLAIMANT.SURE]
+    while kept > 0 and goes_before(claims, kept, kept - 1, KEY):
+        swap(claims, kept, kept - 1)
+        kept -= 1
+    return sure
+
+
+@kernel
 def keep_first(w, b, count, left):
     """Sort those before whom nothing can be left, to the front; how many, 0: they are too many.
 
     A little is free and many wait, as a rule: then most are looked at once and go no further.
     """
-    shapes, claims, kept, sure = w.shapes, b.claims, 0, 0
+    claims, kept, sure = b.claims, 0, 0
     for i in range(count):
         if sure >= left and goes_before(claims, kept - 1, i, KEY):
             continue
         if kept == KEPT_AT_MOST:
             return 0
         swap(claims, i, kept)
-        claims[kept, CLAIMANT.SURE] = surely_takes(
-            shapes, b.demands, b.may_use, b.lots, b.marks[MARK.LOTS],
-            claims[kept, CLAIMANT.SHAPE],
-        )  # fmt: skip
-        sure += claims[kept, CLAIMANT.SURE]
-        place = kept
-        while place > 0 and goes_before(claims, place, place - 1, KEY):
-            swap(claims, place, place - 1)
-            place -= 1
+        sure = insert_claim(w, b, kept, sure)
         kept += 1
         while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
             kept -= 1
@@ -249,12 +255,71 @@ def keep_first(w, b, count, left):
 
 
 @kernel
+def rank_by_age(w, b, s):
+    """How a shape stands by guaranteed quotas, and by priority, where age decides after that."""
+    marks, shapes, standings = b.marks, w.shapes, b.standings
+    if w.at[AT.PROMISED] != 0 and shapes[s, SHAPE.PROMISED] != 0:
+        return -1, 0
+    rank = standings[shapes[s, SHAPE.QUEUE], 0]
+    if standings.shape[1] > 1 or rank == UNRANKED:
+        rank = standing_once(w, b, s)
+    return rank, -shapes[s, SHAPE.PRIORITY] if marks[MARK.ORDER] == ORDER.PRIORITY else 0
+
+
+@kernel
+def is_after(claims, last, rank, place, head):
+    """Whether somebody goes after the last of a line."""
+    if rank != claims[last, CLAIMANT.RANK]:
+        return rank > claims[last, CLAIMANT.RANK]
+    if place != claims[last, CLAIMANT.PLACE]:
+        return place > claims[last, CLAIMANT.PLACE]
+    return head > claims[last, CLAIMANT.HEAD]
+
+
+@kernel
+def keep_oldest(w, b, left):
+    """As ``keep_first``, of all who wait, in one look; where no fair shares decide."""
+    shapes, claims, standings, kept, sure = w.shapes, b.claims, b.standings, 0, 0
+    for q in range(len(standings)):
+        for rule in range(standings.shape[1]):
+            standings[q, rule] = UNRANKED
+    for i in range(w.at[AT.QUEUED]):
+        s = w.queued[i]
+        if b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]] < 0:
+            continue
+        rank, place = rank_by_age(w, b, s)
+        if sure >= left and is_after(claims, kept - 1, rank, place, shapes[s, SHAPE.HEAD]):
+            continue
+        if not finds_some(shapes, b.demands, b.may_use, b.lots, b.marks[MARK.LOTS], s):
+            continue
+        if kept == KEPT_AT_MOST:
+            return NONE
+        claims[kept, CLAIMANT.RANK] = rank
+        claims[kept, CLAIMANT.FAIR] = 0
+        claims[kept, CLAIMANT.PLACE] = place
+        claims[kept, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
+        claims[kept, CLAIMANT.SHAPE] = s
+        sure = insert_claim(w, b, kept, sure)
+        kept += 1
+        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
+            kept -= 1
+            sure -= claims[kept, CLAIMANT.SURE]
+    return kept
+
+
+@kernel
+def take_all(w, b, kept, left, dt):
+    """Let those who were kept claim, the first first."""
+    for i in range(kept):
+        left = take(b, w.shapes, b.claims[i, CLAIMANT.SHAPE], left, dt)
+
+
+@kernel
 def claim(w, b, count, left, dt):
     """Divide what is free, for so long, among those who claim, the first in order first."""
     claims, shapes, kept = b.claims, w.shapes, keep_first(w, b, count, left)
     if kept > 0:
-        for i in range(kept):
-            left = take(b, shapes, claims[i, CLAIMANT.SHAPE], left, dt)
+        take_all(w, b, kept, left, dt)
         return
     arrange(claims, count, KEY)
     while count > 0 and left > 0:
@@ -344,11 +409,17 @@ def claim_in_line(w, b, left, dt):
 @kernel
 def claim_by_rank(w, b, left, dt):
     """The same by an order that is made now; False: it must be asked for."""
-    marks, count = b.marks, gather(w, b)
+    marks = b.marks
+    if marks[MARK.LINE] >= 0:
+        marks[MARK.LINE] = UNKNOWN  # its rows are written over
+    if marks[MARK.FAIRNESS] == 0 and marks[MARK.ORDER] in (ORDER.OLDEST, ORDER.PRIORITY):
+        kept = keep_oldest(w, b, left)
+        if kept >= 0:
+            take_all(w, b, kept, left, dt)
+            return True
+    count = gather(w, b)
     if count > 1 and marks[MARK.ORDER] == ORDER.ASKED and marks[MARK.IS_FRESH] == 0:
         return False
-    if marks[MARK.LINE] >= 0:
-        marks[MARK.LINE] = UNKNOWN  # its rows were written over
     rank(w, b, count)
     claim(w, b, count, left, dt)
     return True

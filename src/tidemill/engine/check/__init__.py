@@ -14,7 +14,7 @@ A plan is read in columns (``reading``, compiled); rare kinds of actions in Pyth
 
 import numpy as np
 
-from tidemill.engine.check import endings, order, reading, reservations, shares, words
+from tidemill.engine.check import endings, order, reading, reservations, words
 from tidemill.engine.check.book import Book
 from tidemill.engine.check.columns import REG, RULE, Rows
 from tidemill.engine.check.rare import Rare
@@ -74,8 +74,6 @@ class Checker:
             wrong, _ = self._read(batch, policy)
         if reads_lines and not wrong and self._is_asked(policy):
             wrong += self._out_of_order(batch, policy)
-        if reads_lines and not wrong and self._book.sums.reg[REG.PLACES_ONLY]:
-            wrong += shares.passed_over(self.world, policy, plan)
         at, reg = self.world.matrices.at, self._book.sums.reg
         if reads_fleet and not wrong and reservations.is_judged(at, reg):
             self._read_passing(batch)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 import numpy as np
+from msgspec.structs import replace
 
 from tidemill.engine.check.columns import (
     BOND,
@@ -19,6 +20,7 @@ from tidemill.engine.check.columns import (
     REG,
     TAKES,
     UPKEEP,
+    WORTHY,
     WRONG,
     YARD,
     Facts,
@@ -27,7 +29,7 @@ from tidemill.engine.check.columns import (
     Yard,
 )
 from tidemill.engine.check.endings import SPARE
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import JobClass
@@ -53,9 +55,12 @@ class Book:
         self._looks: dict[_Look, int] = {}
         self._rules: dict[_Rule, int] = {}
         self._domains: dict[tuple[str, ...], int] = {}
+        self._likes: dict[Shape, int] = {}
         self._topology: Topology | None = None
         self._nodes = self._shapes = self._roles = self._bonds = self._kinds = 0
         self._asked_at = (0, 0, 0)
+        self._read_at: tuple[object, ...] = ()
+        """What there was when it was read last."""
         self._shared_at = (-1, 0, 0)
 
     @property
@@ -63,12 +68,28 @@ class Book:
         """What the checker reads of the cluster state."""
         w = self.world.matrices
         return View(
-            w.at, w.jobs, w.shapes, w.roles, w.nodes, w.devices, w.kinds, w.quotas, w.pieces,
-            w.queued, w.active, w.run_times, w.ratios, w.log,
+            w.at, w.jobs, w.shapes, w.roles, w.nodes, w.devices, w.contracts, w.kinds, w.queues,
+            w.quotas, w.pieces, w.queued, w.active, w.run_times, w.ratios, w.log,
         )  # fmt: skip
 
     def read(self) -> None:
         """Take in what is new; what a plan takes is zero."""
+        world = self.world
+        stamp = (
+            id(world.topology), len(world.node_rows), len(world.shape_rows), len(world.kinds),
+            world.share_changes, len(world.queue_rows),
+        )  # fmt: skip
+        if stamp != self._read_at:
+            self._read_rows()
+            self._read_at = stamp
+        self.make_names(world.job_count)
+        reg = self.sums.reg
+        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
+        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
+        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
+
+    def _read_rows(self) -> None:
+        """Read the rows that are new."""
         world, reg = self.world, self.sums.reg
         if world.topology is not self._topology:
             self._topology, self._nodes = world.topology, 0
@@ -85,10 +106,6 @@ class Book:
             self._ask()
         if self._shared_at != (world.share_changes, len(world.queue_rows), len(world.kinds)):
             self._read_queues()
-        self.make_names(world.job_count)
-        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
-        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
-        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
 
     def make_names(self, jobs: int) -> None:
         """Make room to name so many jobs."""
@@ -145,9 +162,10 @@ class Book:
             shape = world.shape_rows[s]
             of_shape = _with_rows(self.facts.of_shape, s + 1)
             is_gang = len(shape.roles) > 1
-            of_shape[s, : GANG.IS_PLAIN] = self._add_bonds(shape.bonds if is_gang else ())
-            of_shape[s, GANG.IS_PLAIN] = _is_plain(shape)
+            of_shape[s, : GANG.REPLICAS] = self._add_bonds(shape.bonds if is_gang else ())
+            of_shape[s, GANG.REPLICAS] = _alike(shape)
             of_shape[s, GANG.IS_INTERACTIVE] = shape.kind is JobClass.INTERACTIVE
+            of_shape[s, GANG.LIKE] = self._like(shape)
             of_role = _with_rows(self.sums.of_role, self._roles + len(shape.roles))
             for role in shape.roles:
                 of_role[self._roles] = self._facts_of(role, () if is_gang else shape.bonds)
@@ -156,6 +174,13 @@ class Book:
             self.sums = self.sums._replace(of_role=of_role)
             self.facts = self.facts._replace(of_shape=of_shape)
         self._shapes = len(world.shape_rows)
+
+    def _like(self, shape: Shape) -> int:
+        """The number of what a gang of one role and one size asks for; -1: it is none."""
+        if len(shape.roles) > 1 or shape.roles[0].least:
+            return -1
+        asked = replace(shape, team="", priority=0)
+        return self._likes.setdefault(asked, len(self._likes))
 
     def _facts_of(self, role: Role, more: tuple[Bond, ...]) -> list[int]:
         compute, media = profile(role)
@@ -206,12 +231,18 @@ class Book:
                 lends[q, world.kind_number[share.kind]] = share.lend_milli
         keeps = any(share.lend_milli < FOREVER_MS for row in rows for share in row.shares)
         self.sums.reg[REG.KEEPS] = keeps
-        self.sums.reg[REG.IS_FLAT] = max(parents, default=-1) < 0 and not (world.floor > 0).any()
+        has_floor = (world.floor > 0).any()
+        self.sums.reg[REG.IS_FLAT] = max(parents, default=-1) < 0 and not has_floor
+        self.sums.reg[REG.IS_BOUND] = has_floor or (world.limit < FOREVER_MS).any()
         queue: I64 = np.zeros((len(rows), len(QUEUE)), np.int64)
         queue[:, QUEUE.PARENT] = parents
-        queue[:, QUEUE.UPWARD] = sorted(range(len(rows)), key=lambda q: -_depth(parents, q))
-        on_team: I64 = np.zeros(lends.shape, np.int64)
-        self.sums = self.sums._replace(lends=lends, queue=queue, on_team=on_team)
+        queue[:, QUEUE.DEPTH] = [_depth(parents, q) for q in range(len(rows))]
+        queue[:, QUEUE.UPWARD] = np.argsort(-queue[:, QUEUE.DEPTH], kind="stable")
+        queue[:, QUEUE.WEIGHT] = [row.weight for row in rows]
+        names = ("on_team", "so_far", "lately", "leaving")
+        made = {name: np.zeros(lends.shape, np.int64) for name in names}
+        worth: I64 = np.zeros((len(kinds), len(WORTHY)), np.int64)
+        self.sums = self.sums._replace(lends=lends, queue=queue, worth=worth, **made)
 
 
 def _is_allowed(rules: NodeRules, labels: Labels, taints: Labels) -> bool:
@@ -229,11 +260,16 @@ def _is_allowed(rules: NodeRules, labels: Labels, taints: Labels) -> bool:
     return {*rules.labels} <= labels and not untolerated and is_liked
 
 
-def _is_plain(shape: Shape) -> bool:
-    """Whether a gang is of one role and one size, and may be on any node of its types."""
-    role = shape.roles[0]
+def _alike(shape: Shape) -> int:
+    """How many replicas a gang of one size has that may be on any node of its types, all alike.
+
+    Those fit one after the other wherever so many fit at once. 0: it is another gang.
+    """
+    role, count = shape.roles[0], sum(role.count for role in shape.roles)
     is_tied = role.bonds or shape.bonds or role.labels or role.affinity
-    return len(shape.roles) == 1 and not (role.least or is_tied)
+    is_cut = role.milli < WHOLE_MILLI and role.accelerators > 1 and count > role.count
+    are_alike = len({replace(one, name="", count=1) for one in shape.roles}) == 1
+    return 0 if role.least or is_tied or is_cut or not are_alike else count
 
 
 def parents_of(world: World) -> list[int]:

@@ -55,6 +55,9 @@ class RULE(IntEnum):
     LOSES_WORK = 38
     COMES_AFTER = 39
     NOT_PROMISED = 40
+    NO_CLAIM = 41
+    NOT_HIGHER = 42
+    HAS_LESS = 43
 
 
 class WRONG(IntEnum):
@@ -103,6 +106,9 @@ class REG(IntEnum):
     IS_FAIR = 30  # and fair shares;
     MIN_RUN_MS = 31  # how long a job is protected that came up,
     EVICTIONS_AT_MOST = 32  # and how often one may be stopped in vain
+    FAIRNESS = 33  # by which measure shares are fair, in an order that does not read jobs; 0: none
+    BACKFILLS = 34  # whether one that ends sooner may pass
+    IS_BOUND = 35  # whether some queue has a floor or a limit
 
 
 class TAKES(IntEnum):
@@ -143,12 +149,13 @@ class GANG(IntEnum):
 
     FIRST_BOND = 0  # in ``bonds``: those that are required of the whole gang, up to the next
     END_BOND = 1
-    IS_PLAIN = 2
+    REPLICAS = 2  # if all ask for the same and may be on any node of their types; else 0
     PLAN = 3  # which plan it was that was read last; 0: none
     LAST = 4  # the last in line that it placed,
     RETURNS = 5  # how often one of them had come back to wait,
     LEAST_MS = 6  # and how soon at best one before it ends, of those that were left waiting
     IS_INTERACTIVE = 7
+    LIKE = 8  # the number of shapes that ask for the same, whosoever they are; -1: not of one size
 
 
 class BOND(IntEnum):
@@ -165,6 +172,15 @@ class QUEUE(IntEnum):
     PARENT = 0
     UPWARD = 1  # by place: the queues, those below before those above
     BELOW = 2  # scratch: what the queues below it keep
+    DEPTH = 3
+    WEIGHT = 4
+
+
+class WORTHY(IntEnum):
+    """By GPU type: what is launched of it, and that times what it costs."""
+
+    THERE = 0
+    PAID = 1
 
 
 class Sums(NamedTuple):
@@ -179,6 +195,10 @@ class Sums(NamedTuple):
     of_role: I64
     queue: I64
     lends: I64  # queue by GPU type: what it lends of its floor; -1: nothing was said
+    so_far: I64  # queue by GPU type: what it got by the rows that were read for fair shares
+    lately: I64  # the same: what it used lately, in parts of a milli
+    worth: I64
+    leaving: I64  # queue by GPU type: what those hold who are asked to leave for others
 
 
 class Facts(NamedTuple):
@@ -202,7 +222,9 @@ class View(NamedTuple):
     roles: I64
     nodes: I64
     devices: I64
+    contracts: I64
     kinds: I64
+    queues: I64
     quotas: I64
     pieces: I64
     queued: I64
@@ -235,8 +257,9 @@ class UPKEEP(IntEnum):
     FIRST = 7  # of ``ends``: from where on it is filled, and up to where
     END = 8
     IS_STEADY = 9  # whether they stay what they are until they come
-    NEW = 10  # entries after these that are not in their places yet
+    NEW = 10  # entries after these that were added, in an order of their own
     READ_MS = 11  # when it was read who is there
+    WANTED = 12  # replicas of the gang for which they were counted
 
 
 class END(IntEnum):

@@ -14,6 +14,7 @@ from tidemill.model.columns import AT, JOB, NODE, PIECE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 
 MOVING = 2  # in ``named``
+ADDED_AT_MOST = 256  # entries in an order of their own; to bring them into the others' reads all
 SPARE = 64  # entries of those who went that are kept beside those who are there, at least
 
 
@@ -77,43 +78,15 @@ def place_of(ends, first, end, at_ms, j):
 
 
 @kernel
-def add(kept, ends, at_ms, j):
-    """Write an entry behind the others, unless it is there; whether there was room.
-
-    ``line_up`` brings all that were added to their places.
-    """
-    end, new = kept[UPKEEP.END], kept[UPKEEP.NEW]
-    i = place_of(ends, kept[UPKEEP.FIRST], end, at_ms, j)
-    is_there = i < end and ends[i, END.AT_MS] == at_ms and ends[i, END.JOB] == j
-    if is_there or at_ms >= FOREVER_MS:
-        return True
-    if end + 2 * new + 2 > len(ends):  # ``line_up`` needs as much again
-        return False
-    ends[end + new, END.AT_MS] = at_ms
-    ends[end + new, END.JOB] = j
-    kept[UPKEEP.NEW] = new + 1
-    return True
-
-
-@kernel
-def sort_new(kept, ends):
-    """Sort the entries that were added, each of them once; how many they are."""
-    first, count = kept[UPKEEP.END], 1
-    sort(ends, first, kept[UPKEEP.NEW])
-    for i in range(first + 1, first + kept[UPKEEP.NEW]):
-        last = first + count - 1
-        if ends_before(ends, last, ends[i, END.AT_MS], ends[i, END.JOB]):
-            copy(ends, i, last + 1)
-            count += 1
-    return count
+def is_at(ends, i, end, at_ms, j):
+    """Whether this end of a job stands at a place among the entries up to ``end``."""
+    return i < end and ends[i, END.AT_MS] == at_ms and ends[i, END.JOB] == j
 
 
 @kernel
 def line_up(kept, ends):
     """Bring the entries that were added to their places among the others, from the last on."""
-    if kept[UPKEEP.NEW] == 0:
-        return
-    count, end = sort_new(kept, ends), kept[UPKEEP.END]
+    count, end = kept[UPKEEP.NEW], kept[UPKEEP.END]
     for i in range(end, end + count):
         copy(ends, i, i + count)
     old, new, to = end - 1, end + 2 * count - 1, end + count - 1
@@ -132,11 +105,49 @@ def line_up(kept, ends):
 
 
 @kernel
+def add(kept, ends, at_ms, j):
+    """Write an entry among those that were added, unless it is there; whether there was room.
+
+    Those stand in order behind the others, and go among them when they are many.
+    """
+    needed = kept[UPKEEP.END] + 2 * kept[UPKEEP.NEW] + 2  # ``line_up`` needs as much again
+    if kept[UPKEEP.NEW] >= ADDED_AT_MOST or needed > len(ends):
+        line_up(kept, ends)
+    end, last = kept[UPKEEP.END], kept[UPKEEP.END] + kept[UPKEEP.NEW]
+    i = place_of(ends, kept[UPKEEP.FIRST], end, at_ms, j)
+    to = place_of(ends, end, last, at_ms, j)
+    if is_at(ends, i, end, at_ms, j) or is_at(ends, to, last, at_ms, j) or at_ms >= FOREVER_MS:
+        return True
+    if 2 * last - end + 2 > len(ends):
+        return False
+    for at in range(last, to, -1):
+        copy(ends, at - 1, at)
+    ends[to, END.AT_MS] = at_ms
+    ends[to, END.JOB] = j
+    kept[UPKEEP.NEW] += 1
+    return True
+
+
+@kernel
+def first_of(kept, ends, i, new):
+    """Of two places, among the entries and among those that were added, the one that ends first.
+
+    -1: there is none at either.
+    """
+    last = kept[UPKEEP.END] + kept[UPKEEP.NEW]
+    if i >= kept[UPKEEP.END]:
+        return new if new < last else -1
+    if new >= last or ends_before(ends, i, ends[new, END.AT_MS], ends[new, END.JOB]):
+        return i
+    return new
+
+
+@kernel
 def move_up(kept, ends):
     """Let the entries begin at the first row again, when many before them have ended."""
     first, end = kept[UPKEEP.FIRST], kept[UPKEEP.END]
     if 4 * first > len(ends):
-        for i in range(first, end):
+        for i in range(first, end + kept[UPKEEP.NEW]):
             copy(ends, i, i - first)
         kept[UPKEEP.FIRST] = 0
         kept[UPKEEP.END] = end - first
@@ -200,6 +211,8 @@ def add_new(w, reg, kept, ends, since):
 @kernel
 def ask_again(w, reg, kept, ends):
     """Ask anew about those whose end has come; whether all found room."""
+    if kept[UPKEEP.NEW] > 0 and ends[kept[UPKEEP.END], END.AT_MS] <= reg[REG.NOW]:
+        line_up(kept, ends)
     while kept[UPKEEP.FIRST] < kept[UPKEEP.END]:
         i = kept[UPKEEP.FIRST]
         if ends[i, END.AT_MS] > reg[REG.NOW]:
@@ -229,7 +242,6 @@ def expect(w, reg, named, kept, ends, until):
     if is_kept:
         move_up(kept, ends)
         is_kept = ask_again(w, reg, kept, ends) and add_new(w, reg, kept, ends, since)
-        line_up(kept, ends)
     if not is_kept:
         is_kept = list_all(w, reg, named, kept, ends, until if reg[REG.LEARNS] else FOREVER_MS)
     kept[UPKEEP.IS_STEADY] = is_kept

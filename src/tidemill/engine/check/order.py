@@ -11,6 +11,7 @@ from tidemill.engine.check.columns import REG
 from tidemill.engine.check.expecting import expected
 from tidemill.engine.check.ranks import ATTAINED, SHORTEST, SMALLEST
 from tidemill.engine.check.reading import SHORTER_MAY_PASS, STRICT
+from tidemill.engine.check.shares import BILL, DRF
 from tidemill.model.orders import BY_SHAPE, ORDERS, JobFacts
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
@@ -19,6 +20,7 @@ from tidemill.model.world import World
 
 STEPS_AT_MOST = REG.FOURTH_STEP - REG.FIRST_STEP + 1
 """Of the order ``attained``, that kernels know; with more of them the order itself is asked."""
+_MEASURES = {"none": 0, "drf": DRF, "bill": BILL}
 _READ = {"shortest": SHORTEST, "smallest": SMALLEST, "attained": ATTAINED}
 
 
@@ -36,6 +38,8 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.CULL_AFTER_MS] = policy.cull_idle_after_ms
     reg[REG.REORDERS] = policy.may_reorder and policy.order not in BY_SHAPE
     reg[REG.IS_FAIR] = policy.fairness != "none"
+    reg[REG.FAIRNESS] = _MEASURES[policy.fairness] if policy.order in BY_SHAPE else 0
+    reg[REG.BACKFILLS] = policy.backfill != "none"
     reg[REG.MIN_RUN_MS] = policy.min_run_ms
     reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
     steps = policy.attained_steps_ms

@@ -1,4 +1,4 @@
-"""The plan checker on rare rows: moves, rights to evict, nodes, contracts.
+"""The plan checker on rare rows: moves, drains, orders of a plug-in, nodes, contracts.
 
 One after the other, in Python, over the sums that the kernels keep (``reading``).
 """
@@ -11,9 +11,8 @@ from tidemill.engine.check import gangs, pieces, words
 from tidemill.engine.check.book import Book, parents_of
 from tidemill.engine.check.columns import Rows
 from tidemill.engine.check.order import goes_before
-from tidemill.engine.check.telling import EVICT
 from tidemill.model import events as ev
-from tidemill.model.batch import EventColumn, PieceColumn
+from tidemill.model.batch import PieceColumn
 from tidemill.model.batch.sheet import columns_of
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
@@ -37,14 +36,10 @@ class Rare:
     def __init__(self, book: Book, policy: Policy, plan: Rows) -> None:
         self.world, self.policy, self.plan, self.book = book.world, policy, plan, book
         self.wrong: list[str] = []
-        self.leaving_milli: Counter[tuple[int, int]] = Counter()
         self._parents = parents_of(book.world)
-        self._read_to = 0
-        """Rows of which it was counted who leaves."""
 
     def read(self, action: ev.Event, e: int) -> None:
         """Read one row; what is wrong with it is in ``wrong``, or in the sums."""
-        self._count_leaving(e)
         match action:
             case ev.AskedEvict():
                 self._read_right(action)
@@ -113,18 +108,14 @@ class Rare:
         for q in line:
             for piece in action.lost:
                 milli = piece.replicas * mine.roles[piece.role].replica_milli
-                self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+                self.book.sums.leaving[q, world.nodes.kind.item(piece.node)] += milli
 
     def _borrows(self, action: ev.AskedMove, line: list[int]) -> bool:
         """Whether a team and all above it, below where it meets the heir's, borrow what goes."""
         world = self.world
         heirs = self._line(int(world.shapes.queue[world.jobs.shape[action.to_job]]))
         return any(
-            all(
-                self._used(a, k) - self.leaving_milli[a, k] > world.floor[a, k]
-                for a in line
-                if a not in heirs
-            )
+            all(self._used(a, k) > world.floor[a, k] for a in line if a not in heirs)
             for k in {int(world.nodes.kind[piece.node]) for piece in action.lost}
         )
 
@@ -155,11 +146,6 @@ class Rare:
                 self.wrong.append(f"job `{name}` is stopped for nobody, and no drain is due")
         elif action.why is ev.Why.REORDERED:
             self._read_order(action)
-        elif world.shape_of(j).team != world.shape_of(heir).team:
-            if not self._may_reclaim(j, heir):
-                self.wrong.append(f"job `{name}` yields to another team without a claim")
-        elif world.shape_of(j).priority >= world.shape_of(heir).priority:
-            self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
 
     def _drain_is_due(self, n: int) -> bool:
         nodes, now_ms = self.world.nodes, self.world.now_ms
@@ -174,46 +160,10 @@ class Rare:
         if not any((world.floor[a] > 0).any() for a in self._line(q)):
             self.wrong.append(words.comes_after(world, action.job, action.to_job))
 
-    def _count_leaving(self, e: int) -> None:
-        """Count what those hold who are asked to leave by the rows before one."""
-        events, world = self.plan.events, self.world
-        for row in range(self._read_to, e):
-            j = int(events[row, EventColumn.WHO])
-            if events[row, EventColumn.KIND] == EVICT and events[row, EventColumn.TO] >= 0:
-                roles = world.shape_of(j).roles
-                for q in self._line(int(world.shapes.queue[world.jobs.shape[j]])):
-                    for piece in world.placements.get(j, ()):
-                        milli = piece.replicas * roles[piece.role].replica_milli
-                        self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
-        self._read_to = e
-
-    def _may_reclaim(self, victim: int, heir: int) -> bool:
-        """Whether one branch of the tree takes back what another borrows, below where they meet."""
-        world = self.world
-        lenders = self._line(int(world.shapes.queue[world.jobs.shape[heir]]))
-        borrowers = self._line(int(world.shapes.queue[world.jobs.shape[victim]]))
-        met = {*lenders} & {*borrowers}
-        lender = [a for a in lenders if a not in met][-1]
-        kinds = {int(world.nodes.kind[p.node]) for p in world.placements.get(victim, ())}
-        need = sum(
-            (role.least or role.count) * role.replica_milli for role in world.shape_of(heir).roles
-        )
-        is_entitled = any(
-            self._used(lender, k) + need <= world.floor[lender, k] for k in range(len(world.kinds))
-        )
-        borrows = any(
-            all(
-                self._used(a, k) - self.leaving_milli[a, k] > world.floor[a, k]
-                for a in borrowers
-                if a not in met
-            )
-            for k in kinds
-        )
-        return is_entitled and borrows
-
     def _used(self, q: int, k: int) -> int:
-        """What a team uses of a kind, with what the plan has given it so far."""
-        return int(self.world.used[q, k]) + int(self.book.sums.on_team[q, k])
+        """What a team uses of a kind, with what the plan has given it, or taken from it, so far."""
+        sums = self.book.sums
+        return int(self.world.used[q, k] + sums.on_team[q, k] - sums.leaving[q, k])
 
     def _line(self, q: int) -> list[int]:
         """A queue and all that is above it."""

@@ -17,6 +17,7 @@ from tidemill.engine.check.gangs import read_gang
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.pieces import take_pieces
 from tidemill.engine.check.ranks import goes_first
+from tidemill.engine.check.shares import are_shares_alone, read_shares
 from tidemill.engine.check.stops import read_release, read_stop, read_there
 from tidemill.engine.check.sums import finish
 from tidemill.engine.check.telling import (
@@ -85,26 +86,15 @@ def read_cancel(reg, wrong, jobs, of_shape, e, j):
 
 @kernel
 def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
-    """The first in line before a job that the plan leaves waiting, though it may not; -1: none."""
-    other, end = shapes[jobs[j, JOB.SHAPE], SHAPE.HEAD], -1
-    while other >= 0 and other != j:
-        if named[other] == 0:
-            if reg[REG.LINES] == STRICT:
-                return other
-            if end < 0:
-                end = end_if_placed(jobs, shapes, run_times, ratios, reg, j)
-            if end_if_placed(jobs, shapes, run_times, ratios, reg, other) <= end:
-                return other
-        other = jobs[other, JOB.NEXT]
-    return -1
+    """Some job that goes before one and that the plan leaves waiting, though it may not; or -1.
 
-
-@kernel
-def first_ranked(jobs, shapes, run_times, ratios, reg, named, j):
-    """Some job that goes before one and that the plan leaves waiting, though it may not; or -1."""
+    Who does is who is first in line, unless the order reads jobs.
+    """
     other, end = shapes[jobs[j, JOB.SHAPE], SHAPE.HEAD], -1
-    while other >= 0:
-        if named[other] == 0 and goes_first(jobs, shapes, run_times, ratios, reg, other, j):
+    while other >= 0 and (other != j or reg[REG.ORDER] != 0):
+        if named[other] == 0 and (
+            reg[REG.ORDER] == 0 or goes_first(jobs, shapes, run_times, ratios, reg, other, j)
+        ):
             if reg[REG.LINES] == STRICT:
                 return other
             if end < 0:
@@ -172,8 +162,7 @@ def passed_over(w, c, f, j):
     if reg[REG.ORDER] != 0:
         if reg[REG.PLANS] % (1 + w.shapes[s, SHAPE.WAITING] // READ_AT_ONCE) != 0:
             return -1
-        return first_ranked(w.jobs, w.shapes, w.run_times, w.ratios, reg, c.named, j)
-    if reg[REG.LINES] != STRICT and is_next(
+    elif reg[REG.LINES] != STRICT and is_next(
         w.jobs, w.shapes, w.run_times, w.ratios, f.of_shape, reg, c.named, j
     ):
         return -1
@@ -233,5 +222,7 @@ def read(w, c, f, p, e):
     goes_in_line = c.reg[REG.LINES] != 0 and w.at[AT.PROMISED] == 0  # who has room made goes first
     if goes_in_line and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
         read_lines(w, c, f, p)
+    if c.reg[REG.WRONGS] == 0 and are_shares_alone(w, c):
+        read_shares(w, c, f, p)
     finish(w, c, p)
     return e

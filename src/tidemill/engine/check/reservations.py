@@ -3,19 +3,20 @@
 By the columns, and by the estimates known: the first in the order that does not fit on a type would
 fit at some moment if nobody passed it. At that moment, whoever passed it in this plan and is taken
 to run on must leave it its room. That is the whole promise of ``easy``, and the first part of the
-one of ``conservative``. Said for gangs of one role under orders that do not read run times, where
+one of ``conservative``. Said for gangs whose replicas are all alike (of several roles: where only
+one type will do, since each role may be on another), under orders that do not read run times, where
 neither floors nor shares decide who is first; of anything else nothing is said.
 """
 
 from tidemill.compiled import shared
 from tidemill.engine.check.columns import END, GANG, OF, REG, RULE, UPKEEP
-from tidemill.engine.check.endings import expect, is_true
+from tidemill.engine.check.endings import expect, first_of, is_true
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.telling import PLACE, tell
 from tidemill.engine.check.yards import clear_up, fits, give_back, lay_out, place
 from tidemill.model.batch import EventColumn
-from tidemill.model.columns import AT, JOB, QUOTA, ROLE, SHAPE
+from tidemill.model.columns import AT, JOB, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 
 IS_DELAYED = int(RULE.DELAYED)
@@ -27,15 +28,21 @@ READ_AT_ONCE = 2048
 @kernel
 def fits_at(w, reg, y, r, until):
     """When enough has ended for a role, and what has is given back; -1: not before a moment."""
-    ends, i, is_kept = y.ends, y.kept[UPKEEP.FIRST], y.kept[UPKEEP.IS_STEADY] != 0
-    while i < y.kept[UPKEEP.END] and ends[i, END.AT_MS] < until:
-        moment = ends[i, END.AT_MS]
-        while i < y.kept[UPKEEP.END] and ends[i, END.AT_MS] == moment:
-            j = ends[i, END.JOB]
+    ends, kept, is_kept = y.ends, y.kept, y.kept[UPKEEP.IS_STEADY] != 0
+    i, new = kept[UPKEEP.FIRST], kept[UPKEEP.END]
+    at = first_of(kept, ends, i, new)
+    while at >= 0 and ends[at, END.AT_MS] < until:
+        moment = ends[at, END.AT_MS]
+        while at >= 0 and ends[at, END.AT_MS] == moment:
+            j = ends[at, END.JOB]
             if not is_kept or is_true(w, reg, j, moment):
                 give_back(w, y, r, j)
-            i += 1
-        if fits(y.hosts, w.roles[r, ROLE.COUNT]):
+            if at < kept[UPKEEP.END]:
+                i += 1
+            else:
+                new += 1
+            at = first_of(kept, ends, i, new)
+        if fits(y.hosts, kept[UPKEEP.WANTED]):
             return moment
     return -1
 
@@ -163,7 +170,7 @@ def are_in_the_way(w, c, f, p, y, j, r):
 
     Only ends before the last of theirs are looked at: whoever ends before a job fits delays it not.
     """
-    wanted = w.roles[r, ROLE.COUNT]
+    wanted = y.kept[UPKEEP.WANTED]
     place_earlier(w, c, p, y, j, r)
     if fits(y.hosts, wanted):
         return False
@@ -183,10 +190,14 @@ def is_delayed(w, c, f, p, y, j):
     """Whether a job would fit at some moment but for those who pass it in this plan."""
     s = w.jobs[j, JOB.SHAPE]
     r = w.shapes[s, SHAPE.FIRST_ROLE]
-    if f.of_shape[s, GANG.IS_PLAIN] == 0 or may_be_limited(
-        w.jobs, w.shapes, w.quotas, p.events, c.reg[REG.ROWS], s
-    ):
+    wanted, types = f.of_shape[s, GANG.REPLICAS], 0
+    for k in range(f.wants.shape[1]):
+        types += f.wants[c.of_role[r, OF.RULE], k]
+    if wanted == 0 or (types > 1 and w.shapes[s, SHAPE.ROLES] > 1):
         return False
+    if may_be_limited(w.jobs, w.shapes, w.quotas, p.events, c.reg[REG.ROWS], s):
+        return False
+    y.kept[UPKEEP.WANTED] = wanted
     lay_out(w, c, f, y, r, c.of_role[r, OF.RULE])
     found = are_in_the_way(w, c, f, p, y, j, r)
     clear_up(w, y, r)

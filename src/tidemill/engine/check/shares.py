@@ -5,129 +5,167 @@ mean that loses half of its weight in a half-life, over what there is, by its we
 compared where the paths of two teams part. Of two jobs that ask for the same, the one of the team
 with less goes first; with backfill one that ends sooner may pass it. Said where no guaranteed quota
 and no limit has a say, and only of shares that differ by more than rounding can hide; of anything
-else nothing is said.
+else nothing is said. ``tests/engine/shares_oracle.py`` says the same in plain Python.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from tidemill.engine.check.columns import GANG, QUEUE, REG, RULE, WORTHY
+from tidemill.engine.check.expecting import end_if_placed
+from tidemill.engine.check.kernel import kernel
+from tidemill.engine.check.pieces import use
+from tidemill.engine.check.telling import PLACE, tell
+from tidemill.model import columns
+from tidemill.model.batch import EventColumn, PieceColumn
+from tidemill.model.columns import AT, CONTRACT, JOB, NODE, QUOTA, ROLE, SHAPE
+from tidemill.model.world import PAST_BITS
 
-from msgspec.structs import replace
-
-from tidemill.engine.check.order import end_ms, registers
-from tidemill.model.columns import AT
-from tidemill.model.events import AskedPlace, Plan
-from tidemill.model.measures import FOREVER_MS
-from tidemill.model.orders import BY_SHAPE
-from tidemill.model.policy import Policy
-from tidemill.model.world import PAST_BITS, World
-
-CLEAR_MILLI = 8.0  # more than rounding makes of a few sums of whole thousandths
-CLEAR_PART = 1e-6
+HAS_LESS = int(RULE.HAS_LESS)
+DRF, BILL = 1, 2  # in ``REG.FAIRNESS``
+CLEAR_MILLI, CLEAR_PART = 8, 1e-6  # more than rounding makes of a few sums of whole thousandths
+LN_2, TERMS = 0.6931471805599453, 20
+HALVINGS_AT_MOST = 64  # after so many nothing is left
+READ_AT_ONCE = 256
+"""Waiting jobs and queues; where there are more, one plan in so many more is read for shares."""
+PAST_MS = int(columns.QUEUE.PAST_MS)
+FINE = 1 << PAST_BITS
 
 
-class Shares:
-    """What teams have of the fleet as a plan goes on."""
+@kernel
+def left_after(gone, half_life):
+    """What is left of a weight that loses half of it in a half-life."""
+    part, term, found = LN_2 * (gone % half_life) / half_life, 1.0, 1.0
+    for i in range(1, TERMS):
+        term = -term * part / i
+        found += term
+    for _ in range(min(gone // half_life, HALVINGS_AT_MOST)):
+        found = found / 2
+    return found
 
-    def __init__(self, world: World, policy: Policy) -> None:
-        self.world, self.policy = world, policy
-        self._more = Counter[tuple[int, int]]()
-        self._worth = self._worths()
-        self._past: dict[int, list[float]] = {}
 
-    def take(self, j: int, action: AskedPlace) -> None:
-        """A job is placed: its team, and all above it, use more."""
-        world, shape = self.world, self.world.shape_of(j)
-        for a in self.path(j):
-            for piece in action.pieces:
-                milli = piece.replicas * shape.roles[piece.role].replica_milli
-                self._more[a, int(world.nodes.kind[piece.node])] += milli
+@kernel
+def begin(w, c):
+    """Write what there is of each type and costs, and what queues used lately; nobody got more."""
+    for k in range(len(c.worth)):
+        c.worth[k, WORTHY.THERE] = 0
+        c.worth[k, WORTHY.PAID] = 0
+    for i in range(c.reg[REG.CONTRACTS]):
+        k, milli = w.contracts[i, CONTRACT.KIND], w.contracts[i, CONTRACT.LAUNCHED_MILLI]
+        c.worth[k, WORTHY.THERE] += milli
+        c.worth[k, WORTHY.PAID] += milli * w.contracts[i, CONTRACT.RATE_USD_MICRO]
+    half_life = w.at[AT.HALF_LIFE_MS]
+    for q in range(len(c.queue)):
+        left = left_after(c.reg[REG.NOW] - w.queues[q, PAST_MS], half_life) if half_life else 0.0
+        for k in range(len(c.worth)):
+            used, past = w.quotas[q, k, QUOTA.USED] << PAST_BITS, w.quotas[q, k, QUOTA.PAST]
+            c.so_far[q, k] = 0
+            c.lately[q, k] = used + int((past - used) * left) if half_life else 0
 
-    def path(self, j: int) -> list[int]:
-        """The queues above a job, from the top down."""
-        world, found = self.world, [self.world.shape_of(j).team]
-        while parent := world.queue_rows[world.queue_number[found[-1]]].parent:
-            found.append(parent)
-        return [world.queue_number[name] for name in reversed(found)]
 
-    def has_less(self, j: int, other: int) -> bool:
-        """Whether the team of a job surely has less than that of another, where they part."""
-        for mine, theirs in zip(self.path(j), self.path(other), strict=False):
-            if mine != theirs:
-                return self._share(mine) * (1 + CLEAR_PART) + self._unclear < self._share(theirs)
+@kernel
+def worth_of(worth, fairness, k):
+    """What part of the fleet, or of its bill, a thousandth of a type is."""
+    if fairness == DRF:
+        return 1 / max(1, worth[k, WORTHY.THERE])
+    there, paid = 0, 0
+    for i in range(len(worth)):
+        there += worth[i, WORTHY.THERE]
+        paid += worth[i, WORTHY.PAID]
+    if paid == 0:
+        return 1 / max(1, there)
+    return worth[k, WORTHY.PAID] / max(1, worth[k, WORTHY.THERE]) / paid
+
+
+@kernel
+def share_of(w, c, q):
+    """What a queue has, now and lately, by the common measure and its weight."""
+    found = 0.0
+    for k in range(len(c.worth)):
+        milli = w.quotas[q, k, QUOTA.USED] + c.so_far[q, k] + c.lately[q, k] / FINE
+        part = milli * worth_of(c.worth, c.reg[REG.FAIRNESS], k)
+        if c.reg[REG.FAIRNESS] == BILL:
+            found += part
+        elif part > found:
+            found = part
+    return found / c.queue[q, QUEUE.WEIGHT]
+
+
+@kernel
+def has_less(w, c, q, other):
+    """Whether a queue surely has less than another, where their paths part."""
+    queue, dearest = c.queue, 0.0
+    while queue[q, QUEUE.DEPTH] > queue[other, QUEUE.DEPTH]:
+        q = queue[q, QUEUE.PARENT]
+    while queue[other, QUEUE.DEPTH] > queue[q, QUEUE.DEPTH]:
+        other = queue[other, QUEUE.PARENT]
+    if q == other:
         return False
-
-    @property
-    def _unclear(self) -> float:
-        return CLEAR_MILLI * max(self._worth, default=0.0)
-
-    def _share(self, a: int) -> float:
-        parts = [
-            (int(self.world.used[a, k]) + self._more[a, k] + past) * worth
-            for k, (past, worth) in enumerate(zip(self._lately(a), self._worth, strict=True))
-        ]
-        whole = sum(parts) if self.policy.fairness == "bill" else max(parts, default=0.0)
-        return whole / self.world.queue_rows[a].weight
-
-    def _lately(self, a: int) -> list[float]:
-        """The mean of what a queue used of each type, as of now."""
-        if a not in self._past:
-            world, half_life_ms = self.world, self.world.half_life_ms
-            gone_ms = world.now_ms - int(world.past_ms[a])
-            left = 0.5 ** (gone_ms / half_life_ms) if half_life_ms else 0.0
-            self._past[a] = [
-                int(used) + (int(past) / 2**PAST_BITS - int(used)) * left if half_life_ms else 0.0
-                for used, past in zip(world.used[a], world.past[a], strict=True)
-            ]
-        return self._past[a]
-
-    def _worths(self) -> list[float]:
-        """By GPU type: what part of the fleet, or of its bill, a thousandth is."""
-        world, kinds = self.world, len(self.world.kinds)
-        there, paid = [0] * kinds, [0] * kinds
-        for c in range(world.contract_count):
-            k, milli = int(world.contracts.kind[c]), int(world.contracts.launched_milli[c])
-            there[k] += milli
-            paid[k] += milli * int(world.contracts.rate_usd_micro[c])
-        if self.policy.fairness == "drf":
-            return [1 / max(1, milli) for milli in there]
-        if not sum(paid):
-            return [1 / max(1, sum(there))] * kinds
-        return [cost / max(1, milli) / sum(paid) for cost, milli in zip(paid, there, strict=True)]
+    while queue[q, QUEUE.PARENT] != queue[other, QUEUE.PARENT]:
+        q, other = queue[q, QUEUE.PARENT], queue[other, QUEUE.PARENT]
+    for k in range(len(c.worth)):
+        worth = worth_of(c.worth, c.reg[REG.FAIRNESS], k)
+        dearest = max(dearest, worth)
+    return share_of(w, c, q) * (1 + CLEAR_PART) + CLEAR_MILLI * dearest < share_of(w, c, other)
 
 
-def passed_over(world: World, policy: Policy, plan: Plan) -> Iterator[str]:
-    """Who is placed before one that asks for the same and whose team has less, in words."""
-    if not _is_plain(world, policy):
-        return
-    shares, reg = Shares(world, policy), registers(policy)
-    placed = [action for action in plan.actions if isinstance(action, AskedPlace)]
-    named = {action.job for action in placed}
-    left = [next((j for j in world.waiting[s] if j not in named), -1) for s in sorted(world.queued)]
-    for action in placed:
-        j = action.job
-        for other in left:
-            if other < 0 or not _ask_alike(world, j, other) or not shares.has_less(other, j):
-                continue
-            may_pass = policy.backfill != "none"
-            if not (may_pass and end_ms(world, reg, j) < end_ms(world, reg, other)):
-                name, first = world.job_names[j], world.job_names[other]
-                yield f"job `{name}` is placed before `{first}`, whose team has less"
-                break
-        shares.take(j, action)
+@kernel
+def first_left(jobs, shapes, named, s):
+    """The first of a shape's line whom the plan leaves waiting; -1: nobody."""
+    j = shapes[s, SHAPE.HEAD]
+    while j >= 0 and named[j] != 0:
+        j = jobs[j, JOB.NEXT]
+    return j
 
 
-def _is_plain(world: World, policy: Policy) -> bool:
-    """Whether fair shares alone say whose turn it is, among jobs that ask for the same."""
-    if policy.fairness == "none" or policy.order not in BY_SHAPE:
+@kernel
+def passed_over(w, c, f, j):
+    """Somebody who is left waiting, asks for the same, and whose team has less; -1: nobody."""
+    reg, s = c.reg, w.jobs[j, JOB.SHAPE]
+    like, q = f.of_shape[s, GANG.LIKE], w.shapes[s, SHAPE.QUEUE]
+    for i in range(w.at[AT.QUEUED] if like >= 0 else 0):
+        o = w.queued[i]
+        if f.of_shape[o, GANG.LIKE] != like or w.shapes[o, SHAPE.QUEUE] == q:
+            continue
+        other = first_left(w.jobs, w.shapes, c.named, o)
+        if other < 0 or not has_less(w, c, w.shapes[o, SHAPE.QUEUE], q):
+            continue
+        mine = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
+        its = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, reg, other)
+        if reg[REG.BACKFILLS] == 0 or mine >= its:
+            return other
+    return -1
+
+
+@kernel
+def take(w, c, p, e, j):
+    """A job is placed: its team, and all above it, have more."""
+    s, first = w.jobs[j, JOB.SHAPE], p.events[e, EventColumn.FIRST]
+    for i in range(first, first + p.events[e, EventColumn.COUNT]):
+        r = w.shapes[s, SHAPE.FIRST_ROLE] + p.event_pieces[i, PieceColumn.ROLE]
+        milli = p.event_pieces[i, PieceColumn.REPLICAS] * w.roles[r, ROLE.ACCELERATORS]
+        k = w.nodes[p.event_pieces[i, PieceColumn.NODE], NODE.KIND]
+        use(c.so_far, c.queue, w.shapes[s, SHAPE.QUEUE], k, milli * w.roles[r, ROLE.MILLI])
+
+
+@kernel
+def are_shares_alone(w, c):
+    """Whether fair shares alone say whose turn it is, among jobs that ask for the same.
+
+    And whether it is the turn of this plan to be read for them.
+    """
+    if c.reg[REG.FAIRNESS] == 0 or c.reg[REG.IS_BOUND] != 0 or c.reg[REG.PLACES_ONLY] == 0:
         return False
-    if world.promised or world.matrices.at[AT.LEAVING] or world.sliced:
+    if w.at[AT.PROMISED] != 0 or w.at[AT.LEAVING] != 0 or w.at[AT.SLICED] != 0:
         return False
-    return not (world.floor > 0).any() and not (world.limit < FOREVER_MS).any()
+    return c.reg[REG.PLANS] % (1 + (w.at[AT.WAITING] + len(c.queue)) // READ_AT_ONCE) == 0
 
 
-def _ask_alike(world: World, j: int, other: int) -> bool:
-    """Whether two jobs of different teams ask for the same, and fit wherever the other does."""
-    mine, theirs = world.shape_of(j), world.shape_of(other)
-    if mine.team == theirs.team or len(mine.roles) > 1 or mine.roles[0].least:
-        return False
-    return replace(theirs, team=mine.team, priority=mine.priority) == mine
+@kernel
+def read_shares(w, c, f, p):
+    """Tell who is placed before one that asks for the same and whose team has less."""
+    begin(w, c)
+    for e in range(c.reg[REG.ROWS]):
+        if p.events[e, EventColumn.KIND] == PLACE:
+            j = p.events[e, EventColumn.WHO]
+            other = passed_over(w, c, f, j)
+            if other >= 0:
+                tell(c.reg, c.wrong, HAS_LESS, e, j, other, 0)
+            take(w, c, p, e, j)

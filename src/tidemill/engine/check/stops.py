@@ -1,8 +1,8 @@
 """The kernels of the plan checker on evictions: who may be stopped, and for whom.
 
-What a job is protected by is read here for every eviction, and the whole right where a plan of the
-fleet puts jobs off (``Why.REORDERED``, ``REPACKED``). Rights by priority and by quotas are rare,
-and so are drains: those are Python's (``rare``).
+What a job is protected by, and by what right it is stopped: by the order of the fleet
+(``Why.REORDERED``, ``REPACKED``), by priority within its team, by the quotas of another. Drains are
+rare, and so are orders of a plug-in: those are Python's (``rare``).
 """
 
 from tidemill.engine.check.columns import QUEUE, REG, RULE
@@ -11,7 +11,7 @@ from tidemill.engine.check.ranks import goes_first
 from tidemill.engine.check.telling import tell
 from tidemill.model import codes
 from tidemill.model.batch import EventColumn
-from tidemill.model.columns import JOB, QUOTA, SHAPE
+from tidemill.model.columns import JOB, NODE, PIECE, QUOTA, ROLE, SHAPE
 from tidemill.model.events import Why
 from tidemill.model.states import JobState
 
@@ -25,8 +25,9 @@ IS_STOPPED_INACTIVE, IS_LEAVING, IS_STOPPED_ATTEMPT, IS_NOT_PROMISED = map(
 IS_FOR_NOBODY, IS_NOT_PREEMPTIBLE, IS_TOO_SOON, IS_TOO_OFTEN = map(
     int, (RULE.HEIR, RULE.NOT_PREEMPTIBLE, RULE.TOO_SOON, RULE.TOO_OFTEN)
 )
-IS_NOT_REORDERED, IS_LOSING, IS_AFTER = map(
-    int, (RULE.NOT_REORDERED, RULE.LOSES_WORK, RULE.COMES_AFTER)
+IS_NOT_REORDERED, IS_LOSING, IS_AFTER, IS_WITHOUT_CLAIM, IS_NOT_HIGHER = map(
+    int,
+    (RULE.NOT_REORDERED, RULE.LOSES_WORK, RULE.COMES_AFTER, RULE.NO_CLAIM, RULE.NOT_HIGHER),
 )
 DOUBLINGS = 4  # of the minimum run time, one for each time that it was stopped
 
@@ -99,6 +100,94 @@ def read_order(w, c, e, j, heir, why):
 
 
 @kernel
+def is_in(queue, q, above):
+    """Whether a queue is another one, or below it."""
+    while q >= 0 and q != above:
+        q = queue[q, QUEUE.PARENT]
+    return q >= 0
+
+
+@kernel
+def branch(queue, q, other):
+    """The highest queue above one, itself counted, that another is not in."""
+    while queue[q, QUEUE.PARENT] >= 0 and not is_in(queue, other, queue[q, QUEUE.PARENT]):
+        q = queue[q, QUEUE.PARENT]
+    return q
+
+
+@kernel
+def least_of(shapes, roles, s):
+    """What a gang takes at its smallest size, in milli."""
+    first, milli = shapes[s, SHAPE.FIRST_ROLE], 0
+    for r in range(first, first + shapes[s, SHAPE.ROLES]):
+        count = roles[r, ROLE.LEAST] if roles[r, ROLE.LEAST] != 0 else roles[r, ROLE.COUNT]
+        milli += count * roles[r, ROLE.ACCELERATORS] * roles[r, ROLE.MILLI]
+    return milli
+
+
+@kernel
+def is_entitled(quotas, on_team, q, need):
+    """Whether a queue is sure of so much more of some type."""
+    for k in range(on_team.shape[1]):
+        if quotas[q, k, QUOTA.USED] + on_team[q, k] + need <= quotas[q, k, QUOTA.FLOOR]:
+            return True
+    return False
+
+
+@kernel
+def borrows(quotas, c, q, heirs, k):
+    """Whether a queue and those above it that another is not in use more than they are sure of."""
+    while q >= 0 and not is_in(c.queue, heirs, q):
+        used = quotas[q, k, QUOTA.USED] + c.on_team[q, k] - c.leaving[q, k]
+        if used <= quotas[q, k, QUOTA.FLOOR]:
+            return False
+        q = c.queue[q, QUEUE.PARENT]
+    return True
+
+
+@kernel
+def may_reclaim(w, c, j, heir):
+    """Whether one branch of the tree takes back what another borrows, below where they meet."""
+    q, s = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.QUEUE], w.jobs[heir, JOB.SHAPE]
+    heirs, p = w.shapes[s, SHAPE.QUEUE], w.jobs[j, JOB.FIRST_PIECE]
+    need = least_of(w.shapes, w.roles, s)
+    if not is_entitled(w.quotas, c.on_team, branch(c.queue, heirs, q), need):
+        return False
+    while p >= 0:
+        k = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND]
+        if w.pieces[p, PIECE.IS_COMING] == 0 and borrows(w.quotas, c, q, heirs, k):
+            return True
+        p = w.pieces[p, PIECE.NEXT_OF_JOB]
+    return False
+
+
+@kernel
+def read_right(w, c, e, j, heir):
+    """A team takes back what another borrows; within a team, the higher goes before the lower."""
+    mine, theirs = w.jobs[j, JOB.SHAPE], w.jobs[heir, JOB.SHAPE]
+    if w.shapes[mine, SHAPE.QUEUE] != w.shapes[theirs, SHAPE.QUEUE]:
+        if not may_reclaim(w, c, j, heir):
+            tell(c.reg, c.wrong, IS_WITHOUT_CLAIM, e, j, 0, 0)
+    elif w.shapes[mine, SHAPE.PRIORITY] >= w.shapes[theirs, SHAPE.PRIORITY]:
+        tell(c.reg, c.wrong, IS_NOT_HIGHER, e, j, 0, 0)
+
+
+@kernel
+def count_leaving(w, c, j):
+    """Count what a job holds that is asked to leave, for its team and all above it."""
+    s, p = w.jobs[j, JOB.SHAPE], w.jobs[j, JOB.FIRST_PIECE]
+    while p >= 0:
+        if w.pieces[p, PIECE.IS_COMING] == 0:
+            r = w.shapes[s, SHAPE.FIRST_ROLE] + w.pieces[p, PIECE.ROLE]
+            replica = w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
+            k, q = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND], w.shapes[s, SHAPE.QUEUE]
+            while q >= 0:
+                c.leaving[q, k] += w.pieces[p, PIECE.REPLICAS] * replica
+                q = c.queue[q, QUEUE.PARENT]
+        p = w.pieces[p, PIECE.NEXT_OF_JOB]
+
+
+@kernel
 def read_stop(w, c, p, e):
     """Read an eviction; whether that is all of it, or Python reads on."""
     reg, wrong, jobs, j = c.reg, c.wrong, w.jobs, p.events[e, EventColumn.WHO]
@@ -113,7 +202,13 @@ def read_stop(w, c, p, e):
     if w.shapes[jobs[j, JOB.SHAPE], SHAPE.IS_PREEMPTIBLE] == 0:
         tell(reg, wrong, IS_NOT_PREEMPTIBLE, e, j, 0, 0)
     read_protection(reg, wrong, jobs, e, j, why)
-    return why in (REORDERED, REPACKED) and read_order(w, c, e, j, heir, why)
+    is_read = True
+    if why in (REORDERED, REPACKED):
+        is_read = read_order(w, c, e, j, heir, why)
+    else:
+        read_right(w, c, e, j, heir)
+    count_leaving(w, c, j)
+    return is_read
 
 
 @kernel

@@ -105,6 +105,15 @@ def finish_team(reg, wrong, quotas, on_team, queue, e, q, forgets):
 
 
 @kernel
+def forget_leaving(leaving, queue, q):
+    """What a queue and those above it lose is forgotten."""
+    while q >= 0:
+        for k in range(leaving.shape[1]):
+            leaving[q, k] = 0
+        q = queue[q, QUEUE.PARENT]
+
+
+@kernel
 def finish_name(reg, wrong, on_node, named, kind, who, e):
     """Nothing is asked twice of a job or of a node."""
     if kind in (PLACE, EVICT, MOVE, CANCEL):
@@ -137,3 +146,6 @@ def finish(w, c, p):
     for e in range(rows):
         kind, who = events[e, EventColumn.KIND], events[e, EventColumn.WHO]
         finish_name(reg, wrong, c.on_node, c.named, kind, who, e)
+        if kind in (EVICT, MOVE):
+            q = w.shapes[w.jobs[who, JOB.SHAPE], SHAPE.QUEUE]
+            forget_leaving(c.leaving, c.queue, q)

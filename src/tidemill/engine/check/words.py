@@ -22,6 +22,8 @@ _OF_ONE_JOB = {
     RULE.TOO_OFTEN: "was stopped too often without saving any work",
     RULE.NOT_REORDERED: "is put off, but the order is of waiting jobs only",
     RULE.LOSES_WORK: "is moved and loses work",
+    RULE.NO_CLAIM: "yields to another team without a claim",
+    RULE.NOT_HIGHER: "yields to one of its team that is not higher",
 }
 """What is said of a job that a rule is about, where nothing else is to be said."""
 
@@ -87,6 +89,9 @@ def sentence(world: World, batch: Batch, row: I64) -> str:  # noqa: C901, PLR091
         case RULE.OUT_OF_ORDER:
             name, earlier = _job(world, who), _job(world, what)
             return f"job `{name}` is placed before `{earlier}`, which asks for the same and is next"
+        case RULE.HAS_LESS:
+            name, first = _job(world, who), _job(world, what)
+            return f"job `{name}` is placed before `{first}`, whose team has less"
         case RULE.STOPPED_ATTEMPT:
             return f"job `{_job(world, who)}` is stopped as attempt {what}"
         case RULE.COMES_AFTER:

@@ -15,12 +15,12 @@ READY = int(NodeState.READY)
 
 
 @kernel
-def count(nodes, roles, yard, yard_free, hosts, r, n):
+def count(nodes, roles, yard, yard_free, hosts, kept, r, n):
     """Count again how many replicas of a role a node would host."""
     k = nodes[n, NODE.KIND]
     if yard[n, YARD.IS_OPEN] == 0 or hosts[k] < 0:
         return
-    most, first, whole = roles[r, ROLE.COUNT], nodes[n, NODE.FIRST_DEVICE], 0
+    most, first, whole = kept[UPKEEP.WANTED], nodes[n, NODE.FIRST_DEVICE], 0
     if roles[r, ROLE.ACCELERATORS]:
         for d in range(first, first + nodes[n, NODE.DEVICES]):
             if yard_free[d] >= roles[r, ROLE.MILLI]:
@@ -36,7 +36,7 @@ def count(nodes, roles, yard, yard_free, hosts, r, n):
 
 
 @kernel
-def lay_node(nodes, devices, roles, yard, yard_free, hosts, r, n):
+def lay_node(nodes, devices, roles, yard, yard_free, hosts, kept, r, n):
     """What is free of a node now, for one role."""
     k = nodes[n, NODE.KIND]
     if hosts[k] >= 0:
@@ -50,7 +50,7 @@ def lay_node(nodes, devices, roles, yard, yard_free, hosts, r, n):
     for d in range(first, first + nodes[n, NODE.DEVICES]):
         is_ok = devices[d, DEVICE.IS_FAILED] == 0
         yard_free[d] = devices[d, DEVICE.FREE_MILLI] if is_ok else 0
-    count(nodes, roles, yard, yard_free, hosts, r, n)
+    count(nodes, roles, yard, yard_free, hosts, kept, r, n)
 
 
 @kernel
@@ -62,13 +62,13 @@ def lay_out(w, c, f, y, r, rule):
     if kept[UPKEEP.LAID] == node_count and kept[UPKEEP.ROLE] == r and is_known:
         for i in range(since, read_to):
             n = w.log[i % len(w.log)]
-            lay_node(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, r, n)
+            lay_node(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, y.kept, r, n)
     else:
         for k in range(len(y.hosts)):
             y.hosts[k] = f.wants[rule, k] - 1
         for n in range(node_count):
             y.yard[n, YARD.HOSTED] = 0
-            lay_node(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, r, n)
+            lay_node(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, y.kept, r, n)
     kept[UPKEEP.LAID_TO] = read_to
     kept[UPKEEP.LAID] = node_count
     kept[UPKEEP.ROLE] = r
@@ -80,7 +80,7 @@ def clear_up(w, y, r):
     """Undo what was taken and given back since it was laid out."""
     for i in range(y.kept[UPKEEP.TOUCHED]):
         n = y.touched[i]
-        lay_node(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, r, n)
+        lay_node(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, y.kept, r, n)
     y.kept[UPKEEP.TOUCHED] = 0
 
 
@@ -97,7 +97,7 @@ def move(w, y, r, of, n, replicas, mask):
     for d in range(w.nodes[n, NODE.DEVICES]):
         if mask >> d & 1 and w.devices[first + d, DEVICE.IS_FAILED] == 0:
             y.yard_free[first + d] += sign * w.roles[of, ROLE.MILLI]
-    count(w.nodes, w.roles, y.yard, y.yard_free, y.hosts, r, n)
+    count(w.nodes, w.roles, y.yard, y.yard_free, y.hosts, y.kept, r, n)
 
 
 @kernel

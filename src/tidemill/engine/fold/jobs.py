@@ -432,8 +432,7 @@ def _know_slices(world: World) -> None:
 
 
 def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
-    w = world.ink.w
-    core.ended(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, int(state), at_ms)
+    core.ended(world.ink.w, j, int(state), at_ms)
 
 
 def _refuse_unless_whole(world: World, j: int, counts: list[int]) -> None:

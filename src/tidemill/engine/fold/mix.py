@@ -9,8 +9,6 @@ has left again), if it moved by more than an eighth. Only the last arrivals coun
 ago is forgotten.
 """
 
-from itertools import islice
-
 import numpy as np
 
 from tidemill.core import arrivals
@@ -25,8 +23,6 @@ from tidemill.model.world import World
 FIRST_LOOK = 10
 ARRIVALS_BETWEEN = 250  # measured: as good as 64; with every 1,000 large pods were lost early
 NODES_BETWEEN = 16  # and one more for so many nodes: a look at the fleet costs what it has nodes
-DRIFT = 20  # parts: a mix that moved by less than one of them stays
-REMEMBERED = 20_000  # arrivals; a fleet of 1,000 nodes fills up with half as many
 LARGE_AT_MOST = 32
 TURNOVER_STEP_PPM = ONE_PPM // 8  # a turnover that moved by less stays: scores depend on it
 
@@ -50,30 +46,19 @@ def said_mix(world: World, event: ev.MixSampled) -> list[int]:
             hint="the event is late or repeated; nothing was changed",
         )
     del event
-    shapes, count = world.ink.shapes, len(world.shape_rows)
-    noted, mixed = shapes.noted[:count], shapes.mixed[:count]
-    w, end = world.ink.w, world.job_count
-    turnover_ppm = int(arrivals.note(w.jobs, w.shapes, count, max(0, end - REMEMBERED), end))
-    if _has_drifted(noted, mixed):
-        mixed[:] = noted
-    world.mix_point = world.job_count
+    w, shapes, count, end = world.ink.w, world.ink.shapes, len(world.shape_rows), world.job_count
+    first = max(0, end - arrivals.REMEMBERED)
+    turnover_ppm = int(arrivals.note(w, world.mix_point, first, end))
+    arrivals.take_over(w.shapes, count)
+    world.mix_point = end
     world.mix_changes += 1
     world.mix_free_milli = int(world.kind_free_milli.sum())
     if abs(turnover_ppm - world.mix_turnover_ppm) > TURNOVER_STEP_PPM:
         world.mix_turnover_ppm = turnover_ppm
-    shapes.hosts[:count] = 0
-    large = _large(world)
+    found: I64 = np.zeros(LARGE_AT_MOST, np.int64)
+    large = found[: arrivals.find_large(w.shapes, count, found)].tolist()
     shapes.hosts[large] = _hosts(world, [_largest_role(world, s) for s in large])
     return []
-
-
-def _has_drifted(noted: I64, mixed: I64) -> bool:
-    """Whether more than one part in so many came from elsewhere than before."""
-    now, then = int(noted.sum()), int(mixed.sum())
-    if now < min(3 * then, REMEMBERED):
-        return False
-    moved = int(np.abs(noted * then - mixed * now).sum()) // 2
-    return moved * DRIFT > now * then or not then
 
 
 def _hosts(world: World, roles: list[Role]) -> list[int]:
@@ -88,15 +73,6 @@ def _hosts(world: World, roles: list[Role]) -> list[int]:
     arrivals.count_hosts(w.nodes, w.devices, counts, world.node_count)
     found = counts[:, HOSTED.FOUND].tolist()
     return [found[rows[ask]] for ask in asks]
-
-
-def _large(world: World) -> list[int]:
-    """The shapes that want several accelerators on one node, most wanted first."""
-    count, shapes = len(world.shape_rows), world.shapes
-    wanted = shapes.total_milli[:count] * shapes.noted[:count]
-    ranked = np.argsort(-wanted, kind="stable")[: np.count_nonzero(wanted)].tolist()
-    found = (s for s in ranked if _largest_role(world, s).accelerators > 1)
-    return [*islice(found, LARGE_AT_MOST)]
 
 
 def _largest_role(world: World, s: int) -> Role:

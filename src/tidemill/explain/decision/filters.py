@@ -22,9 +22,9 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import eligibility
 from tidemill.scheduling.eligibility import Option
-from tidemill.scheduling.fit import Obstacle, barred_by
+from tidemill.scheduling.fit import barred_by
 from tidemill.scheduling.fitting import sweeps
-from tidemill.scheduling.fitting.columns import FILTER
+from tidemill.scheduling.fitting.columns import FILTER, Obstacle
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.topology import constraints, place
 

@@ -24,7 +24,7 @@ from tidemill.model.rows import Piece
 from tidemill.model.world import World
 from tidemill.scheduling.backfill.reservations import Reservation
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import searching
+from tidemill.scheduling.desk import gathering, searching
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import ASK, LINE, REG
 from tidemill.scheduling.fit import Fit
@@ -116,7 +116,7 @@ class WatchedCycle(Cycle):
             return False
         return any(
             searching.may_make_room(reg, asks, s, cause)
-            or desk.may_hold(
+            or gathering.may_hold(
                 reg, world.matrices.jobs, asks, types, columns.claimed, columns.limited, s, q, cause
             )
             for cause in _HOLDING

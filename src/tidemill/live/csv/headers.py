@@ -7,6 +7,7 @@ Headers are compared without case, blanks and signs: ``Start Time``, ``start_tim
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from tidemill.live.prices import currencies
 from tidemill.model.errors import SpecError
 
 JOBS: dict[str, tuple[str, ...]] = {
@@ -69,6 +70,7 @@ NODES: dict[str, tuple[str, ...]] = {
                      "costperhour", "costpergpuhour", "hourlycost", "cost", "rate"),
     "usd_per_node_hour": ("usdpernodehour", "usdperinstancehour", "costpernodehour", "nodehour",
                           "instancehour", "priceperinstancehour", "pricepernodehour"),
+    "currency": currencies.COLUMNS,
 }  # fmt: skip
 """The same of a table of nodes; a price is of one GPU unless its name says otherwise."""
 

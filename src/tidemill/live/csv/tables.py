@@ -13,6 +13,7 @@ from tidemill.live.csv.cells import CellFaults
 from tidemill.live.history.attempts import MOST_GPUS, kind_of
 from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
+from tidemill.live.prices import currencies
 from tidemill.live.prices.labels import REGION
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import MAX_DEVICES
@@ -174,6 +175,8 @@ def read_nodes(path: Path) -> ReadNodes:
                 f" {', '.join(rows.columns)}",
                 hint="a table of nodes needs a name and the number of GPUs of each: node,gpus",
             )
+    if "currency" in found and {"usd_per_hour", "usd_per_node_hour"} & {*found}:
+        currencies.refuse_others(rows[found["currency"]], f"`{path}` has prices in")
     empty = times.nothing(len(rows))
     gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
     names, kinds, instances, regions, clusters = (

@@ -12,7 +12,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.journal.asked_sources import AskedSource
-from tidemill.live.history import events, fleet, telling
+from tidemill.live.history import events, fitting, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, sequence
 from tidemill.live.history.clusters import unlabelled
@@ -177,22 +177,24 @@ class Advance:
             frozenset(self._shown.unwatched),
         )  # fmt: skip
         told = self._measured_of(ordered.attempts)
-        shapes = [*self._shown.shapes, *world.shape_rows]
-        told = joining.idle_as_services(told, ordered.attempts, shapes)
+        told = joining.idle_as_services(told, ordered.attempts, ordered.shapes)
         measured = joining.rows_of(
             ordered.attempts, self._shown.nodes, told, self._begins_ms, until_ms, world
         )
-        lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world, shapes)
+        lines = HistoryTimeline(
+            ordered, self._machines(ordered), span, measured, world, ordered.shapes
+        )
         came_up = told.ups["job"].to_list() if told is not None else ()
         for batch in lines.batches(dictionary, in_one=True):
             yield self._assumed.fill(batch, came_up)
         self.late = self.late.plus(ordered.late)
         self.over += lines.over
+        self.notes += (*ordered.notes, *fitting.said_over(lines.over, lines.over_names))
 
     def _new_teams(self, ordered: Sorted) -> list[Queue]:
         """Teams that the journal does not have, or not as they are shown."""
         known = self._world.queue_number
-        told = events.teams(ordered.jobs, self._shown.queues)
+        told = events.teams([ordered.jobs], self._shown.queues)
         listed = {queue.name for queue in self._shown.queues}
         return [
             queue for queue in told
@@ -215,8 +217,7 @@ class Advance:
         before the end of what is told now: that is when they were first seen. Where work that is
         told now ran on them, just before it began.
         """
-        shapes = [*self._shown.shapes, *self._world.shape_rows]
-        seen = fleet.with_unlisted(self._shown.nodes, ordered.attempts, shapes)
+        seen = fleet.with_unlisted(self._shown.nodes, [ordered.attempts], ordered.shapes)
         new = {node.name: node for node in seen if self._number(node.name) is None}
         begun = ordered.attempts.select("start_ms", "nodes").explode("nodes").drop_nulls()
         first = dict(begun.group_by("nodes").agg(pl.col("start_ms").min()).iter_rows())

@@ -6,11 +6,13 @@ holds is seated by ``Seating``.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tidemill.live.history.attempts import Sorted, SortedParts
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.history.seating import NO_SEAT, SeatRequest
 from tidemill.live.history.walking.columns import ATTEMPT, PLACE
@@ -36,9 +38,12 @@ _FINISHED, _FAILED, _CANCELLED = (
 _PLACE = ("nodes", "devices")
 _ASKED = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms", "shape", "roles", "kind")
 
+COLUMNS = (*_ASKED, "attempt", "outcome", "is_last", "is_told")
+"""What is asked of attempts, beside their ``number``."""
+
 
 class AttemptColumns:
-    """Attempts in columns.
+    """Attempts in columns, as ``ordered`` has them: they are given to ``add`` part by part.
 
     ``numbers``: of nodes, by their names. ``standing``: the nodes that are there, with their GPU
     type, for attempts of which nobody says where they were. ``shapes``: what jobs request, where
@@ -47,77 +52,72 @@ class AttemptColumns:
 
     def __init__(
         self,
-        rows: pl.DataFrame,
+        ordered: Sorted | SortedParts,
         numbers: Mapping[str, int],
         standing: Sequence[tuple[int, str]],
         shapes: Sequence[Shape],
     ) -> None:
         self._numbers, self._shapes, self._standing = numbers, shapes, standing
-        self.rows = paging.blank(len(rows), len(ATTEMPT))
-        self._write(ATTEMPT.JOB, rows["number"].to_numpy())
+        self._kinds, self.places = dict[str, int](), 0
+        for part in ordered.parts("kind", "nodes"):
+            for kind in part["kind"].unique(maintain_order=True).to_list():
+                self._kinds.setdefault(kind, len(self._kinds))
+            self.places += int(part["nodes"].list.len().sum() or 0)
+        anywhere = [n for kind in self._kinds for n in self._anywhere(kind)]
+        self.rows = paging.blank(ordered.counts[0], len(ATTEMPT))
+        self.where = paging.blank(len(anywhere) + self.places, len(PLACE))
+        self.where[: len(anywhere), PLACE.NODE] = anywhere
+        self.count, self._next = 0, len(anywhere)
+        """How many attempts, and rows of ``where``, there are so far."""
+        self.most_nodes = 0
+        """Of any of them."""
+        self._changes: Flags = np.zeros(ordered.counts[0], bool)
+        self._rare = dict[int, tuple[Any, ...]]()
+
+    def add(self, rows: pl.DataFrame) -> None:
+        """The next of them."""
+        first, end = self.count, self.count + len(rows)
+        self.count, mine = end, self.rows[first:end]
+        mine[:, ATTEMPT.JOB] = rows["number"].to_numpy()
         number: I64 = np.where(is_begun(rows), rows["attempt"].to_numpy(), 0)
-        self._write(ATTEMPT.NUMBER, number)
-        self._changes = (rows["outcome"] == AttemptEnd.CHANGED).to_numpy()
-        self._write_ends(rows, number)
-        is_plain = (rows["shape"].is_null() & ~rows["is_told"]).to_numpy() & ~self._changes
-        is_plain[1:] &= ~self._changes[:-1]
-        self._write(ATTEMPT.IS_PLAIN, is_plain)
-        self.where = self._write_places(rows, is_plain)
+        mine[:, ATTEMPT.NUMBER] = number
+        changes = (rows["outcome"] == AttemptEnd.CHANGED).to_numpy()
+        self._changes[first:end] = changes
+        _write_ends(mine, rows, number)
+        is_plain = (rows["shape"].is_null() & ~rows["is_told"]).to_numpy() & ~changes
+        is_plain[1:] &= ~changes[:-1]
+        mine[:, ATTEMPT.IS_PLAIN] = is_plain
+        self._write_places(mine, rows, is_plain)
         rare = rows.select(_ASKED).filter(pl.Series(~is_plain)).iter_rows()
-        self._rare = dict(zip(np.flatnonzero(~is_plain).tolist(), rare, strict=True))
+        at = (first + np.flatnonzero(~is_plain)).tolist()
+        self._rare.update(zip(at, rare, strict=True))
+        paging.let_go()
 
-    def _write(self, column: ATTEMPT, values: I64 | Flags) -> None:
-        """One column: some rows at a time, which are long together and may lie on disk."""
-        paging.copy_rows(np.asarray(values, np.int64), self.rows[:, column])
-
-    def _write_ends(self, rows: pl.DataFrame, number: I64) -> None:
-        """The events that end attempts: with the last one its job, unless that waits again."""
-        outcome, is_last = rows["outcome"], rows["is_last"].fill_null(value=False).to_numpy()
-
-        def ended(how: AttemptEnd) -> Flags:
-            found: Flags = (outcome == how).fill_null(value=False).to_numpy()
-            return found
-
-        is_cancelled = (ended(AttemptEnd.CANCELLED) & is_last) | (number == 0)
-        is_finished = ended(AttemptEnd.DONE) & is_last & ~is_cancelled
-        is_failed = ~is_cancelled & ~is_finished
-        whys = {str(end): codes.WHY_CODE[_WHY.get(end, Why.UNSAID)] for end in AttemptEnd}
-        why = outcome.replace_strict(whys, return_dtype=pl.Int64).to_numpy()
-        kind = np.where(is_finished, _FINISHED, _FAILED)
-        self._write(ATTEMPT.END_KIND, np.where(is_cancelled, _CANCELLED, kind))
-        self._write(ATTEMPT.END_NUMBER, np.where(is_cancelled, 0, number))
-        self._write(ATTEMPT.END_WHY, np.where(is_failed, why, 0))
-        self._write(ATTEMPT.END_VALUE, is_failed & is_last & ~ended(AttemptEnd.REQUEUED))
-
-    def _write_places(self, rows: pl.DataFrame, is_plain: Flags) -> I64:
-        """How plain attempts are to be seated; the rows of ``where``.
+    def _write_places(self, mine: I64, rows: pl.DataFrame, is_plain: Flags) -> None:
+        """How plain attempts are to be seated, and the rows of ``where``.
 
         One in which no time passes takes no seat from others: clocks of a second show what ran one
         after the other as if it had run at once.
         """
-        kinds = {kind: i for i, kind in enumerate(rows["kind"].unique(maintain_order=True))}
-        standing = [n for kind in kinds for n in self._anywhere(kind)]
-        each = rows["kind"].replace_strict(kinds, return_dtype=pl.Int64).to_numpy()
+        each = rows["kind"].replace_strict(self._kinds, return_dtype=pl.Int64).to_numpy()
         sits = is_plain & (rows["start_ms"].is_not_null() & ~_is_moment(rows)).to_numpy()
-        self._write(ATTEMPT.REPLICAS, np.where(sits, rows["replicas"].fill_null(0).to_numpy(), 0))
-        self._write(ATTEMPT.EACH, rows["each"].fill_null(1).to_numpy())
+        mine[:, ATTEMPT.REPLICAS] = np.where(sits, rows["replicas"].fill_null(0).to_numpy(), 0)
+        mine[:, ATTEMPT.EACH] = rows["each"].fill_null(1).to_numpy()
         counts = rows["nodes"].list.len().fill_null(0).cast(pl.Int64).to_numpy() * sits
         is_anywhere = sits & (counts == 0)
-        self._write(ATTEMPT.IS_ANYWHERE, is_anywhere)
+        mine[:, ATTEMPT.IS_ANYWHERE] = is_anywhere
         nodes_of: I64 = np.where(is_anywhere, len(self._standing), counts)
-        self.most_nodes = int(nodes_of.max(initial=0))
-        """Of any of them."""
-        self._write(ATTEMPT.NODES, nodes_of)
-        firsts = len(standing) + counts.cumsum() - counts
-        self._write(ATTEMPT.FIRST, np.where(is_anywhere, each * len(self._standing), firsts))
+        self.most_nodes = max(self.most_nodes, int(nodes_of.max(initial=0)))
+        mine[:, ATTEMPT.NODES] = nodes_of
+        firsts = self._next + counts.cumsum() - counts
+        mine[:, ATTEMPT.FIRST] = np.where(is_anywhere, each * len(self._standing), firsts)
         told = rows.select(_PLACE).filter(pl.Series(counts > 0))
         nodes = told["nodes"].explode().replace_strict(self._numbers, return_dtype=pl.Int64)
-        where = paging.blank(len(standing) + len(nodes), len(PLACE))
-        where[: len(standing), PLACE.NODE] = standing
-        where[len(standing) :, PLACE.NODE] = nodes.to_numpy()
+        where = self.where[self._next : self._next + len(nodes)]
+        self._next += len(nodes)
+        where[:, PLACE.NODE] = nodes.to_numpy()
         if told["devices"].null_count() < len(told):
-            where[len(standing) :, PLACE.TOLD] = _masks(told)
-        return where
+            where[:, PLACE.TOLD] = _masks(told)
 
     def _anywhere(self, kind: str) -> list[int]:
         """All nodes that are there, those with GPUs of a type first."""
@@ -137,6 +137,26 @@ class AttemptColumns:
     def after(self, a: int) -> int | None:
         """The attempt as which one goes on, and holds something else."""
         return a + 1 if self._changes[a] else None
+
+
+def _write_ends(mine: I64, rows: pl.DataFrame, number: I64) -> None:
+    """The events that end attempts: with the last one its job, unless that waits again."""
+    outcome, is_last = rows["outcome"], rows["is_last"].fill_null(value=False).to_numpy()
+
+    def ended(how: AttemptEnd) -> Flags:
+        found: Flags = (outcome == how).fill_null(value=False).to_numpy()
+        return found
+
+    is_cancelled = (ended(AttemptEnd.CANCELLED) & is_last) | (number == 0)
+    is_finished = ended(AttemptEnd.DONE) & is_last & ~is_cancelled
+    is_failed = ~is_cancelled & ~is_finished
+    whys = {str(end): codes.WHY_CODE[_WHY.get(end, Why.UNSAID)] for end in AttemptEnd}
+    why = outcome.replace_strict(whys, return_dtype=pl.Int64).to_numpy()
+    kind = np.where(is_finished, _FINISHED, _FAILED)
+    mine[:, ATTEMPT.END_KIND] = np.where(is_cancelled, _CANCELLED, kind)
+    mine[:, ATTEMPT.END_NUMBER] = np.where(is_cancelled, 0, number)
+    mine[:, ATTEMPT.END_WHY] = np.where(is_failed, why, 0)
+    mine[:, ATTEMPT.END_VALUE] = is_failed & is_last & ~ended(AttemptEnd.REQUEUED)
 
 
 def is_begun(rows: pl.DataFrame) -> Flags:

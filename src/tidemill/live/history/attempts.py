@@ -1,12 +1,14 @@
 """Attempts made fit for the books: what contradicts itself is mended or left out, and counted."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from tidemill.live.history import by_job, telling
+from tidemill.live.history import by_job, fitting, gathered, telling
+from tidemill.live.history.gathered import Bucket, GatheredRows, Tables, columns_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
@@ -41,6 +43,77 @@ class Sorted(NamedTuple):
     """What came to light only after its time was told."""
     freed: tuple[tuple[int, int], ...] = ()
     """Jobs that waited for something else than GPUs, and since when for GPUs."""
+    shapes: Sequence[Shape] = ()
+    """What jobs request, for those that say it by number."""
+
+    def parts(self, *names: str) -> Iterator[pl.DataFrame]:
+        """The attempts, with these columns and ``number``."""
+        yield self.attempts.select(*names, "number")
+
+    def in_order(self) -> Iterator[pl.DataFrame]:
+        """The jobs by number."""
+        yield self.jobs
+
+    def drop(self) -> None:
+        """Nobody asks for them any more: they are not long."""
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many attempts and jobs there are."""
+        return len(self.attempts), len(self.jobs)
+
+
+class SortedParts(NamedTuple):
+    """The same of a history that is told at once, in parts by ranges of names.
+
+    Jobs are in the order of names, with when each was first submitted; ``nth`` of an attempt is the
+    place of its job there.
+    """
+
+    attempts: GatheredRows
+    jobs: GatheredRows
+    notes: tuple[str, ...]
+    shapes: Sequence[Shape] = ()
+    freed: tuple[tuple[int, int], ...] = ()
+
+    def numbers(self) -> I64:
+        """The number of each job: in the order of submission, and of names in one moment."""
+        first_ms = [part.to_series().to_numpy() for part in self.jobs.each("first_submit_ms")]
+        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *first_ms]), kind="stable")
+        given: I64 = np.empty(len(order), np.int64)
+        given[order] = np.arange(len(order))
+        return given
+
+    def parts(self, *names: str) -> Iterator[pl.DataFrame]:
+        """The attempts, with these columns and ``number``, range by range of names."""
+        numbers = self.numbers()
+        for part in self.attempts.each(*names, "nth"):
+            number = pl.Series(numbers[part["nth"].to_numpy()])
+            yield part.select(*names, number=number)
+
+    def in_order(self) -> Iterator[pl.DataFrame]:
+        """The jobs by number, some at a time."""
+        numbers, first = self.numbers(), 0
+        at_once = gathered.MOST_IN_MEMORY
+        buckets = [Bucket() for _ in range(0, len(numbers), at_once)]
+        for part in self.jobs:
+            number = numbers[first : first + len(part)]
+            first += len(part)
+            told = part.with_columns(number=pl.Series(number), _bucket=pl.Series(number // at_once))
+            for (b,), some in told.partition_by("_bucket", as_dict=True, include_key=False).items():
+                buckets[int(b)].add(some)
+        while buckets:
+            yield buckets.pop(0).take().sort("number")
+
+    def drop(self) -> None:
+        """Nobody asks for them any more."""
+        self.attempts.drop()
+        self.jobs.drop()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many attempts and jobs there are."""
+        return self.attempts.rows, self.jobs.rows
 
 
 class Sequenced(NamedTuple):
@@ -52,36 +125,80 @@ class Sequenced(NamedTuple):
 
 def sequence(told: pl.DataFrame) -> Sequenced:
     """What of a source's rows can be, each job's in the order of time."""
-    notes: list[str] = []
-    return Sequenced(_sequenced(_sound(_complete(told), notes), notes), tuple(notes))
+    notes = Counter[str]()
+    sound = _sound(_complete(told), notes, tells=tells_submissions([told]))
+    return Sequenced(_sequenced(sound, notes), _said(notes))
 
 
 def put_in_order(
-    told: pl.DataFrame,
+    told: pl.DataFrame | GatheredRows,
     from_ms: int | None = None,
     until_ms: int | None = None,
+    with_ups: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
     *,
     is_used_up: bool = False,
-) -> Sorted:
+) -> SortedParts:
     """Sort what a source told; what ended before the window, or begins after it, does not count.
 
-    ``is_used_up``: nobody needs what was told after this, and its columns are dropped on the way.
+    What is gathered is so by ranges of names; a long table is divided into some. ``with_ups``: says
+    of attempts when they came up, if somebody else knows that. ``is_used_up``: nobody needs what
+    was told after this, and it is dropped on the way.
     """
-    notes = list[str]()
-    sound = _sound(_complete(told), notes)
+    parts = _ranges(told, is_used_up=is_used_up) if isinstance(told, pl.DataFrame) else told
+    window = _Window(from_ms, until_ms, tells_submissions(parts))
+    attempts, jobs, notes, users = GatheredRows(), GatheredRows(), Counter[str](), list[str]()
+    for part in parts:
+        ordered = _in_order(part, window, notes, users)
+        if with_ups is not None:
+            ordered = ordered._replace(attempts=with_ups(ordered.attempts))
+        nth = jobs.rows + ordered.attempts["number"]
+        attempts.add(ordered.attempts.drop("number").with_columns(nth=nth))
+        jobs.add(ordered.jobs)
+    if isinstance(parts, GatheredRows) and is_used_up:
+        parts.drop()
+    return SortedParts(attempts, jobs, (*_said(notes), *_said_users(users)))
+
+
+class _Window(NamedTuple):
+    """Which time is looked at, and whether anybody says when jobs were submitted."""
+
+    from_ms: int | None
+    until_ms: int | None
+    tells: bool
+
+
+def _ranges(told: pl.DataFrame, *, is_used_up: bool) -> GatheredRows | list[pl.DataFrame]:
+    """A long table by ranges of names; a short one as it is."""
+    if len(told) <= gathered.AT_ONCE:
+        return [told]
+    slices = told.iter_slices(gathered.MOST_IN_MEMORY)
+    ranges = gathered.by_range(slices, [told["job"]], len(told), "job")
+    for name in told.columns if is_used_up else ():
+        told.drop_in_place(name)
+    found = GatheredRows()
+    while ranges:
+        if len(one := ranges.pop(0)):
+            found.add(one.take())
+    return found
+
+
+def _in_order(told: pl.DataFrame, window: _Window, notes: Counter[str], users: list[str]) -> Sorted:
+    """All attempts of some jobs in order; the jobs are numbered as their names come."""
+    found = Counter[str]()
+    sound = _sound(_complete(told), found, tells=window.tells)
     are_several = by_job.distinct(sound.select("job", "user")) > by_job.distinct(
         sound.select("job")
     )
-    for name in told.columns if is_used_up and not are_several else ():
-        told.drop_in_place(name)
-    rows = _sequenced(sound, notes)
+    rows = _sequenced(sound, found)
     if are_several and rows.select((by_job.before(pl.col("user")) != pl.col("user")).any()).item():
-        apart, several = _by_user(_complete(told))
-        rows, (*notes,) = sequence(apart)
-        notes.append(several)
+        apart, names = _by_user(_complete(told))
+        found = Counter[str]()
+        rows = _sequenced(_sound(apart, found, tells=window.tells), found)
+        users += names
+    notes += found
     rows = _done_before(rows)
-    rows = _since(_until(rows, until_ms, notes), from_ms, notes)
-    ordered = _numbered(telling.as_new(_divided(rows)), 0, notes)
+    rows = _since(_until(rows, window.until_ms, notes), window.from_ms, notes)
+    ordered = _with_jobs(telling.as_new(_divided(rows)))
     return ordered._replace(attempts=ordered.attempts.drop(_OF_JOBS))
 
 
@@ -98,18 +215,23 @@ def go_on(
     ``with_ups``: says of attempts when they came up, if somebody else knows that. ``sizes``: how
     many GPUs nodes have.
     """
-    notes = list[str]()
     rows = told.rows.with_columns(shown_end_ms="end_ms")  # also of the time after the window
-    rows = _divided(_until(rows, until_ms, notes), is_going_on=True)
-    rows = _by_gpu(rows, _too_large(rows, sizes)["job"])
+    rows = _divided(_until(rows, until_ms, Counter()), is_going_on=True)
+    crowded = [name for name in fitting.crowded([rows], sizes) if known.find(name) is None]
+    rows, shapes, _ = fitting.fit(rows, sizes, known.shapes, crowded)
+    known.shapes = [*shapes]
     met = telling.meet(rows, known, mark_ms)
+    is_news = pl.col("start_ms").is_not_null() & ~pl.col("is_told")
+    notes = fitting.said([met.rows.filter(is_news)])
     ups = with_ups(met.rows.with_columns(end_ms="shown_end_ms"))["up_ms"]
-    rows = met.rows.drop("shown_end_ms").with_columns(up_ms=ups, told_submit_ms="submit_ms")
+    rows = met.rows.drop("shown_end_ms", fitting.UNFIT).with_columns(
+        up_ms=ups, told_submit_ms="submit_ms"
+    )
     rows = rows.with_columns(
         pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
     )
-    rows = _without_nothing(rows)
-    return _numbered(rows, known.count, notes)._replace(late=met.late, freed=met.freed)
+    ordered = _numbered(_without_nothing(rows), known.count)
+    return ordered._replace(late=met.late, freed=met.freed, shapes=shapes, notes=tuple(notes))
 
 
 def _without_nothing(rows: pl.DataFrame) -> pl.DataFrame:
@@ -124,8 +246,8 @@ def _without_nothing(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(attempt=attempt).filter(~is_nothing)
 
 
-def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Rows in which jobs of several users that have one name have several; and that in words.
+def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """Rows in which jobs of several users that have one name have several; and those names.
 
     A number comes again when a cluster has counted to its end, or when its accounting was begun
     anew; a name that people choose comes at any time. The first keeps it.
@@ -135,10 +257,16 @@ def _by_user(rows: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     is_later = pl.col("since").rank("dense").over("job") > 1
     name = pl.when(is_later).then(pl.format("{}@{}", "job", "user")).otherwise("job")
     names = told.filter(is_later)["job"].unique().sort()
-    shown = ", ".join(f"`{one}`" for one in names.head(3))
-    words = f"several users have jobs called {shown}" + (" and more" if len(names) > 3 else "")
-    said = f"{words}: the first keeps the name, others are `{names[0]}@USER` on the books"
-    return told.with_columns(job=name).drop("since"), said
+    return told.with_columns(job=name).drop("since"), names.to_list()
+
+
+def _said_users(names: Sequence[str]) -> list[str]:
+    """Names that jobs of several users have, in words."""
+    if not names:
+        return []
+    shown = ", ".join(f"`{one}`" for one in names[:3]) + (" and more" if len(names) > 3 else "")
+    words = f"several users have jobs called {shown}: the first keeps the name, others are"
+    return [f"{words} `{names[0]}@USER` on the books"]
 
 
 def _done_before(rows: pl.DataFrame) -> pl.DataFrame:
@@ -158,20 +286,24 @@ def _done_before(rows: pl.DataFrame) -> pl.DataFrame:
     ).drop("is_new")
 
 
-def tells_submissions(told: pl.DataFrame) -> bool:
+def tells_submissions(told: Tables) -> bool:
     """Whether a source says when jobs were submitted; if not, they count from their start on."""
-    return not told["submit_ms"].is_null().all()
+    each = columns_of(told, "submit_ms")
+    return any(not part["submit_ms"].is_null().all() for part in each)
 
 
-def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
-    """Rows that can be: with GPUs and times in their order."""
+def _sound(rows: pl.DataFrame, notes: Counter[str], *, tells: bool) -> pl.DataFrame:
+    """Rows that can be: with GPUs and times in their order.
+
+    ``tells``: whether the source says when jobs were submitted.
+    """
     rows = _keep(rows, pl.col("gpus").is_not_null(), notes, "nobody says whether it had GPUs")
     rows = _keep(rows, pl.col("gpus") != 0, notes, "requested no GPU")
     most = f"not 1 to {MOST_GPUS:,} GPUs"
     rows = _keep(rows, pl.col("gpus").is_between(1, MOST_GPUS), notes, most)
     last_ms = pl.max_horizontal("submit_ms", "start_ms", "end_ms")
     rows = _keep(rows, last_ms.fill_null(0) <= LATEST_MS, notes, "has a time after the year 2100")
-    if not tells_submissions(rows):
+    if not tells:
         rows = rows.with_columns(submit_ms="start_ms")
     rows = _keep(
         rows, pl.col("submit_ms").is_not_null(), notes, "nobody knows when it was submitted"
@@ -192,11 +324,11 @@ def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         rows = rows.unique(maintain_order=True)
     early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
     if early:
-        notes.append(f"{_many(early)} started before submission: taken as submitted then")
+        notes["started before submission: taken as submitted then"] += early
     return rows.with_columns(submit_ms=pl.min_horizontal("submit_ms", "start_ms"))
 
 
-def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+def _sequenced(rows: pl.DataFrame, notes: Counter[str]) -> pl.DataFrame:
     """The attempts of each job one after the other, each over when the next begins.
 
     Which is the last is said by all that is known, also of the time after a window: a job whose
@@ -214,7 +346,7 @@ def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
     )
     if overlaps := rows.select(late.sum()).item():
-        notes.append(f"{_many(overlaps)} not over when the next of the job starts: ended there")
+        notes["not over when the next of the job starts: ended there"] += overlaps
     is_rest = start.is_null() & pl.col("end_ms").is_not_null()
     ran_ms = pl.when(start.is_not_null()).then("end_ms").max().over("job")
     return rows.with_columns(
@@ -229,7 +361,7 @@ def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     ).drop("next_ms")
 
 
-def _until(rows: pl.DataFrame, until_ms: int | None, notes: list[str]) -> pl.DataFrame:
+def _until(rows: pl.DataFrame, until_ms: int | None, notes: Counter[str]) -> pl.DataFrame:
     """What of a history is known at the end of the window; what goes on beyond waits or runs."""
     if until_ms is not None:
         rows = _keep(rows, pl.col("submit_ms") <= until_ms, notes, "submitted after the window")
@@ -267,7 +399,7 @@ def _up_ms() -> pl.Expr:
     return pl.when(pl.col("start_ms").is_not_null()).then(known)  # else it never held any
 
 
-def _since(rows: pl.DataFrame, from_ms: int | None, notes: list[str]) -> pl.DataFrame:
+def _since(rows: pl.DataFrame, from_ms: int | None, notes: Counter[str]) -> pl.DataFrame:
     """What of a history is known from the beginning of the window on.
 
     When an attempt was really submitted is in ``told_submit_ms``.
@@ -278,7 +410,7 @@ def _since(rows: pl.DataFrame, from_ms: int | None, notes: list[str]) -> pl.Data
     is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
     rows = _keep(rows, is_inside, notes, "ended before the window")
     if early := rows.select((pl.col("submit_ms") < from_ms).sum()).item():
-        notes.append(f"{_many(early)} submitted before the window: in no wait of the ledger")
+        notes["submitted before the window: in no wait of the ledger"] += early
     return rows.with_columns(
         pl.col(name).clip(from_ms) for name in ("submit_ms", "start_ms", "up_ms")
     )
@@ -317,14 +449,18 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _many(count: int) -> str:
-    return "1 attempt" if count == 1 else f"{count:,} attempts"
+def _said(notes: Counter[str]) -> tuple[str, ...]:
+    """What was mended or left out, in words."""
+    return tuple(
+        f"{'1 attempt' if count == 1 else f'{count:,} attempts'} {text}"
+        for text, count in notes.items()
+    )
 
 
-def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: list[str], why: str) -> pl.DataFrame:
+def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: Counter[str], why: str) -> pl.DataFrame:
     kept = _only(rows, wanted)
     if left := len(rows) - len(kept):
-        notes.append(f"{_many(left)} left out: {why}")
+        notes[f"left out: {why}"] += left
     return kept
 
 
@@ -334,8 +470,8 @@ def _only(rows: pl.DataFrame, wanted: pl.Expr) -> pl.DataFrame:
     return rows if is_so.all() else rows.filter(is_so)
 
 
-def _numbered(rows: pl.DataFrame, first: int, notes: list[str]) -> Sorted:
-    """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
+def _with_jobs(rows: pl.DataFrame) -> Sorted:
+    """Attempts with the number of their job among those that have none yet, in their order."""
     is_new = rows["number"].is_null().to_numpy()
     fresh = _only(rows, pl.col("number").is_null())
     is_first = fresh.select(is_first=by_job.is_first())["is_first"].to_numpy()
@@ -344,15 +480,24 @@ def _numbered(rows: pl.DataFrame, first: int, notes: list[str]) -> Sorted:
     submits = np.minimum.reduceat(submits, firsts) if len(firsts) else submits
     jobs = fresh.select(*_OF_BOTH, *_OF_JOBS).filter(is_first)
     jobs = jobs.with_columns(first_submit_ms=pl.Series(submits, dtype=pl.Int64))
-    told = jobs.select("first_submit_ms", "job").with_row_index("row")
-    order = told.sort("first_submit_ms", "job")["row"]
-    given: I64 = np.empty(len(jobs), np.int64)
-    given[order.to_numpy()] = first + np.arange(len(jobs))
-    jobs = by_job.taken(jobs, order)
-    jobs = jobs.with_columns(number=first + pl.int_range(pl.len(), dtype=pl.Int64))
     number: I64 = rows["number"].fill_null(0).to_numpy().copy()
-    number[is_new] = given[np.cumsum(is_first) - 1]
-    return Sorted(rows.with_columns(number=pl.Series(number)), jobs, tuple(notes))
+    number[is_new] = np.cumsum(is_first) - 1
+    return Sorted(rows.with_columns(number=pl.Series(number)), jobs, ())
+
+
+def _numbered(rows: pl.DataFrame, first: int) -> Sorted:
+    """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
+    is_new = rows["number"].is_null()
+    ordered = _with_jobs(rows)
+    told = ordered.jobs.select("first_submit_ms", "job").with_row_index("row")
+    order = told.sort("first_submit_ms", "job")["row"]
+    given: I64 = np.empty(len(order), np.int64)
+    given[order.to_numpy()] = first + np.arange(len(order))
+    number = ordered.attempts["number"].to_numpy().copy()
+    number[is_new.to_numpy()] = given[number[is_new.to_numpy()]]
+    jobs = by_job.taken(ordered.jobs, order)
+    jobs = jobs.with_columns(number=first + pl.int_range(pl.len(), dtype=pl.Int64))
+    return Sorted(ordered.attempts.with_columns(number=pl.Series(number)), jobs, ())
 
 
 def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
@@ -385,110 +530,6 @@ def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
     return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
 
 
-def fit(ordered: Sorted, sizes: Mapping[str, int]) -> Sorted:
-    """Jobs of which a replica is larger than its node are divided by GPU: what is there is booked.
-
-    ``sizes``: how many GPUs nodes have.
-    """
-    large = _too_large(ordered.attempts, sizes)
-    if not len(large):
-        return ordered
-    job, each, node = large.sort("job").row(0)
-    are = "1 attempt had" if len(large) == 1 else f"{len(large):,} attempts had"
-    words = f"{are} more GPUs than the node is listed with (`{job}`: {each} on {node}, listed with"
-    words += f" {sizes[node]}): booked are those that it has"
-    return ordered._replace(
-        attempts=_by_gpu(ordered.attempts, large["job"]),
-        jobs=_by_gpu(ordered.jobs, large["job"]),
-        notes=(*ordered.notes, words),
-    )
-
-
-def _too_large(rows: pl.DataFrame, sizes: Mapping[str, int]) -> pl.DataFrame:
-    """Attempts with replicas that have more GPUs than their node: job, GPUs, first such node."""
-    is_apart = pl.col("start_ms").is_not_null() & pl.col("shape").is_null()
-    least = min(sizes.values(), default=MAX_DEVICES)
-    some = rows.select("job", "each", "nodes", "start_ms", "shape").with_row_index("row")
-    some = some.filter(is_apart & (pl.col("each") > least)).explode("nodes")
-    size = pl.col("nodes").replace_strict(sizes, default=MAX_DEVICES, return_dtype=pl.Int64)
-    large = some.filter(pl.col("nodes").is_not_null() & (pl.col("each") > size))
-    return large.unique("row", keep="first", maintain_order=True).select("job", "each", "nodes")
-
-
-def _by_gpu(rows: pl.DataFrame, jobs: pl.Series) -> pl.DataFrame:
-    """Rows in which each GPU of these jobs is a replica by itself."""
-    if not len(jobs):
-        return rows
-    is_one = pl.col("job").is_in(jobs.unique().to_list())
-    gpus = pl.col("each") * pl.col("replicas")
-    return rows.with_columns(
-        each=pl.when(is_one).then(1).otherwise("each").cast(pl.Int64),
-        replicas=pl.when(is_one).then(gpus).otherwise("replicas").cast(pl.Int64),
-    )
-
-
 def kind_of(gpu_type: str) -> str:
     """What the books call a GPU type; one that nobody named is just a GPU."""
     return gpu_type.strip().upper() or "GPU"
-
-
-def most_at_once(
-    rows: pl.DataFrame, listed: Collection[str] = (), shapes: Sequence[Shape] = ()
-) -> Iterator[tuple[str, int, str]]:
-    """The most GPUs that attempts held of each node at one time, with their GPU type.
-
-    What each attempt held of each of its nodes is its share, rounded up; with one of the
-    ``shapes``, what the replica there requests. Nodes that are ``listed`` are left out.
-    """
-    there = rows.select("nodes", "start_ms", "end_ms", "gpus", "gpu_type", "shape", "roles")
-    there = there.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
-    held = pl.concat([_in_shares(there), *_by_role(there, shapes)])
-    held = held.filter(~pl.col("nodes").is_in(list(listed)))
-    begun = held.select("nodes", "gpu_type", at="start_ms", change="each")
-    ended = held.filter(pl.col("end_ms").is_not_null()).select(
-        "nodes", "gpu_type", at="end_ms", change=-pl.col("each")
-    )
-    found = (
-        pl.concat([begun, ended])
-        .sort("nodes", "at", "change")
-        .with_columns(level=pl.col("change").cum_sum().over("nodes"))
-        .group_by("nodes")
-        .agg(pl.col("level").max(), pl.col("gpu_type").max())
-        .sort("nodes")
-    )
-    yield from found.iter_rows()
-
-
-def _in_shares(rows: pl.DataFrame) -> pl.DataFrame:
-    """What attempts that are told by columns held of each node: equal shares."""
-    plain = rows.filter(pl.col("shape").is_null() | pl.col("roles").is_null())
-    count = pl.col("nodes").list.len()
-    shares = plain.with_columns(each=(pl.col("gpus") + count - 1) // count)
-    return shares.select("nodes", "start_ms", "end_ms", "each", "gpu_type").explode("nodes")
-
-
-def _by_role(rows: pl.DataFrame, shapes: Sequence[Shape]) -> Iterator[pl.DataFrame]:
-    """What attempts that are told by shapes held of each node: whole GPUs of each replica there."""
-    told = rows.filter(pl.col("shape").is_not_null() & pl.col("roles").is_not_null())
-    if not len(told):
-        return
-    requests = [
-        (s, r, role.accelerators, role.kinds[0] if len(role.kinds) == 1 else None)
-        for s in told["shape"].unique().to_list()
-        for r, role in enumerate(shapes[s].roles)
-    ]
-    names = {"shape": pl.Int64, "roles": pl.Int64, "each": pl.Int64, "kind": pl.String}
-    asked = pl.DataFrame(requests, schema=names, orient="row")
-    seats = told.select("nodes", "roles", "shape", "start_ms", "end_ms", "gpu_type")
-    seats = seats.explode("nodes", "roles").join(asked, on=["shape", "roles"], how="left")
-    kind = pl.coalesce("kind", "gpu_type").alias("gpu_type")
-    yield seats.select("nodes", "start_ms", "end_ms", "each", kind)
-
-
-def most_unnamed(rows: pl.DataFrame) -> Iterator[tuple[str, int]]:
-    """The most GPUs of each type that attempts held at one time of which nobody says where."""
-    is_somewhere = pl.col("nodes").list.len().fill_null(0) > 0
-    held = rows.filter(pl.col("start_ms").is_not_null() & ~is_somewhere)
-    everywhere = held.with_columns(nodes=pl.concat_list("gpu_type"))
-    for kind, most, _ in most_at_once(everywhere):
-        yield kind, most

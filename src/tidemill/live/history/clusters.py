@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.live.history.gathered import Tables, columns_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import CLUSTER
@@ -21,13 +22,14 @@ def label(cluster: str | None) -> Labels:
     return ((CLUSTER, cluster),) if cluster else ()
 
 
-def labelled(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode]:
+def labelled(nodes: Iterable[SeenNode], attempts: Tables) -> list[SeenNode]:
     """Nodes with the cluster whose jobs ran there, where jobs say of which they are."""
-    told = attempts.filter(pl.col("cluster").is_not_null())
-    if not len(told):
-        return list(nodes)
-    each = told.select("cluster", "nodes").explode("nodes").drop_nulls().unique()
-    whose = {name: of for of, name in each.sort("nodes", "cluster").iter_rows()}
+    whose = dict[str, str]()
+    for part in columns_of(attempts, "cluster", "nodes"):
+        told = part.filter(pl.col("cluster").is_not_null())
+        each = told.explode("nodes").drop_nulls().unique() if len(told) else told
+        for of, name in each.iter_rows():
+            whose[name] = max(of, whose.get(name, ""))
     return [_with(node, label(whose.get(node.name))) for node in nodes]
 
 
@@ -43,9 +45,9 @@ def unlabelled(labels: Labels) -> Labels:
     return tuple(pair for pair in labels if pair[0] != CLUSTER)
 
 
-def said_of_nobody(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> Iterator[str]:
+def said_of_nobody(nodes: Iterable[SeenNode], attempts: Tables) -> Iterator[str]:
     """Nodes of which nobody knows of which of several clusters they are, in words."""
-    if attempts["cluster"].is_null().all():
+    if all(part["cluster"].is_null().all() for part in columns_of(attempts, "cluster")):
         return
     names = sorted(one.name for one in nodes if CLUSTER not in dict(one.labels))
     if names:

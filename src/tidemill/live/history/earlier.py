@@ -12,6 +12,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.rows import SeenNode
 
 EARLIER = " (earlier)"
@@ -21,31 +22,65 @@ EARLIER = " (earlier)"
 class Separated(NamedTuple):
     """Attempts, of which those on earlier machines say so."""
 
-    attempts: pl.DataFrame
+    attempts: GatheredRows
     until_ms: dict[str, int]
     """By name, when the last work on each earlier machine ended."""
 
 
-def separate(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> Separated:
+def separate(attempts: GatheredRows, nodes: Iterable[SeenNode]) -> Separated:
     """Tell the work on earlier machines from that on the nodes that are listed."""
-    work = _work(attempts, nodes)
-    if work is None:
+    known = _known(attempts, nodes)
+    if known is None:
         return Separated(attempts, {})
-    own = pl.col("start_ms").filter(pl.col("kind") == pl.col("node_kind")).min().over("nodes")
-    is_other = (pl.col("kind") != "") & (pl.col("kind") != pl.col("node_kind"))
-    is_before = (pl.col("end_ms") <= pl.col("since_ms")).fill_null(value=False)
-    cannot_be = is_before & (is_other | (pl.col("held") > pl.col("node_gpus")))
-    is_replaced = is_other & (pl.col("end_ms") <= own).fill_null(value=False)
-    found = work.filter((is_before & cannot_be.any().over("nodes")) | is_replaced)
-    if not len(found):
+    known = known.join(_first_work(attempts, known), on="nodes", how="left")
+    until_ms = dict[str, int]()
+    for part in attempts.each(*_WORK):
+        for name, end_ms in _earlier(part, known).select("nodes", "end_ms").iter_rows():
+            until_ms[name + EARLIER] = max(end_ms, until_ms.get(name + EARLIER, end_ms))
+    if not until_ms:
         return Separated(attempts, {})
-    until = found.group_by("nodes").agg(pl.col("end_ms").max())
-    until_ms = {name + EARLIER: int(end_ms) for name, end_ms in until.sort("nodes").iter_rows()}
-    return Separated(_renamed(attempts, found), until_ms)
+    told = attempts.changed(lambda rows: _renamed(rows, _earlier(rows, known)))
+    return Separated(told, dict(sorted(until_ms.items())))
 
 
-def _work(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> pl.DataFrame | None:
-    """What attempts held of nodes that are listed, with what those are; a row for each of both.
+_WORK = ("start_ms", "end_ms", "kind", "nodes", "gpus")
+
+
+def _first_work(attempts: GatheredRows, known: pl.DataFrame) -> pl.DataFrame:
+    """By node when work of its own type began, and whether any was before it that it cannot do."""
+    schema = {"nodes": pl.String, "own_ms": pl.Int64, "cannot": pl.Boolean}
+    found = pl.DataFrame(schema=schema)
+    is_own = pl.col("kind") == pl.col("node_kind")
+    for part in attempts.each(*_WORK):
+        each = _work(part, known).group_by("nodes").agg(
+            own_ms=pl.col("start_ms").filter(is_own).min(), cannot=_cannot_be().any()
+        )  # fmt: skip
+        found = pl.concat([found, each]).group_by("nodes").agg(
+            pl.col("own_ms").min(), pl.col("cannot").any()
+        )  # fmt: skip
+    return found
+
+
+def _is_other() -> pl.Expr:
+    return (pl.col("kind") != "") & (pl.col("kind") != pl.col("node_kind"))
+
+
+def _is_before() -> pl.Expr:
+    return (pl.col("end_ms") <= pl.col("since_ms")).fill_null(value=False)
+
+
+def _cannot_be() -> pl.Expr:
+    return _is_before() & (_is_other() | (pl.col("held") > pl.col("node_gpus")))
+
+
+def _earlier(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """The work of these attempts that was on earlier machines."""
+    is_replaced = _is_other() & (pl.col("end_ms") <= pl.col("own_ms")).fill_null(value=False)
+    return _work(rows, known).filter((_is_before() & pl.col("cannot")) | is_replaced)
+
+
+def _known(attempts: GatheredRows, nodes: Iterable[SeenNode]) -> pl.DataFrame | None:
+    """The nodes that are listed, with what they are.
 
     None where there is one GPU type, and nothing says when a node came, as nearly everywhere.
     """
@@ -57,12 +92,17 @@ def _work(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> pl.DataFrame | N
     schema = {"nodes": pl.String, "node_kind": pl.String, "node_gpus": pl.Int64,
               "since_ms": pl.Int64}  # fmt: skip
     known = pl.DataFrame(listed, schema=schema, orient="row").filter(pl.col("node_kind") != "")
-    kinds = {*known["node_kind"].unique().to_list(), *attempts["kind"].unique().to_list(), ""}
-    if len(kinds) <= 2 and known["since_ms"].is_null().all():
-        return None
+    told = {kind for part in attempts.each("kind") for kind in part["kind"].unique().to_list()}
+    kinds = {*known["node_kind"].unique().to_list(), *told, ""}
+    is_one = len(kinds) <= 2 and known["since_ms"].is_null().all()
+    return None if is_one else known
+
+
+def _work(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """What attempts held of nodes that are listed, with what those are; a row for each of both."""
     seats = pl.col("nodes").list.len().cast(pl.Int64)
     is_over = pl.col("start_ms").is_not_null() & pl.col("nodes").is_not_null()
-    held = attempts.with_row_index("row").filter(is_over).select(
+    held = rows.with_row_index("row").filter(is_over).select(
         "row", "start_ms", "end_ms", "kind", "nodes", seat=pl.col("gpus") / seats
     )  # fmt: skip
     held = held.explode("nodes").join(known, on="nodes")
@@ -73,6 +113,8 @@ def _work(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> pl.DataFrame | N
 
 def _renamed(attempts: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """Attempts whose rows and nodes are these are on the earlier machines of those names."""
+    if not len(found):
+        return attempts
     rows = attempts.with_row_index("row")
     was = found.select("row", "nodes", is_earlier=pl.lit(value=True))
     changed = rows.join(was.select("row").unique(), on="row", how="semi").select("row", "nodes")
@@ -109,17 +151,23 @@ def said(until_ms: dict[str, int]) -> list[str]:
     return [f"{words} large as that work shows, until the last of it"]
 
 
-def said_otherwise(attempts: pl.DataFrame, nodes: Iterable[SeenNode]) -> list[str]:
+def said_otherwise(attempts: GatheredRows, nodes: Iterable[SeenNode]) -> list[str]:
     """Work that says another GPU type than its node is listed with, in words."""
-    work = _work(attempts, [node for node in nodes if not node.is_inferred])
-    if work is None:
+    known = _known(attempts, [node for node in nodes if not node.is_inferred])
+    if known is None:
         return []
-    other = work.filter((pl.col("kind") != "") & (pl.col("kind") != pl.col("node_kind")))
-    if not len(other):
+    count, first = 0, list[tuple[int, int, str, str, str, str]]()
+    for i, part in enumerate(attempts.each(*_WORK, "job")):
+        other = _work(part, known).filter(_is_other())
+        count += other["row"].n_unique()
+        for row, ms, kind, node, listed in other.sort("start_ms", "row").head(1).select(
+            "row", "start_ms", "kind", "nodes", "node_kind"
+        ).iter_rows():  # fmt: skip
+            first.append((ms, i, part["job"][row], kind, node, listed))
+    if not first:
         return []
-    first = other.sort("start_ms", "row").row(0, named=True)
-    count, job = other["row"].n_unique(), attempts["job"][first["row"]]
+    _, _, job, kind, node, listed = min(first)
     whom = "1 attempt says" if count == 1 else f"{count:,} attempts say"
-    where = f"`{job}`: {first['kind']} on {first['nodes']}, listed with {first['node_kind']}"
+    where = f"`{job}`: {kind} on {node}, listed with {listed}"
     words = f"{whom} another GPU type than the node is listed with ({where})"
     return [f"{words}: booked as the node is listed"]

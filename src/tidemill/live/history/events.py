@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
-from tidemill.live.history import clusters, earlier, fleet
+from tidemill.live.history import clusters, earlier, fitting, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
-from tidemill.live.history.attempts import fit, put_in_order, tells_submissions
+from tidemill.live.history.attempts import SortedParts, put_in_order, tells_submissions
+from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -24,6 +25,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 
@@ -77,9 +79,14 @@ class History(NamedTuple):
         """Attempts of which a part was not booked, once all batches were made."""
         return self.timeline.over
 
+    @property
+    def said_over(self) -> list[str]:
+        """The same in words."""
+        return fitting.said_over(self.over, self.timeline.over_names)
+
 
 def build(  # noqa: PLR0913 - named, and most of them may be left out
-    told: pl.DataFrame,
+    told: pl.DataFrame | GatheredRows,
     nodes: Iterable[SeenNode],
     price_of: PriceRule = unpriced,
     from_ms: int | None = None,
@@ -102,18 +109,20 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     """
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise SpecError("the window ends before it begins", hint="give --from a date before --to")
-    tells = tells_submissions(told)
-    ordered = put_in_order(told, from_ms, until_ms, is_used_up=is_used_up)
-    if measured is not None:
-        ordered = ordered._replace(attempts=joining.with_ups(ordered.attempts, measured))
+    tells = tells_submissions([told] if isinstance(told, pl.DataFrame) else told)
     came_up = frozenset(measured.ups["job"].to_list() if measured is not None else ())
-    ordered = ordered._replace(attempts=assumed.with_ups(ordered.attempts, came_up))
+
+    def with_ups(rows: pl.DataFrame) -> pl.DataFrame:
+        rows = rows if measured is None else joining.with_ups(rows, measured)
+        return assumed.with_ups(rows, came_up)
+
+    ordered = put_in_order(told, from_ms, until_ms, with_ups, is_used_up=is_used_up)
     listed = list(nodes)
     attempts, until = earlier.separate(ordered.attempts, listed)
     seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts, shapes), until)
-    ordered = fit(ordered._replace(attempts=attempts), {node.name: node.gpus for node in seen})
-    attempts, jobs = ordered.attempts, ordered.jobs
-    if not len(jobs):
+    ordered = _fitted(ordered._replace(attempts=attempts), seen, shapes)
+    attempts, jobs, shapes = ordered.attempts, ordered.jobs, ordered.shapes
+    if not jobs.rows:
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
         is_without = not ordered.notes or "requested no GPU" in left
         raise SpecError(
@@ -149,34 +158,87 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     opening = opened(0, contracts, teams(jobs, queues), under, later=later)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
-    by_class = joining.idle_as_services(measured, attempts, shapes)
-    rows = joining.rows_of(attempts, machines, by_class, begins_ms, end_ms)
+    rows = _measured_rows(ordered, machines, measured, begins_ms, end_ms)
     span = ToldSpan(begins_ms, begins_ms, end_ms)
     lines = HistoryTimeline(ordered, machines, span, rows, shapes=shapes)
     return History(
-        begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
+        begins_ms, end_ms - begins_ms, jobs.rows, attempts.rows, len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
-        assumed, came_up, tells, submitted_before(jobs, begins_ms),
+        assumed, came_up, tells, _all_submitted_before(jobs, begins_ms),
         said_of_nodes(seen, begins_ms, end_ms),
         devices=joining.devices_of(measured, begins_ms),
     )  # fmt: skip
 
 
+def _measured_rows(
+    ordered: SortedParts,
+    nodes: Sequence[SeenNode],
+    measured: Measurements | None,
+    begins_ms: int,
+    end_ms: int,
+) -> I64:
+    """Events of what was measured: it is asked of all attempts together, if there is any."""
+    attempts = pl.DataFrame()
+    if measured is not None:
+        names = [name for name in next(iter(ordered.attempts)).columns if name != "nth"]
+        attempts = pl.concat(ordered.parts(*names))
+        measured = joining.idle_as_services(measured, attempts, ordered.shapes)
+    return joining.rows_of(attempts, nodes, measured, begins_ms, end_ms)
+
+
+def _fitted(
+    ordered: SortedParts, nodes: Sequence[SeenNode], shapes: Sequence[Shape]
+) -> SortedParts:
+    """What was put in order, with the jobs divided by GPU that do not fit on their nodes whole."""
+    sizes = {node.name: node.gpus for node in nodes}
+    crowded = fitting.crowded(ordered.attempts, sizes)
+    if not crowded and not fitting.are_large(ordered.attempts, sizes, shapes):
+        return ordered._replace(shapes=shapes)
+    divided, every = dict[str, frozenset[int]](), shapes
+
+    def fit(rows: pl.DataFrame) -> pl.DataFrame:
+        nonlocal every
+        found = fitting.fit(rows, sizes, every, crowded)
+        divided.update(found.divided)
+        every = found.shapes
+        return found.rows
+
+    def fit_jobs(rows: pl.DataFrame) -> pl.DataFrame:
+        nonlocal every
+        found = fitting.by_gpu(rows, every, divided)
+        every = found.shapes
+        return found.rows
+
+    attempts = ordered.attempts.changed(fit)
+    jobs = ordered.jobs.changed(fit_jobs)
+    notes = (*ordered.notes, *fitting.said(attempts.each("job", fitting.UNFIT)))
+    return ordered._replace(attempts=attempts, jobs=jobs, shapes=every, notes=notes)
+
+
 def _window(
-    attempts: pl.DataFrame,
-    jobs: pl.DataFrame,
+    attempts: GatheredRows,
+    jobs: GatheredRows,
     nodes: Sequence[SeenNode],
     from_ms: int | None,
     until_ms: int | None,
 ) -> tuple[int, int]:
     """From the first submission, or the beginning of the window, to the last thing known."""
-    first = jobs["first_submit_ms"].min()
-    begins = from_ms if from_ms is not None or not isinstance(first, int) else first
-    assert begins is not None, "there is a job"
-    lasts = [attempts[name].max() for name in ("submit_ms", "start_ms", "end_ms")]
+    first = min(part["first_submit_ms"].to_numpy().min() for part in jobs.each("first_submit_ms"))
+    begins = int(first) if from_ms is None else from_ms
+    times = ("submit_ms", "start_ms", "end_ms")
+    lasts = [part[name].max() for part in attempts.each(*times) for name in times]
     lasts += [since for node in nodes for since, to, _ in node.out if to is None]
     last = max((ms for ms in (*lasts, begins) if isinstance(ms, int)), default=0)
     return begins, last if until_ms is None else until_ms
+
+
+def _all_submitted_before(jobs: GatheredRows, begins_ms: int) -> dict[str, int]:
+    """The same of all jobs, in the order of submission."""
+    early = [
+        part.filter(pl.col("told_submit_ms") < begins_ms)
+        for part in jobs.each("job", "told_submit_ms", "first_submit_ms")
+    ]
+    return submitted_before(pl.concat(early).sort("first_submit_ms", "job"), begins_ms)
 
 
 def submitted_before(jobs: pl.DataFrame, begins_ms: int) -> dict[str, int]:
@@ -199,14 +261,12 @@ def said_of_nodes(nodes: Iterable[SeenNode], begins_ms: int, end_ms: int) -> tup
     return tuple(found)
 
 
-def _since(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[SeenNode]:
+def _since(nodes: Sequence[SeenNode], attempts: GatheredRows) -> Iterator[SeenNode]:
     """Nodes; where work is shown on one before it joined, it was there by then."""
     if all(node.since_ms is None for node in nodes):
         yield from nodes
         return
-    held = attempts.select("nodes", "start_ms").filter(pl.col("start_ms").is_not_null())
-    first = held.explode("nodes").group_by("nodes").agg(pl.col("start_ms").min())
-    seen = {name: ms for name, ms in first.iter_rows() if name is not None}
+    seen = {name: first for name, (first, _) in fleet.spans(attempts, 0).items()}
     for node in nodes:
         if node.since_ms is None:
             yield node
@@ -239,8 +299,9 @@ def opened(
     return found
 
 
-def teams(jobs: pl.DataFrame, told: Sequence[Queue] = ()) -> list[Queue]:
+def teams(jobs: Tables, told: Sequence[Queue] = ()) -> list[Queue]:
     """The queues that a source told, and those that only jobs name."""
     known = {queue.name for queue in told}
-    names = sorted({*jobs["team"].unique().to_list()} - known)
+    named = (part["team"].unique().to_list() for part in columns_of(jobs, "team"))
+    names = sorted({name for some in named for name in some} - known)
     return [*told, *(Queue(name) for name in names)]

@@ -8,7 +8,9 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from tidemill.live.history import clusters, telling
-from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of, most_at_once, most_unnamed
+from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of
+from tidemill.live.history.gathered import Tables, columns_of
+from tidemill.live.history.held import most_at_once, most_unnamed
 from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.live.prices.rules import Price
 from tidemill.model.measures import FOREVER_MS
@@ -35,7 +37,7 @@ _ALIKE = ("kind", "pool", "node", "end_ms", "usd_micro_per_hour", "price_source"
 
 
 def with_unlisted(
-    nodes: Iterable[SeenNode], attempts: pl.DataFrame, shapes: Sequence[Shape] = ()
+    nodes: Iterable[SeenNode], attempts: Tables, shapes: Sequence[Shape] = ()
 ) -> list[SeenNode]:
     """The nodes that were listed, and those that only jobs tell of, as large as they show.
 
@@ -50,7 +52,7 @@ def with_unlisted(
     )
 
 
-def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
+def _unnamed(attempts: Tables) -> list[SeenNode]:
     """As many GPUs as jobs held at once, where nobody names a node."""
     sizes = [
         (kind, min(UNNAMED_SIZE, most - before))
@@ -63,10 +65,12 @@ def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
     ]
 
 
-def said_inferred(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[str]:
+def said_inferred(nodes: Sequence[SeenNode], attempts: Tables) -> Iterator[str]:
     """What is not known of nodes that nobody listed, in words."""
     inferred = [node for node in nodes if node.is_inferred]
-    if inferred and not attempts["nodes"].list.len().sum():
+    if inferred and not any(
+        part["nodes"].list.len().sum() for part in columns_of(attempts, "nodes")
+    ):
         yield (
             f"nobody names a node: {sum(node.gpus for node in inferred):,} GPUs are counted, the"
             " most that jobs held at once, all the time; what was paid for is at least that"
@@ -80,7 +84,7 @@ def said_inferred(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator
 
 
 def as_of(
-    end_ms: int, nodes: Iterable[SeenNode], attempts: pl.DataFrame
+    end_ms: int, nodes: Iterable[SeenNode], attempts: Tables
 ) -> tuple[list[SeenNode], list[str]]:
     """The nodes of books that end then, with what was unknown of their times; and that in words.
 
@@ -88,8 +92,7 @@ def as_of(
     the first work on it to the last, and if there was none, it was not.
     """
     nodes = list(nodes)
-    work = attempts.select("nodes", "start_ms", "end_ms") if any(n.is_off for n in nodes) else None
-    worked = {} if work is None else _spans(work, end_ms)
+    worked = spans(attempts, end_ms) if any(n.is_off for n in nodes) else {}
     found, out, off, absent = list[SeenNode](), list[str](), list[str](), list[str]()
     for node in nodes:
         if node.is_off and node.name not in worked:
@@ -111,13 +114,18 @@ def as_of(
     return found, [f"{_named(names)} {words}" for words, names in said.items() if names]
 
 
-def _spans(work: pl.DataFrame, end_ms: int) -> dict[str, tuple[int, int]]:
-    """By node, when the first work there began and the last ended."""
-    work = work.filter(pl.col("start_ms").is_not_null()).explode("nodes")
-    spans = work.group_by("nodes").agg(
-        pl.col("start_ms").min(), pl.col("end_ms").fill_null(end_ms).max()
-    )
-    return {name: (first, last) for name, first, last in spans.iter_rows()}
+def spans(attempts: Tables, end_ms: int) -> dict[str, tuple[int, int]]:
+    """By node, when the first work there began and the last ended, if it has by ``end_ms``."""
+    found = dict[str, tuple[int, int]]()
+    for part in columns_of(attempts, "nodes", "start_ms", "end_ms"):
+        work = part.filter(pl.col("start_ms").is_not_null()).explode("nodes").drop_nulls("nodes")
+        each = work.group_by("nodes").agg(
+            pl.col("start_ms").min(), pl.col("end_ms").fill_null(end_ms).max()
+        )
+        for name, first, last in each.iter_rows():
+            before = found.get(name, (first, last))
+            found[name] = min(first, before[0]), max(last, before[1])
+    return found
 
 
 def said_instances(nodes: Iterable[SeenNode]) -> Iterator[str]:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from tidemill.live.history.attempt_columns import AttemptColumns, is_begun
-from tidemill.live.history.attempts import Sorted
+from tidemill.live.history.attempt_columns import COLUMNS, AttemptColumns, is_begun
+from tidemill.live.history.attempts import Sorted, SortedParts
+from tidemill.live.history.moments import Moments
 from tidemill.live.history.node_states import NodeStates
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.history.walking.columns import ATTEMPT, MOMENT, SEATED, WALK, Turn
@@ -29,8 +29,10 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 BATCH_ROWS = 100_000
-_OF_MOMENTS = ("start_ms", "end_ms", "up_ms", "is_told", "is_up_told")
-"""The columns of attempts that say when something happens."""
+_COLUMNS = tuple(dict.fromkeys((
+    *COLUMNS, "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
+)))  # fmt: skip
+"""What is asked of attempts: where they were, when something happened, and why they wait."""
 
 
 class ToldSpan(NamedTuple):
@@ -55,7 +57,7 @@ class HistoryTimeline:
 
     def __init__(
         self,
-        ordered: Sorted,
+        ordered: Sorted | SortedParts,
         machines: Sequence[SeenNode | None],
         span: ToldSpan,
         measured: I64,
@@ -64,7 +66,7 @@ class HistoryTimeline:
     ) -> None:
         self._is_unwatched, self._unwatched = span.is_unwatched, span.unwatched
         self._freed = ordered.freed
-        self._ordered: Sorted | None = ordered
+        self._ordered: Sorted | SortedParts | None = ordered
         self._measured, self._begins_ms, self._shapes = measured, span.begins_ms, shapes
         self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
         self._world = world if world is not None else World()
@@ -72,33 +74,41 @@ class HistoryTimeline:
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
+        self.over_names: list[str] = []
+        """The first of their jobs."""
 
     def batches(self, dictionary: Dictionary, *, in_one: bool = False) -> Iterator[Batch]:
         """Every event after the opening; ``in_one``: all of them in one batch, to be kept whole."""
         assert self._ordered is not None, "they are made once"
-        attempts, jobs = self._ordered.attempts, self._ordered.jobs
-        self._ordered = None  # all that is needed of it is in columns: it is large
-        pieces = int(attempts["nodes"].list.len().sum() or 0) + len(self._machines)
-        writer = EventWriter(dictionary, jobs, self._world, self._shapes, pieces)
-        count, submits = len(jobs), jobs["first_submit_ms"].to_numpy()
-        del jobs
-        told = AttemptColumns(attempts, self._numbers, self._machines.standing(), self._shapes)
-        reasons, attempts = _reasons(attempts), attempts.select(_OF_MOMENTS)
-        moments = self._moments(attempts, submits)
-        del attempts, submits
+        ordered, self._ordered = self._ordered, None  # all that is needed of it is in columns
+        told = AttemptColumns(ordered, self._numbers, self._machines.standing(), self._shapes)
+        writer = EventWriter(
+            dictionary, ordered.counts[1], self._world, self._shapes,
+            told.places + len(self._machines),
+        )  # fmt: skip
+        moments, reasons = self._moments(ordered.counts), list[pl.DataFrame]()
+        for jobs in ordered.in_order():
+            writer.submits(jobs)
+            first_ms = jobs["first_submit_ms"].to_numpy() - self._begins_ms
+            moments.add([(Turn.SUBMITS, first_ms, jobs["number"].to_numpy())])
+        for part in ordered.parts(*_COLUMNS):
+            moments.add(self._of_attempts(part, told.count))
+            reasons.append(_reasons(part))
+            told.add(part)
         full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
         writer.reg[WALK.MOST_PIECES] = max(1, told.most_nodes)
-        held: I64 = paging.blank(self._world.job_count + count, len(SEATED))
+        held: I64 = paging.blank(self._world.job_count + ordered.counts[1], len(SEATED))
+        ordered.drop()
         self._open(writer)
-        for first in range(0, len(moments.at), BATCH_ROWS):
-            some, i = moments.rows(first, first + BATCH_ROWS), 0
+        for some in moments:
+            i = 0
             while i < len(some):
                 i = self._tell(writer, told, held, some, i)
                 if len(writer) >= full:
                     yield writer.take()
-        self.over += int(writer.reg[WALK.OVER])
-        self._close(writer, reasons)
+        self._close(writer, pl.concat(reasons).sort("number"))
         yield writer.take()
+        self.over, self.over_names = writer.over, writer.over_names()
 
     def _tell(
         self, writer: EventWriter, told: AttemptColumns, held: I64, moments: I64, i: int
@@ -158,7 +168,6 @@ class HistoryTimeline:
         elif what is Turn.PLACES:
             j, number = told.rows[who, [ATTEMPT.JOB, ATTEMPT.NUMBER]].tolist()
             found = self._machines.seating.take(j, told.asked(who))
-            self.over += found.over_milli > 0
             writer.placed(at, j, number, found.seats, found.over_milli)
         else:
             assert what in (Turn.ENDS, Turn.ENDS_AT_ONCE), what
@@ -183,10 +192,22 @@ class HistoryTimeline:
             if known is None or known.words != reason[:LONGEST_REASON]:
                 writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
 
-    def _moments(self, rows: pl.DataFrame, submits: I64) -> "_Moments":
-        """When what happens to whom, in order; ``submits``: when new jobs were submitted."""
-        begins, freed = self._begins_ms, self._freed
-        submits = submits - begins
+    def _moments(self, counts: tuple[int, int]) -> Moments:
+        """What happens to others than jobs; with room for so many attempts and jobs."""
+        turns, freed = self._machines.turns_ms(), self._freed
+        attempts, jobs = counts
+        found = Moments(3 * attempts + jobs + len(turns) + len(freed) + len(self._measured))
+        freed_ms = np.array([at - self._begins_ms for _, at in freed], np.int64)
+        found.add([
+            (Turn.MACHINES, turns, np.arange(len(turns))),
+            (Turn.FREED, freed_ms, np.arange(len(freed))),
+            (Turn.MEASURES, self._measured[:, EventColumn.AT], np.arange(len(self._measured))),
+        ])  # fmt: skip
+        return found
+
+    def _of_attempts(self, rows: pl.DataFrame, first: int) -> list[tuple[Turn, I64, I64]]:
+        """When what happens to attempts, of which the first has this number."""
+        begins = self._begins_ms
         starting = (rows["start_ms"].is_not_null() & ~rows["is_told"]).to_numpy()
         starts = rows["start_ms"].fill_null(0).to_numpy() - begins
         has_ended = rows["end_ms"].is_not_null().to_numpy()
@@ -197,44 +218,16 @@ class HistoryTimeline:
         up = np.flatnonzero(is_new & (ups <= self._end_ms))
         is_at_once = ~is_begun(rows)[over] | (starting[over] & (ends[over] <= starts[over]))
         is_at_once |= is_new[over] & (ends[over] <= ups[over]) & (ups[over] <= self._end_ms)
-        turns = self._machines.turns_ms()
         at_once, later = over[is_at_once], over[~is_at_once]
-        told: list[tuple[Turn, I64, I64]] = [
-            (Turn.MACHINES, turns, np.arange(len(turns))),
-            (Turn.ENDS, ends[later], later),
-            (Turn.SUBMITS, submits, self._world.job_count + np.arange(len(submits))),
-            (Turn.FREED, np.array([at - begins for _, at in freed], np.int64),
-             np.arange(len(freed))),
-            (Turn.PLACES, starts[begun], begun),
-            (Turn.STARTS, ups[up], up),
-            (Turn.MEASURES, self._measured[:, EventColumn.AT], np.arange(len(self._measured))),
-            (Turn.ENDS_AT_ONCE, ends[at_once], at_once),
+        return [
+            (Turn.ENDS, ends[later], first + later), (Turn.PLACES, starts[begun], first + begun),
+            (Turn.STARTS, ups[up], first + up),
+            (Turn.ENDS_AT_ONCE, ends[at_once], first + at_once),
         ]  # fmt: skip
-        del starts, ends, ups, submits, over, begun, up, later, at_once, is_at_once, is_new, rows
-        at = np.concatenate([when for _, when, _ in told])
-        counts = [len(when) for _, when, _ in told]
-        what = np.repeat(np.array([int(code) for code, _, _ in told], np.int8), counts)
-        who = np.concatenate([whom.astype(np.int32) for _, _, whom in told])
-        del told
-        order = np.argsort(at, kind="stable")
-        at = at[order]
-        return _Moments(at, what[order], who[order])
-
-
-class _Moments(NamedTuple):
-    """When what (``Turn``) happens to whom, in order, in as few bytes as that takes."""
-
-    at: I64
-    what: NDArray[np.int8]
-    who: NDArray[np.int32]
-
-    def rows(self, first: int, end: int) -> I64:
-        """Some of them as rows of ``MOMENT``."""
-        return np.stack([column[first:end].astype(np.int64) for column in self], axis=1)
 
 
 def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Why the jobs that still wait do so, by their own scheduler's account, in order.
+    """Why the jobs that still wait do so, by their own scheduler's account.
 
     Also of a gang of which a part sits somewhere: why the rest of it does not.
     """
@@ -244,4 +237,4 @@ def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
     told = attempts.filter((waits | is_partial) & pl.col("reason").is_not_null())
     running = attempts.filter(runs)["job"].unique()
     told = told.filter(is_partial | ~pl.col("job").is_in(running.to_list()))
-    return told.sort("number").select("number", "reason_cause", "reason_layer", "reason")
+    return told.select("number", "reason_cause", "reason_layer", "reason")

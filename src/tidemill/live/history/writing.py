@@ -1,6 +1,6 @@
 """Events of a history on their way into batches, with what they need beside them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.clusters import label
+from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.seating import SeenSeat, signed
 from tidemill.live.history.walking.columns import ATTEMPT, WALK
 from tidemill.model import codes, paging
@@ -31,7 +32,11 @@ _ROOM = 1_000
 """Rows of events, and of pieces, that there is room for at first."""
 _AT_ONCE = 1 << 16
 """Rows that are compared with others at one time: a table beside each takes 200 bytes of a row."""
+_MOST_NAMES = 4
+"""Of jobs that are told by name where something is not booked: three, and that there are more."""
+_PLACED = codes.KIND_CODE[ev.PlacementSeen]
 _COLUMN = {column.name.lower(): int(column) for column in EventColumn}
+_OF_JOBS = (JobColumn.SHAPE, JobColumn.ESTIMATE, JobColumn.USER)
 _FORM = ("team", "priority", "kind", "cluster", "replicas", "each", "cpus", "memory_mib")
 """What jobs of one shape have in common, where their source tells it by columns."""
 
@@ -39,30 +44,49 @@ _FORM = ("team", "priority", "kind", "cluster", "replicas", "each", "cpus", "mem
 class EventWriter:
     """Rows of events for the next batch, written here one by one, and by kernels.
 
-    ``jobs``: those that are going to be submitted; ``told``: what they request, by number;
-    ``pieces``: about how many there will be.
+    ``jobs``: how many are going to be submitted (``submits``); ``told``: what they request, by
+    number; ``pieces``: about how many there will be.
     """
 
     def __init__(
         self,
         dictionary: Dictionary,
-        jobs: pl.DataFrame,
+        jobs: int,
         world: World,
         told: Sequence[Shape],
         pieces: int = 0,
     ) -> None:
-        self._dictionary, self._world = dictionary, world
-        self._jobs, self._names = _job_columns(jobs, dictionary, told), jobs["job"].rechunk()
-        self.submitted = self._causes(jobs)
+        self._dictionary, self._world, self._requests = dictionary, world, told
+        self._jobs, self._count = paging.blank(jobs, len(_OF_JOBS)), 0
+        """What new jobs differ in, by number, and of how many it is told."""
+        self._names = GatheredRows()
+        self._next_names: tuple[Iterator[pl.DataFrame], list[str]] | None = None
+        self.submitted = paging.blank(jobs, 1)
         """Of each new job the shape that is not eligible yet, or -1."""
+        self._in_world = dict[int, int]()
+        """The numbers of shapes in the cluster state, by those of the dictionary."""
+        self._shapes = len(world.shape_rows)
         self.reg: I64 = np.zeros(len(WALK), np.int64)
         self.events: I64 = np.zeros((_ROOM, len(EventColumn)), np.int64)
         self.pieces = paging.blank(max(_ROOM, pieces), len(PieceColumn))
         """Of all batches: what jobs hold is looked up here when they give it back."""
         self._taken_jobs = self._taken_pieces = 0
+        self.over = 0
+        """Attempts of which a part found no device, in what was taken."""
+        self._over_jobs = list[int]()
+        """The first of their jobs, by number."""
 
     def __len__(self) -> int:
         return int(self.reg[WALK.EVENTS])
+
+    def submits(self, jobs: pl.DataFrame) -> None:
+        """The next of the jobs that are going to be submitted, by number."""
+        first, self._count = self._count, self._count + len(jobs)
+        mine = self._jobs[first : self._count]
+        for i, values in enumerate(_job_columns(jobs, self._dictionary, self._requests)):
+            mine[:, i] = values
+        self.submitted[first : self._count, 0] = self._causes(jobs, mine[:, 0])
+        self._names.add(jobs.select("job"))
 
     def make_room(self) -> None:
         """For the events and pieces of one moment at least."""
@@ -130,30 +154,57 @@ class EventWriter:
         self._taken_jobs += int(np.count_nonzero(submissions))
         self._taken_pieces = int(self.reg[WALK.PIECES])
         self.reg[WALK.EVENTS] = 0
+        is_over = (events[:, EventColumn.KIND] == _PLACED) & (events[:, EventColumn.VALUE] > 0)
+        self._count_over(events[is_over, EventColumn.WHO].tolist())
         jobs = self._job_rows(first_job, self._taken_jobs)
-        names = self._names[first_job : self._taken_jobs].to_list()
+        names = self._take_names(self._taken_jobs - first_job)
         pieces = self.pieces[first_piece : self._taken_pieces].copy()
         return Batch(events, pieces, jobs, names, [], self._dictionary)
+
+    def _take_names(self, count: int) -> list[str]:
+        """The names of the next so many new jobs."""
+        parts, names = self._next_names or (self._names.each(), [])
+        while len(names) < count:
+            names += next(parts)["job"].to_list()
+        self._next_names = parts, names[count:]
+        return names[:count]
+
+    def _count_over(self, jobs: Sequence[int]) -> None:
+        """Attempts of these jobs found no device for a part of them."""
+        self.over += len(jobs)
+        self._over_jobs += jobs[: max(0, _MOST_NAMES - len(self._over_jobs))]
+
+    def over_names(self) -> list[str]:
+        """The first jobs of which a part found no device."""
+        first, found = self._world.job_count, list[str]()
+        for j in self._over_jobs:
+            rest = j - first
+            for part in self._names.each() if rest >= 0 else ():
+                if rest < len(part):
+                    found.append(part["job"][rest])
+                    break
+                rest -= len(part)
+            else:
+                found.append(self._world.job_names[j])
+        return found
 
     def _job_rows(self, first: int, end: int) -> I64:
         """Some of the jobs as a batch has them."""
         rows = np.zeros((end - first, len(JobColumn)), np.int64)
         rows[:, JobColumn.INTERVAL] = UNKNOWN_SAVING
-        for column, values in self._jobs.items():
-            rows[:, column] = values[first:end]
+        rows[:, _OF_JOBS] = self._jobs[first:end]
         return rows
 
-    def _causes(self, jobs: pl.DataFrame) -> I64:
+    def _causes(self, jobs: pl.DataFrame, shapes: I64) -> I64:
         """Of each job the number of its shape in the cluster state, if it is not eligible."""
-        world, shapes = self._world, self._jobs[JobColumn.SHAPE]
-        numbers: I64 = np.full(len(self._dictionary.shapes.rows), -1, np.int64)
-        new = len(world.shape_rows)
+        rows, known = self._dictionary.shapes.rows, self._world.shape_number
         for s in dict.fromkeys(shapes.tolist()):
-            known = world.shape_number.get(self._dictionary.shapes.rows[s])
-            numbers[s] = new if known is None else known
-            new += known is None
-        is_eligible = jobs["is_eligible"].to_numpy()
-        found: I64 = np.where(is_eligible, -1, numbers[shapes]).reshape(-1, 1)
+            if s not in self._in_world:
+                self._in_world[s] = known.get(rows[s], self._shapes)
+                self._shapes += rows[s] not in known
+        numbers: I64 = np.full(len(rows), -1, np.int64)
+        numbers[[*self._in_world]] = [*self._in_world.values()]
+        found: I64 = np.where(jobs["is_eligible"].to_numpy(), -1, numbers[shapes])
         return found
 
 
@@ -164,8 +215,11 @@ def _larger(rows: I64, more: int) -> I64:
 
 def _job_columns(
     jobs: pl.DataFrame, dictionary: Dictionary, told: Sequence[Shape]
-) -> dict[JobColumn, I64]:
-    """What submitted jobs differ in; ``told``: what they request, where they say that by number."""
+) -> tuple[I64, I64, I64]:
+    """What submitted jobs differ in (``_OF_JOBS``).
+
+    ``told``: what they request, where they say that by number.
+    """
     held_as = pl.when("is_eligible").then(pl.lit("")).otherwise("job").alias("held_as")
     is_told = pl.col("shape").is_not_null()
     form = jobs.select(
@@ -176,11 +230,11 @@ def _job_columns(
         shape = _shape(*form) if s is None else told[s]
         return dictionary.shapes.number(_held(shape, held_as) if held_as else shape)
 
-    return {
-        JobColumn.SHAPE: _numbered(form, shape_number),
-        JobColumn.ESTIMATE: jobs["limit_ms"].to_numpy(),
-        JobColumn.USER: _numbered(jobs.select("user"), dictionary.users.number),
-    }
+    return (
+        _numbered(form, shape_number),
+        jobs["limit_ms"].to_numpy(),
+        _numbered(jobs.select("user"), dictionary.users.number),
+    )
 
 
 def _numbered(rows: pl.DataFrame, number: Callable[..., int]) -> I64:

@@ -6,15 +6,17 @@ all of whose pods run at once. A Job with one pod at a time is one job, its late
 attempts. Every other pod is a job of its own.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import groups, kueue, owners
+from tidemill.live.kubernetes import groups, job_rules, kueue, owners
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
+from tidemill.live.kubernetes.job_rules import JobRules
 from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.nodes import OF_CONDITIONS
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
@@ -91,28 +93,68 @@ class KubeJob(Struct, frozen=True, kw_only=True):
 
 
 class TeamRule:
-    """How jobs are told apart by teams: by namespace, by a label, or by queue."""
+    """How jobs are told apart by teams: by namespace, by a label, by queue, or by a file's rules.
+
+    Such a file may say what a job is for, too.
+    """
 
     def __init__(self, told: str, cluster: Cluster) -> None:
+        by, _, path = told.partition(":")
+        self._rules = job_rules.read(path) if by == job_rules.FILE and path else JobRules()
+        told = self._rules.team_by if by == job_rules.FILE and path else told
         self.by, _, self.label = told.partition(":")
         if self.by not in ("namespace", "label", "queue") or (self.by == "label") != bool(
             self.label
         ):
             raise SpecError(
                 f"--team-by is `{told}`",
-                hint="namespace, queue, or label:KEY such as label:team",
+                hint="namespace, queue, label:KEY such as label:team, or file:RULES.toml",
             )
         self._cluster = cluster
 
-    def team(self, namespace: str, labels: Iterable[Mapping[str, str]], queue: str) -> str:
-        """The team of a job; ``labels`` of its owner and pods, the owner first."""
+    def team(self, job: "RuledJob", queue: str) -> str:
+        """The team of a job."""
+        if ruled := self._ruled(job)[0]:
+            return ruled
         if self.by == "label":
-            told = (*labels, self._cluster.namespaces.get(namespace, {}))
+            told = (*job.labels, self._cluster.namespaces.get(job.key.namespace, {}))
             return next((one[self.label] for one in told if one.get(self.label)), "unknown")
         if self.by == "queue" and queue:
-            local = self._cluster.local_queues.get((namespace, queue))
+            local = self._cluster.local_queues.get((job.key.namespace, queue))
             return local.cluster_queue if local and local.cluster_queue else queue
-        return namespace
+        return job.key.namespace
+
+    def job_class(self, job: "RuledJob") -> JobClass | None:
+        """What a job is for, if a rule says it."""
+        return self._ruled(job)[1]
+
+    def _ruled(self, job: "RuledJob") -> tuple[str, JobClass | None]:
+        if not self._rules.rule:
+            return "", None
+        mine = [(job.key.kind, job.key.name)]
+        for pod in job.pods[:1]:
+            above = ((one.kind, one.name) for one in _above(self._cluster, pod))
+            mine += [("Pod", pod.name), *above]
+        return self._rules.find(job.key.namespace, mine, job.labels)
+
+
+class RuledJob(NamedTuple):
+    """What rules are asked about; ``labels`` of its owner and pods, the owner first."""
+
+    key: UnitKey
+    labels: Sequence[Mapping[str, str]] = ()
+    pods: Sequence[KubePod] = ()
+
+
+def _above(cluster: Cluster, pod: KubePod) -> Iterator[Owner]:
+    """All that is above a pod, as far as it is known."""
+    above = pod.owner
+    for _ in range(owners.DEEPEST):
+        if above is None:
+            return
+        yield above
+        owner = cluster.owner(above, pod.namespace)
+        above = owner.owner if owner is not None else None
 
 
 def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
@@ -200,14 +242,9 @@ def _class_of(cluster: Cluster, key: UnitKey, pods: list[KubePod]) -> JobClass:
     found = owners.class_of(key.kind, key.group)
     if found is not None:
         return found
-    above = pods[0].owner if pods else None
     last = None
-    for _ in range(owners.DEEPEST):
-        if above is None:
-            break
+    for above in _above(cluster, pods[0]) if pods else ():
         last = owners.class_of(above.kind, above.group) or last
-        owner = cluster.owner(above, key.namespace)
-        above = owner.owner if owner is not None else None
     return last or JobClass.TRAINING
 
 
@@ -260,10 +297,10 @@ def job_of(
     told = owner.created_ms if owner is not None else None
     told = told if told is not None else workload.created_ms if workload else None
     labels = [one.labels for one in (owner, *pods) if one is not None]
-    queue = _queue(labels, known, workload)
+    queue, ruled = _queue(labels, known, workload), RuledJob(key, labels, pods)
     return KubeJob(
-        key=key, name=key.shown, team=rule.team(key.namespace, labels, queue),
-        job_class=_class_of(cluster, key, pods),
+        key=key, name=key.shown, team=rule.team(ruled, queue),
+        job_class=rule.job_class(ruled) or _class_of(cluster, key, pods),
         submit_ms=min([*created, *([told] if told is not None else [])], default=None),
         roles=roles, least=_least(owner, known, roles, size),
         priority=_priority(cluster, roles, workload),
@@ -283,8 +320,9 @@ def _of_workload(rule: TeamRule, workload: KueueWorkload) -> KubeJob:
     )  # fmt: skip
     roles = _roles(workload.templates, [])
     return KubeJob(
-        key=key, name=key.shown, team=rule.team(workload.namespace, (), workload.queue),
-        job_class=owners.class_of(key.kind, key.group) or JobClass.TRAINING,
+        key=key, name=key.shown, team=rule.team(RuledJob(key), workload.queue),
+        job_class=rule.job_class(RuledJob(key)) or owners.class_of(key.kind, key.group)
+        or JobClass.TRAINING,
         submit_ms=workload.created_ms, roles=roles, least=sum(role.count for role in roles),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
         end=None, owner=None, group=None, workload=workload,

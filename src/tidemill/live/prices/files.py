@@ -7,7 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.csv import headers, tables, times
-from tidemill.live.prices import focus, labels
+from tidemill.live.prices import currencies, focus, labels
 from tidemill.live.prices.matching import PriceLine
 from tidemill.live.prices.rules import MOST_USD_MICRO
 from tidemill.model.errors import SpecError
@@ -26,7 +26,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
                          "usdperhour", "rate", "price"),
     "usd_per_instance_hour": ("usdperinstancehour", "instancehour", "perinstancehour",
                               "usdpernodehour", "nodehour", "pernodehour", "usdperinstanceh"),
-    "currency": ("currency", "currencycode", "billingcurrency", "pricingcurrency"),
+    "currency": currencies.COLUMNS,
 }  # fmt: skip
 """What a table of prices may say, and what people call it."""
 
@@ -56,7 +56,7 @@ def read(path: Path, zone: str) -> PriceFile:
             " (EffectiveCost, PricingQuantity, …)",
         )
     if "currency" in found:
-        focus.refuse_other_currencies(rows[found["currency"]], f"`{path}` has prices in")
+        currencies.refuse_others(rows[found["currency"]], f"`{path}` has prices in")
     told = ", ".join(f"{field} = `{column}`" for field, column in found.items())
     return PriceFile(_lines(rows, found, path, zone), (f"prices: {told}",), f"`{path.name}`")
 

@@ -17,7 +17,7 @@ import polars as pl
 
 from tidemill.live.csv import tables, times
 from tidemill.live.csv.headers import plain
-from tidemill.live.prices import labels
+from tidemill.live.prices import currencies, labels
 from tidemill.live.prices.matching import PriceLine
 from tidemill.model.errors import SpecError
 from tidemill.model.states import Terms
@@ -48,7 +48,7 @@ def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[
     """The prices that a bill says, and what was left out of it."""
     rows = rows.rename({column: plain(column) for column in rows.columns})
     if "billingcurrency" in rows.columns:
-        refuse_other_currencies(rows["billingcurrency"], f"`{path}` is billed in")
+        currencies.refuse_others(rows["billingcurrency"], f"`{path}` is billed in")
     notes = list[str]()
     used = _usage(rows, notes)
     table = _read(used)
@@ -64,16 +64,6 @@ def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[
         )
     machines = _by_machine(billed)
     return (*_of_machines(machines), *_of_types(machines)), tuple(notes)
-
-
-def refuse_other_currencies(said: pl.Series, words: str) -> None:
-    """Costs in anything but dollars are not for the books; ``words``: what is said before which."""
-    named = {one.strip().upper() for one in said.cast(pl.String).unique().to_list() if one}
-    if others := named - {"", "USD", "US$", "$"}:
-        raise SpecError(
-            f"{words} {', '.join(sorted(others))}; the books are in USD",
-            hint="convert its costs to USD first",
-        )
 
 
 def _usage(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

@@ -83,8 +83,3 @@ def table() -> tuple[MetricName, ...]:
         for row in csv.DictReader(text.splitlines())
     ]  # fmt: skip
     return tuple(sorted(rows, key=lambda row: (list(Quantity).index(row.quantity), row.rank)))
-
-
-def of_field(number: int) -> tuple[MetricName, ...]:
-    """The names of one DCGM field."""
-    return tuple(row for row in table() if row.field == number)

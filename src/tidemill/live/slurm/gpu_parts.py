@@ -75,7 +75,16 @@ class Divided(NamedTuple):
 
     attempts: pl.DataFrame
     shapes: list[Shape]
-    notes: list[str]
+    lost: int
+    """Attempts that held shards of GPUs of which nobody says how many a GPU has."""
+
+
+def said(lost: int) -> list[str]:
+    """Attempts that are not booked, in words."""
+    if not lost:
+        return []
+    are = "1 attempt" if lost == 1 else f"{lost:,} attempts"
+    return [f"{are} held shards of GPUs of which nobody says how many a GPU has: not booked"]
 
 
 def as_parts(
@@ -93,7 +102,7 @@ def as_parts(
     is_part = is_part.fill_null(value=False)
     rest, parts = rows.filter(~is_part).drop("shards"), rows.filter(is_part)
     if not len(parts):
-        return Divided(rest, shapes, [])
+        return Divided(rest, shapes, 0)
     made, lost, shapes = list[_Row](), 0, list(shapes)
     number = dict[Shape, int]()
     for row in parts.iter_rows(named=True):
@@ -111,9 +120,7 @@ def as_parts(
         [{name: row.get(name) for name in names} for row in made],
         schema={name: ATTEMPTS[name] for name in dict.fromkeys(names)},
     )
-    said = f"{'1 attempt' if lost == 1 else f'{lost:,} attempts'} held shards of GPUs of which"
-    notes = [f"{said} nobody says how many a GPU has: not booked"] if lost else []
-    return Divided(pl.concat([rest, frame], how="diagonal"), shapes, notes)
+    return Divided(pl.concat([rest, frame], how="diagonal"), shapes, lost)
 
 
 def _instances(row: _Row, known: Mapping[tuple[str, str], GpuInstance]) -> Role | None:

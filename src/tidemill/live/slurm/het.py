@@ -27,14 +27,17 @@ class Gangs(NamedTuple):
     """What those request that have several parts, by number."""
 
 
-def as_gangs(rows: pl.DataFrame) -> Gangs:
-    """Rows as attempts, with the parts of each heterogeneous job together."""
+def as_gangs(rows: pl.DataFrame, known: Sequence[Shape] = ()) -> Gangs:
+    """Rows as attempts, with the parts of each heterogeneous job together.
+
+    ``known``: what others request, before whom they are not numbered.
+    """
     is_part = pl.col("het_offset").is_not_null()
     parts = rows.filter(is_part)
     rest = rows.filter(~is_part).drop(PART)
     if not len(parts):
-        return Gangs(rest, [])
-    made, shapes = list[_Row](), list[Shape]()
+        return Gangs(rest, [*known])
+    made, shapes = list[_Row](), [*known]
     for some in _by_attempt(parts):
         shape = _shape(some)
         made.append(_gang(some, shape) | {"shape": len(shapes)})

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from datetime import tzinfo
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from msgspec import Struct
@@ -54,16 +53,11 @@ class SlurmReading(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stream.close()
 
     def rows(self) -> Iterator[Any]:
-        """Every row (one of ``rows.SlurmRow``), in the order of the output."""
+        """Every row (one of ``rows``), in the order of the output."""
         for found in self._found():
             if isinstance(found, RowFrame):
                 yield from frames.rows_of(found.makes, found.frame)

@@ -269,16 +269,3 @@ class SlurmNodeEvent(Struct, frozen=True, kw_only=True):
     state_flags: str | None = None
     reason: str | None = None
     user: str | None = None
-
-
-SlurmRow = (
-    SlurmJob
-    | SlurmStep
-    | SlurmNode
-    | SlurmPartition
-    | SlurmReservation
-    | SlurmAssociation
-    | SlurmQos
-    | SlurmAccount
-    | SlurmNodeEvent
-)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
-from tidemill.live.history import by_job, clusters
+from tidemill.live.history import by_job, clusters, gathered
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.rows import AttemptEnd, SeenNode
@@ -79,6 +79,8 @@ _ROW = {
     "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
+_PART_NUMBER = r"\+\d+$"
+"""Which part of a heterogeneous job it is, at the end of its name."""
 _NUMBERS = (
     "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "cluster"
 )  # fmt: skip
@@ -104,12 +106,13 @@ _WANTED_LIVE = _WANTED.union(WaitingJob._fields)
 class SlurmPast(NamedTuple):
     """What the files of a Slurm cluster tell together."""
 
-    attempts: pl.DataFrame
+    parts: GatheredRows
+    """Attempts by ranges of the names of their jobs."""
     nodes: list[SeenNode]
     notes: tuple[str, ...]
     refused: dict[str, Refusals]
     """What could not be read, by file."""
-    named: pl.DataFrame
+    named: GatheredRows
     """Jobs whose own ``number`` is not their ``name``: members of arrays, parts of heterogeneous
     jobs."""
     queues: Sequence[Queue] = ()
@@ -120,9 +123,14 @@ class SlurmPast(NamedTuple):
     """What heterogeneous jobs request, by number."""
 
     @property
+    def attempts(self) -> pl.DataFrame:
+        """All of them together; made when somebody asks."""
+        return self.parts.whole()
+
+    @property
     def numbers(self) -> dict[str, str]:
         """The names of such jobs by their own numbers; made when somebody asks."""
-        return dict(self.named.iter_rows())
+        return dict(row for part in self.named for row in part.iter_rows())
 
 
 def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
@@ -240,34 +248,75 @@ class Gathering:
         """
         flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
         schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32}
-        told = self._jobs.frame(schema)
-        out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
-        named, names = _numbers(told), told["cluster"].unique().to_list()
-        whole = [told]
-        del told  # all that is needed of it is in the attempts
-        attempts = _attempts(whole.pop(), _Words(out, [*self._waiting], self.rules), notes)
+        out = reasons.nodes_out(self._nodes) if self._nodes else None
+        names = {name for part in self._jobs.each("cluster", kinds=schema)
+                 for name in part["cluster"].unique().to_list()}  # fmt: skip
+        last_ms, are_several = _last_ms(self._jobs, schema), len(names) > 1
+        words = _Words(out, [*self._waiting], self.rules, last_ms, are_several)
         fleet = nodes.fleet_of(
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
-        if len(names) > 1:
-            attempts = clusters.by_cluster(attempts, fleet.nodes)
-        else:
-            attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
-        attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
-        per_gpu = gpu_parts.shards_per_gpu(self._nodes)
-        attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)
-        notes += more
-        notes += fleet.notes
+        per_gpu, kept, named = gpu_parts.shards_per_gpu(self._nodes), GatheredRows(), GatheredRows()
+        shapes, held, lost = list[Shape](), 0, 0
+        for told in _ranges(self._jobs, schema, are_several=are_several):
+            named.add(_numbers(told, are_several=are_several))
+            attempts, waits = _attempts(told, words)
+            held += waits
+            if are_several:
+                attempts = clusters.by_cluster(attempts, fleet.nodes)
+            else:
+                attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
+            attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts), shapes)
+            attempts, shapes, unknown = gpu_parts.as_parts(
+                attempts, fleet.instances, per_gpu, shapes
+            )
+            lost += unknown
+            kept.add(attempts)
         unread = list[str]()
+        teams = {team for part in kept.each("team") for team in part["team"].unique().to_list()}
         queues = accounts.queues_of(
-            self.rules, {*attempts["team"].unique().to_list()},
-            {kind_of(node.gpu_type) for node in fleet.nodes},
+            self.rules, teams, {kind_of(node.gpu_type) for node in fleet.nodes},
             {name for name in names if name}, unread,
         )  # fmt: skip
+        notes = (*self._notes, *_said_held(held), *gpu_parts.said(lost), *fleet.notes, *unread)
         return SlurmPast(
-            attempts, fleet.nodes, (*notes, *unread), self._refused, named, queues,
-            tuple(unread), shapes,
-        )  # fmt: skip
+            kept, fleet.nodes, notes, self._refused, named, queues, tuple(unread), shapes
+        )
+
+
+def _ranges(
+    jobs: GatheredRows, schema: gathered.Kinds, *, are_several: bool
+) -> Iterator[pl.DataFrame]:
+    """Rows of jobs, those of one job together: all at once, or by ranges of names.
+
+    What several clusters tell is looked at as a whole: what they share is told apart.
+    """
+    if jobs.rows <= gathered.AT_ONCE or are_several:
+        yield _each_task(jobs.frame(schema))
+        return
+
+    whole = _name(are_several=False).str.replace(_PART_NUMBER, "").alias("_name")
+    names = (part.select(whole).to_series() for part in jobs.each(*_NUMBERS, kinds=schema))
+    told = (_each_task(part).with_columns(whole) for part in jobs.each(kinds=schema))
+    ranges = gathered.by_range(told, names, jobs.rows, "_name")
+    jobs.drop()
+    while ranges:
+        if len(one := ranges.pop(0)):
+            yield one.take().select(*schema)
+
+
+def _last_ms(jobs: GatheredRows, schema: gathered.Kinds) -> int:
+    """The last moment that any row tells."""
+    times = ("submit_ms", "start_ms", "end_ms")
+    last = (part[name].max() for part in jobs.each(*times, kinds=schema) for name in times)
+    return max((ms for ms in last if isinstance(ms, int)), default=0)
+
+
+def _said_held(held: int) -> list[str]:
+    if not held:
+        return []
+    jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
+    return [f"{jobs} for something else than GPUs (held, or not eligible yet): no demand"]
 
 
 def _of(path: Path, error: SpecError) -> SpecError:
@@ -284,12 +333,16 @@ class _Words(NamedTuple):
     waiting: list[WaitingJob]
     """Those that wait, by number."""
     rules: LimitRules
+    now_ms: int
+    """The last moment that anything tells."""
+    are_several: bool
+    """Whether there are several clusters."""
 
 
-def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFrame:
-    """Rows of jobs as attempts."""
-    rows = _each_task(told).with_columns(
-        job=_name(told),
+def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
+    """Rows of jobs as attempts, and how many jobs wait for something else than GPUs."""
+    rows = told.with_columns(
+        job=_name(are_several=words.are_several),
         word=pl.when(pl.col("state_flags").str.contains("REQUEUED").fill_null(value=False))
         .then(pl.lit("REQUEUED"))
         .otherwise(pl.col("state")),
@@ -315,10 +368,8 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
     waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
-    if held := rows.select(waits.sum()).item():
-        jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
-        notes.append(f"{jobs} for something else than GPUs (held, or not eligible yet): no demand")
-    return rows.select(
+    waiting = int(rows.select(waits.sum()).item() or 0)
+    attempts = rows.select(
         "job",
         "outcome",
         "start_ms",
@@ -342,6 +393,7 @@ def _attempts(told: pl.DataFrame, words: _Words, notes: list[str]) -> pl.DataFra
         is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
     )
+    return attempts, waiting
 
 
 def _put_off(rows: pl.DataFrame) -> pl.DataFrame:
@@ -400,12 +452,11 @@ def _without_gpus(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _name(told: pl.DataFrame) -> pl.Expr:
+def _name(*, are_several: bool) -> pl.Expr:
     """What a job is called: as Slurm prints it, with its cluster where there are several."""
     is_array = pl.col("array_task_id").is_not_null()
     is_part = pl.col("het_offset").is_not_null()
-    is_one = told["cluster"].n_unique() <= 1
-    prefix = pl.lit("") if is_one else pl.coalesce(pl.col("cluster") + "/", pl.lit(""))
+    prefix = pl.coalesce(pl.col("cluster") + "/", pl.lit("")) if are_several else pl.lit("")
     return prefix + pl.when(is_array).then(
         pl.format("{}_{}", "array_job_id", "array_task_id")
     ).when(is_part).then(pl.format("{}+{}", "het_job_id", "het_offset")).otherwise(
@@ -413,13 +464,13 @@ def _name(told: pl.DataFrame) -> pl.Expr:
     )
 
 
-def _numbers(told: pl.DataFrame) -> pl.DataFrame:
+def _numbers(told: pl.DataFrame, *, are_several: bool) -> pl.DataFrame:
     """Jobs that have run by their own number and by their name, where that is another."""
     is_other = pl.col("array_task_id").is_not_null() | pl.col("het_offset").is_not_null()
-    is_other |= pl.lit(told["cluster"].n_unique() > 1)
+    is_other |= pl.lit(are_several)
     is_wanted = is_other & pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null()
     ran = told.select(*_NUMBERS, "start_ms").filter(is_wanted)
-    name = _name(told).str.replace(r"\+\d+$", "")  # parts of one job have its name
+    name = _name(are_several=are_several).str.replace(_PART_NUMBER, "")  # parts have one name
     named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
     return named.filter(pl.col("number") != pl.col("name"))
 
@@ -434,9 +485,8 @@ def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
         for reason, text, required, _ in told.iter_rows()
     ]
     jobs = [WaitingJob() if i is None else words.waiting[i] for i in told["rules"]]
-    now_ms = rows.select(pl.max_horizontal("submit_ms", "began_ms", "end_ms").max()).item() or 0
     found = [
-        evidence.by_rules(one, job, words.rules, now_ms)
+        evidence.by_rules(one, job, words.rules, words.now_ms)
         for one, job in zip(found, jobs, strict=True)
     ]
     said = [evidence.words(one, job, words.rules) for one, job in zip(found, jobs, strict=True)]

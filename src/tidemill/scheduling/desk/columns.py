@@ -46,6 +46,9 @@ class REG(IntEnum):
     MAY_RECLAIM = 28
     VICTIMS_AT_MOST = 29
     SHAPES = 30  # that there are
+    QUIET = 31  # shapes that were taken out of the line (``quiet``),
+    QUIET_LIKE = 32  # and one more than the first option of whose like some were
+    QUIET_READ = 80  # how often the line was read for them
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
     EVENTS = 21  # rows of ``events`` that Python has not taken over,
@@ -94,6 +97,7 @@ class REG(IntEnum):
     MADE_FIRST = 77  # the cycle in which kernels wrote the first reservation; 0: Python did,
     IS_KEPT_THERE = 78  # and whether it is the one of what is kept from cycle to cycle (``later``)
     KEYED = 79  # how many were placed when keys in the line became others last
+    GAIN_PPM = 80  # what a preemption must win, as a share of the work it loses
 
 
 class NOTE(IntEnum):
@@ -116,6 +120,7 @@ class NOTE(IntEnum):
     CYCLE = 14
     FIRST_OWED = 15  # the shape, and one, of the first that may be owed a search, is to have one,
     # or is doubted; 0: nobody
+    LAST_OWED = 16
 
 
 class ASK(IntEnum):
@@ -150,7 +155,7 @@ class ASK(IntEnum):
     UPCOMING = 26  # the job that is looked at next,
     FIRST = 27  # with its place in the policy's own order,
     SECOND = 28
-    PATIENCE_MS = 29  # when the first of its line loses patience
+    FIRST_MEMBER = 29  # in ``members``: its roles at its smallest size, then at the next
     TAKEN = 30  # jobs taken out of its line in this cycle
     SAID = 31  # the last cause that was told
     OUT = 32  # why it is known not to fit in this cycle; UNKNOWN: it may
@@ -162,18 +167,18 @@ class ASK(IntEnum):
     IS_BINDING = 38  # whether some of that is required
     TOGETHER = 39  # the request on all its types at once; UNKNOWN: each type by itself
     IS_DOUBTED = 40  # whether what a search said in this cycle may change with time alone
-    SHORTEST_MS = 41  # how soon the first of its line to do so would end, were they placed now,
-    LINE_HEAD = 42  # where its line is this one: who is first,
+    LINE_NEWS = 41  # as in ``FIRST``, where its line is this one: what history had said,
+    LINE_HEAD = 42  # who is first,
     LINE_TAIL = 43  # last,
     LINE_LENGTH = 44  # how many they are,
     LINE_RETURNS = 45  # and how many came back to it
     BEST = 46  # in an order that reads jobs: the first of this line by rank,
     BEST_RANK = 47
-    IMPATIENT = 48  # and who loses patience first
-    FIRST_MEMBER = 49  # in ``members``: its roles at its smallest size, then at the next,
-    SIZES = 50  # and how many sizes it has; 0: it is not fitted role by role
+    IMPATIENT = 48  # who loses patience first,
+    PATIENCE_MS = 49  # and when; in an order by shape: when the first of its line does
+    SIZES = 50  # how many sizes it has; 0: it is not fitted role by role
     LEAST = 51  # of all replicas of all roles at its smallest size, in milli
-    LINE_NEWS = 52  # what history had said when a line was read
+    SHORTEST_MS = 52  # how soon the first of its line to do so would end, were they placed now
     LINE_LAST = 53  # in an order by shape: up to whom it was read,
     LINE_READ = 54  # how many they are,
     SHORTEST = 55  # and who of them ends soonest; if that one left, none ends sooner
@@ -194,6 +199,11 @@ class OPTION(IntEnum):
     REQUEST = 7  # its row in the room,
     PACKED = 8  # and that of the same without scores
     OBSTACLE = 9  # what kept the role off this type that was fitted last
+    QUIET_IN = 10  # the last cycle in which it was asked what keeps its like out of the line,
+    QUIET_AT = 11  # as the line was read so often,
+    QUIET_WHY = 12  # what does; UNKNOWN: it may fit
+    QUIET_SHAPE = 13  # one of its shapes,
+    NEXT_QUIET = 14  # and one more than the next option of which something does; UNKNOWN: nothing
 
 
 class MEMBER(IntEnum):

@@ -9,12 +9,12 @@ over the same columns and calls again.
 from tidemill.compiled import shared
 from tidemill.core.estimates import end_if_placed
 from tidemill.core.heaps import goes_before, leave, rise
-from tidemill.model.columns import QUEUE, QUOTA, SHAPE
+from tidemill.core.replay import RELEASE
+from tidemill.model.columns import QUEUE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.codes import (
     DONE,
-    FAILED,
     FIT,
     MAKE,
     OUTLASTS,
@@ -28,14 +28,13 @@ from tidemill.scheduling.desk.codes import (
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.fair_shares import rank_again
-from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
+from tidemill.scheduling.desk.gathering import is_guarded, may_hold
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, is_asked, step_on
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
     NO_NODES,
-    UNFIT,
     UNSURE,
     claim,
     fit,
@@ -49,7 +48,17 @@ from tidemill.scheduling.desk.placing import (
     refuse,
     say,
     settle_books,
+    tell,
     try_to_fit,
+)
+from tidemill.scheduling.desk.quiet import (
+    LOOKED_AT,
+    copy,
+    follow,
+    forget_likes,
+    line_up_quiet,
+    read_next_at,
+    take_out_quiet,
 )
 from tidemill.scheduling.desk.reserving import READY, is_fitted, make_all
 from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
@@ -65,10 +74,13 @@ from tidemill.scheduling.desk.role_by_role import (
 from tidemill.scheduling.desk.searching import (
     ask,
     ask_first,
+    hold_types,
+    keep_promise,
     may_make_room,
     search,
 )
 from tidemill.scheduling.desk.shortage import shortage
+from tidemill.scheduling.fitting.books import UNFIT, limit_on
 from tidemill.scheduling.fitting.columns import CALL
 
 OVER_LIMIT, BEHIND, BUSY, KEPT_BACK, RESERVED = map(
@@ -95,27 +107,6 @@ def is_behind(reg, queues, asks, types, held, held_teams, s, q):
                 return True
         q = queues[q, QUEUE.PARENT]
     return False
-
-
-@kernel
-def may_hold(reg, jobs, asks, types, claimed, limited, s, q, cause):
-    """Whether a shape that does not fit may keep others back now, or be passed by them."""
-    is_limited = cause == OVER_LIMIT
-    if not is_limited and not is_cured(cause):
-        return False
-    if is_guarded(reg, jobs, asks[s, ASK.UPCOMING]):
-        return asks[s, ASK.OUTLASTS] != 0
-    if reg[REG.BACKFILL] == NONE or asks[s, ASK.OUTLASTS] == 0:
-        return False
-    if not is_limited and reg[REG.BACKFILL] != EASY:
-        return reg[REG.CLAIMS_LEFT] > 0
-    first = asks[s, ASK.FIRST_TYPE]
-    for i in range(first, first + asks[s, ASK.TYPES]):
-        if is_limited and limited[q, types[i]] != 0:
-            return False
-        if not is_limited and claimed[types[i]] != 0:
-            return False
-    return True
 
 
 @kernel
@@ -203,15 +194,20 @@ def why_not(w, d, g, s):
 
 @kernel
 def settle(w, d, g, t, h, s):
-    """A shape that no nodes hold: why, and what follows from it; a code if Python must."""
+    """A shape that no nodes hold: why, and what follows from it; DONE, OVER, or a code."""
     reg, asks = d.reg, d.asks
     if asks[s, ASK.SUPPLY] == UNKNOWN:
         return ask_first(d, s, SUPPLY)
     cause = why_not(w, d, g, s)
     reg[REG.CAUSE] = cause
     reg[REG.FOUND] = UNKNOWN
-    if w.shapes[s, SHAPE.PROMISED] != 0:
-        return ask(d, s, FAILED)
+    if w.shapes[s, SHAPE.PROMISED] > 1:
+        keep_promise(w, d, s)
+        return DONE
+    if w.shapes[s, SHAPE.PROMISED] == 1 and asks[s, ASK.TAKEN] == 0:
+        tell(d, RELEASE, s, 0, 0)
+        say(d, s, cause)
+        return DONE
     if may_make_room(reg, asks, s, cause):
         return search(w, d, g, t, h, s, cause)
     remember(w, d, s, cause)
@@ -232,17 +228,6 @@ def is_out_of_date(w, d):
     write_key(w, d, line, count - 1, s)
     rise(line, count - 1, WORDS)
     return True
-
-
-@kernel
-def limit_on(queues, quotas, used, q, k, need):
-    """The highest queue whose limit keeps so much out; the queue itself where none does."""
-    found, a = q, q
-    while a >= 0:
-        if used[a, k] + need > quotas[a, k, QUOTA.LIMIT]:
-            found = a
-        a = queues[a, QUEUE.PARENT]
-    return found
 
 
 @kernel
@@ -280,20 +265,20 @@ def hold(w, d, s, cause):
         return ask(d, s, OUTLASTS)
     if asks[s, ASK.OUTLASTS] == 0:
         return OVER
+    line_up_quiet(d)
     if cause == OVER_LIMIT:
         return hold_under(w, d, s, j)
     if not is_guarded(reg, w.jobs, j):
         claim(w, d, s, j)
         return OVER
-    for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
-        d.held[d.types[i]] = 1
-        reg[REG.IS_HOLDING] = 1
+    hold_types(d, s)
     return OVER
 
 
 @kernel
-def go_on(w, d, s):
+def go_on(w, d, g, s):
     """After a job was placed, the next of its shape lines up; a code if Python must say who."""
+    follow(w, d, g)
     rank_again(w, d, w.shapes[s, SHAPE.QUEUE])
     if is_asked(d.reg):
         return ask(d, s, STEP)
@@ -346,7 +331,7 @@ def fit_beside_others(w, d, g, t, e, s, q, latest):
         return DONE
     settle_books(w, d, g, s, q)
     place(w, d, g, s, q, count)
-    return go_on(w, d, s)
+    return go_on(w, d, g, s)
 
 
 @kernel
@@ -395,7 +380,7 @@ def fit_gang(w, d, g, t, h, e, s, q):
     if count == UNSURE:
         return ask(d, s, FIT)
     place_gang(w, d, s, q, count)
-    return go_on(w, d, s)
+    return go_on(w, d, g, s)
 
 
 @kernel
@@ -423,7 +408,7 @@ def fit_first(w, d, g, t, h, e, s, q):
         return settle_unfit(w, d, g, t, h, s, count)
     settle_books(w, d, g, s, q)
     place(w, d, g, s, q, count)
-    return go_on(w, d, s)
+    return go_on(w, d, g, s)
 
 
 @kernel
@@ -497,16 +482,28 @@ def deal_with(w, d, g, t, h, e, s, q):
 @shared
 def work_off(w, d, g, t, h, e):
     """Go through the line until it is empty, or until Python must do something."""
-    reg, line, code = d.reg, d.line, DONE
+    reg, line, code, seen, quiet_at = d.reg, d.line, DONE, 0, LOOKED_AT
     if reg[REG.HALTED] != 0:
         code = hold_halted(w, d)
     while code <= OVER and reg[REG.HEAP] > 0:
+        if seen >= quiet_at:
+            take_out_quiet(w, d, g)
+            quiet_at = read_next_at(reg, seen)
+            continue
         if not has_space(d, g):
-            return TELL
+            code = TELL
+            break
         if is_out_of_date(w, d):
             continue
         s = line[0, LINE.SHAPE]
         leave(line, reg[REG.HEAP], WORDS)
         reg[REG.HEAP] -= 1
+        seen += 1
+        if reg[REG.QUIET] > 0:
+            copy(line, reg[REG.HEAP], len(line) - 1)
         code = deal_with(w, d, g, t, h, e, s, w.shapes[s, SHAPE.QUEUE])
+    if code > OVER:
+        line_up_quiet(d)
+    reg[REG.QUIET] = 0
+    forget_likes(d)
     return max(code, OVER)

@@ -117,11 +117,19 @@ def somebody_heeds(looks, asks, count):
 
 @kernel
 def note_owed(notes, asks, s):
-    """Note that a shape may be owed a search, or is doubted: a cycle begins with those alone."""
-    if asks[s, ASK.IS_NOTED] == 0:
-        asks[s, ASK.IS_NOTED] = 1
-        asks[s, ASK.NEXT_OWED] = notes[NOTE.FIRST_OWED]
+    """Note that a shape may be owed a search, or is doubted: a cycle begins with those alone.
+
+    It is the last of them; who is owed a search for longer stands before it, as a rule.
+    """
+    if asks[s, ASK.IS_NOTED] != 0:
+        return
+    asks[s, ASK.IS_NOTED] = 1
+    asks[s, ASK.NEXT_OWED] = 0
+    if notes[NOTE.FIRST_OWED] == 0:
         notes[NOTE.FIRST_OWED] = s + 1
+    else:
+        asks[notes[NOTE.LAST_OWED] - 1, ASK.NEXT_OWED] = s + 1
+    notes[NOTE.LAST_OWED] = s + 1
 
 
 @kernel
@@ -150,7 +158,7 @@ def longest_owed(notes, asks):
 @kernel
 def begin_searches(shapes, notes, asks, at_most):
     """Mark who went without a search for victims before, longest ago first; how many."""
-    due, s = 0, notes[NOTE.FIRST_OWED] - 1
+    due, s, last, is_in_order = 0, notes[NOTE.FIRST_OWED] - 1, 0, True
     notes[NOTE.FIRST_OWED] = 0
     while s >= 0:
         after = asks[s, ASK.NEXT_OWED] - 1
@@ -160,12 +168,16 @@ def begin_searches(shapes, notes, asks, at_most):
         if shapes[s, SHAPE.WAITING] == 0:
             asks[s, ASK.OWED] = 0
         if asks[s, ASK.OWED] != 0:
+            is_in_order = is_in_order and asks[s, ASK.OWED] > last
+            last = asks[s, ASK.OWED]
             note_owed(notes, asks, s)
         s = after
+    s = notes[NOTE.FIRST_OWED] - 1
     while due < at_most:
-        first = longest_owed(notes, asks)
+        first = s if is_in_order else longest_owed(notes, asks)
         if first < 0:
             break
+        s = asks[first, ASK.NEXT_OWED] - 1
         asks[first, ASK.OWED] = 0
         asks[first, ASK.IS_DUE] = 1
         due += 1

@@ -32,6 +32,27 @@ def is_guarded(reg, jobs, j):
     return guarded_from(jobs, j, backfills, by_shape, patience, hold_after) <= reg[REG.NOW]
 
 
+@kernel
+def may_hold(reg, jobs, asks, types, claimed, limited, s, q, cause):
+    """Whether a shape that does not fit may keep others back now, or be passed by them."""
+    is_limited = cause == OVER_LIMIT
+    if not is_limited and not is_cured(cause):
+        return False
+    if is_guarded(reg, jobs, asks[s, ASK.UPCOMING]):
+        return asks[s, ASK.OUTLASTS] != 0
+    if reg[REG.BACKFILL] == NONE or asks[s, ASK.OUTLASTS] == 0:
+        return False
+    if not is_limited and reg[REG.BACKFILL] != EASY:
+        return reg[REG.CLAIMS_LEFT] > 0
+    first = asks[s, ASK.FIRST_TYPE]
+    for i in range(first, first + asks[s, ASK.TYPES]):
+        if is_limited and limited[q, types[i]] != 0:
+            return False
+        if not is_limited and claimed[types[i]] != 0:
+            return False
+    return True
+
+
 # Who is looked at -----------------------------------------------------------------------------
 
 

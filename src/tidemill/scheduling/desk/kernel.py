@@ -5,7 +5,7 @@ from tidemill.scheduling.backfill import columns as backfill
 from tidemill.scheduling.desk.columns import Desk, Search
 from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting.kernel import CALLS
-from tidemill.scheduling.scores.tables import Tables
+from tidemill.scheduling.scores.tables import OTHERS, Tables
 
 VECTORS = (
     "reg", "looks", "types", "fair", "kept", "free", "changed", "held", "claimed", "lends", "inner",
@@ -20,7 +20,7 @@ kernel = beside(
     __file__,
     TABLES,
     VECTORS,
-    fitting.OTHERS,
+    OTHERS,
     calls=(*CALLS, str(backfill.__file__)),
 )
 """Compile this, unless the process runs interpreted."""

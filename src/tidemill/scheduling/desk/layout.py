@@ -37,6 +37,7 @@ _RANKS = {"shortest": SHORTEST, "smallest": SMALLEST, "attained": ATTAINED}
 FAIRNESS = {"none": 0, "drf": 1, "bill": 2}
 PIECES = 256  # of placements that are told at once, and of reservations, to begin with
 PROMISES = 64
+GOING = 256  # jobs that are asked to go in one cycle, to begin with
 JOBS_TOLD = 8  # of as many pieces as any may have, in one cycle
 _NOTHING: I64 = np.zeros((1, 1), np.int64)
 
@@ -224,6 +225,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
     reg[REG.PRICES] = policy.victims != "time"
     reg[REG.SEARCHES_AT_MOST] = policy.searches_per_cycle
+    reg[REG.GAIN_PPM] = policy.preempt_gain_ppm
     inner = blank(queues)
     inner[:] = [not is_leaf for is_leaf in world.tree.is_leaf]
     nothing = _NOTHING
@@ -234,7 +236,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(queues + 1, 1), blank(4 * length, len(EventColumn)),
         _pieces(PIECES), nothing, blank(PROMISES, len(PROMISE)),
         blank(PIECES, KEPT_COLUMNS), blank(length, len(CLAIM)),
-        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
+        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(GOING),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
         sharing_of(world), blank(kinds, len(WORTH)), blank(queues, kinds),
         np.array(policy.attained_steps_ms, np.int64), nothing, nothing, nothing, blank(queues),

@@ -7,6 +7,7 @@ until the line is another one, or history says otherwise. Orders of plug-ins are
 """
 
 from tidemill.core.estimates import SAID, end_if_placed
+from tidemill.core.heads import LAST, is_line, note_line, read_from, weigh
 from tidemill.core.order import guarded_from
 from tidemill.core.ranks import rank_of
 from tidemill.model.columns import JOB, SHAPE
@@ -15,7 +16,7 @@ from tidemill.model.states import JobState
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.desk.kernel import kernel
 
-LAST = 1 << 62
+LINE = ASK.LINE_NEWS  # where the columns of a line begin
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 READ_AT_MOST = 2 * PASSERS_AT_MOST  # of a line, for how soon one of it ends
 ADDED_AT_MOST = 8  # to a line since it was read; for more it is read anew
@@ -35,71 +36,17 @@ def lost_at(jobs, reg, j):
 
 
 @kernel
-def weigh(jobs, shapes, steps, learnt, reg, asks, s, j):
-    """Note a job of a line if it is the first of it so far, by rank, by patience or by its end."""
-    own = rank_of(jobs, shapes, learnt, steps, reg[REG.RANKS], j, 0)
-    lost = lost_at(jobs, reg, j)
-    if own < asks[s, ASK.BEST_RANK]:
-        asks[s, ASK.BEST_RANK] = own
-        asks[s, ASK.BEST] = j
-    if lost < asks[s, ASK.PATIENCE_MS]:
-        asks[s, ASK.PATIENCE_MS] = lost
-        asks[s, ASK.IMPATIENT] = j
-    ends_in = end_if_placed(jobs, shapes, learnt, j, 0)
-    asks[s, ASK.SHORTEST_MS] = min(asks[s, ASK.SHORTEST_MS], ends_in)
-
-
-@kernel
-def is_line(shapes, learnt, asks, s):
-    """Whether the line of a shape is the one that was read last, and history says the same."""
-    return (
-        asks[s, ASK.LINE_NEWS] == learnt[0, SAID.NEWS]
-        and asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
-        and asks[s, ASK.LINE_TAIL] == shapes[s, SHAPE.TAIL]
-        and asks[s, ASK.LINE_LENGTH] == shapes[s, SHAPE.WAITING]
-        and asks[s, ASK.LINE_RETURNS] == shapes[s, SHAPE.RETURNS]
-    )
-
-
-@kernel
-def note_line(shapes, learnt, asks, s):
-    """Note which line it is that is read now."""
-    asks[s, ASK.LINE_NEWS] = learnt[0, SAID.NEWS]
-    asks[s, ASK.LINE_HEAD] = shapes[s, SHAPE.HEAD]
-    asks[s, ASK.LINE_TAIL] = shapes[s, SHAPE.TAIL]
-    asks[s, ASK.LINE_LENGTH] = shapes[s, SHAPE.WAITING]
-    asks[s, ASK.LINE_RETURNS] = shapes[s, SHAPE.RETURNS]
-
-
-@kernel
-def is_one_longer(jobs, shapes, learnt, asks, s):
-    """Whether the line of a shape is the one that was read last, and one more at its end."""
-    tail = shapes[s, SHAPE.TAIL]
-    return (
-        asks[s, ASK.LINE_NEWS] == learnt[0, SAID.NEWS]
-        and asks[s, ASK.LINE_LENGTH] + 1 == shapes[s, SHAPE.WAITING]
-        and asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
-        and asks[s, ASK.LINE_RETURNS] == shapes[s, SHAPE.RETURNS]
-        and asks[s, ASK.LINE_TAIL] == jobs[tail, JOB.PREVIOUS]
-    )
-
-
-@kernel
 def read_line(jobs, shapes, steps, learnt, reg, asks, s):
-    """Know the first of a line, in an order that reads jobs."""
-    if is_line(shapes, learnt, asks, s):
-        return
-    if is_one_longer(jobs, shapes, learnt, asks, s):
-        weigh(jobs, shapes, steps, learnt, reg, asks, s, shapes[s, SHAPE.TAIL])
-    else:
-        asks[s, ASK.BEST_RANK] = LAST
-        asks[s, ASK.PATIENCE_MS] = LAST
+    """Know the first of a line by rank and by patience, and how soon one of it would end."""
+    ranks, patience_ms = reg[REG.RANKS], reg[REG.PATIENCE_MS]
+    j = read_from(jobs, shapes, learnt, asks, LINE, s)
+    if asks[s, ASK.BEST_RANK] == LAST:
         asks[s, ASK.SHORTEST_MS] = FOREVER_MS
-        j = shapes[s, SHAPE.HEAD]
-        while j >= 0:
-            weigh(jobs, shapes, steps, learnt, reg, asks, s, j)
-            j = jobs[j, JOB.NEXT]
-    note_line(shapes, learnt, asks, s)
+    while j >= 0:
+        weigh(jobs, shapes, steps, learnt, asks, LINE, ranks, patience_ms, s, j)
+        ends_in = end_if_placed(jobs, shapes, learnt, j, 0)
+        asks[s, ASK.SHORTEST_MS] = min(asks[s, ASK.SHORTEST_MS], ends_in)
+        j = jobs[j, JOB.NEXT]
 
 
 @kernel
@@ -110,7 +57,8 @@ def write_first(w, d, s):
         asks[s, ASK.UPCOMING] = head
         asks[s, ASK.FIRST] = 1
         asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
-        asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
+        if reg[REG.BACKFILL] == 0:
+            asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
     elif reg[REG.RANKS] != 0:
         read_line(w.jobs, shapes, d.steps, d.learnt, reg, asks, s)
         is_lost = asks[s, ASK.PATIENCE_MS] <= reg[REG.NOW]
@@ -174,7 +122,7 @@ def read_on(jobs, shapes, learnt, asks, s):
         asks[s, ASK.LINE_LAST] = j
         asks[s, ASK.LINE_READ] += 1
         j = jobs[j, JOB.NEXT]
-    note_line(shapes, learnt, asks, s)
+    note_line(shapes, learnt, asks, LINE, s)
 
 
 @kernel
@@ -216,7 +164,7 @@ def may_end_by(jobs, shapes, learnt, reg, asks, s, moment):
     """
     if reg[REG.BY_SHAPE] == 0:
         return asks[s, ASK.SHORTEST_MS] <= moment - reg[REG.NOW]
-    if not is_line(shapes, learnt, asks, s):
+    if not is_line(shapes, learnt, asks, LINE, s):
         if shapes[s, SHAPE.PROMISED] == 0 and is_followed(jobs, shapes, learnt, asks, s):
             read_on(jobs, shapes, learnt, asks, s)
         else:

@@ -13,7 +13,7 @@ from tidemill.model.states import JobState
 from tidemill.scheduling.desk.columns import ASK, REG, SEATING, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.offering import BY_NODE, line_up_by_node, may_use, write_victim
-from tidemill.scheduling.desk.placing import book, fit, is_kept, is_over_limit
+from tidemill.scheduling.desk.placing import book, fit
 from tidemill.scheduling.desk.rights import seek
 from tidemill.scheduling.desk.role_by_role import note_seats
 from tidemill.scheduling.desk.stopping import (
@@ -27,6 +27,7 @@ from tidemill.scheduling.desk.stopping import (
     request_of,
     shift,
 )
+from tidemill.scheduling.fitting.books import is_barred
 from tidemill.scheduling.fitting.columns import CALL, REQUEST, SORT, SPOT
 from tidemill.scheduling.fitting.sweeps import give
 
@@ -234,10 +235,7 @@ def may_sit(w, d, g, s, start, end):
         d.asks[s, ASK.NEED],
         w.nodes[d.seats[start, SEATING.NODE], NODE.KIND],
     )
-    is_barred = need > 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need)
-    if need > 0 and not is_barred and w.at[AT.KEEPS] != 0:
-        is_barred = is_kept(w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need)
-    if is_barred:
+    if is_barred(w.at, w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need):
         return False
     settle_seats(w, d, g, s, start, end, 1)
     for i in range(start, end):

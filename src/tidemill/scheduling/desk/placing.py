@@ -2,13 +2,13 @@
 
 from tidemill.core.replay import PASSED, PLACED, SAID_WHY
 from tidemill.model.batch import EventColumn, PieceColumn
-from tidemill.model.columns import AT, DEVICE, JOB, NODE, QUEUE, QUOTA
+from tidemill.model.columns import DEVICE, JOB, NODE, QUEUE
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG, SEATING
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import note_placed
-from tidemill.scheduling.fitting.books import count_used
+from tidemill.scheduling.fitting.books import SHORT, UNFIT, barred_by, count_used
 from tidemill.scheduling.fitting.columns import BITS, CALL, KEPT, OUT, REQUEST, SPOT
 from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
@@ -22,7 +22,6 @@ from tidemill.scheduling.fitting.sweeps import (
     on_device,
 )
 
-LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
 NO_NODES = 0  # no nodes hold it
 BARRED = -1  # something else than nodes stands in its way
 UNSURE = -2  # Python must say
@@ -109,42 +108,11 @@ def book(w, d, q, k, milli):
 
 
 @kernel
-def is_over_limit(queues, quotas, used, q, k, need):
-    """Whether a queue, or one above it, may not use so much more of a type, in the room."""
-    while q >= 0:
-        if used[q, k] + need > quotas[q, k, QUOTA.LIMIT]:
-            return True
-        q = queues[q, QUEUE.PARENT]
-    return False
-
-
-@kernel
-def is_kept(queues, quotas, used, below, kept, free, q, k, need):
-    """Whether placing so much would touch what other queues keep back of their floors."""
-    shift = 0
-    while q >= 0:
-        owed, under = quotas[q, k, QUOTA.GUARD] - used[q, k], below[q, k]
-        shift = max(owed - need, under + shift) - max(owed, under)
-        q = queues[q, QUEUE.PARENT]
-    return kept[k] + shift + need > max(free[k], kept[k])
-
-
-@kernel
 def obstacle(w, d, q, k, need):
-    """What keeps a request off a type, if no nodes hold it: its team, others', or the sum."""
-    if need == 0:
-        return UNFIT
-    if d.closed[k] != 0:
+    """What keeps a request off a type, if no nodes hold it; as ``books.barred_by``."""
+    if need != 0 and d.closed[k] != 0:
         return SHORT
-    if is_over_limit(w.queues, w.quotas, d.used, q, k, need):
-        return LIMIT
-    if need > d.free[k]:
-        return SHORT
-    if w.at[AT.KEEPS] != 0 and is_kept(
-        w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need
-    ):
-        return KEPT_OFF
-    return UNFIT
+    return barred_by(w.at, w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need)
 
 
 # Fitting --------------------------------------------------------------------------------------
@@ -205,15 +173,39 @@ def keeps_whole_nodes(w, d, g, r):
 
 
 @kernel
+def note_none_beside(g, r):
+    """Note that no node that is not reserved as a whole could take a replica of a request."""
+    g.requests[r, REQUEST.BESIDE_AT] = g.regs[CALL.TOUCHED] + 1
+    g.requests[r, REQUEST.BESIDE_IN] = g.regs[CALL.RESERVED_IN]
+
+
+@kernel
+def is_none_beside(g, r):
+    """Whether that is known: it was so, and no such node was touched since that could."""
+    regs, touched, h = g.regs, g.touched, g.requests[r, REQUEST.HOSTS_ROW]
+    since, size = g.requests[r, REQUEST.BESIDE_AT] - 1, regs[CALL.TOUCHED]
+    if regs[CALL.RESERVED_IN] == 0 or g.requests[r, REQUEST.BESIDE_IN] != regs[CALL.RESERVED_IN]:
+        return False
+    if not 0 <= since <= size <= since + len(touched):
+        return False
+    for i in range(since, size):
+        n = touched[i % len(touched)]
+        if g.hosts[h, n] > 0 and g.reserved[n // BITS] >> n % BITS & 1 == 0:
+            return False
+    note_none_beside(g, r)
+    return True
+
+
+@kernel
 def is_hosted_beside(w, g, r, count):
     """Whether nodes that are not reserved as a whole could take so many replicas."""
     count_hosts(w, g, r)
-    h, rows, any_left = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS], 0
-    for i in range(len(g.reserved)):  # without a way out of it the loop takes many words at once
-        any_left |= g.hosting[h, i] & ~g.reserved[i]
-    if any_left == 0:
+    if is_none_beside(g, r):
         return False
+    h, rows = g.requests[r, REQUEST.HOSTS_ROW], g.regs[CALL.ROWS]
     n = host_beside(g, h, 0)
+    if n == rows:
+        note_none_beside(g, r)
     while n < rows and count > 0:
         count -= g.hosts[h, n]
         n = host_beside(g, h, n + 1)

@@ -36,8 +36,9 @@ from tidemill.scheduling.desk.columns import (
     SEATING,
 )
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.placing import UNSURE, fit, is_over_limit
+from tidemill.scheduling.desk.placing import UNSURE, fit
 from tidemill.scheduling.desk.role_by_role import fit_largest, note_seats, unseat
+from tidemill.scheduling.fitting.books import is_over_limit
 from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST
 from tidemill.scheduling.fitting.keeping import give, keep, let_go, take
 from tidemill.scheduling.fitting.ladders import fill_tied

@@ -11,9 +11,8 @@ from tidemill.model.states import JobState
 from tidemill.scheduling.backfill.ends import move_piece
 from tidemill.scheduling.desk.columns import ASK, MEMBER, OPTION, REG
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.placing import is_over_limit
 from tidemill.scheduling.desk.resizing import count_cuts, lift_cuts
-from tidemill.scheduling.fitting.books import count_used
+from tidemill.scheduling.fitting.books import count_used, is_over_limit
 from tidemill.scheduling.fitting.columns import CALL, REQUEST
 from tidemill.scheduling.fitting.sweeps import hosted_by
 

@@ -11,10 +11,6 @@ from tidemill.scheduling.desk.columns import ASK, MEMBER, OPTION, REG, SEATING, 
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import (
     ANYWHERE,
-    KEPT_OFF,
-    LIMIT,
-    SHORT,
-    UNFIT,
     UNSURE,
     book,
     keep_disturbed,
@@ -22,13 +18,13 @@ from tidemill.scheduling.desk.placing import (
     note_disturbed,
     obstacle,
 )
+from tidemill.scheduling.fitting.books import APART, KEPT_OFF, LIMIT, SHORT, UNFIT
 from tidemill.scheduling.fitting.columns import OUT, REQUEST
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.node_ranking import seat
 from tidemill.scheduling.fitting.sweeps import NO_CPU, NO_MEMORY, give, give_all, is_held
 
 TIED, SCORED, PACKED = range(3)  # how roles are placed
-APART = 4  # as ``fit.Obstacle``: enough of them would fit, but not together
 OVER_LIMIT, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY = map(
     int,
     (Cause.OVER_LIMIT, Cause.BUSY, Cause.PARTIAL_GANG, Cause.KEPT_BACK, Cause.TOPOLOGY),

@@ -1,23 +1,33 @@
 """Searches of a cycle for others that make room: by moving, by shrinking, or by being stopped.
 
-A search that finds nobody is settled here, with what may change that; where somebody is found it
-returns a code, and Python does it. Some searches are left for those who went without before.
+A search that finds nobody is settled here, with what may change that, and so is one that finds
+whom to stop. Where others may move or shrink it returns a code, and Python does it. Some searches
+are left for those who went without before.
 """
 
 from tidemill.core.heaps import rise
+from tidemill.core.replay import EVICT
+from tidemill.model import codes
+from tidemill.model.batch import EventColumn
+from tidemill.model.columns import AT, JOB, NODE, PIECE
+from tidemill.model.events import Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
-from tidemill.scheduling.desk.codes import FAILED, OVER, PREPARE
-from tidemill.scheduling.desk.columns import ASK, REG
+from tidemill.scheduling.desk.codes import DONE, FAILED, OVER, PREPARE
+from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, VICTIM
 from tidemill.scheduling.desk.failures import note_owed, remember
 from tidemill.scheduling.desk.gathering import is_cured
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.moving import find_moves
 from tidemill.scheduling.desk.order import WORDS
+from tidemill.scheduling.desk.placing import say, tell
 from tidemill.scheduling.desk.rights import is_in_vain, is_ready, is_shrinking_in_vain
-from tidemill.scheduling.desk.stopping import UNPREPARED, find_victims
+from tidemill.scheduling.desk.stopping import UNPREPARED, UNSURE, find_victims, is_worth
 
-OVER_LIMIT, BUSY, KEPT_BACK = map(int, (Cause.OVER_LIMIT, Cause.BUSY, Cause.KEPT_BACK))
+OVER_LIMIT, BUSY, KEPT_BACK, PROMISED = map(
+    int, (Cause.OVER_LIMIT, Cause.BUSY, Cause.KEPT_BACK, Cause.PROMISED)
+)
+RECLAIMED, PREEMPTED = codes.WHY_CODE[Why.RECLAIMED], codes.WHY_CODE[Why.PREEMPTED]
 
 
 @kernel
@@ -161,8 +171,84 @@ def note_room_kept(d, s, cause):
 
 
 @kernel
+def can_tell(d, count):
+    """Whether it can be told that so many are stopped, beside what else one more job brings."""
+    reg = d.reg
+    if reg[REG.GOING] + count > len(d.going):
+        return False
+    return reg[REG.EVENTS] + reg[REG.PASSABLES] + count + 4 <= len(d.events)
+
+
+@kernel
+def judge(w, d, g, t, h, s):
+    """Whether the chosen are stopped: DONE, OVER if that is not worth it, or a code for Python.
+
+    A claim to a guaranteed quota is a right; preemption may have to be worth it.
+    """
+    reg, count = d.reg, d.reg[REG.FOUND]
+    if count == UNSURE or not can_tell(d, count):
+        return ask(d, s, FAILED)
+    worth = 1 if reg[REG.REACH] != 0 else is_worth(w, d, g, t, h, s, count)
+    if worth == UNSURE:
+        return ask(d, s, FAILED)
+    if worth == 0:
+        reg[REG.AGAIN_MS] = FOREVER_MS
+        reg[REG.IS_FINAL] = 0
+        return OVER
+    return DONE
+
+
+@kernel
+def hold_types(d, s):
+    """Let nobody be placed on the types that a shape may use."""
+    for i in range(d.asks[s, ASK.FIRST_TYPE], d.asks[s, ASK.FIRST_TYPE] + d.asks[s, ASK.TYPES]):
+        d.held[d.types[i]] = 1
+        d.reg[REG.IS_HOLDING] = 1
+
+
+@kernel
+def hold_left(w, d, j):
+    """Let nobody be placed on the types of what a job holds that is to leave."""
+    p = w.jobs[j, JOB.FIRST_PIECE]
+    while p >= 0:
+        if w.pieces[p, PIECE.IS_COMING] == 0:
+            d.held[w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND]] = 1
+            d.reg[REG.IS_HOLDING] = 1
+        p = w.pieces[p, PIECE.NEXT_OF_JOB]
+
+
+@kernel
+def keep_promise(w, d, s):
+    """Room is being made for a shape: nobody is placed where others are still to leave for it."""
+    say(d, s, PROMISED)
+    hold_types(d, s)
+    for i in range(w.at[AT.ACTIVE] if w.at[AT.LEAVING] > 0 else 0):
+        j = w.active[i]
+        if w.jobs[j, JOB.IS_LEAVING] != 0 and w.jobs[j, JOB.LEAVING_FOR] == s:
+            hold_left(w, d, j)
+
+
+@kernel
+def stop_chosen(w, d, h, s):
+    """Ask whoever was chosen to stop for the next job of a shape, which nobody may pass."""
+    reg = d.reg
+    for i in range(reg[REG.FOUND]):
+        x = h.chosen[i]
+        j, is_reclaimed = h.victims[x, VICTIM.JOB], h.victims[x, VICTIM.IS_RECLAIMED] != 0
+        tell(d, EVICT, j, w.jobs[j, JOB.ATTEMPT], RECLAIMED if is_reclaimed else PREEMPTED)
+        d.events[reg[REG.EVENTS] - 1, EventColumn.TO] = d.asks[s, ASK.UPCOMING]
+        d.going[reg[REG.GOING]] = j
+        reg[REG.GOING] += 1
+        hold_left(w, d, j)
+    d.asks[s, ASK.AGAIN_MS] = FOREVER_MS
+    reg[REG.FOUND] = UNKNOWN
+    say(d, s, PROMISED)
+    hold_types(d, s)
+
+
+@kernel
 def search_victims(w, d, g, t, h, s):
-    """Who is to be stopped for a shape: OVER if nobody is found, or a code for Python."""
+    """Who is to be stopped for a shape: DONE, OVER if nobody is, or a code for Python."""
     reg, asks = d.reg, d.asks
     if asks[s, ASK.MAY_EVICT] == 0:
         reg[REG.AGAIN_MS] = FOREVER_MS
@@ -175,15 +261,15 @@ def search_victims(w, d, g, t, h, s):
     reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
     if reg[REG.FOUND] == UNPREPARED:
         return prepare_other(d, s)
-    return ask(d, s, FAILED) if reg[REG.FOUND] != 0 else OVER
+    return judge(w, d, g, t, h, s) if reg[REG.FOUND] != 0 else OVER
 
 
 @kernel
 def search(w, d, g, t, h, s, cause):
-    """Others may make room for a shape: OVER if that is settled, or a code for Python.
+    """Others may make room for a shape: DONE if they are asked to, OVER if nobody is, or a code.
 
-    It is settled where no search is left in this cycle, and it is owed one; or where nobody is
-    found. Python stops whoever is found, and searches where others may move or shrink.
+    Nobody is where no search is left in this cycle, and it is owed one; or where nobody is found.
+    Python searches where others may move or shrink.
     """
     reg, asks = d.reg, d.asks
     if not may_search(d, s):
@@ -194,12 +280,15 @@ def search(w, d, g, t, h, s, cause):
     if code == OVER:
         code = search_victims(w, d, g, t, h, s)
     reg[REG.CUTS] = 0
-    if code != OVER:
+    if code > OVER:
         return code
-    reg[REG.AGAIN_MS] = min(reg[REG.AGAIN_MS], reg[REG.MOVE_AGAIN_MS])
     count_search(d, s)
-    note_vain(reg, d.notes, asks, s)
     note_room_kept(d, s, cause)
+    if code == DONE:
+        stop_chosen(w, d, h, s)
+        return DONE
+    reg[REG.AGAIN_MS] = min(reg[REG.AGAIN_MS], reg[REG.MOVE_AGAIN_MS])
+    note_vain(reg, d.notes, asks, s)
     if asks[s, ASK.IS_DOUBTED] == 0:
         remember(w, d, s, cause)
     return OVER

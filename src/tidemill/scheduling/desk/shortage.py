@@ -4,7 +4,8 @@ from tidemill.model.columns import SHAPE
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.columns import ASK, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.placing import KEPT_OFF, LIMIT, SHORT, UNFIT, obstacle
+from tidemill.scheduling.desk.placing import obstacle
+from tidemill.scheduling.fitting.books import KEPT_OFF, LIMIT, SHORT, UNFIT
 from tidemill.scheduling.fitting.columns import REQUEST
 from tidemill.scheduling.fitting.sweeps import NO_CPU, NO_MEMORY, is_held
 

@@ -2,13 +2,15 @@
 
 For the ordinary case: the one who waits and those who may be stopped have one role of one size and
 no MIG instances, and no elastic job gives up replicas. Everything is tried in the room, which is
-left as it was. Python does the rest, and says what it is worth.
+left as it was. Python does the rest.
 """
 
 from tidemill.compiled import shared
 from tidemill.core.heaps import leave
-from tidemill.model.columns import AT, JOB, NODE, PIECE, QUEUE, ROLE, SHAPE
-from tidemill.model.measures import FOREVER_MS
+from tidemill.core.progress import left_ms
+from tidemill.core.wide import LARGEST
+from tidemill.model.columns import JOB, NODE, PIECE, QUEUE, ROLE, SHAPE
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.offering import (
@@ -17,14 +19,17 @@ from tidemill.scheduling.desk.offering import (
     BY_NODE,
     BY_SIZE,
     BY_TIME,
+    RATE,
     line_up,
     line_up_by_node,
     price_of,
+    usd_micro,
     write_victims,
 )
 from tidemill.scheduling.desk.order import WORDS, insert
-from tidemill.scheduling.desk.placing import book, fit, is_kept, is_over_limit
+from tidemill.scheduling.desk.placing import book, fit
 from tidemill.scheduling.desk.rights import borrows, find_stoppable, seek
+from tidemill.scheduling.fitting.books import is_barred
 from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import give, give_all
 
@@ -33,6 +38,7 @@ ROUNDS = 3  # how often a search begins again without the jobs that would only b
 CONSIDERED = 4096  # candidates, at the most
 UNSURE, UNPREPARED = -1, -2  # Python must search; or look at a shape first (``REG.WHO``)
 TIME = 0  # how a policy prices victims; else in dollars
+UNKNOWN_WAIT_MS = HOUR_MS  # what a start is worth to a job that gave no estimate; a convention
 
 
 # Clearing -------------------------------------------------------------------------------------
@@ -96,11 +102,7 @@ def may_stay(w, d, g, victims, i):
             k = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND]
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
     need = victims[i, VICTIM.MILLI]
-    if need > 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need):
-        return False
-    if need > 0 and w.at[AT.KEEPS] != 0 and is_kept(
-        w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need
-    ):  # fmt: skip
+    if is_barred(w.at, w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need):
         return False
     shift(w, d, g, victims, i, -1)
     p = w.jobs[victims[i, VICTIM.JOB], JOB.FIRST_PIECE]
@@ -411,3 +413,43 @@ def find_victims(w, d, g, t, h, s):
     reg[REG.REACH] = 0
     seek(w.quotas, d.used, asks, d.types, d.sought, s, -1, asks[s, ASK.NEED])
     return search_as_far(w, d, g, t, h, s, 0)
+
+
+# What it is worth -----------------------------------------------------------------------------
+
+
+@kernel
+def rate_of_seat(w, d, g, t, h, s, count):
+    """What the place costs per hour, times milli, that a shape has when the chosen are gone."""
+    r, rate = w.shapes[s, SHAPE.FIRST_ROLE], 0
+    for i in range(count):
+        shift(w, d, g, h.victims, h.chosen[i], 1)
+    pieces = fit(w, d, g, t, s, w.shapes[s, SHAPE.QUEUE])
+    for i in range(pieces):
+        held = g.out[i, OUT.REPLICAS] * w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
+        rate += held * w.contracts[w.nodes[g.out[i, OUT.NODE], NODE.CONTRACT], RATE]
+    if pieces > 0:
+        give_all(w, g, request_of(d.asks, d.options, s), pieces, 1)
+    for i in range(count):
+        shift(w, d, g, h.victims, h.chosen[i], -1)
+    return rate
+
+
+@kernel
+def is_worth(w, d, g, t, h, s, count):
+    """Whether what the heir wins covers the share of the loss that the policy asks for.
+
+    1, 0, or ``UNSURE`` where the numbers are too large to be compared here.
+    """
+    share, estimate = d.reg[REG.GAIN_PPM], w.jobs[w.shapes[s, SHAPE.HEAD], JOB.ESTIMATE_MS]
+    if share == 0:
+        return 1
+    left, cost = 0, 0
+    for i in range(count):
+        left = max(left, left_ms(w.jobs, h.victims[h.chosen[i], VICTIM.JOB], d.reg[REG.NOW]))
+        cost += h.victims[h.chosen[i], VICTIM.USD_MICRO]
+    spared = min(estimate if estimate > 0 else UNKNOWN_WAIT_MS, left)
+    gain = usd_micro(rate_of_seat(w, d, g, t, h, s, count), spared)
+    if max(gain, cost) > LARGEST // ONE_PPM:
+        return UNSURE
+    return int(gain * ONE_PPM >= cost * share)

@@ -8,6 +8,18 @@ from typing import NamedTuple
 
 from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.tables import I64
+from tidemill.scheduling.scores import tables
+
+
+class Obstacle(IntEnum):
+    """What kept a role off one GPU type."""
+
+    LIMIT = 0
+    SHORT = 1
+    UNFIT = 2
+    KEPT = 3
+    APART = 4
+    """Enough of them would fit, but not together."""
 
 
 class SPOT(IntEnum):
@@ -61,10 +73,11 @@ class REQUEST(IntEnum):
     HOSTS_AT = 20  # one more than the touch up to which its row of ``hosts`` is true; 0: it is not
     HOSTS_SUM = 21  # what all nodes could take, by that row
     HOSTS_ROW = 22  # 0: it has none, and all nodes are counted each time
+    BESIDE_AT = 23  # one more than the touch at which only reserved nodes could take a replica,
+    BESIDE_IN = 24  # reserved in this cycle (``CALL.RESERVED_IN``)
 
 
-IGNORED = 4  # ways to ask: nothing, CPU, memory, or both are no matter
-REQUEST_COLUMNS = int(REQUEST.HOSTS_ROW) + 1
+REQUEST_COLUMNS = int(REQUEST.BESIDE_IN) + 1
 
 
 class SCORE(IntEnum):
@@ -166,12 +179,9 @@ class Ground(NamedTuple):
 
 
 VECTORS = (
-    "regs", "touched", "reserved", "domains", "able", "barred", "kept", "free", "codes", "limits",
-    "dearest",
-    "still_open", "steps", "verdicts", "suits",
+    "regs", "touched", "reserved", "domains", "able", "barred", "kept", "free", "verdicts", "suits",
+    *tables.VECTORS,
 )  # fmt: skip
 MATRICES = ("rungs", "promised", "used", "below", "few")
 """Beside those of the tuples: ``RUNG`` and ``KEPT`` rows; by queue and type, what is used; a few
 nodes with their ranks."""
-OTHERS = {"draws": "int16", "turns": "uint64", "still_open": "uint64"}
-"""Of the tables of scores."""

@@ -2,8 +2,8 @@
 
 from tidemill.core.kernel import beside
 from tidemill.scheduling import scores
-from tidemill.scheduling.fitting.columns import MATRICES, OTHERS, VECTORS, Ground
-from tidemill.scheduling.scores.tables import Tables
+from tidemill.scheduling.fitting.columns import MATRICES, VECTORS, Ground
+from tidemill.scheduling.scores.tables import OTHERS, Tables
 
 CALLS = (__file__, str(scores.__file__))
 """Files of the folders that these kernels are in, and that they call."""

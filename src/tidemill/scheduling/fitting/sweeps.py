@@ -143,15 +143,24 @@ def note_hosted(requests, hosts, hosting, r, n, now):
 
 
 @kernel
+def first_bit(word, n):
+    """The first node from a number on whose bit is set in the word of that number; -1: none."""
+    left = word >> n % BITS
+    if left == 0:
+        return -1
+    while left & 1 == 0:
+        left >>= 1
+        n += 1
+    return n
+
+
+@kernel
 def hosting_from(hosting, h, n, rows):
     """The first node from a number on that could take a replica; ``rows``: there is none."""
     while n < rows:
-        left = hosting[h, n // BITS] >> n % BITS
-        if left != 0:
-            while left & 1 == 0:
-                left >>= 1
-                n += 1
-            return n
+        found = first_bit(hosting[h, n // BITS], n)
+        if found >= 0:
+            return found
         n += BITS - n % BITS
     return rows
 
@@ -164,12 +173,9 @@ def host_beside(g, h, n):
     """
     rows = g.regs[CALL.ROWS]
     while n < rows:
-        left = (g.hosting[h, n // BITS] & ~g.reserved[n // BITS]) >> n % BITS
-        if left != 0:
-            while left & 1 == 0:
-                left >>= 1
-                n += 1
-            return n
+        found = first_bit(g.hosting[h, n // BITS] & ~g.reserved[n // BITS], n)
+        if found >= 0:
+            return found
         n += BITS - n % BITS
     return rows
 

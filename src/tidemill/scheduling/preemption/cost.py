@@ -9,11 +9,10 @@ would have ended by itself, but never more than its own estimate.
 from collections.abc import Iterable, Sequence
 
 from tidemill.core import progress, rhythm
-from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
+from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
-
-UNKNOWN_WAIT_MS = HOUR_MS  # what a start is worth to a job that gave no estimate; a convention
+from tidemill.scheduling.desk.stopping import UNKNOWN_WAIT_MS
 
 
 def lost_ms(world: World, j: int) -> int:
@@ -33,25 +32,13 @@ def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> i
     return int(rhythm.usd_micro(milli_rate, ms))
 
 
-def wait_spared_ms(world: World, heir: int, going: Sequence[int]) -> int:
-    """How long the heir would wait for these jobs to end by themselves, at most its estimate."""
-    estimate_ms = world.jobs.estimate_ms.item(heir) or UNKNOWN_WAIT_MS
-    return min(estimate_ms, max((_left_ms(world, j) for j in going), default=0))
+def wait_spared_ms(world: World, estimate_ms: int, going: Sequence[int]) -> int:
+    """How long a job would wait for these to end by themselves, at most its estimate; 0: none."""
+    jobs, now_ms = world.matrices.jobs, world.now_ms
+    left_ms = max((int(progress.left_ms(jobs, j, now_ms)) for j in going), default=0)
+    return min(estimate_ms or UNKNOWN_WAIT_MS, left_ms)
 
 
 def is_worth(gain_usd_micro: int, cost_usd_micro: int, share_ppm: int) -> bool:
     """Whether the gain covers this share of the cost; a share of 0 asks for nothing."""
     return gain_usd_micro * ONE_PPM >= cost_usd_micro * share_ppm
-
-
-def _left_ms(world: World, j: int) -> int:
-    """How long an active job is expected to go on; one that is overdue, as long as it is overdue.
-
-    Without an estimate it is expected to go on for as long as anybody counts.
-    """
-    jobs = world.jobs
-    estimate_ms = jobs.estimate_ms.item(j)
-    if not estimate_ms:
-        return FOREVER_MS
-    ran_ms = jobs.saved_ms.item(j) + max(0, world.now_ms - jobs.since_ms.item(j))
-    return abs(estimate_ms - ran_ms)

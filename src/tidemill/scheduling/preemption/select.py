@@ -149,7 +149,8 @@ def _is_worth(hunt: Hunt, victims: list[Victim]) -> bool:
     hunt.unseat(pieces)
     for victim in victims:
         hunt.put_back(victim)
-    spared_ms = cost.wait_spared_ms(world, heir, [victim.job for victim in victims])
+    estimate_ms = world.jobs.estimate_ms.item(heir)
+    spared_ms = cost.wait_spared_ms(world, estimate_ms, [victim.job for victim in victims])
     gain = cost.usd_micro(world, hunt.heir, pieces, spared_ms)
     return cost.is_worth(gain, sum(victim.usd_micro for victim in victims), share_ppm)
 

@@ -22,7 +22,8 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import fit_largest
-from tidemill.scheduling.fit import Fit, Obstacle, Shortage, may_redo, redo, undo
+from tidemill.scheduling.fit import Fit, Shortage, may_redo, redo, undo
+from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.preemptive_order import plan

@@ -7,10 +7,10 @@ nothing runs.
 from tidemill.core.kernel import beside
 from tidemill.scheduling.desk import kernel as desk
 from tidemill.scheduling.desk.columns import Desk
-from tidemill.scheduling.fitting.columns import OTHERS, Ground
+from tidemill.scheduling.fitting.columns import Ground
 from tidemill.scheduling.fitting.kernel import CALLS
 from tidemill.scheduling.preemptive_order.columns import RollCall
-from tidemill.scheduling.scores.tables import Tables
+from tidemill.scheduling.scores.tables import OTHERS, Tables
 
 kernel = beside(
     __file__,

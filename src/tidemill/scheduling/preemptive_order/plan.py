@@ -19,7 +19,8 @@ from tidemill.scheduling import order, protection
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import Fit, Obstacle, Shortage, redo
+from tidemill.scheduling.fit import Fit, Shortage, redo
+from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.memo import FLEET, Memo
 from tidemill.scheduling.pending_queues import PendingQueues
 from tidemill.scheduling.preemption import cost

@@ -19,7 +19,7 @@ from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES, Role
 from tidemill.model.tables import I64, U64
 from tidemill.scheduling.scores.codes import CODES
-from tidemill.scheduling.scores.tables import Tables
+from tidemill.scheduling.scores.tables import ACCELERATORS, PRICE, WEIGHT, Tables
 
 TYPICAL_PERCENT = 95  # FGD's own bound; 35 classes in the trace that it was published with
 TYPICAL_AT_MOST = 64
@@ -33,7 +33,6 @@ FGD_SCORES = 100
 WORD_BITS = 64
 MULTIPLIER, SPREADER = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64
 STRIDE = np.uint64(0x9E3779B97F4A7C15)
-_NOTHING: I64 = np.zeros((0, 2), np.int64)
 
 
 class Asked(NamedTuple):
@@ -89,61 +88,90 @@ class _Tally(NamedTuple):
         return self.mixed_memory_mib if self.replicas else self.memory_mib
 
 
+class Outline(NamedTuple):
+    """All that tables are made of: most looks at the mix find that they need no new ones."""
+
+    names: tuple[str, ...]
+    limits: tuple[int, ...]
+    """As in ``Tables``."""
+    classes: tuple[tuple[int, ...], ...]
+    """Rows of ``Tables.classes``, each with whom it admits after it."""
+    rollouts: int
+    length: int
+    """Draws in a rollout."""
+
+    def scores_as(self, other: "Outline") -> bool:
+        """Whether both give every node the same score."""
+        is_same = self.names == other.names and self.limits == other.limits
+        return is_same and self.plays_as(other) and self._priced() == other._priced()
+
+    def plays_as(self, other: "Outline") -> bool:
+        """Whether both play the same futures, so that what was played out holds for both."""
+        mine, theirs = ((one.limits[2:], one.rollouts, one.length) for one in (self, other))
+        return mine == theirs and self.typical == other.typical
+
+    @property
+    def typical(self) -> list[tuple[int, ...]]:
+        """What the typical classes ask for, how often, and whom they admit."""
+        return [(*row[:PRICE], *row[PRICE + 1 :]) for row in self.classes[: self.limits[5]]]
+
+    def _priced(self) -> list[tuple[int, ...]]:
+        """The classes that have a price, and whom they admit."""
+        return sorted((*row[:WEIGHT], *row[PRICE:]) for row in self.classes if row[PRICE])
+
+
 def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: Knobs) -> Tables:
     """The tables of some policies for this demand and supply."""
-    return remembering(bare(names, asked, fleet, knobs), fleet.nodes)
+    return made(outline(names, asked, fleet, knobs), fleet.nodes)
 
 
-def remembering(made: Tables, nodes: int) -> Tables:
-    """Tables with room for what is played out and ranked; what was played out before is kept."""
-    known = made.known if len(made.known) else np.zeros((_states(nodes), 2), np.int64)
-    return made._replace(known=known, ranked=np.zeros((RANKS, 2), np.int64))
-
-
-def bare(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: Knobs) -> Tables:
-    """The same before anything is remembered: most looks at the mix find that they are known."""
+def outline(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: Knobs) -> Outline:
+    """What the tables of some policies are made of for this demand and supply."""
     tallies = _count(asked)
     typical = _typical(tallies)
     chosen = typical + _large(tallies, typical)
-    counts = [tallies[c] for c in chosen]
-    weight = np.zeros(len(chosen), np.int64)
-    weight[: len(typical)] = _weights_ppm([tally.replicas for tally in counts[: len(typical)]])
-    milli = _column([c.milli for c in chosen])
-    accelerators = _column([c.accelerators for c in chosen])
-    mean_ppm = int((weight * accelerators * milli).sum())
+    weights = _weights_ppm([tallies[c].replicas for c in typical])
+    weights += [0] * (len(chosen) - len(typical))
+    mean_ppm = sum(w * c.accelerators * c.milli for w, c in zip(weights, chosen, strict=True))
     prices = _prices(tallies, chosen, fleet, knobs)
-    length = _length(fleet, mean_ppm)
-    draws, turns = _played(
-        tuple(weight.tolist()), tuple(accelerators.tolist()), knobs.rollouts, length, len(typical)
-    )
-    limits = [
+    limits = (
         max(1, fleet.largest_cpu_milli), max(1, fleet.largest_milli),
         min((c.cpu_milli for c in typical), default=0),
         min((c.milli for c in typical if c.accelerators), default=1), knobs.grain_milli,
         len(typical), knobs.fragment_ppm * fleet.turnover_ppm // (ONE_PPM * 1000),
-    ]  # fmt: skip
+    )  # fmt: skip
+    rows = tuple(
+        (
+            c.cpu_milli, tallies[c].most_memory_mib, c.accelerators, c.milli, weight, price,
+            *_admitted(c, fleet.kinds),
+        )
+        for c, weight, price in zip(chosen, weights, prices, strict=True)
+    )  # fmt: skip
+    return Outline(names, limits, rows, knobs.rollouts, _length(fleet, mean_ppm))
+
+
+def made(plan: Outline, nodes: int, known: I64 | None = None) -> Tables:
+    """Tables with room for what is ranked and played out; ``known``: what was played out before."""
+    width = len(plan.classes[0]) if plan.classes else PRICE + 2
+    rows: I64 = np.array(plan.classes, np.int64).reshape(-1, width)
+    classes = np.ascontiguousarray(rows[:, : PRICE + 1])
+    prices: list[int] = rows[:, PRICE].tolist()
+    weights, accelerators = (
+        tuple(rows[: plan.limits[5], c].tolist()) for c in (WEIGHT, ACCELERATORS)
+    )
+    draws, turns = _played(weights, accelerators, plan.rollouts, plan.length, plan.limits[5])
     return Tables(
-        codes=_column([CODES[name] for name in names]),
-        limits=_column(limits),
-        classes=np.stack(
-            [
-                _column([c.cpu_milli for c in chosen]),
-                _column([tally.most_memory_mib for tally in counts]),
-                accelerators,
-                milli,
-                weight,
-                _column(prices),
-            ],
-            axis=1,
-        ),
+        codes=_column([CODES[name] for name in plan.names]),
+        limits=_column(plan.limits),
+        classes=classes,
         dearest=_column(sorted((j for j, p in enumerate(prices) if p), key=lambda j: -prices[j])),
-        admits=_admits(chosen, fleet.kinds),
+        admits=np.ascontiguousarray(rows[:, PRICE + 1 :]),
         draws=draws,
         turns=turns,
         still_open=np.zeros(turns.shape[1], np.uint64),
         steps=_steps(),
-        known=_NOTHING,
-        ranked=_NOTHING,
+        known=np.zeros((_states(nodes), 2), np.int64) if known is None else known,
+        ranked=np.zeros((RANKS, 2), np.int64),
         scratch=np.zeros((4, MAX_DEVICES), np.int64),
     )
 
@@ -183,8 +211,9 @@ def _large(tallies: dict[Class, _Tally], typical: list[Class]) -> list[Class]:
     return found[:LARGE_AT_MOST]
 
 
-def _weights_ppm(counts: list[int]) -> I64:
-    return _column([count * ONE_PPM // max(1, sum(counts)) for count in counts])
+def _weights_ppm(counts: list[int]) -> list[int]:
+    whole = max(1, sum(counts))
+    return [count * ONE_PPM // whole for count in counts]
 
 
 def _prices(
@@ -213,12 +242,9 @@ def _price_grains(c: Class, expected: int, hosts: int, knobs: Knobs) -> int:
     return 1 << grains.bit_length() - 1 if grains else 0
 
 
-def _admits(classes: list[Class], kinds: tuple[str, ...]) -> I64:
-    flags = np.zeros((len(classes), max(1, len(kinds))), np.int64)
-    for j, c in enumerate(classes):
-        for k, kind in enumerate(kinds):
-            flags[j, k] = not c.kinds or kind in c.kinds
-    return flags
+def _admitted(c: Class, kinds: tuple[str, ...]) -> list[int]:
+    """Whether a class may use each GPU type."""
+    return [int(not c.kinds or kind in c.kinds) for kind in kinds] or [0]
 
 
 def _length(fleet: Fleet, mean_ppm: int) -> int:

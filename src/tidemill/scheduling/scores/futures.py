@@ -7,13 +7,9 @@ of that class are crossed out, at the start for all rollouts at once, as bits of
 
 import numpy as np
 
-from tidemill.compiled import across
-from tidemill.model import measures
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
-from tidemill.scheduling.scores import tables as columns
+from tidemill.scheduling.scores.kernel import kernel
 from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, WEIGHT
-
-compiled = across(__file__, measures, columns)
 
 NO_DEVICE = 1 << 29
 THOUSAND = 1000
@@ -27,7 +23,7 @@ for _i in range(64):
     POSITION[(1 << _i) % 67] = _i
 
 
-@compiled
+@kernel
 def waste(free, count, kind, cpu_free, memory_free, tables):
     """What all rollouts together leave empty of a node; equal states share one answer.
 
@@ -38,7 +34,7 @@ def waste(free, count, kind, cpu_free, memory_free, tables):
     return waste_of(key, count, kind, cpu_free, memory_free, tables)
 
 
-@compiled
+@kernel
 def waste_of(key, count, kind, cpu_free, memory_free, tables):
     """As ``waste``, of a node whose key was just made: its devices, in order, are in scratch.
 
@@ -58,7 +54,7 @@ def waste_of(key, count, kind, cpu_free, memory_free, tables):
     return known[i, 1]
 
 
-@compiled
+@kernel
 def weighed(free, count, kind, cpu_free, tables):
     """What fragments count for beside what rollouts leave; all rollouts together."""
     if tables.limits[6] == 0:
@@ -67,7 +63,7 @@ def weighed(free, count, kind, cpu_free, tables):
     return now * len(tables.draws) * tables.limits[6] // (THOUSAND * THOUSAND)
 
 
-@compiled
+@kernel
 def state_key(free, count, kind, cpu_free, memory_free, ordered):
     """A hash of a node's state in which the order of its devices does not count; never 0."""
     for d in range(count):
@@ -82,7 +78,7 @@ def state_key(free, count, kind, cpu_free, memory_free, ordered):
     return key | 1
 
 
-@compiled
+@kernel
 def stir(key, value):
     """One more number in a hash; nothing overflows, so that it is the same interpreted.
 
@@ -93,7 +89,7 @@ def stir(key, value):
     return key ^ (key >> SHIFT)
 
 
-@compiled
+@kernel
 def play_out(ordered, count, kind, cpu_free, memory_free, tables):
     """Feed the node each sequence of the mix, alone; add up the milli that stay empty.
 
@@ -171,7 +167,7 @@ def play_out(ordered, count, kind, cpu_free, memory_free, tables):
     return sum_left
 
 
-@compiled
+@kernel
 def open_turns(most_milli, whole, kind, cpu_free, memory_free, tables):
     """Write into ``still_open`` the draws of all rollouts whose class the node can host now."""
     classes, admits, turns, found = tables.classes, tables.admits, tables.turns, tables.still_open
@@ -193,7 +189,7 @@ def open_turns(most_milli, whole, kind, cpu_free, memory_free, tables):
             found[k] |= turns[j, k]
 
 
-@compiled
+@kernel
 def share(shared, parts, whole, d, left, least_milli):
     """Take a fraction of the ``d``-th shared device, or of a whole one if there are not so many.
 
@@ -213,7 +209,7 @@ def share(shared, parts, whole, d, left, least_milli):
     return parts, whole
 
 
-@compiled
+@kernel
 def fragments(free, count, kind, cpu_free, tables):
     """The free milli that a task of the mix could not use here, in millionths (FGD, section 4)."""
     total, lost = 0, 0

@@ -5,12 +5,7 @@ and memory, and the free milli of each working device; a score looks at nothing 
 change rarely (``scores.tables``), so that it stays true until the node changes.
 """
 
-from tidemill.compiled import across
-from tidemill.model import measures
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
-from tidemill.scheduling.scores import codes as policies
-from tidemill.scheduling.scores import futures
-from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.codes import (
     BEST_FIT,
     BITS,
@@ -22,20 +17,9 @@ from tidemill.scheduling.scores.codes import (
     SPREAD,
     TIDE,
 )
-from tidemill.scheduling.scores.futures import (
-    fragments,
-    waste,
-)
-from tidemill.scheduling.scores.tables import (
-    ACCELERATORS,
-    CPU,
-    MEMORY,
-    PRICE,
-)
-
-PARTS = (measures, policies, columns, futures)
-"""What these loops are made of, for those who call them (see ``across``)."""
-compiled = across(__file__, *PARTS)
+from tidemill.scheduling.scores.futures import fragments, waste
+from tidemill.scheduling.scores.kernel import kernel
+from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, PRICE
 
 PERCENT = 100
 ONE_PPM = 1_000_000
@@ -44,7 +28,7 @@ TIDE_ZERO = 1 << 11  # a tide score of 0 in the middle of its 12 bits
 UNTOUCHED_MILLI = 20  # what an untouched host is worth: less than a grain, more than noise
 
 
-@compiled
+@kernel
 def bits_after(codes):
     """How many bits follow the first score in a rank, if that one takes long; -1: it does not."""
     if codes[0] != TIDE and codes[0] != FGD:
@@ -55,7 +39,7 @@ def bits_after(codes):
     return bits
 
 
-@compiled
+@kernel
 def bound(wasted, n, is_untouched, need, milli, cpu, tables):
     """The most that the first score can be on a node that was looked at.
 
@@ -74,7 +58,7 @@ def bound(wasted, n, is_untouched, need, milli, cpu, tables):
     return min(TIDE_ZERO + gain // (rolls * tables.limits[4]), 2 * TIDE_ZERO - 1)
 
 
-@compiled
+@kernel
 def rank_node(
     count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory, tables
 ):
@@ -89,7 +73,7 @@ def rank_node(
     return rank
 
 
-@compiled
+@kernel
 def tightest(free, count, milli):
     """The device with the least room that is enough; -1: none."""
     best = -1
@@ -99,7 +83,7 @@ def tightest(free, count, milli):
     return best
 
 
-@compiled
+@kernel
 def score_one(
     code, free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu,
     memory, tables,
@@ -136,7 +120,7 @@ def score_one(
     )  # fmt: skip
 
 
-@compiled
+@kernel
 def clustering(free, count, total, accelerators, milli, largest_milli):
     """Keep like with like: nodes that hold only fractions, or only whole devices, before others."""
     if accelerators == 0:
@@ -156,7 +140,7 @@ def clustering(free, count, total, accelerators, milli, largest_milli):
     return tier + 25 * (largest_milli - total) // largest_milli
 
 
-@compiled
+@kernel
 def sharing(free, count, accelerators, milli):
     """Fill devices that are shared already, then used nodes, then the smallest empty node."""
     if accelerators == 0:
@@ -174,7 +158,7 @@ def sharing(free, count, accelerators, milli):
     return max(PERCENT // 2 - accelerators, PERCENT // 3)
 
 
-@compiled
+@kernel
 def fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables):
     """Fragmentation gradient descent: 100 sigmoid of the fragments that a placement removes."""
     before = fragments(free, count, kind, cpu_free, tables)
@@ -197,7 +181,7 @@ def fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables):
     return step_of(tables.steps, gain), -1
 
 
-@compiled
+@kernel
 def step_of(steps, gain):
     """How many steps a gain has reached."""
     low, high = 0, len(steps)
@@ -210,7 +194,7 @@ def step_of(steps, gain):
     return low
 
 
-@compiled
+@kernel
 def is_first(free, d):
     """Whether no device before this one has the same room: equal ones need one look."""
     for e in range(d):
@@ -219,7 +203,7 @@ def is_first(free, d):
     return True
 
 
-@compiled
+@kernel
 def take_whole(free, count, accelerators, after):
     """Write the devices as they are after so many whole ones were taken."""
     left = accelerators
@@ -230,7 +214,7 @@ def take_whole(free, count, accelerators, after):
             left -= 1
 
 
-@compiled
+@kernel
 def tide_parts(
     free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
     tables,
@@ -261,7 +245,7 @@ def tide_parts(
     return best - before, price, chosen
 
 
-@compiled
+@kernel
 def tide(
     free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
     tables,
@@ -275,7 +259,7 @@ def tide(
     return min(max(score, 0), 2 * TIDE_ZERO - 1), chosen
 
 
-@compiled
+@kernel
 def whole_of(free, count):
     """How many devices are whole."""
     whole = 0
@@ -285,18 +269,18 @@ def whole_of(free, count):
     return whole
 
 
-@compiled
-def lost_hosts(before, after, kind, cpu_free, cpu, memory_free, memory, tables):
+@kernel
+def lost_hosts(whole, left, kind, cpu_free, cpu, memory_free, memory, tables):
     """The dearest class that the node can host with so many whole devices, and cannot after."""
     classes = tables.classes
     for i in range(len(tables.dearest)):
         j = tables.dearest[i]
         if (
-            classes[j, ACCELERATORS] <= before
+            classes[j, ACCELERATORS] <= whole
             and classes[j, CPU] <= cpu_free
             and classes[j, MEMORY] <= memory_free
             and (
-                classes[j, ACCELERATORS] > after
+                classes[j, ACCELERATORS] > left
                 or classes[j, CPU] > cpu_free - cpu
                 or classes[j, MEMORY] > memory_free - memory
             )

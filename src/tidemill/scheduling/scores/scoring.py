@@ -26,19 +26,22 @@ BY_THEMSELVES = frozenset({("pack",), ("spread",)})
 class Scoring:
     """The policies to ask, the first first; equal scores go to the next, then to lower numbers."""
 
-    __slots__ = ("names", "score", "tables")
+    __slots__ = ("names", "plan", "score", "tables")
 
     def __init__(
         self,
         names: tuple[str, ...],
         tables: Tables | None = None,
         score: NodeScore | None = None,
+        plan: demand.Outline | None = None,
     ) -> None:
         is_bare = names in BY_THEMSELVES or score is not None
         assert (tables is None) == is_bare, f"{names} and tables do not match"
         self.names, self.tables = names, tables
         self.score = score
         """Of a plug-in: asked in Python."""
+        self.plan = plan
+        """What the tables were made of."""
 
     @property
     def ranks_nodes(self) -> bool:
@@ -85,30 +88,22 @@ def of(
         policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
         policy.placement_fragment_ppm,
     )  # fmt: skip
-    tables = demand.bare(names, (roles or KnownRoles()).asked(world), fleet(world), knobs)
-    if held is not None and held.tables is not None and held.names == names:
-        if tables.scores_as(held.tables):
+    known_roles = roles or KnownRoles()
+    plan = demand.outline(names, known_roles.asked(world), known_roles.fleet(world), knobs)
+    known = None
+    if held is not None and held.tables is not None and held.plan is not None:
+        if plan.scores_as(held.plan):
             return held
-        if tables.plays_as(held.tables):
-            tables = tables._replace(known=held.tables.known)
-    return Scoring(names, demand.remembering(tables, world.node_count))
-
-
-def fleet(world: World) -> Fleet:
-    """What the tables need to know of the supply; free as when the mix was last looked at."""
-    rows, nodes = world.node_count, world.nodes
-    return Fleet(
-        tuple(world.kinds),
-        int(nodes.cpu_milli[:rows].max(initial=0)),
-        int(nodes.devices[:rows].max(initial=0)) * WHOLE_MILLI,
-        rows,
-        world.mix_free_milli,
-        world.mix_turnover_ppm,
-    )
+        if held.names == names and plan.plays_as(held.plan):
+            known = held.tables.known
+    return Scoring(names, demand.made(plan, world.node_count, known), plan=plan)
 
 
 class KnownRoles:
-    """The roles of all shapes, and which of them ask for the same of a node; grows with a World."""
+    """The roles of all shapes, and which of them ask for the same of a node; grows with a World.
+
+    And how large its nodes are.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -116,6 +111,19 @@ class KnownRoles:
         self._rows: I64 = np.zeros((0, 3), np.int64)
         """A row for each role: its shape, its number, its replicas."""
         self._shapes = 0
+        self._nodes: tuple[object, int] = (None, 0)
+        self._largest = (0, 0)
+        """CPU and accelerators of the largest of these nodes."""
+
+    def fleet(self, world: World) -> Fleet:
+        """What the tables need to know of the supply; free as when the mix was last looked at."""
+        rows, nodes = world.node_count, world.nodes
+        if self._nodes[0] is not world.node_rows or self._nodes[1] != rows:
+            cpu, devices = nodes.cpu_milli[:rows], nodes.devices[:rows]
+            self._largest = int(cpu.max(initial=0)), int(devices.max(initial=0)) * WHOLE_MILLI
+            self._nodes = world.node_rows, rows
+        kinds, free, turnover = tuple(world.kinds), world.mix_free_milli, world.mix_turnover_ppm
+        return Fleet(kinds, *self._largest, rows, free, turnover)
 
     def asked(self, world: World) -> list[Asked]:
         """What arrived, and how many nodes could host it: of the frequent, and of the counted."""

@@ -9,6 +9,9 @@ from tidemill.model.tables import I64, U64
 
 CPU, MEMORY, ACCELERATORS, MILLI, WEIGHT, PRICE = range(6)
 """The columns of the table of classes. (One array: a compiled call costs by the array.)"""
+VECTORS = ("codes", "limits", "dearest", "still_open", "steps")
+OTHERS = {"draws": "int16", "turns": "uint64", "still_open": "uint64"}
+"""What is no matrix of integers."""
 
 
 class Tables(NamedTuple):
@@ -39,37 +42,6 @@ class Tables(NamedTuple):
     ranked: I64
     """Ranks that were made before: a hash of the node's state and the request, and the rank."""
     scratch: I64
-
-    def scores_as(self, other: "Tables") -> bool:
-        """Whether both give every node the same score."""
-        if not self.plays_as(other) or not np.array_equal(self.limits, other.limits):
-            return False
-        if not np.array_equal(self.codes, other.codes):
-            return False
-        return self._priced() == other._priced()
-
-    def plays_as(self, other: "Tables") -> bool:
-        """Whether both play the same futures, so that what was played out holds for both."""
-        return (
-            np.array_equal(self.limits[2:], other.limits[2:])
-            and np.array_equal(self.draws, other.draws)
-            and self._typical() == other._typical()
-        )
-
-    def _typical(self) -> list[list[int]]:
-        """What the typical classes ask for, how often, and whom they admit."""
-        count = int(self.limits[5])
-        rows = self.classes[:count, :PRICE].tolist(), self.admits[:count].tolist()
-        return [row + admits for row, admits in zip(*rows, strict=True)]
-
-    def _priced(self) -> list[list[int]]:
-        """The classes that have a price, and whom they admit."""
-        rows = self.classes.tolist(), self.admits.tolist()
-        return sorted(
-            [*row[:WEIGHT], row[PRICE], *admits]
-            for row, admits in zip(*rows, strict=True)
-            if row[PRICE]
-        )
 
 
 BLANK = Tables(

@@ -246,7 +246,7 @@ class Driver:
         """Do what the compiled loop came back for; whether that finished the beat."""
         match code:
             case BACK.TELL:
-                self._tell(self._beat.drive.item(DRIVE.ROW))
+                return self._tell(self._beat.drive.item(DRIVE.ROW))
             case BACK.READ_ON:
                 self._twin.read_on()
             case BACK.DECIDE:
@@ -270,14 +270,24 @@ class Driver:
                 assert code in (BACK.GROW, BACK.ANEW), f"nobody asked for {code!r}"
         return False
 
-    def _tell(self, code: int) -> None:
-        """What happens now is rare; the rest of the moment goes on after it."""
-        loop, twin = self._loop, self._twin
+    def _tell(self, code: int) -> bool:
+        """What happens now is rare; the rest of the moment goes on after it.
+
+        Where nothing is left of it, and the cycle is Python's, that is made at once: True.
+        """
+        loop, twin, drive = self._loop, self._twin, self._beat.drive
+        now_ms = drive.item(DRIVE.NOW)
         twin.tell_rare(loop.world, code, loop.sheet, loop.inflow)
-        while twin.is_rare_next(self._beat.drive.item(DRIVE.NOW)):
+        while twin.is_rare_next(now_ms):
             twin.tell_rare(loop.world, lives.RARE, loop.sheet, loop.inflow)
         if twin.has_followers or not self._may_begin():
-            self._beat.drive[DRIVE.IS_RARE] = 1
+            drive[DRIVE.IS_RARE] = 1
+        is_pythons = drive.item(DRIVE.IS_RARE) or self._is_pythons()
+        is_told = len(loop.sheet) > drive.item(DRIVE.BEFORE)
+        if not (is_pythons and is_told and twin.is_over(now_ms)):
+            return False
+        self._decide()
+        return True
 
     def _decide(self) -> None:
         """A whole cycle in Python."""
@@ -326,7 +336,6 @@ class Driver:
         number = one.columns.reg.item(REG.CYCLE)
         if number != self._number:
             one.begin_anew()
-            one.leaving.update(one.columns.going[: one.columns.reg.item(REG.GOING)].tolist())
             self._number = number
         return one
 

@@ -6,8 +6,8 @@ from tidemill.engine.check import kernel as check_kernel
 from tidemill.provisioning import columns as provisioning
 from tidemill.provisioning import kernel as provisioning_kernel
 from tidemill.scheduling.desk import kernel as desk_kernel
-from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting import kernel as fitting_kernel
+from tidemill.scheduling.scores.tables import OTHERS
 from tidemill.twin.driving.columns import Beat
 from tidemill.twin.event_queue import kernel as queue_kernel
 from tidemill.twin.event_queue.columns import Outside
@@ -25,7 +25,7 @@ kernel = between(
     }
     | {name: whole_of(table, check.VECTORS) for name, table in _CHECK.items()}
     | {
-        name: whole_of(table, desk_kernel.VECTORS, fitting.OTHERS)
+        name: whole_of(table, desk_kernel.VECTORS, OTHERS)
         for name, table in desk_kernel.TABLES.items()
     },
     calls=[*(str(file.__file__) for file in _FILES), *fitting_kernel.CALLS],

@@ -70,8 +70,9 @@ class Agenda:
             self.renew(entries=grown(entries, len(self) + more))
 
     def renew(self, **matrices: NDArray[Any]) -> None:
-        """Take other matrices in place of these."""
-        self.t = self.t._replace(**matrices)
+        """Take other matrices in place of these; the same where they are these already."""
+        if any(getattr(self.t, name) is not matrix for name, matrix in matrices.items()):
+            self.t = self.t._replace(**matrices)
 
 
 def _blank() -> Outside:

@@ -16,24 +16,26 @@ from tidemill.twin.traces.options import Options
 from tidemill.twin.traces.trace import Trace, fleet_of, gang, in_order, scaled
 
 _1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - dates of a trace have no zone
+_DAY_S = 86_400
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
 def load(path: Path, options: Options) -> Trace:
     """All jobs; no faults."""
 
-    shapes = dict[tuple[str, ...], Shape]()  # some hundreds, each verified once
-
-    def shape_of(row: rows.TraceRow) -> Shape:
-        cells = row.cells.get("num_gpus", ""), row.cells.get("cluster", "")
-        if cells not in shapes:
-            shapes[cells] = gang(row, "num_gpus", row.text("cluster"), options)
-        return shapes[cells]
+    shapes = dict[tuple[str, str], Shape]()  # what many rows say alike is read once
+    works_ms = dict[str, int]()
 
     def make(row: rows.TraceRow) -> Arrival:
-        shape = shape_of(row)
-        job = Job(f"philly-{row.line}", shape, user=row.user())
-        return Arrival(moment_ms(row, "timestamp"), job, scaled(row.ms("duration", 1), options))
+        cells = row.cells
+        asked = cells.get("num_gpus", ""), cells.get("cluster", "")
+        if (shape := shapes.get(asked)) is None:
+            shape = shapes[asked] = gang(row, "num_gpus", row.text("cluster"), options)
+        job = Job(f"philly-{row.line}", shape, user=row.user() if "user" in cells else "")
+        at_ms, told = moment_ms(row, "timestamp"), cells.get("duration", "")
+        if (work_ms := works_ms.get(told)) is None:
+            work_ms = works_ms[told] = scaled(row.ms("duration", 1), options)
+        return Arrival(at_ms, job, work_ms)
 
     made, skipped, broken = rows.each(path, COLUMNS, options, make)
     arrivals = in_order(path, made)
@@ -66,4 +68,7 @@ def moment_ms(row: rows.TraceRow, column: str) -> int:
         row.refuse(column, "a date such as 2017-10-09 07:01:55")
     if moment.tzinfo is not None:
         moment = moment.replace(tzinfo=None)
-    return round((moment - _1970).total_seconds() * 1000)
+    passed = moment - _1970
+    if passed.microseconds:
+        return round(passed.total_seconds() * 1000)
+    return (passed.days * _DAY_S + passed.seconds) * 1000

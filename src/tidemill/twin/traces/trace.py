@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from functools import lru_cache
-from operator import mul
+from operator import itemgetter, mul
 from pathlib import Path
 
 from msgspec import Struct
@@ -101,9 +101,9 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
 def in_order(path: Path, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
     """Arrivals by time, the first at 0; a trace without any is refused."""
     rows.refuse_empty(path, len(arrivals), "jobs")
-    arrivals.sort(key=lambda arrival: arrival.at_ms)
+    arrivals.sort(key=itemgetter(0))  # when each comes
     first_ms = arrivals[0].at_ms
-    return tuple(Arrival(arrival.at_ms - first_ms, *arrival[1:]) for arrival in arrivals)
+    return tuple(Arrival._make((one[0] - first_ms, *one[1:])) for one in arrivals)
 
 
 def span_note(arrivals: tuple[Arrival, ...]) -> str:

@@ -63,8 +63,15 @@ class PretendedServer:
         self._uid = self._version = 0
 
     def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
-        """A node; by its name it has MIG instances too, or gives its devices out by claim."""
+        """A node; by its name it has MIG instances too, gives its devices out by claim, or cuts
+        them (`c`).
+        """
         amounts: dict[str, str | None] = {MIG: "7"} if name.startswith("m") else {}
+        if name.startswith("c"):
+            amounts = {GPU: None}
+            for one in wanted.partitioned(name, gpus):
+                self.slices[one["metadata"]["name"]] = one
+                self.news.append(("ResourceSlice", ("", one["metadata"]["name"]), one, False))
         if name.startswith("d"):
             amounts = {GPU: None}
             some = [wanted.device(f"gpu-{d}") for d in range(gpus)]
@@ -94,7 +101,10 @@ class PretendedServer:
         self, name: str, gpus: int, *, gang: str = "", size: int = 1, on: str = "",
         resource: str = GPU, **rest: Any,
     ) -> None:  # fmt: skip
-        """A pod of ours, or one of another scheduler's on a node; ``rest`` as ``made.pod``."""
+        """A pod of ours, or one of another scheduler's on a node; ``rest`` as ``made.pod``.
+
+        Annotated `rig/devices` is what the devices of its claim have to be like.
+        """
         told = {"tidemill/gang": gang, "tidemill/gang-size": str(size), "rig/gpus": str(gpus)}
         told |= {"rig/resource": resource}
         told = {key: value for key, value in told.items() if gang or key.startswith("rig")}
@@ -108,8 +118,9 @@ class PretendedServer:
         one = made.pod(name, counts, annotations=told, spec=spec, on=on, **given)
         one["metadata"]["uid"] = f"u{self._uid}"
         if resource == CLAIMED:
-            self._claim(f"c-{name}", gpus, on, one)
-        self._put(("ml", name), one)
+            such = wanted.claim_spec(gpus, *filter(None, [told.get("rig/devices")]))
+            self._claim(f"c-{name}", such, on, one)
+        self._put((one["metadata"]["namespace"], name), one)
 
     def put(self, one: Object, *, is_gone: bool = False) -> None:
         """An object of another kind came, changed, or is gone."""
@@ -120,22 +131,22 @@ class PretendedServer:
             if is_gone:
                 del self.budgets[key]
 
-    def _claim(self, name: str, gpus: int, on: str, user: Object) -> None:
+    def _claim(self, name: str, spec: Object, on: str, user: Object) -> None:
         """A claim of a pod; another scheduler has allocated it before it binds."""
-        one = wanted.claim(name, wanted.claim_spec(gpus))
+        one = wanted.claim(name, spec, namespace=user["metadata"]["namespace"])
         self._uid += 1
         one["metadata"] |= {"uid": f"c{self._uid}"}
         if on:
             held = self.held()
             free = [d["name"] for d in self.slices[on]["spec"]["devices"]
                     if not held[on, d["name"]]]  # fmt: skip
-            one["status"] = _allocation(on, free[:gpus], user)
+            one["status"] = _allocation(on, free[: gpus(user)], user)
         self._put_claim(one)
 
     def _put_claim(self, one: Object) -> None:
         self._uid += 1
         one["metadata"]["resourceVersion"] = str(self._uid)
-        key = ("ml", one["metadata"]["name"])
+        key = (one["metadata"]["namespace"], one["metadata"]["name"])
         self.claims[key] = one
         self.news.append(("ResourceClaim", key, json.loads(json.dumps(one)), False))
 
@@ -155,13 +166,14 @@ class PretendedServer:
                 f"{key[1].partition('.')[0]}.{self._uid}", gpus(one), resource=told["rig/resource"],
                 gang=told.get("tidemill/gang", ""), size=int(told.get("tidemill/gang-size", 1)),
                 labels=one["metadata"]["labels"], spec={"priority": one["spec"].get("priority", 0)},
+                annotations={key: told[key] for key in told if key == "rig/devices"},
             )  # fmt: skip
 
     def _drop(self, key: Key) -> Object:
         """A pod is gone, and its claim with it."""
         one = self.pods.pop(key)
         self.news.append(("Pod", key, one, True))
-        claim = ("ml", f"c-{key[1]}")
+        claim = (key[0], f"c-{key[1]}")
         if claim in self.claims:
             self.news.append(("ResourceClaim", claim, self.claims.pop(claim), True))
         return one
@@ -203,7 +215,7 @@ class PretendedServer:
             self.happened.append(json.loads(body))
             return Written(201, b"{}")
         if "resourceclaims" in part:
-            return self._do_claim(method, ("ml", part[7]), body)
+            return self._do_claim(method, (part[5], part[7]), body)
         key = (part[4], part[6])
         one = self.pods.get(key)
         if one is None:
@@ -305,6 +317,7 @@ class Scheduler:
         self.backend = KubernetesBackend(
             world, self.view, self.differ, self.sender, lambda: self.clock
         )
+        self.differ.cutting.policy = live_policy(policy or Policy())
         self.loop = Loop(world, live_policy(policy or Policy()), self.backend, journal)
         self.backend.on_kept = self.loop.forget
         server.collect()

@@ -10,6 +10,7 @@ from tidemill.live.kubernetes import dra, nodes, pods
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
 from tidemill.live.kubernetes.scheduling.allocating import _picked
+from tidemill.live.kubernetes.scheduling.claims import LONGEST_FORM, DeviceForm
 from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
@@ -146,3 +147,12 @@ def test_a_claim_of_others_holds_its_partition_and_the_rest_is_cut_alike():
     }  # fmt: skip
     found.take(KIND, ("ml", "theirs"), dra.read_claim(claim), True)
     assert not found.pods
+
+
+def test_long_selectors_that_differ_at_the_end_are_two_labels():
+    """Both are longer than a label is: machines with one sort are not taken for the other's."""
+    long = " && ".join(["device.driver == 'gpu.nvidia.com'"] * 6)
+    forms = [DeviceForm("gpu", (long, f"device.attributes['x'].profile == '{n}g'")) for n in (2, 3)]
+    labels = {form.label for form in forms}
+    assert len(labels) == 2
+    assert all(len(label) <= LONGEST_FORM for label in labels)

@@ -114,10 +114,19 @@ def test_whatever_waits_and_is_held_nothing_is_offered_that_consumes_too_much():
             assert {*held} <= {*offered(found)}
             if jobs and jobs[0][0].key not in found.lacks:
                 form, count = jobs[0][0].asks[0]
-                left = [one for one in book.published("n0")
-                        if form.holds(one) and one.name not in held]  # fmt: skip
-                able = [one for one in left if one.id in found.offered["n0"]]
-                assert len(able) >= count or len(left) < count
+                such = [one for one in book.published("n0") if form.holds(one)]
+                able = [one for one in such if one.id in found.offered["n0"]]
+                left = [one for one in such if one.name not in held]
+                assert len(able) >= count or len(left) < count, "held ones are on offer too"
+
+
+def test_who_could_have_what_others_hold_is_in_the_queue_and_not_held():
+    """All instances of a profile are held: a job for one more waits for them, as for any GPU."""
+    book, found = cut(1).claimed.book, Partitions()
+    for i in range(7):
+        book.holder[wanted.DRIVER, "n0", f"gpu-0-1g-{i}"] = ("ml", f"x{i}")
+    found.look(book, [wants("a", ("1g.10gb", 1)), wants("b", ("2g.20gb", 1))], set())
+    assert [*found.lacks] == [("ml", "b")]
 
 
 def given(rig: Cluster) -> dict[str, list[str]]:

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import PretendedServer, Scheduler
+from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
-from tidemill.cli.why import job_number
 from tidemill.explain import said
 from tidemill.journal import node_reasons, open_journal, scheduled
 from tidemill.live.kubernetes.scheduling import keeping, saying
@@ -119,6 +119,23 @@ def test_who_asks_about_a_pod_of_a_gang_is_told_how_gangs_are_named(story: Read)
     with pytest.raises(SpecError) as found:
         job_number(world, "ml/pretrain-1-8gbdf", story.where, None)
     assert "did you mean `ml/pretrain`?" in found.value.hint
+
+
+def test_jobs_are_found_without_their_namespace_and_those_of_one_name_are_listed(story: Read):
+    """`single` in one namespace, `twice` in two, a held gang by the name of its annotation."""
+    story.server.make("single", 16)
+    for namespace in ("ml", "web"):
+        story.server.make("twice", 16, namespace=namespace)
+    story.server.make("half", 1, gang="pair", size=2)
+    story.rest()
+    world = story.scheduler.loop.world
+    assert job_number(world, "single", story.where, None) == world.job_number["ml/single"]
+    assert "`single` is `ml/single`" in story.asked("why", "single")
+    assert "1 of the 2 pods" in story.asked("why", "pair")
+    for name in ("twice", "twice-0", "twice-7f9c-x2x4z"):
+        with pytest.raises(SpecError) as found:
+            job_number(world, name, story.where, None)
+        assert "did you mean `ml/twice`, `web/twice`?" in found.value.hint
 
 
 def test_our_own_journal_does_not_say_that_another_scheduler_decides(story: Read):

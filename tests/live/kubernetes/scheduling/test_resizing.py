@@ -12,7 +12,7 @@ from tests.live.kubernetes.scheduling.test_rights import PODS, priorities
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.definitions import TRAINING
 from tests.rigs.kubernetes.scheduled import OURS, Process, live, scheduling, wrong
-from tests.rigs.kubernetes.wanted import container, gang, node
+from tests.rigs.kubernetes.wanted import container, gang, gang_notes, node, replica_set
 from tidemill.cli.main import app
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
@@ -49,16 +49,8 @@ def resizable(rig: Cluster) -> Iterator[Cluster]:
 
 def elastic_set(name: str, pods: int, least: int, gpus: int = 1) -> Object:
     """A ReplicaSet whose pods are a gang that works with fewer, too."""
-    told = {"tidemill/gang": name, "tidemill/gang-size": str(pods),
-            "tidemill/gang-least": str(least)}  # fmt: skip
-    spec = {"containers": [container(gpus)], "schedulerName": OURS, "priorityClassName": "low"}
-    return {
-        "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"replicas": pods, "selector": {"matchLabels": {"set": name}},
-                 "template": {"metadata": {"labels": {"set": name}, "annotations": told},
-                              "spec": spec}},
-    }  # fmt: skip
+    notes = gang_notes(name, pods, gang_least=str(least))
+    return replica_set(name, pods, gpus, notes, schedulerName=OURS, priorityClassName="low")
 
 
 def elastic_deployment(name: str, pods: int, least: int) -> Object:

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from tests.live.kubernetes.scheduling.test_saying import told
 from tests.rigs import postgres
+from tests.rigs.kubernetes import takeovers
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, Process, live, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang, node
@@ -195,3 +196,17 @@ def test_two_replicas_on_postgresql(rig: Cluster, tmp_path: Path):
         assert wrong(rig, server.address("live")) == []
     assert took_s < 15, f"{took_s:.1f} s; a Lease lasts {LASTS_S:.0f}"
     assert rig.ask("GET", LEASE)["spec"].get("holderIdentity", "") == ""
+
+
+def test_etcd_that_stands_still_under_two_replicas(rig: Cluster, tmp_path: Path):
+    """Stopped for longer than a Lease lasts while gangs are bound, and once for less.
+
+    At rest all of them are bound whole, once, neither replica has ended, and the journal tells what
+    the cluster shows. More of it: `python -m tests.rigs.kubernetes.takeovers COUNT SEED pause`.
+    """
+    if reason := postgres.missing():
+        pytest.skip(f"this test starts a real PostgreSQL, and cannot: {reason}")
+    rig.try_to("DELETE", LEASE)
+    with takeovers.two_replicas(rig, tmp_path) as both:
+        _, took = takeovers.pause_often(rig, both, 2, seed=1)
+    assert took[0] > LASTS_S > took[1]

@@ -95,7 +95,7 @@ class KubernetesBackend:
                 told.append(woke)
         finally:
             sheet.write(told)
-        self._asked += [event for event in told if isinstance(event, ev.AskedEvict)]
+        self._asked += self._evictions(told)
         if at_ms >= self._wake_ms:
             self._wake_ms = FOREVER_MS
         if not told:  # else it follows when all of this is safe
@@ -120,7 +120,7 @@ class KubernetesBackend:
     def carry_out(self, world: World, plan: ev.Plan) -> None:  # noqa: ARG002 - as the loop calls it
         """Send what a plan says; it is in the journal by now."""
         self._send_open()
-        self._evict([*(one.job for one in self._asked), *self._victims(plan)])
+        self._evict(one.job for one in (*self._asked, *self._evictions(plan.actions)))
         for action in plan.actions:
             match action:
                 case ev.AskedPlace(job=j, pieces=pieces):
@@ -179,11 +179,11 @@ class KubernetesBackend:
         self.placed += 1
         self.sender.bind(found)
 
-    def _victims(self, plan: ev.Plan) -> list[int]:
-        """Whom a plan stops for another; whoever asks empties ``preempted``."""
-        found = [action for action in plan.actions if isinstance(action, ev.AskedEvict)]
+    def _evictions(self, told: Iterable[ev.Event]) -> list[ev.AskedEvict]:
+        """Who is stopped; whoever asks for whom empties ``preempted``."""
+        found = [one for one in told if isinstance(one, ev.AskedEvict)]
         self.preempted += [(one.job, one.to_job) for one in found if one.to_job >= 0]
-        return [one.job for one in found]
+        return found
 
     def _evict(self, jobs: Iterable[int]) -> None:
         """Ask jobs to leave, those together that leave for the same."""

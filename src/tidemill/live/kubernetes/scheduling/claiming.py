@@ -4,8 +4,9 @@ What a pod requests is read again whenever a claim, a template or a class that i
 """
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from tidemill.live.kubernetes.cluster import OwnerKey
 from tidemill.live.kubernetes.dra import (
@@ -19,7 +20,7 @@ from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed
 from tidemill.live.kubernetes.scheduling.claims import ClaimBook, Key
-from tidemill.live.kubernetes.scheduling.partitions import Partitions, PodWants
+from tidemill.live.kubernetes.scheduling.partitions import Partitions, PodWants, Shelves
 
 
 class TakePod(Protocol):
@@ -50,6 +51,8 @@ class ClaimedPods:
         """Whether a pod may be on a machine."""
         self.job_of: Callable[[Key], object] = lambda key: key
         """What a pod is a part of."""
+        self.comes_first: Callable[[Any], bool] = lambda _: False
+        """Whether others left for a job: it is served before all who are older."""
         self._told: dict[Key, KubePod] = {}
         """Pods of ours with claims, as the cluster has them."""
         self._told_owners: dict[OwnerKey, OwnerObject] = {}
@@ -120,16 +123,32 @@ class ClaimedPods:
         self._label_machines()
         return found
 
-    def look(self) -> None:
-        """Offer devices that share counters by what waits now."""
+    def look(self) -> bool:
+        """Offer devices that share counters by what waits now; whether that had to be done."""
         if not self.is_due:
-            return
+            return False
         self.is_due = False
         machines, pods = self.partitions.look(self.book, self._waiting(), self.giving()[1])
         for machine in machines:
             self._cut_up(machine)
         for key in pods:
             self._touch(key)
+        return True
+
+    def wants(self, pods: Iterable[KubePod], *, is_held: bool = False) -> list[PodWants]:
+        """What pods of ours wait for by claim, of those that do; or what they hold."""
+        found = list[PodWants]()
+        for pod in pods:
+            key = (pod.namespace, pod.name)
+            told = self._told.get(key, pod)
+            if asks := self.book.asks_of(told, is_held=is_held):
+                found.append(PodWants(key, asks, partial(self.may_use, told)))
+        return found
+
+    def shelves(self, freed: AbstractSet[DeviceId], machines: Iterable[str]) -> Shelves:
+        """What could be offered of some machines if these devices were given back."""
+        held = self.giving()[1] | self.book.holder.keys()
+        return self.partitions.shelves(self.book, held - freed, machines)
 
     def lack_of(self, pods: Iterable[KubePod]) -> str:
         """Which counter is too little for one of these pods; "": none."""
@@ -146,17 +165,17 @@ class ClaimedPods:
         return not device.consumes or device.id in offered[machine]
 
     def _waiting(self) -> list[list[PodWants]]:
-        """Pods that wait for devices, by job, the oldest first."""
+        """Pods that wait for devices, by job: for whom others left, then the oldest first."""
         sending, _ = self.giving()
         found = dict[object, list[PodWants]]()
         for key, pod in sorted(self._told.items(), key=lambda one: (one[1].created_ms, one[0])):
             now = self._pods.get(key)
             if now is None or not now.is_pending or pod.gates or pod.uid in sending:
                 continue
-            if asks := self.book.asks_of(pod):
-                wants = PodWants(key, asks, partial(self.may_use, pod))
-                found.setdefault(self.job_of(key), []).append(wants)
-        return list(found.values())
+            if wants := self.wants([pod]):
+                found.setdefault(self.job_of(key), []).extend(wants)
+        first = sorted(found, key=self.comes_first, reverse=True)
+        return [found[job] for job in first]
 
     def with_templates(self, key: OwnerKey, row: OwnerObject, *, is_gone: bool) -> OwnerObject:
         """An owner with what the claims of its pods will ask for."""

@@ -5,6 +5,7 @@ whose devices match its selectors. Which machines have such devices is a label t
 here; which device it is, is decided by the plan. Whatever of a claim is not understood is named.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
@@ -21,9 +22,10 @@ from tidemill.live.kubernetes.dra import (
     DeviceRequest,
     DeviceSlice,
 )
-from tidemill.live.kubernetes.nodes import Taint
+from tidemill.live.kubernetes.nodes import Taint, instance_milli
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, Toleration
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
+from tidemill.model.measures import WHOLE_MILLI
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -49,10 +51,14 @@ class DeviceForm(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The label of what has such devices, as people read it in `why`."""
+        """The label of what has such devices, as people read it in `why`; two forms have two."""
         where = " and ".join(" ".join(one.split()) for one in self.selectors)
         same = f", {self.number} with the same {', '.join(self.alike)}" if self.alike else ""
-        return f"devices of class {self.device_class}{same}: {where}"[:LONGEST_FORM]
+        words = f"devices of class {self.device_class}{same}: {where}"
+        if len(words) <= LONGEST_FORM:
+            return words
+        digest = hashlib.blake2b(words.encode(), digest_size=4).hexdigest()
+        return f"{words[: LONGEST_FORM - 10]}… {digest}"
 
     def of_part(self, devices: Iterable[Device]) -> bool:
         """Whether a part of a machine can take it, as far as its devices go."""
@@ -209,9 +215,26 @@ class ClaimBook:
                 left[name] = left.get(name, Fraction(-1)) - amount
         return all(amount >= 0 for amount in left.values())
 
-    def asks_of(self, pod: KubePod) -> tuple[tuple[DeviceForm, int], ...]:
-        """What the claims of a pod that are not allocated ask for, and how many; none: unclear."""
-        asked = [one for claim in self.of_pod(pod) if not claim.is_allocated
+    def machine_of(self, device: DeviceId) -> str:
+        """The machine that publishes a device; "": none does."""
+        return self._where[device][0] if device in self._where else ""
+
+    def shares_counters(self, device: DeviceId) -> bool:
+        """Whether a device consumes of counters that others use too."""
+        return device in self._where and bool(self._where[device][1].consumes)
+
+    def size_of(self, device: DeviceId) -> Fraction:
+        """How much of a whole device one is."""
+        known = self._where[device][1] if device in self._where else None
+        milli = instance_milli(known.gpu_type, known.profile) if known and known.profile else 0
+        return Fraction(milli or WHOLE_MILLI, WHOLE_MILLI)
+
+    def asks_of(self, pod: KubePod, *, is_held: bool = False) -> tuple[tuple[DeviceForm, int], ...]:
+        """What the claims of a pod that are not allocated ask for, and how many; none: unclear.
+
+        ``is_held``: those that are.
+        """
+        asked = [one for claim in self.of_pod(pod) if claim.is_allocated == is_held
                  for one in self._asked(claim)]  # fmt: skip
         return () if any(problem for *_, problem in asked) else tuple(
             (form, count) for form, count, _ in asked

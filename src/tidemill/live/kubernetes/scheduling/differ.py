@@ -12,6 +12,7 @@ the next, so that every comparison is with the state as it is by then.
   held, in no queue, with the reason (``held``).
 - An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
   (``ElasticGangs``), and what it makes of that is told.
+- A job that lacks a counter of shared devices may have others stopped for it (``Cutting``).
 - Victims that are not let go stay, and their preemptor waits for something else (``give_back``).
 """
 
@@ -35,6 +36,7 @@ from tidemill.live.kubernetes.scheduling import (
     sizes,
     spreading,
 )
+from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
@@ -46,6 +48,7 @@ from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
+    as_held,
     comes_back,
     end_of,
     in_gang,
@@ -57,7 +60,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB
-from tidemill.model.rows import MAX_DEVICES, Queue, Shape
+from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -101,6 +104,7 @@ class Differ:
         self.spared = Spared(view)
         self.seating = PodSeating(world, view, self.lives, self._is_short)
         self.elastic = ElasticGangs(self.seating, self.spared)
+        self.cutting = Cutting(view, self.lives, self.seating.unit_of)
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
         self._over_units: dict[UnitKey, None] = {}
@@ -124,7 +128,8 @@ class Differ:
     def tell(self, at_ms: int) -> Told:
         """What changed, in an order in which all of it can be folded."""
         yield from self._rules(at_ms)
-        self.view.claimed.look()
+        self.cutting.forget(at_ms)
+        is_cut = self.view.claimed.look()
         view, is_changed = self.view, self.view.is_changed
         self.nodes.keep_labels(self._selected(view.dirty_units))
         yield from self.nodes.tell(at_ms)
@@ -153,6 +158,8 @@ class Differ:
         yield from self.nodes.close(at_ms, self._crowded())
         for key in sorted(found, key=self._submit_ms):  # whole seconds: else as they came
             yield from self._submit(at_ms, key, found[key])
+        if self.cutting.is_due(at_ms, is_cut=is_cut):
+            yield from self._cut(at_ms)
         yield from self.nodes.tell_left(at_ms)
         view.looked()
 
@@ -302,7 +309,7 @@ class Differ:
         """A shape that keeps rules about other pods, and the roles of its pods then."""
         j, view = self.lives.job(unit.key), self.view
         known = self.world.shape_of(j) if j is not None else None
-        ground = neighbours.RuleContext(self.rules.topology, known, self._room)
+        ground = neighbours.RuleContext(self.rules.topology, known, self.seating.room)
         shape = neighbours.kept(view, unit, shape, ground)
         is_held = any(pod.node and not pod.is_over for pod, _ in mine)
         if is_held and known is not None and spreading.is_split(known):
@@ -315,18 +322,6 @@ class Differ:
         machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
         places = ["" if one is None else one.labels.get(key, "") for one in machines]
         return shape, spreading.with_roles(shape, mine, places)
-
-    def _room(self, pod: KubePod, key: str) -> Counter[str]:
-        """For how many more pods like this one the nodes of each place have devices now."""
-        found, gpu = Counter[str](), pod.request.gpu
-        for name, node in self.view.nodes.items() if gpu is not None else ():
-            n = self.lives.node_number(name)
-            able = gpu is not None and gpu.resource in node.capacity and key in node.labels
-            if n is None or not able or not pod.request.selects(node.labels):
-                continue
-            if gpu is not None and self.world.nodes.state.item(n) == NodeState.READY:
-                found[node.labels[key]] += seats.free_mask(self.world, n, MAX_DEVICES, gpu.each)[1]
-        return found
 
     def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
         """How long it should run; 0: nobody says, or nobody can read it."""
@@ -352,8 +347,9 @@ class Differ:
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         if not is_told and (flaw := declared.flaw(self.view.cluster, with_gpus)) is not None:
             return flaw
-        if lack := self.view.claimed.lack_of(pending):
-            return Unplaceable("WaitingForCounter", lack)
+        lack = self.view.claimed.lack_of(pending)
+        if lack and unit.key not in self.cutting.heirs:
+            return Unplaceable(NO_COUNTER, lack)
         counts = Counter(r for _, r in waits)
         is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
@@ -405,7 +401,7 @@ class Differ:
         j, world = self.lives.job(key), self.world
         if j is None:
             if not isinstance(now.shape, Shape):
-                now = now._replace(shape=self._as_held(now))
+                now = now._replace(shape=as_held(now, self.view.team_of(now.held[0][0])))
             j = yield from self._new(at_ms, key, now)
         seen, told = Counter(seat for _, seat in now.held), self.seating.devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
@@ -460,16 +456,6 @@ class Differ:
         pods = (self.view.pods.get(key) for key in self._over_foreign)
         return any(pod is not None and pod.node == machine for pod in pods)
 
-    def _as_held(self, now: UnitNow) -> Shape:
-        """What pods hold that somebody bound although we would not have."""
-        pod, _ = now.held[0]
-        shape = shapes.of_pod(pod, self.view.team_of(pod))
-        roles = max(r for _, (r, _) in now.held) + 1
-        counts = Counter(r for _, (r, _) in now.held)
-        return replace(
-            shape, roles=tuple(replace(shape.roles[0], count=counts[r] or 1) for r in range(roles))
-        )
-
     def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from self._team(at_ms, now.shape.team)
@@ -488,6 +474,21 @@ class Differ:
         if now.is_complete and self.lives.job(key) is None:
             j = yield from self._new(at_ms, key, now)
             self.submitted.append(j)
+
+    def _cut(self, at_ms: int) -> Told:
+        """Stop others for the first job that is held for a counter and may: it waits for that."""
+        lacking = [key for key, why in self.held.items() if why.reason == NO_COUNTER]
+        for key in sorted(lacking, key=self._submit_ms):
+            now = self._found.get(key) or self._now(self.view.unit(key))
+            if victims := self.cutting.victims(now):
+                del self.held[key]
+                self.cutting.begin(key, victims)
+                heir = yield from self._new(at_ms, key, now)
+                self.submitted.append(heir)
+                for j in victims:
+                    attempt = self.world.jobs.attempt.item(j)
+                    yield ev.AskedEvict(at_ms, j, attempt, ev.Why.PREEMPTED, heir)
+                return
 
     # Pods of others -----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ which nothing can be cut is not placed, and is told which counter lacks.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import NamedTuple
 
 from tidemill.live.kubernetes.dra import CounterName, Device, DeviceId
@@ -121,37 +122,98 @@ class Partitions:
         ``jobs``: the pods of each that waits, the oldest first; ``giving``: devices on their way to
         pods.
         """
-        held = giving | book.holder.keys()
-        shelves = {
-            machine: _Shelf(book, machine, self.offered.get(machine, set()), held)
-            for machine in sorted(book.machines())
-        }
-        lacks = dict[Key, str]()
-        for _, pods in zip(range(MOST_JOBS), jobs, strict=False):
-            lacks.update(_serve(shelves, pods))
-        before, self.offered = self.offered, {m: shelf.fill() for m, shelf in shelves.items()}
-        told, self.lacks = self.lacks, lacks
-        news = [m for m in {**before, **self.offered} if before.get(m) != self.offered.get(m)]
+        shelves = self.shelves(book, giving | book.holder.keys(), book.machines())
+        short = list[tuple[Sequence[PodWants], str]]()
+        for pods in islice(jobs, MOST_JOBS):
+            if not shelves.serve(pods) and (words := shelves.lacking(pods)):
+                short.append((pods, words))
+        before, self.offered = self.offered, shelves.fill()
+        told, self.lacks = self.lacks, {
+            pod.key: words for pods, words in short if not shelves.are_on_offer(pods)
+            for pod in pods
+        }  # fmt: skip
+        lacks, offered = self.lacks, self.offered
+        news = [m for m in {**before, **offered} if before.get(m) != offered.get(m)]
         return sorted(news), sorted(k for k in {**told, **lacks} if told.get(k) != lacks.get(k))
 
+    def shelves(
+        self, book: ClaimBook, held: Iterable[DeviceId], machines: Iterable[str]
+    ) -> "Shelves":
+        """What can be offered of some machines while these are held."""
+        some = {*held}
+        return Shelves({
+            machine: _Shelf(book, machine, self.offered.get(machine, set()), some)
+            for machine in sorted(machines)
+        })  # fmt: skip
 
-def _serve(shelves: Mapping[str, _Shelf], pods: Sequence[PodWants]) -> dict[Key, str]:
-    """Take devices for all pods of a job, or for none; what lacks then, by pod."""
-    taken = list[tuple[_Shelf, Device]]()
-    for pod in pods:
-        mine = _seat(shelves, pod)
-        taken += mine
-        if mine or not pod.asks:
-            continue
+
+Seated = list[tuple[Key, str, Device]]
+"""Pods, the machine of each, and a device that it would have; several rows for several devices."""
+
+
+class Shelves:
+    """The devices of all machines, while they are handed out to those who wait."""
+
+    def __init__(self, shelves: Mapping[str, _Shelf]) -> None:
+        self._shelves = shelves
+
+    def serve(self, pods: Sequence[PodWants]) -> Seated:
+        """Take devices for all pods of a job, or for none."""
+        taken, found = list[tuple[_Shelf, Device]](), Seated()
+        for pod in pods:
+            machine, mine = _seat(self._shelves, pod)
+            taken += [(self._shelves[machine], device) for device in mine]
+            found += [(pod.key, machine, device) for device in mine]
+            if not mine and pod.asks:
+                for shelf, device in taken:
+                    shelf.withdraw(device)
+                return []
+        return found
+
+    def lacking(self, pods: Sequence[PodWants]) -> str:
+        """Which counter a job that was not served lacks; "": it is not counters that lack."""
+        taken, words = list[tuple[_Shelf, Device]](), ""
+        for pod in pods:
+            machine, mine = _seat(self._shelves, pod)
+            taken += [(self._shelves[machine], device) for device in mine]
+            if not mine and pod.asks:
+                words = _lacking(self._shelves, pod)
+                break
         for shelf, device in taken:
             shelf.withdraw(device)
-        words = _lacking(shelves, pod)
-        return {one.key: words for one in pods} if words else {}
-    return {}
+        return words
+
+    def fill(self) -> dict[str, set[DeviceId]]:
+        """By machine: what is offered in the end."""
+        return {machine: shelf.fill() for machine, shelf in self._shelves.items()}
+
+    def are_on_offer(self, pods: Sequence[PodWants]) -> bool:
+        """Whether a job would fit on what is offered if nobody held any: then it is busy, and the
+        plan says who has it next.
+        """
+        left = {m: list(shelf.offered.values()) for m, shelf in self._shelves.items()}
+        return all(_put(left, pod) for pod in pods)
 
 
-def _seat(shelves: Mapping[str, _Shelf], pod: PodWants) -> list[tuple[_Shelf, Device]]:
-    """Devices of one machine for a pod; if possible such as are offered already."""
+def _put(left: dict[str, list[Device]], pod: PodWants) -> bool:
+    """Take the devices of one machine that a pod asks for off a list; whether there are such."""
+    for machine, there in left.items():
+        rest, is_able = there, pod.may_use(machine)
+        for form, count in pod.asks if is_able else ():
+            able = [device for device in rest if form.holds(device)]
+            if form.alike:
+                able = max(alike(able, form.alike).values(), key=len, default=[])
+            is_able = is_able and len(able) >= count
+            taken = {device.id for device in able[:count]}
+            rest = [device for device in rest if device.id not in taken]
+        if is_able:
+            left[machine] = rest
+            return True
+    return False
+
+
+def _seat(shelves: Mapping[str, _Shelf], pod: PodWants) -> tuple[str, list[Device]]:
+    """A machine and its devices for a pod; if possible such as are offered already."""
     for is_cut in (False, True):
         for machine, shelf in shelves.items():
             if not pod.may_use(machine):
@@ -165,8 +227,8 @@ def _seat(shelves: Mapping[str, _Shelf], pod: PodWants) -> list[tuple[_Shelf, De
                         shelf.withdraw(device)
                     break
             else:
-                return [(shelf, device) for device in found]
-    return []
+                return machine, found
+    return "", []
 
 
 def _lacking(shelves: Mapping[str, _Shelf], pod: PodWants) -> str:

@@ -119,11 +119,16 @@ def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> 
         "name": name, "capacity": has, "allocatable": has,
         "labels": {**node.labels, **dict(group.labels)}, "taints": (*node.taints, BY_CLAIM),
         "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
-        "gpu_type": f"{group.profile} of {of}" if group.profile else of, "profile": "",
+        "gpu_type": type_of(of, group.profile), "profile": "",
         "expected": 0, "resource": resources.CLAIMED,
         "unit": _size(group) / len(group.devices),
         "ids": tuple(device.id for device in group.devices)[:MAX_DEVICES],
     })  # fmt: skip
+
+
+def type_of(gpu_type: str, profile: str) -> str:
+    """What the books call a device, or an instance of one."""
+    return f"{profile} of {gpu_type}" if profile else gpu_type
 
 
 def is_whole(node: KubeNode, resource: str) -> bool:
@@ -142,9 +147,7 @@ def replicas(node: KubeNode, resource: str) -> int:
 
 def kind(node: KubeNode, resource: str) -> str:
     """What the books call the units of a resource."""
-    found, profile = node.gpu_type or "GPU", _profile(node, resource)
-    if profile:
-        found = f"{profile} of {found}"
+    found = type_of(node.gpu_type or "GPU", _profile(node, resource))
     count = replicas(node, resource)
     if count > 1:
         return f"1/{count} of {found}"

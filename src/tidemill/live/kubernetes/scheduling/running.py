@@ -142,6 +142,24 @@ class ClusterScheduler:
 
     async def begin(self) -> None:
         """Read the journal and the cluster; ``BackendError`` if that one does not answer."""
+        await self._ask()
+        self._open(await identity(self.client))
+        await self._settle()
+        self.view.look_at_all()
+
+    async def look_on(self, rules: FleetRules) -> Differ:
+        """The cluster as a first look shows it, in a state of its own; nothing is written."""
+        await self._ask()
+        await self._settle()
+        found = Differ(World(), self.view, self.terms.price_of, lambda _: False)
+        found.rules = rules
+        self.view.look_at_all()
+        for event in found.tell(0):
+            fold(found.world, event)
+        return found
+
+    async def _ask(self) -> None:
+        """Begin to read the cluster."""
         try:
             await self.client.get("/version")
             await self.copy.start()
@@ -152,24 +170,15 @@ class ClusterScheduler:
             ) from None
         except UNREACHABLE as error:
             raise unreachable(self._access, error) from None
-        self._open(await identity(self.client))
+
+    async def _settle(self) -> None:
+        """Until all is read that may be read; pods and nodes have to be."""
         await self.copy.settle(SETTLE_S)
         if not self.is_watching:
             raise BackendError(
                 f"asked for the pods and nodes of {self._access.named}; found {self._blind()}",
                 hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
             )
-        self.view.look_at_all()
-
-    def _refuse_other_cluster(self, found: str) -> None:
-        known = self.journal.facts().get(CLUSTER, "")
-        if found and known and found != known:
-            raise JournalError(
-                f"journal `{self.journal.where}` is of the cluster {known}; this is {found}",
-                hint="give each cluster a journal of its own, or correct --context",
-            )
-        if found and not known:
-            self.journal.set_meta(CLUSTER, found)
 
     def _open(self, cluster: str) -> None:
         rules = self._rules.read()
@@ -179,8 +188,10 @@ class ClusterScheduler:
             self.journal.claim()
             if not len(self.journal):
                 begin_journal(self.journal, self.terms, self.client.clock.now_ms(), policy)
-            self._begins_ms = _begun_ms(self.journal, self.terms.scheduler)
-            self._refuse_other_cluster(cluster)
+            self._begins_ms = begun_ms(self.journal, self.terms.scheduler)
+            refuse_other_cluster(self.journal, cluster)
+            if cluster and not self.journal.facts().get(CLUSTER, ""):
+                self.journal.set_meta(CLUSTER, cluster)
             self.world = rebuild(self.journal)
             self.world.scheduler = self.terms.scheduler
         except BaseException:
@@ -191,7 +202,7 @@ class ClusterScheduler:
         self.differ = Differ(
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
-        self.differ.rules = rules.fleet
+        self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         clock = self.client.clock
@@ -397,6 +408,7 @@ class ClusterScheduler:
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
             self.loop.policy, self.differ.rules = policy, rules.fleet
+            self.differ.cutting.policy = policy
             for key, value in policies.facts(policy).items():
                 self.journal.set_meta(key, value)
             self.backend.look()
@@ -428,7 +440,18 @@ def begin_journal(journal: Journal, terms: SchedulerTerms, begins_ms: int, polic
         journal.set_meta(key, value)
 
 
-def _begun_ms(journal: Journal, scheduler: str) -> int:
+def refuse_other_cluster(journal: Journal, found: str) -> None:
+    """Refuse a journal that is of another cluster than the one that was found."""
+    known = journal.facts().get(CLUSTER, "")
+    if found and known and found != known:
+        raise JournalError(
+            f"journal `{journal.where}` is of the cluster {known}; this is {found}",
+            hint="give each cluster a journal of its own, or correct --context",
+        )
+
+
+def begun_ms(journal: Journal, scheduler: str) -> int:
+    """When a journal of this scheduler began; one of somebody else is refused."""
     facts = journal.facts()
     if facts.get(SCHEDULES) != scheduler:
         raise JournalError(

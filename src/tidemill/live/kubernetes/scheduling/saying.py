@@ -135,6 +135,8 @@ class WaitSayer:
             return None
         s = world.jobs.shape.item(j)
         cause = self._explain.cause(world, s)
+        if unit in differ.cutting.heirs:
+            cause = Cause.PROMISED
         if cause is Cause.NONE:
             return None
         reason = OTHER_REASONS.get(cause, WAITING)

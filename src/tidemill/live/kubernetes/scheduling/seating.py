@@ -3,6 +3,7 @@
 Of gangs of one size and of several alike.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -15,7 +16,7 @@ from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant, key_of
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model import events as ev
 from tidemill.model.columns import SHAPE
-from tidemill.model.rows import Piece
+from tidemill.model.rows import MAX_DEVICES, Piece
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
@@ -59,6 +60,18 @@ class PodSeating:
         """Whether a seat can be taken: its node takes work, and nobody sits there without one."""
         is_ready = self.world.nodes.state.item(seat[1]) == NodeState.READY
         return is_ready and not self._is_short(self.lives.node_name(seat[1]))
+
+    def room(self, pod: KubePod, key: str) -> Counter[str]:
+        """For how many more pods like this one nodes have devices now, by their label ``key``."""
+        found, gpu = Counter[str](), pod.request.gpu
+        for name, node in self.view.nodes.items() if gpu is not None else ():
+            n = self.lives.node_number(name)
+            able = gpu is not None and gpu.resource in node.capacity and key in node.labels
+            if n is None or not able or not pod.request.selects(node.labels):
+                continue
+            if gpu is not None and self.world.nodes.state.item(n) == NodeState.READY:
+                found[node.labels[key]] += seats.free_mask(self.world, n, MAX_DEVICES, gpu.each)[1]
+        return found
 
     def start(self, at_ms: int, j: int, now: UnitNow, *, is_whole: bool) -> Told:
         """A gang all of whose pods are up works."""

@@ -251,7 +251,8 @@ class ClusterView:
 
     def team_of(self, pod: KubePod) -> str:
         """The team of a pod that is not ours."""
-        return self._rule.team(pod.namespace, (pod.labels,), "")
+        ruled = jobs.RuledJob(jobs.unit_of(self.cluster, pod), (pod.labels,), (pod,))
+        return self._rule.team(ruled, "")
 
     def budgets_of(self, namespace: str) -> tuple[Budget, ...]:
         """The disruption budgets of a namespace."""

@@ -1,4 +1,4 @@
-"""Sketch: when everything that waits would start, in one compiled pass over the queue.
+"""Sketch: when everything that waits would start, in one pass of kernels over the queue.
 
 For fleets and queues on which the engine's own loop would take minutes. Running jobs end when
 ``lengths`` and ``draws`` say; waiting ones start in today's order, each on the first kind that has
@@ -11,13 +11,24 @@ instances too: that they must begin at legal slices is not seen).
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from tidemill.explain.draws import Draw
 from tidemill.explain.durations import Lengths
 from tidemill.explain.play_forward import BOOT_MS, GRID_MS, LEAVE_MS, grid_of, repair_ms, round_ms
+from tidemill.explain.queue_drain.columns import (
+    DUE,
+    FORM,
+    NEED,
+    PARCEL,
+    PLAY,
+    SIZES,
+    WAITER,
+    QueueDrain,
+)
+from tidemill.explain.queue_drain.kernels import drain
 from tidemill.explain.rerun import Glance, in_order
 from tidemill.model.measures import DAY_MS, FOREVER_MS, WHOLE_MILLI
 from tidemill.model.policy import Policy
@@ -84,29 +95,39 @@ class _Queue:
         self._active = {j: self._read_active(j) for j in world.placements}
         self._due = self._read_waiting()
         self._replicas = sum(role.fewest for j in self.jobs for role in world.shape_of(j).roles)
-        depth = max((len(path) for path in world.tree.paths), default=1)
-        self.paths = np.full((len(world.tree.paths), depth), -1)
-        for q, path in enumerate(world.tree.paths):
-            self.paths[q, : len(path)] = path
 
     def play(self, lengths: Lengths, draw: Draw, only: int) -> I64:
         """One future: the wait of every job in the order of ``jobs``."""
-        from tidemill.explain import kernels  # noqa: PLC0415 - a cold process may do without it
+        world, (queues, kinds) = self.world, self.world.used.shape
+        due, parcels = self._running(lengths, draw)
+        waiters, hosts, forms = self._waiting(lengths, draw), self._hosts(), self._forms.copy()
 
-        world = self.world
-        end_ms, end_piece, end_queue, piece = self._running(lengths, draw)
-        come_ms, come_node = self._coming(draw)
-        jobs = self._waiting(lengths, draw)
-        start_ms = np.full(len(self.jobs), -1)
-        target = self.jobs.index(only) if only in self.jobs else -1
-        columns: tuple[Any, ...] = (
-            (world.now_ms, world.now_ms + HORIZON_MS, self._patience_ms(), GRID_MS), target,
-            *self._nodes(), end_ms, end_piece, end_queue, piece, come_ms, come_node, jobs,
-            self.shape_role, self.role, self.option, self.may_use, world.used.copy(), world.limit,
-            self.paths, start_ms,
+        def blank(*shape: int) -> I64:
+            return np.zeros(shape, np.int64)
+
+        drain(
+            world.matrices,
+            QueueDrain(
+                self._begin(only, due), hosts, due, self._coming(draw), parcels, waiters, forms,
+                self._needs, self._choices, self._may_use, world.used.copy(),
+                blank(queues, kinds), blank(kinds),
+                alive=np.arange(len(waiters)), heap=blank(len(waiters), 2), free=blank(kinds),
+                sizes=blank(kinds, SIZES), stuck=blank(len(forms), kinds), held=blank(kinds),
+                held_under=blank(queues, kinds), freed=blank(len(hosts)),
+            )
         )  # fmt: skip
-        kernels.drain(*columns)
+        start_ms = waiters[:, WAITER.START_MS]
         return np.where(start_ms < 0, -1, start_ms - world.now_ms)
+
+    def _begin(self, only: int, due: I64) -> I64:
+        now_ms, play = self.world.now_ms, np.zeros(len(PLAY), np.int64)
+        target = self.jobs.index(only) if only in self.jobs else -1
+        parcels = due[-1, DUE.LAST] if len(due) else 0
+        play[: PLAY.PARCELS + 1] = (
+            now_ms, now_ms + HORIZON_MS, self._patience_ms(), GRID_MS, target, len(self.jobs),
+            parcels,
+        )  # fmt: skip
+        return play
 
     def _patience_ms(self) -> int:
         """After how long a wait nobody passes a job."""
@@ -117,24 +138,24 @@ class _Queue:
         shapes = dict.fromkeys(int(world.jobs.shape[j]) for j in self.jobs)
         self.shape_number = {s: i for i, s in enumerate(shapes)}
         rows: list[tuple[int, ...]] = []
-        spans: list[tuple[int, int]] = []
+        spans: list[tuple[int, int, int, int]] = []
         for s in shapes:
             first = len(rows)
             rows += [
                 (role.accelerators, role.milli, role.fewest, role.cpu_milli, role.memory_mib,
-                 self._rule(role))
+                 self._rule(role), -1)
                 for role in world.shape_rows[s].roles
             ]  # fmt: skip
-            spans.append((first, len(rows)))
-        self.shape_role = np.array(spans, np.int64).reshape(-1, 2)
-        self.role = np.array(rows, np.int64).reshape(-1, 6)
+            spans.append((first, len(rows), -1, 0))
+        self._forms = np.array(spans, np.int64).reshape(-1, len(FORM))
+        self._needs = np.array(rows, np.int64).reshape(-1, len(NEED))
         kinds = max((len(options) for options in self._options), default=1)
-        self.option = np.full((max(1, len(self._options)), max(1, kinds)), -1)
+        self._choices = np.full((max(1, len(self._options)), max(1, kinds)), -1)
         for i, options in enumerate(self._options):
-            self.option[i, : len(options)] = options
-        self.may_use = np.zeros((max(1, len(self._flags)), max(1, len(world.groups))), np.int64)
+            self._choices[i, : len(options)] = options
+        self._may_use = np.zeros((max(1, len(self._flags)), max(1, len(world.groups))), np.int64)
         for i, flags in enumerate(self._flags):
-            self.may_use[i, : len(flags)] = flags
+            self._may_use[i, : len(flags)] = flags
 
     def _rule(self, role: Role) -> int:
         """The number of a role's kinds and rules; equal ones are looked at once."""
@@ -146,7 +167,7 @@ class _Queue:
             self._flags.append(eligibility.anywhere(self.world, role).is_ok.astype(np.int64))
         return self._rules[key]
 
-    def _nodes(self) -> tuple[Any, ...]:
+    def _hosts(self) -> I64:
         nodes, rows = self.world.nodes, self.world.node_count
         devices = self.world.devices
         free = devices.free_milli[: self.world.device_count].astype(np.int64)
@@ -158,27 +179,25 @@ class _Queue:
             )
         part = nodes.free_milli[:rows] - whole * WHOLE_MILLI
         is_open = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
-        return (
+        return np.column_stack((
             is_open, nodes.kind[:rows], nodes.group[:rows], whole, part,
-            nodes.cpu_free_milli[:rows].copy(), nodes.memory_free_mib[:rows].copy(),
-        )  # fmt: skip
+            nodes.cpu_free_milli[:rows], nodes.memory_free_mib[:rows],
+        ))  # fmt: skip
 
-    def _running(self, lengths: Lengths, draw: Draw) -> tuple[I64, I64, I64, I64]:
-        """What runs, in the order in which it ends, and the pieces it gives back."""
+    def _running(self, lengths: Lengths, draw: Draw) -> tuple[I64, I64]:
+        """What runs, in the order in which it ends, and the parcels that it gives back."""
         now_ms, ends = self.world.now_ms, list[tuple[int, int]]()
         for j, one in self._active.items():
             end_ms = self._end_ms(lengths, j, one, draw)
             if end_ms <= now_ms + HORIZON_MS:
                 ends.append((round_ms(end_ms, end_ms - now_ms), j))
-        ends.sort()
-        rows = [row for _, j in ends for row in self._active[j].pieces]
-        pieces = np.zeros((len(rows) + self._replicas + 1, 5), np.int64)
-        pieces[: len(rows)] = np.array(rows, np.int64).reshape(-1, 5)
-        return (
-            np.array([at for at, _ in ends], np.int64),
-            np.cumsum([0] + [len(self._active[j].pieces) for _, j in ends]),
-            np.array([self._active[j].queue for _, j in ends], np.int64), pieces,
-        )  # fmt: skip
+        rows, due = list[tuple[int, ...]](), list[tuple[int, int, int]]()
+        for at_ms, j in sorted(ends):
+            rows += self._active[j].pieces
+            due.append((at_ms, self._active[j].queue, len(rows)))
+        parcels = np.zeros((len(rows) + self._replicas + 1, len(PARCEL)), np.int64)
+        parcels[: len(rows)] = np.array(rows, np.int64).reshape(-1, len(PARCEL))
+        return np.array(due, np.int64).reshape(-1, len(DUE)), parcels
 
     def _read_active(self, j: int) -> _Active:
         world, jobs = self.world, self.world.jobs
@@ -216,8 +235,8 @@ class _Queue:
         ):
             left_ms = lengths.left_ms(self.world, j, saved_ms, draw)
             length_ms = FOREVER_MS // 2 if left_ms is None else left_ms + startup_ms
-            rows.append((shape, queue, since_ms, length_ms, grid_of(length_ms)))
-        return np.array(rows, np.int64).reshape(-1, 5)
+            rows.append((shape, queue, since_ms, length_ms, grid_of(length_ms), -1, 0, 0))
+        return np.array(rows, np.int64).reshape(-1, len(WAITER))
 
     def _read_waiting(self) -> list[list[int]]:
         """Of each job in order: shape, queue, waiting since, work saved, time to start up."""
@@ -231,7 +250,7 @@ class _Queue:
         rows: list[list[int]] = np.stack(columns, axis=1).tolist()
         return rows
 
-    def _coming(self, draw: Draw) -> tuple[I64, I64]:
+    def _coming(self, draw: Draw) -> I64:
         """Nodes that will take work: booting, and those in repair."""
         nodes, rows, now_ms = self.world.nodes, self.world.node_count, self.world.now_ms
         after_ms = {NodeState.ASKED: 2 * BOOT_MS, NodeState.BOOTING: BOOT_MS}
@@ -240,6 +259,4 @@ class _Queue:
             ms = after_ms.get(NodeState(nodes.state[n]), BOOT_MS + repair_ms(draw, n))
             found.append((max(now_ms + 1, int(nodes.since_ms[n]) + ms), n))
         found.sort()
-        return (
-            np.array([at for at, _ in found], np.int64), np.array([n for _, n in found], np.int64)
-        )  # fmt: skip
+        return np.array(found, np.int64).reshape(-1, 2)

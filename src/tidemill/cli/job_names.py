@@ -1,0 +1,137 @@
+"""Jobs by the names that people have for them: in full, without what is before it, or of a pod."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidemill.cli import screen
+from tidemill.cli.suggested import located
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import MINUTE_MS
+from tidemill.model.states import JobState
+
+if TYPE_CHECKING:
+    from tidemill.model.world import World
+
+MOST_NAMED = 8
+GANG_OF_POD = (
+    "kubectl get pods -A --field-selector metadata.name={pod} -o"
+    " custom-columns=NAMESPACE:.metadata.namespace,OWNER:.metadata.ownerReferences[*].name,"
+    "GANG:.metadata.annotations.tidemill/gang"
+)
+"""Shows what a pod belongs to: that and its namespace are the name of its job."""
+
+
+def job_number(
+    world: "World", name: str, journal: str, at: str | None, held: Iterable[str] = ()
+) -> int:
+    """The number of a job by its name; says when it is submitted, or which names are near.
+
+    Of a job that was over and came again under its name, its present life; the others are named.
+    ``held``: jobs that are in no queue, and may be meant too.
+    """
+    name = _present(world, full(world, name, held))
+    j = world.job_number.get(name)
+    if j is not None:
+        return j
+    if at is not None:
+        _refuse_early(name, journal, at)
+    near = meant(name, {*world.job_names, *held})
+    like = ", ".join(f"`{one}`" for one in near[:MOST_NAMED])
+    more = f" and {len(near) - MOST_NAMED:,} more" if len(near) > MOST_NAMED else ""
+    hint = f"did you mean {like}{more}?" if near else located("see `tidemill pending`", journal)
+    raise SpecError(
+        f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
+        hint=hint + _of_pods(name, journal),
+    )
+
+
+def full(world: "World", name: str, held: Iterable[str] = ()) -> str:
+    """The name of the one job that is called so in some namespace, or cluster; else as given."""
+    names = {*held}
+    if name in world.job_number or name in names:
+        return name
+    found = _called(name, names.union(world.job_names))
+    if len(found) != 1:
+        return name
+    screen.note(f"`{name}` is `{found[0]}`")
+    return found[0]
+
+
+def meant(name: str, names: set[str]) -> list[str]:
+    """Names that may be meant: in some namespace or cluster, of what owns such a pod, alike ones.
+
+    Pods are called as their owner, and then a number, or letters that nobody chose.
+    """
+    from difflib import get_close_matches
+
+    parts = name.split("-")
+    for end in range(len(parts), 0, -1):
+        if found := _called("-".join(parts[:end]), names):
+            return found
+    last = {one.rpartition("/")[2]: one for one in sorted(names)}
+    close = get_close_matches(name, [*names, *last], n=3)
+    return list(dict.fromkeys(last.get(one, one) for one in close))
+
+
+def _called(name: str, names: set[str]) -> list[str]:
+    """Jobs that are called so in whatever namespace or cluster; with their kind, where two are."""
+    ends = f"/{name}"
+    bare = ((one, one.partition(" (")[0]) for one in names)
+    return sorted(one for one, told in bare if told == name or told.endswith(ends))
+
+
+def _of_pods(name: str, journal: str) -> str:
+    """How jobs of Kubernetes are named, where a journal is of such a cluster."""
+    from tidemill import api
+
+    with api.open_journal(journal) as opened:
+        is_of_pods = opened.facts().get("name") == "kubernetes"
+    if not is_of_pods:
+        return ""
+    pod = name.rpartition("/")[2]
+    return (
+        " (a gang is NAMESPACE/ and the annotation tidemill/gang, or the name of what owns its"
+        f" pods: `{GANG_OF_POD.format(pod=pod)}`)"
+    )
+
+
+def _present(world: "World", name: str) -> str:
+    """The present life of a job; "#1" after its name is the first."""
+    from tidemill.live.history import lives
+
+    if name.endswith(lives.FIRST):
+        return name.removesuffix(lives.FIRST)
+    found = lives.all_of(name, world.job_number)
+    if len(found) < 2:
+        return name
+    ended = ", ".join(
+        f"`{name + lives.FIRST if life == name else life}`"
+        f" ({_ENDED[JobState(world.jobs.state.item(world.job_number[life]))]})"
+        for life in found[:-1]
+    )
+    screen.note(f"`{name}` is `{found[-1]}` now; before: {ended}")
+    return found[-1]
+
+
+_ENDED = {
+    JobState.WAITING: "waits", JobState.STARTING: "starts", JobState.RUNNING: "runs",
+    JobState.DONE: "finished", JobState.FAILED: "failed",
+    JobState.CANCELLED: "its pods went or were made anew",
+}  # fmt: skip
+
+
+def _refuse_early(name: str, journal: str, at: str) -> None:
+    """Refuse a moment before the job is submitted, and name one at which it can be asked about."""
+    from tidemill import api
+
+    world, _ = api.open_world(journal)
+    j = world.job_number.get(name)
+    if j is not None:
+        submit_ms = int(world.jobs.submit_ms[j])
+        hours, minutes = divmod(-(-submit_ms // MINUTE_MS), 60)
+        raise SpecError(
+            f"job `{name}` is submitted at {api.calendar_of(journal).text(submit_ms)}, after"
+            f" --at {at}",
+            hint=f"ask about a moment from then on, such as --at {hours}h"
+            + f"{minutes}m" * bool(minutes),
+        )

@@ -1,0 +1,228 @@
+"""What a scheduler needs before it binds anything: looked at, one by one, and changed nowhere."""
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidemill.cli.examination import Finding
+from tidemill.cli.policy_file import PolicyFile
+from tidemill.cli.policy_object import PolicySource
+from tidemill.explain import said
+from tidemill.journal import MEMORY, exists, open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreachable
+from tidemill.live.kubernetes.api.writing import ApiWriter
+from tidemill.live.kubernetes.scheduling import rights, unknown_types
+from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
+from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
+from tidemill.live.kubernetes.scheduling.rights import RightsAsked
+from tidemill.live.kubernetes.scheduling.running import (
+    MOST_NAMED,
+    ClusterScheduler,
+    RulesSource,
+    SchedulerRules,
+    SchedulerTerms,
+    begun_ms,
+    refuse_other_cluster,
+    refuse_unless_folds,
+)
+from tidemill.live.kubernetes.watching.mirror import WatchState
+from tidemill.live.kubernetes.watching.source import identity
+from tidemill.model.errors import TidemillError
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+
+if TYPE_CHECKING:
+    from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+
+
+def check(
+    access: "ClusterAccess", terms: SchedulerTerms, file: PolicyFile, lease: str, policy_object: str
+) -> list[Finding]:
+    """All that was found, whatever of it is wrong."""
+    return asyncio.run(_Check(access, terms, file, lease, policy_object).run())
+
+
+class _Check:
+    """One look at everything that a scheduler with these terms would use."""
+
+    def __init__(
+        self, access: "ClusterAccess", terms: SchedulerTerms, file: PolicyFile, lease: str,
+        policy_object: str,
+    ) -> None:  # fmt: skip
+        self._access, self._terms, self._lease = access, terms, lease
+        self._watched = WatchedPolicy(access, policy_object, _quiet) if policy_object else None
+        self._rules: RulesSource = PolicySource(file, self._watched) if self._watched else file
+        self._scheduler = ClusterScheduler(access, terms, self._rules, _quiet, said)
+        self.found: list[Finding] = []
+
+    async def run(self) -> list[Finding]:
+        try:
+            await self._look()
+        except TidemillError as error:
+            self._refuse("cluster", error)
+        finally:
+            await self._scheduler.stop()
+            if self._watched is not None:
+                await self._watched.stop()
+        return self.found
+
+    async def _look(self) -> None:
+        scheduler = self._scheduler
+        if self._watched is not None:
+            await self._read_object(self._watched)
+        rules = self._read_policy()
+        seen = await scheduler.look_on(rules.fleet if rules is not None else FleetRules())
+        version = msgspec.json.decode(await scheduler.client.get("/version"))
+        self._good("API server", f"{self._access.named}, Kubernetes {version['gitVersion']}")
+        self._read()
+        await self._ask_rights()
+        known = self._journal(await identity(scheduler.client))
+        if rules is not None:
+            self._policy(rules, seen.world, known)
+        self._nodes(seen)
+        self._jobs(seen)
+
+    async def _read_object(self, watched: WatchedPolicy) -> None:
+        """Without the kind, or without the object, the file holds."""
+        try:
+            await watched.start()
+        except UNREACHABLE as error:
+            raise unreachable(self._access, error) from None
+        except ApiRefusal:
+            return  # which right lacks is told with the others
+        if watched.found is None:
+            so = "the policy file holds until there is one (`tidemill schedule crd`)"
+            self.found.append(Finding(False, "policy object", f"no `{watched.name}`", so))
+
+    def _read(self) -> None:
+        """What may not be read is not known; pods and nodes have to be, and are by now."""
+        copies = self._scheduler.copy.copies
+        kept = [kind.shown for kind, one in copies.items() if one.state is WatchState.WATCHING]
+        self._good("reading", f"{len(kept)} resources: {', '.join(sorted(kept))}")
+        for kind, one in copies.items():
+            if one.state is not WatchState.WATCHING:
+                so = f"{kind.lost}; to be allowed: {kind.rule}"
+                self.found.append(Finding(False, kind.shown, one.said or str(one.state), so))
+
+    async def _ask_rights(self) -> None:
+        asked = RightsAsked(self._lease, self._terms.may_drain, self._terms.may_resize,
+                            self._watched is not None)  # fmt: skip
+        groups = {kind.group for kind in self._scheduler.copy.copies}
+        wanted = rights.needed(asked, groups)
+        writer = ApiWriter(self._access, connections=1)
+        try:
+            lacking = await rights.lacking(writer, wanted)
+        except UNREACHABLE as error:
+            raise unreachable(self._access, error) from None
+        finally:
+            await writer.close()
+        if not lacking:
+            self._good("rights", f"all {len(wanted)} that it needs beside reading")
+        for one in lacking:
+            so = f"apply deploy/kubernetes/{one.file}: {one.rule}"
+            words = f"may not {one.verb} {one.resource}"
+            self.found.append(Finding(False, "rights", words, so, is_fatal=True))
+
+    def _journal(self, cluster: str) -> World | None:
+        """The state that a journal leads to, where there is one."""
+        where = self._terms.journal
+        try:
+            if where == MEMORY or not exists(where):
+                self._new_journal(where)
+                return None
+            with open_journal(where) as opened:
+                if not len(opened):
+                    self._good("journal", f"`{opened.where}`, empty")
+                    return None
+                begun_ms(opened, self._terms.scheduler)
+                refuse_other_cluster(opened, cluster)
+                if opened.is_being_written() and not self._lease:
+                    so = "stop that one, or let both have --lease"
+                    words = f"`{opened.where}` is being written by another process"
+                    self.found.append(Finding(False, "journal", words, so, is_fatal=True))
+                    return None
+                world = rebuild(opened)
+                self._good("journal", f"`{opened.where}`: {world.job_count:,} jobs so far")
+                return world
+        except TidemillError as error:
+            self._refuse("journal", error)
+            return None
+
+    def _new_journal(self, where: str) -> None:
+        folder = Path(where).resolve().parent
+        if where == MEMORY:
+            so = "a restart forgets promises and books: give -j"
+            self.found.append(Finding(False, "journal", "kept in memory alone", so))
+        elif "://" in where or os.access(folder, os.W_OK):
+            self._good("journal", "a new one; the database answers" if "://" in where else
+                       f"a new one in {folder}")  # fmt: skip
+        else:
+            words = f"{folder} " + ("cannot be written" if folder.is_dir() else "is not there")
+            self.found.append(Finding(False, "journal", words, "give another path", is_fatal=True))
+
+    def _read_policy(self) -> SchedulerRules | None:
+        try:
+            return self._rules.read()
+        except TidemillError as error:
+            self._refuse("policy", error)
+            return None
+
+    def _policy(self, rules: SchedulerRules, seen: World, known: World | None) -> None:
+        """Whether the rules can follow those of the journal, and name types that there are."""
+        try:
+            refuse_unless_folds(rules.fleet, known)
+        except TidemillError as error:
+            self._refuse("policy", error)
+            return
+        teams, tiers = len(rules.fleet.queues), len(rules.fleet.topology.tiers)
+        self._good("policy", f"order {rules.policy.order}, {teams} teams, {tiers} tiers")
+        if unknown := unknown_types.of(rules.fleet.queues, seen):
+            so = unknown_types.hint(unknown, seen)
+            words = f"no node has {', '.join(unknown)}"
+            self.found.append(Finding(False, "GPU types", words, so))
+
+    def _nodes(self, seen: Differ) -> None:
+        world = seen.world
+        gpus, ready = Counter[str](), 0
+        for n in range(world.node_count):
+            count = world.nodes.devices.item(n)
+            gpus[world.kinds[world.nodes.kind.item(n)]] += count
+            ready += bool(count) and world.nodes.state.item(n) == NodeState.READY
+        types = ", ".join(f"{count:,} {kind}" for kind, count in sorted(gpus.items()) if count)
+        if types:
+            self._good("nodes", f"{ready:,} with GPUs take work; {types}")
+        else:
+            so = "nobody can be placed until a node advertises GPUs"
+            self.found.append(Finding(False, "nodes", "none has GPUs", so))
+        unknown = seen.nodes.prices().unknown
+        if unknown:
+            some = ", ".join(unknown[:MOST_NAMED]) + ", …" * (len(unknown) > MOST_NAMED)
+            so = "their dollars are unknown: --usd-per-hour, --prices or --list-prices"
+            words = f"{len(unknown):,} nodes without one: {some}"
+            self.found.append(Finding(False, "prices", words, so))
+        elif types:
+            self._good("prices", "every node with GPUs has one")
+
+    def _jobs(self, seen: Differ) -> None:
+        """Who asks for it now; those that it would not place are named with the reason."""
+        waits = len(seen.submitted)
+        words = f"{len(seen.unit_of) - waits} run, {waits} wait, {len(seen.held)} are held"
+        self._good("jobs", f"schedulerName {self._terms.scheduler}: {words}")
+        for unit, why in [*seen.held.items()][:MOST_NAMED]:
+            self.found.append(Finding(False, unit.shown, why.reason, why.words))
+
+    def _good(self, what: str, words: str) -> None:
+        self.found.append(Finding(True, what, words))
+
+    def _refuse(self, what: str, error: TidemillError) -> None:
+        self.found.append(Finding(False, what, error.message, error.hint, is_fatal=True))
+
+
+def _quiet(event: str, **told: object) -> None:
+    """What the log would say is told by the findings."""
+    del event, told

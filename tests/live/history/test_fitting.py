@@ -1,0 +1,140 @@
+"""What does not fit on its nodes as a whole is booked as far as it is there, by counts by hand."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from tests.ledger.sums import amounts
+from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, attempts, read
+from tidemill.engine.fold.batch import fold_batch
+from tidemill.ledger.buckets import ALLOCATED
+from tidemill.live.history import gathered
+from tidemill.live.history.advance import Advance, SourceAnswer
+from tidemill.live.history.events import History, build
+from tidemill.live.history.held import most_at_once
+from tidemill.live.history.rows import SeenNode
+from tidemill.model.rows import Role, Shape
+from tidemill.model.world import World
+
+SMALL = [SeenNode(name="n0", gpus=4, gpu_type="h100"), SeenNode(name="n1", gpus=8, gpu_type="h100")]
+GANG = Shape("a", (Role("part 0", 1, 8), Role("part 1", 2, 2)))
+OVER = "shown on GPUs that others held, or that the node does not have"
+
+
+def _held(history: History) -> int:
+    """Milli·ms that jobs held by the ledger."""
+    found = amounts(read(history), "bucket")
+    return sum(found[(bucket,)] for bucket in ALLOCATED)
+
+
+def test_of_a_replica_that_others_hold_in_part_the_rest_is_booked():
+    """8 GPUs of which others hold 3 for the whole time: 3 and 5 are held, 3 are over, named."""
+    rows = attempts(
+        {"job": "first", "gpus": 3, "nodes": ["n1"], "start_ms": 0, "end_ms": 100},
+        {"job": "second", "gpus": 8, "nodes": ["n1"], "start_ms": 0, "end_ms": 100},
+    )
+    history = build(rows, NODES, PRICES)
+    assert _held(history) == 3_000 * 100 + 5_000 * 100
+    assert history.over == 1
+    assert history.said_over == [
+        f"1 attempt {OVER} (`second`): what found no free GPU is not booked"
+    ]
+
+
+def test_a_replica_that_waits_for_the_end_of_others_is_whole():
+    """It begins in the moment in which others end: nothing is over, and it stays one replica."""
+    rows = attempts(
+        {"job": "first", "gpus": 3, "nodes": ["n1"], "start_ms": 0, "end_ms": 50},
+        {"job": "second", "gpus": 8, "nodes": ["n1"], "start_ms": 50, "end_ms": 100},
+    )
+    history = build(rows, NODES, PRICES)
+    assert _held(history) == 3_000 * 50 + 8_000 * 50
+    assert history.over == 0
+    world = World()
+    for batch in build(rows, NODES, PRICES).batches():
+        fold_batch(world, batch)
+    assert [(r.count, r.accelerators) for r in world.shape_rows[1].roles] == [(1, 8)]
+
+
+def _gang_rows(**more: Any) -> pl.DataFrame:
+    seats = {"nodes": ["n0", "n1", "n1"], "roles": [0, 1, 1], "shape": 0}
+    return attempts({"job": "gang", "gpus": 12, "start_ms": 0, "end_ms": 100} | seats | more)
+
+
+@pytest.mark.parametrize("devices", [None, [0xFF, 0b0011, 0b1100]])
+def test_a_gang_with_a_role_larger_than_its_node_is_on_the_books(devices: list[int] | None):
+    """Of 8 GPUs on a node of 4, 4 are held; of the other role all 4; 4 are over; it is named."""
+    history = build(_gang_rows(devices=devices), SMALL, PRICES, shapes=[GANG])
+    assert _held(history) == 4_000 * 100 + 4_000 * 100
+    assert any("`gang`: 8 on n0, listed with 4" in note for note in history.notes)
+    assert history.said_over == [f"1 attempt {OVER} (`gang`): what found no free GPU is not booked"]
+
+
+def _observed(rows: pl.DataFrame, until_ms: int, shapes: list[Shape]) -> tuple[World, Advance]:
+    world = World()
+    answer = SourceAnswer(rows, SMALL, EPOCH_MS + until_ms, shapes=shapes)
+    going = Advance(world, EPOCH_MS, answer, PRICES)
+    for batch in going.batches(EPOCH_MS + until_ms):
+        fold_batch(world, batch)
+    return world, going
+
+
+def test_observers_name_them_in_the_same_words():
+    """A plain job and a gang that are larger than their node: both notes are those of an import."""
+    plain = attempts({"job": "p", "gpus": 8, "nodes": ["n0"], "start_ms": 0, "end_ms": 100})
+    for rows, shapes in ((plain, []), (_gang_rows(), [GANG])):
+        history = build(rows, SMALL, PRICES, until_ms=EPOCH_MS + 200, shapes=shapes)
+        assert _held(history)
+        _, going = _observed(rows, 200, shapes)
+        said = [note for note in history.notes if "listed with" in note] + history.said_over
+        assert len(said) == 2
+        assert [note for note in going.notes if note in said] == said
+        _, later = _observed(rows, 50, shapes)
+        assert [note for note in later.notes if note in said] == said
+    held = {
+        piece.role: piece.replicas for piece in _observed(_gang_rows(), 50, [GANG])[0].placements[0]
+    }
+    assert held == {0: 4, 1: 2}
+
+
+def test_an_observer_keeps_what_others_leave_of_a_new_job():
+    """3 of 8 GPUs are held when it is first seen: 5 are its own, by the state of the cluster."""
+    rows = attempts(
+        {"job": "first", "gpus": 3, "nodes": ["n1"], "start_ms": 0},
+        {"job": "second", "gpus": 8, "nodes": ["n1"], "start_ms": 10},
+    )
+    world, going = _observed(rows, 100, [])
+    assert [piece.devices.bit_count() for piece in world.placements[1]] == [5]
+    assert going.over == 1
+    assert any("(`second`)" in note for note in going.notes)
+
+
+def test_parts_by_ranges_of_names_are_the_whole(monkeypatch: pytest.MonkeyPatch):
+    """A table that is put in order in ranges of a few rows gives the same events."""
+    rows = attempts(*(
+        {"job": f"j{i * 37 % 100}", "gpus": 1 + i % 8, "nodes": [f"n{i % 4}"], "user": "u",
+         "submit_ms": 5 * i, "start_ms": 5 * i + i % 3, "end_ms": 5 * i + 2 + i % 40}
+        for i in range(150)
+    ))  # fmt: skip
+
+    def told() -> list[Any]:
+        history = build(rows, NODES, PRICES)
+        return [(b.events.tolist(), b.pieces.tolist(), b.jobs.tolist(), b.job_names)
+                for b in history.batches()] + [history.notes, history.over]  # fmt: skip
+
+    whole = told()
+    monkeypatch.setattr(gathered, "AT_ONCE", 16)
+    monkeypatch.setattr(gathered, "MOST_IN_MEMORY", 8)
+    assert told() == whole
+
+
+def test_the_most_that_was_held_is_that_of_a_count_by_hand():
+    """Two at once on one node, one after the other on another; who goes on holds for ever."""
+    rows = attempts(
+        {"gpus": 2, "nodes": ["x"], "start_ms": 0, "end_ms": 10, "gpu_type": "a"},
+        {"gpus": 3, "nodes": ["x"], "start_ms": 5, "gpu_type": "b"},
+        {"gpus": 4, "nodes": ["y", "x"], "start_ms": 10, "end_ms": 20, "gpu_type": "b"},
+    )
+    assert [*most_at_once([rows])] == [("x", 5, "b"), ("y", 2, "b")]
+    assert [*most_at_once([rows[:1], rows[1:]], ["y"])] == [("x", 5, "b")]
