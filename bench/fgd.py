@@ -31,7 +31,7 @@ from tidemill.scheduling import eligibility
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.scores import demand, scoring
 from tidemill.scheduling.scores.demand import Asked, Knobs
-from tidemill.scheduling.scores.scoring import Scoring
+from tidemill.scheduling.scores.scoring import KnownRoles, Scoring
 from tidemill.scheduling.snapshot import Filled, Snapshot
 from tidemill.twin.traces.openb import NODE_LIST, NodeLine, PodLine, node_lines
 
@@ -238,7 +238,7 @@ def _knowing(world: World, name: str, listed: list[Role]) -> Scoring | None:
     if name == "random":
         return None
     asked = [Asked(role, 1, 1, 0) for role in listed]
-    tables = demand.tables((name,), asked, scoring.fleet(world), Knobs(1, 1, 0, 0))
+    tables = demand.tables((name,), asked, KnownRoles().fleet(world), Knobs(1, 1, 0, 0))
     return Scoring((name,), tables)
 
 

@@ -1,6 +1,7 @@
 """Shapes that leave the line without their turn change nothing of what is decided or told."""
 
 import random
+from typing import Literal
 
 import pytest
 
@@ -16,7 +17,7 @@ from tidemill.twin.backend import Twin
 
 NOBODY = 1 << 40  # a job that never waits; while one is watched for, everybody has its turn
 SIZES = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 8), (2, 8), (3, 8), (6, 8)]
-BACKFILLS = ["easy", "easy", "easy", "none"]
+BACKFILLS: list[Literal["none", "easy"]] = ["easy", "easy", "easy", "none"]
 
 
 class _Events(list[bytes]):

@@ -44,12 +44,12 @@ def packed(cells: Cells) -> PackedCells:
 
 
 def unpacked(cells: PackedCells) -> Cells:
-    """Packed cells in columns; by job, not in the order of ``added``."""
+    """Packed cells in columns; by job."""
     return Cells(milli_ms=cells.sums, **_columns(cells.keys, _FROM_JOB, (0, *cells.widths)))
 
 
 def in_order(cells: PackedCells) -> Cells:
-    """Packed cells in columns, in the order of ``added``, without empty ones.
+    """Packed cells in columns, by bin, contract, bucket, job and so on, without empty ones.
 
     No more than keys and sums are held beside the columns: these are the most that a ledger makes.
     """
@@ -103,19 +103,6 @@ _BELOW_JOB = ("bin", "contract", "bucket", "known", "period")
 _FROM_JOB = ("job", *_BELOW_JOB)
 _IN_ORDER = ("bin", "contract", "bucket", "job", "known", "period")
 _BITS = 63  # of a key
-
-
-def added(*parts: Cells) -> Cells:
-    """Cells of the same made one; empty cells dropped."""
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    keep = columns[-1] != 0
-    if not keep.any():
-        return EMPTY
-    *where, milli_ms = (column[keep] for column in columns)
-    sizes = [int(column.max()) + 1 for column in where]
-    keys, sums = summed(np.ravel_multi_index(where, sizes), milli_ms)
-    bins, contract, bucket, job, known, period = np.unravel_index(keys, sizes)
-    return Cells(bins, contract, bucket, job, known, period, sums)
 
 
 def summed_by(keys: I64, amounts: I64, most: int) -> tuple[I64, I64]:

@@ -12,7 +12,7 @@ _VECTORS = ("body", "order")
 _MATRICES = ("counts", "events", "high", "low", "read", "table")
 
 
-class Packed(NamedTuple):
+class PackedBytes(NamedTuple):
     """Bytes that are read or written, and a table beside them."""
 
     body: NDArray[np.uint8]
@@ -20,9 +20,9 @@ class Packed(NamedTuple):
     """A column with room for ``MOST_FEW`` numbers."""
 
 
-def packed(body: NDArray[np.uint8]) -> Packed:
+def packed(body: NDArray[np.uint8]) -> PackedBytes:
     """These bytes, and an empty table."""
-    return Packed(body, np.empty((MOST_FEW, 1), np.int64))
+    return PackedBytes(body, np.empty((MOST_FEW, 1), np.int64))
 
 
 def dimensions(name: str) -> int:
@@ -30,5 +30,5 @@ def dimensions(name: str) -> int:
     return 1 if name in _VECTORS else 2 * (name in _MATRICES)
 
 
-kernel = between(__file__, {"p": whole_of(Packed, _VECTORS, {"body": "uint8"})}, dimensions)
+kernel = between(__file__, {"p": whole_of(PackedBytes, _VECTORS, {"body": "uint8"})}, dimensions)
 """Compile this, unless the process runs interpreted."""

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from tidemill.live.history import by_job, fitting, gathered, telling
-from tidemill.live.history.gathered import Bucket, GatheredRows, Tables, columns_of
+from tidemill.live.history.gathered import GatheredRows, Tables, WaitingTables, columns_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
@@ -95,7 +95,7 @@ class SortedParts(NamedTuple):
         """The jobs by number, some at a time."""
         numbers, first = self.numbers(), 0
         at_once = gathered.MOST_IN_MEMORY
-        buckets = [Bucket() for _ in range(0, len(numbers), at_once)]
+        buckets = [WaitingTables() for _ in range(0, len(numbers), at_once)]
         for part in self.jobs:
             number = numbers[first : first + len(part)]
             first += len(part)

@@ -184,12 +184,12 @@ def crowded(tables: Tables, sizes: Mapping[str, int]) -> list[str]:
     an import would know of them by looking back it does not.
     """
     number = {name: n for n, name in enumerate(sizes)}
-    parts = list[held.Held]()
+    parts = list[held.HeldSeats]()
     for rows in columns_of(tables, *_SHOWN):
         some = _seats(rows)
         node = some["nodes"].replace_strict(number, default=None, return_dtype=pl.Int32)
         is_known = node.is_not_null()
-        parts.append(held.Held.of(some.filter(is_known), node.drop_nulls(), "held"))
+        parts.append(held.HeldSeats.of(some.filter(is_known), node.drop_nulls(), "held"))
     most = held.most(parts, len(sizes))
     overfull = [name for n, name in enumerate(sizes) if most[n] > sizes[name]]
     del parts

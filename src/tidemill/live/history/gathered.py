@@ -171,7 +171,7 @@ class _TableFile:
             self._file = None
 
 
-class Bucket:
+class WaitingTables:
     """Tables that wait on disk to be taken out once, all together."""
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ def columns_of(tables: Tables, *names: str) -> Iterator[pl.DataFrame]:
 
 def by_range(
     tables: Iterable[pl.DataFrame], names: Iterable[pl.Series], rows: int, key: str
-) -> list[Bucket]:
+) -> list[WaitingTables]:
     """Rows by ranges of a key, in its order: those of one range together, as they came.
 
     ``names``: the keys of all rows, to choose the ranges by; ``rows``: how many there are.
@@ -217,7 +217,7 @@ def by_range(
     some = pl.concat([one.gather_every(_ASKED_EVERY) for one in names]).sort()
     count = -(-rows // AT_ONCE)
     edges = [some[len(some) * i // count] for i in range(1, count)]
-    ranges = [Bucket() for _ in range(count)]
+    ranges = [WaitingTables() for _ in range(count)]
     for table in tables:
         code = pl.sum_horizontal(pl.lit(0), *((pl.col(key) >= edge) for edge in edges))
         parts = table.with_columns(_range=code).partition_by(

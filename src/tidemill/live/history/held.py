@@ -23,7 +23,7 @@ _SHOWN = ("nodes", "start_ms", "end_ms", "gpus", "gpu_type", "shape", "roles")
 _NODE_BITS, _TIME_BITS = 19, 43  # of a key; the last bit says whether something begins
 
 
-class Held(NamedTuple):
+class HeldSeats(NamedTuple):
     """Who held how many GPUs of a node from when to when; nodes by number."""
 
     node: I32
@@ -41,7 +41,7 @@ class Held(NamedTuple):
         )  # fmt: skip
 
 
-def most(parts: Sequence[Held], nodes: int) -> I64:
+def most(parts: Sequence[HeldSeats], nodes: int) -> I64:
     """The most GPUs of each node that were held at one time."""
     found: I64 = np.zeros(nodes, np.int64)
     rows = sum(len(part.node) for part in parts)
@@ -77,7 +77,7 @@ def most_at_once(
     What each attempt held of each of its nodes is its share, rounded up; with one of the
     ``shapes``, what the replica there requests. Nodes that are ``listed`` are left out.
     """
-    parts, kinds = list[Held](), dict[str, str]()
+    parts, kinds = list[HeldSeats](), dict[str, str]()
     number = dict[str, int]()
     for rows in columns_of(tables, *_SHOWN):
         there = rows.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
@@ -88,7 +88,7 @@ def most_at_once(
             kinds[name] = max(kinds.get(name, ""), kind or "")
         if len(held):
             node = held["nodes"].replace_strict(number, return_dtype=pl.Int32)
-            parts.append(Held.of(held, node, "each"))
+            parts.append(HeldSeats.of(held, node, "each"))
     found = most(parts, len(number))
     for name in sorted(number):
         yield name, int(found[number[name]]), kinds[name]

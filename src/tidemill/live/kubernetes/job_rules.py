@@ -19,7 +19,7 @@ from tidemill.model.states import JobClass
 FILE = "file"
 """How `--team-by` begins where a file says it: `file:PATH`."""
 KindAndName = tuple[str, str]
-EXAMPLE = '[[rule]] with namespace, kind, name or label, and team or class = "inference"'
+EXAMPLE = 'a [[rule]] with namespace = "ml-*" and team = "vision" or class = "inference"'
 
 
 class JobRule(Struct, frozen=True, forbid_unknown_fields=True):

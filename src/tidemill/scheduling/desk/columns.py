@@ -48,7 +48,7 @@ class REG(IntEnum):
     SHAPES = 30  # that there are
     QUIET = 31  # shapes that were taken out of the line (``quiet``),
     QUIET_LIKE = 32  # and one more than the first option of whose like some were
-    QUIET_READ = 80  # how often the line was read for them
+    QUIET_READ = 81  # how often the line was read for them
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
     EVENTS = 21  # rows of ``events`` that Python has not taken over,

@@ -202,6 +202,7 @@ def settle(w, d, g, t, h, s):
     reg[REG.CAUSE] = cause
     reg[REG.FOUND] = UNKNOWN
     if w.shapes[s, SHAPE.PROMISED] > 1:
+        line_up_quiet(d)
         keep_promise(w, d, s)
         return DONE
     if w.shapes[s, SHAPE.PROMISED] == 1 and asks[s, ASK.TAKEN] == 0:
@@ -209,7 +210,10 @@ def settle(w, d, g, t, h, s):
         say(d, s, cause)
         return DONE
     if may_make_room(reg, asks, s, cause):
-        return search(w, d, g, t, h, s, cause)
+        code = search(w, d, g, t, h, s, cause)
+        if code == DONE or reg[REG.FOUND] > 0:  # who is behind it, or may search too, has its turn
+            line_up_quiet(d)
+        return code
     remember(w, d, s, cause)
     return OVER
 
@@ -501,7 +505,10 @@ def work_off(w, d, g, t, h, e):
         seen += 1
         if reg[REG.QUIET] > 0:
             copy(line, reg[REG.HEAP], len(line) - 1)
+        going = reg[REG.GOING]
         code = deal_with(w, d, g, t, h, e, s, w.shapes[s, SHAPE.QUEUE])
+        if reg[REG.IS_HOLDING] + reg[REG.IS_HOLDING_TEAMS] != 0 or reg[REG.GOING] != going:
+            line_up_quiet(d)
     if code > OVER:
         line_up_quiet(d)
     reg[REG.QUIET] = 0

@@ -1,6 +1,7 @@
 """Who may decide, and over whom: one leader at a time, and work of less worth by eviction."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -145,11 +146,20 @@ def let_go(rig: Cluster, job: str) -> None:
 
 def _finalizers(rig: Cluster, job: str, names: list[str] | None) -> None:
     for one in live(rig):
-        metadata = one["metadata"]
-        if metadata["name"].startswith(f"{job}-") and one["spec"].get("nodeName"):
-            keep = [f for f in metadata.get("finalizers", []) if not f.startswith("rig/")]
-            change = {"metadata": {"finalizers": [*keep, *(names or [])]}}
-            rig.ask("PATCH", f"{PODS}/{metadata['name']}", change, kind=MERGE)
+        name = one["metadata"]["name"]
+        if name.startswith(f"{job}-") and one["spec"].get("nodeName"):
+            rig.wait_for(f"{name} has others", partial(_has_others, rig, name, names))
+
+
+def _has_others(rig: Cluster, name: str, names: list[str] | None) -> bool:
+    """Whether the finalizers of a pod could be changed; its Job may have done so just now."""
+    status, one = rig.try_to("GET", f"{PODS}/{name}")
+    if status == 404:
+        return True
+    keep = [f for f in one["metadata"].get("finalizers", []) if not f.startswith("rig/")]
+    change = {"metadata": {"finalizers": [*keep, *(names or [])],
+                           "resourceVersion": one["metadata"]["resourceVersion"]}}  # fmt: skip
+    return rig.try_to("PATCH", f"{PODS}/{name}", change, kind=MERGE)[0] in (200, 404)
 
 
 def test_two_replicas_on_postgresql(rig: Cluster, tmp_path: Path):
