@@ -12,6 +12,7 @@ from tests.report.reading import read
 from tidemill import api, report
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
+from tidemill.report import waits
 from tidemill.twin.spec import fleet_spec
 
 FLEET = """
@@ -67,6 +68,16 @@ def test_the_page_has_dates_users_waits_and_top_jobs(statement: Statement):
     assert names == [row.job for row in top_jobs(statement, 10)]
     assert {"ana", "bo"} <= {b.text for b in page.one("table", data_by="user").all("bdi")}
     assert page.all("svg", id="course")
+
+
+def test_outcomes_read_well_for_one_and_for_many(statement: Statement):
+    """One verb fits every number, and the numbers are those of the jobs."""
+    found, section = statement.waits.figures(), waits.waits(statement)
+    assert section is not None
+    assert section.outcomes.startswith(
+        f"By the end, {found.done:,} of these had finished, {found.failed:,} had failed,"
+        f" {found.cancelled:,} had been cancelled, {found.running:,} ran and {found.waiting:,} wait"
+    )
 
 
 def test_without_users_there_is_no_table_of_them():

@@ -96,8 +96,9 @@ def waits(statement: Statement) -> WaitsSection | None:
         f" {_time(spread, 'max')}."
     )
     outcomes = (
-        f"Of these, {found.done:,} were done by the end, {found.failed:,} had failed,"
-        f" {found.cancelled:,} were cancelled, {found.running:,} ran and {found.waiting:,} waited."
+        f"By the end, {found.done:,} of these had finished, {found.failed:,} had failed,"
+        f" {found.cancelled:,} had been cancelled, {found.running:,} ran and {found.waiting:,}"
+        " waited."
     )
     if found.held:
         held = "was" if found.held == 1 else "were"
