@@ -1,6 +1,6 @@
 """A "training" loop of pure Python that is tracked, saves, and goes on where it stopped.
 
-    TIDEMILL_TRACK=file:out/track python examples/track/loop.py out/state.json --steps 200
+    TIDEMILL_TRACK=file:out/track python examples/track/loop.py out/state.json --steps 2000
 
 Kill it (kill -9 as well) and run the same command again. It needs neither a GPU nor a framework.
 """

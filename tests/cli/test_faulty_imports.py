@@ -1,6 +1,7 @@
 """`import` of what a broken source printed: said in words, the rest counted, nothing invented."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,18 @@ SACCT = {
     "each row twice": ([HEADER, *ROWS, *ROWS], "the same line as an earlier one", 4),
     "an error in the middle": ([HEADER, *ROWS[:2], COMPLAINT], "rows may be missing", 2),
     "cut off within a row": ([HEADER, *ROWS[:3], ROWS[3][:40]], "6 fields, the header has 12", 3),
+    "no column of how they ended": (
+        [line.replace("State|", "").replace("COMPLETED|", "") for line in [HEADER, *ROWS]],
+        "no column State, so nobody knows how its jobs ended, and those with an end count as", 4,
+    ),
+    "no column of submissions": (
+        [re.sub(r"Submit\|", "", re.sub(r"2026-11-01T10:00:00Z\|", "", line, count=1))
+         for line in [HEADER, *ROWS]],
+        "no column Submit, so nobody knows how long its jobs waited", 4,
+    ),
+    "no column of what was allocated": (
+        [line.rpartition("|")[0] for line in [HEADER, *ROWS]], "no column AllocTRES: jobs that", 4,
+    ),
     "an end before its start": (
         [HEADER, *ROWS[:3], ROWS[3].replace("T11:0", "T09:0")], "ended before it started", 3,
     ),
@@ -64,7 +77,7 @@ NOTHING = {
     "an error and nothing else": (f"{COMPLAINT}\n", "begins with a complaint of the command"),
     "no row": (f"{HEADER}\n", "there is no job"),
     "no column of times": (
-        "JobIDRaw|State|AllocTRES\n7|COMPLETED|gres/gpu=2\n", "no column End, Start, Submit",
+        "JobIDRaw|State|AllocTRES\n7|COMPLETED|gres/gpu=2\n", "no column End, Start, so nobody",
     ),
     "an error in JSON": (
         '{"jobs": [], "errors": [{"error": "Unable to contact slurm controller"}]}',

@@ -45,6 +45,21 @@ def test_what_is_there_is_not_called_missing(tmp_path: Path):
     assert "ledger line `stalled: host`" not in told
 
 
+def test_a_journal_that_was_rolled_up_is_examined_too(tmp_path: Path):
+    """What is left is counted, a drain of a node too, and it is said since when that is."""
+    history, journal = ROOT / "examples" / "history", str(tmp_path / "fleet.sqlite")
+    files = [str(history / "sacct.txt"), str(history / "nodes.txt")]
+    books = ["--zone", "Europe/Berlin", "--to", "2026-11-02T20:00", "-j", journal]
+    assert tidemill("import", "slurm", *files, *books).code == 0
+    assert tidemill("journal", "roll-up", journal, "--keep", "4h").code == 0
+    ran = tidemill("doctor", journal, "--json")
+    assert ran.code == 0, ran.err
+    told = {one["what"]: (one["is_ok"], one["found"]) for one in json.loads(ran.out)}
+    rolled = told["events that were rolled up"]
+    assert rolled == (True, "13, up to Mon 2026-11-02 08:00 +01:00")
+    assert told["states of nodes"] == (True, "1 change")
+
+
 def test_ranks_that_tell_nothing_leave_the_straggler_line_unknown(tmp_path: Path):
     """Loops of eight ranks with and without their records: then nobody, then every job is compared.
 

@@ -34,12 +34,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return journal
 
 
-@pytest.fixture(scope="module")
-def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three hours of g1, g2 and g3: g2's GPU 5 lowers its clock, g3 is hardly used."""
-    folder = HourFolder(tmp_path_factory.mktemp("activity"))
+def kept_hours(path: Path, hours: range) -> Path:
+    """Hours of g1, g2 and g3: g2's GPU 5 lowers its clock after the first, g3 is hardly used."""
+    folder = HourFolder(path)
     folder.begin("http://prometheus", 0)
-    for hour in range(3):
+    for hour in hours:
         start_ms = FIRST_HOUR_MS + hour * HOUR_MS
         rows = [
             {
@@ -59,6 +58,12 @@ def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
         nothing = (pl.DataFrame(schema=PODS), pl.DataFrame(schema=NODE_WAITS))
         folder.keep(Hour(start_ms, gpus, *nothing, len(rows), 0, 0), is_whole=True)
     return folder.path
+
+
+@pytest.fixture(scope="module")
+def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The first three hours."""
+    return kept_hours(tmp_path_factory.mktemp("activity"), range(3))
 
 
 def test_suspects_of_real_runs_with_what_waiting_cost():
@@ -152,6 +157,15 @@ def test_under_used_gpus_with_hours_and_dollars(fleet: Path, minutes: Path):
     assert (job["job"], job["fits"], job["gpu_ms"]) == ("102", 4, 8_000 * held_s)
     assert job["usd_micro"] == pytest.approx(job["gpu_ms"] * 2_500_000 / HOUR_MS, abs=20)
     assert len(found["devices"]) == 8
+
+
+def test_what_still_runs_is_read_until_the_books_end(fleet: Path, tmp_path: Path):
+    """Job 105 holds g3 from one second past 13:00 on: seven hours, also after all others ended."""
+    evening = kept_hours(tmp_path, range(5, 12))
+    ran = tidemill("underused", str(fleet), "--prometheus", str(evening), "--json")
+    assert ran.code == 0, ran.err
+    held = {job["job"]: job["gpu_ms"] for job in json.loads(ran.out)["jobs"]}
+    assert held == {"105": 8 * (7 * HOUR_MS - 1000)}
 
 
 def test_a_folder_of_an_earlier_version_has_no_clocks(fleet: Path, minutes: Path, tmp_path: Path):

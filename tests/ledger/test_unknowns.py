@@ -10,6 +10,7 @@ from tidemill.cli import ledger_tables
 from tidemill.journal.source import Source
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.document import document
+from tidemill.ledger.efficiency import efficiencies
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.records import breakdown
 from tidemill.ledger.statement import Statement
@@ -60,6 +61,32 @@ def test_a_breakdown_says_unknown_where_no_work_told():
     for by in ("team", "class", "job"):
         rows = [line for line in printed(statement, by).splitlines() if "nobody" not in line]
         assert all("unknown" in row for row in rows[1:]), rows
+
+
+def test_work_far_below_the_peak_is_measured_beside_work_of_unknown_efficiency():
+    """FLOPs that round to no useful time are told: the ledger and `efficiency` both say zero."""
+    told = Efficiency(mfu_ppm=0, confidence=Confidence.MEASURED)
+    events: list[ev.Event] = [*opening(contract("h", gpus=4, per_node=4), teams=[team("a")])]
+    for j, (efficiency, mask) in enumerate(((told, 0b11), (Efficiency(), 0b1100))):
+        events += [
+            ev.JobSubmitted(0, job(f"x{j}", gpus=2, efficiency=efficiency)),
+            ev.AskedPlace(0, j, 1, (Piece(0, 0, 1, mask),)),
+            ev.JobStarted(0, j, 1),
+        ]
+    events += [ev.JobFinished(HOUR_MS, 0, 1), ev.JobFinished(3 * HOUR_MS, 1, 1)]
+    statement = Statement(Ledger().read(events), source=Source.LIVE)
+    found, rows = document(statement), efficiencies(statement)
+    assert found.totals.useful_milli_ms == 0
+    assert statement.confidence(Bucket.USEFUL) is Confidence.MEASURED
+    assert "useful" not in {row.key for row in found.unknown}
+    assert (found.goodput.program and found.goodput.program.numerator) == 0
+    assert found.goodput.is_lower_bound
+    mfu = {row.key: row.mfu for row in (*rows.rows, rows.total)}
+    assert mfu == {
+        "x0": (0, Confidence.MEASURED),
+        "x1": (None, Confidence.UNKNOWN),
+        "all jobs": (0, Confidence.MEASURED),
+    }
 
 
 def test_a_split_that_nobody_can_make_is_unknown():

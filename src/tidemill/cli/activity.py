@@ -107,7 +107,7 @@ def read(
 
 
 def hours_of(
-    asked: ActivityOptions, whose: "Whose", span: tuple[int | None, int | None] = (None, None)
+    asked: ActivityOptions, whose: "Whose", span: tuple[int | None, int | None]
 ) -> "tuple[Iterator[Hour], int]":
     """The hours in which jobs ran, and how far their clock is ahead of the jobs', in ms."""
     assert asked.prometheus is not None, "somebody asked"

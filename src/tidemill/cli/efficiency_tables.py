@@ -184,7 +184,8 @@ def job_lines(statement: Statement, row: HeldRow) -> list[str]:
     """Who a job is, what it requested and what it used of that."""
     facts = row.facts
     assert facts is not None, "it is one job"
-    requested = [f"{facts.gpu_milli / WHOLE_MILLI:,g} GPUs"]
+    gpus = facts.gpu_milli / WHOLE_MILLI
+    requested = [f"{gpus:,g} {'GPU' if gpus == 1 else 'GPUs'}"]
     if facts.cpu_milli is not None:
         requested.append(f"{facts.cpu_milli / 1000:,g} CPUs (used: unknown)")
     if facts.memory_mib is not None:

@@ -17,6 +17,8 @@ class JournalHoldings(NamedTuple):
     usd_micro_per_hour: dict[str, int]
     """Of one GPU, by job; a job of which nobody said a price is not there."""
     calendar: "Calendar"
+    end_ms: int
+    """When the books end, since 1970: what still ran then is known until then."""
 
 
 def read(journal: str) -> JournalHoldings:
@@ -29,13 +31,15 @@ def read(journal: str) -> JournalHoldings:
     from tidemill.live.prometheus.joining import Whose
 
     with open_journal(journal) as keeper:
-        journalled.begins_ms(keeper)
+        begins_ms = journalled.begins_ms(keeper)
         with screen.progress("reading who held what"):
             attempts = journalled.attempts_of(keeper)
-    rows = efficiency.efficiencies(read_window(journal, None, None), "job", None).rows
+    books = read_window(journal, None, None)
+    rows = efficiency.efficiencies(books, "job", None).rows
     prices = {
         row.key: row.usd_micro * MILLI_MS_PER_UNIT_HOUR // row.held_milli_ms
         for row in rows
         if row.usd_micro is not None and row.held_milli_ms
     }
-    return JournalHoldings(Whose(attempts), prices, api.calendar_of(journal))
+    end_ms = begins_ms + books.end_ms
+    return JournalHoldings(Whose(attempts), prices, api.calendar_of(journal), end_ms)

@@ -390,7 +390,7 @@ def measured_of(
 
 def loops_of(path: Path | None, whose: "Whose") -> "Measurements | None":
     """What loops measured, joined to the jobs by name, number or pod."""
-    from tidemill.live.measured import loops, tracking
+    from tidemill.live.measured import clocks, loops, tracking
 
     if path is None:
         return None
@@ -403,6 +403,8 @@ def loops_of(path: Path | None, whose: "Whose") -> "Measurements | None":
             f"{screen.count(len(lost), 'tracked job')} not found among the jobs:"
             f" {', '.join(lost[:5])}{' …' if len(lost) > 5 else ''}"
         )
+    for text in clocks.said(known, names, whose.attempts):
+        screen.note(text)
     return tracking.measured(known, names)
 
 

@@ -12,6 +12,7 @@ from tidemill.cli import device_evidence, screen
 from tidemill.journal import asked_sources
 from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.base import Journal
+from tidemill.journal.moments import Calendar
 from tidemill.ledger import missing
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
@@ -70,6 +71,13 @@ class SourceFinding(NamedTuple):
 def look(journal: Journal, world: World, statement: Statement) -> Iterator[SourceFinding]:
     """What was told by which source, of a cluster with a scheduler of its own."""
     counts, over = _counted(journal)
+    rolled = journal.rolled_up()
+    if rolled is not None:
+        since = Calendar.of(journal.facts()).text(rolled.at_ms)
+        yield SourceFinding(
+            True, "events that were rolled up", f"{rolled.seq:,}, up to {since}",
+            "what is counted below is of the later ones",
+        )  # fmt: skip
     if (watched := journal.facts().get(WATCHES)) is not None:
         yield SourceFinding(True, "schedulers that are watched", watched)
         yield from _asked(journal)
@@ -83,7 +91,8 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
     )  # fmt: skip
     yield from _services(statement)
     yield _errors(journal, int(counts[codes.KIND_CODE[ev.DeviceErrorSeen]]))
-    moved = int(counts[codes.KIND_CODE[ev.NodeMoved]]) - 2 * world.node_count
+    moved = int(counts[codes.KIND_CODE[ev.NodeMoved]])
+    moved -= 2 * world.node_count * (rolled is None)  # each is launched and Ready at the beginning
     so = "" if moved > 0 else f"nodes count as Ready all the time: {_STATES}"
     yield SourceFinding(moved > 0, "states of nodes", screen.count(max(0, moved), "change"), so)
     is_told = statement.tells_submissions
@@ -228,9 +237,9 @@ def _where(errors: pl.DataFrame) -> str:
 
 
 def _counted(journal: Journal) -> tuple[I64, int]:
-    """Events by kind, and placements of which a part is held by others."""
+    """Events by kind, and placements of which a part is held by others; of those that are left."""
     counts, over = np.zeros(len(codes.KINDS), np.int64), 0
-    for batch in journal.batches():
+    for batch in journal.batches(journal.first_kept()):
         kinds = batch.events[:, EventColumn.KIND]
         counts += np.bincount(kinds, minlength=len(codes.KINDS))
         is_seen = kinds == codes.KIND_CODE[ev.PlacementSeen]

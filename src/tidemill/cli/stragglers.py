@@ -127,7 +127,7 @@ def _devices(
         import polars as pl
 
         whose = whose._replace(attempts=whose.attempts.filter(pl.col("job") == job))
-    hours, ahead_ms = activity.hours_of(asked, whose)
+    hours, ahead_ms = activity.hours_of(asked, whose, (None, held.end_ms))
     return slow_devices.find(hours, HeldGpus(whose, ahead_ms))
 
 

@@ -51,8 +51,9 @@ def underused(
     asked = activity.ActivityOptions(prometheus, ahead=ahead)
     use, holders = measured.DeviceUse(), HeldGpus(held.whose, asked.ahead_ms)
     read = activity.read(
-        asked, prometheus, held.whose, (None, None), lambda hour: use.take(holders.of(hour))
-    )
+        asked, prometheus, held.whose, (None, held.end_ms),
+        lambda hour: use.take(holders.of(hour)),
+    )  # fmt: skip
     for text in read.notes:
         screen.note(text)
     found = measured.find(read.measured(), held.whose.attempts, {}, held.usd_micro_per_hour)

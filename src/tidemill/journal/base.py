@@ -79,6 +79,11 @@ class Journal(ABC):
         """What took the place of its first events, if they were rolled up."""
         return None
 
+    def first_kept(self) -> int:
+        """The number of the first event that is left: 0, unless some were rolled up."""
+        rolled = self.rolled_up()
+        return 0 if rolled is None else rolled.seq
+
     def books(self) -> list[bytes]:
         """The hourly books of what was rolled up, part by part."""
         return []

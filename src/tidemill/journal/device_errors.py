@@ -64,9 +64,7 @@ def _rows(journal: Journal, since_ms: int, until_ms: int) -> I64:
     """When, node, device and number of each error in a stretch of time."""
     columns = [EventColumn.AT, EventColumn.WHO, EventColumn.TO, EventColumn.VALUE]
     found = [np.zeros((0, len(columns)), np.int64)]
-    first = journal.ends_before(since_ms)
-    rolled = journal.rolled_up()
-    for batch in journal.batches(max(first, 0 if rolled is None else rolled.seq)):
+    for batch in journal.batches(max(journal.ends_before(since_ms), journal.first_kept())):
         events = batch.events
         if len(events) and events[0, EventColumn.AT] > until_ms:
             break

@@ -278,7 +278,8 @@ def _rows(
         jobs = by_group[1, starts[i] : starts[i + 1]]
         told = statement.told.of(jobs)
         unknown = unknowns(account, is_observed=world.is_observed, told=told)
-        mostly = CONFIDENCES[int(sums[i].sum(axis=0).argmax())]
+        divided = sums[i, [*DIVIDED]].sum(axis=0)
+        mostly = CONFIDENCES[int((divided if divided.any() else sums[i].sum(axis=0)).argmax())]
         empty = {bucket: statement.as_known(_empty(bucket, told, mostly)) for bucket in ABOUT}
         facts = facts_of(statement, int(jobs[0])) if are_jobs and len(jobs) == 1 else None
         matrix = tuple(tuple(row) for row in sums[i].tolist())
@@ -289,7 +290,7 @@ def _rows(
 
 
 def _empty(bucket: int, told: Collection[int], mostly: Confidence) -> Confidence:
-    """How it is known of a bucket that it is empty; ``mostly``: how most of what is held is known.
+    """How it is known of a bucket that it is empty; ``mostly``: how most of the time is known.
 
     Where no time was divided by an efficiency, nobody estimated one.
     """

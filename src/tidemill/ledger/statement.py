@@ -304,15 +304,17 @@ class Statement:
 
     @cached_property
     def _held_as(self) -> Confidence:
-        """How most of what jobs held is known; what nobody held is known as what was held is.
+        """How most of what an efficiency divided is known; of what jobs held, where none did.
 
         That nothing was divided by an efficiency is known so: no efficiency was estimated.
         """
         is_held = self.rows.job != NO_JOB
         if not is_held.any():
             return self.as_known(Confidence.MEASURED)
+        is_divided = is_held & np.isin(self.rows.bucket, [*DIVIDED])
+        some = is_divided if is_divided.any() else is_held
         sums = np.zeros(len(CONFIDENCES), np.int64)
-        np.add.at(sums, self.known_as[is_held], self.rows.milli_ms[is_held])
+        np.add.at(sums, self.known_as[some], self.rows.milli_ms[some])
         return CONFIDENCES[int(sums.argmax())]
 
     def as_known(self, confidence: Confidence) -> Confidence:

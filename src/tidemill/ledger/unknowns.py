@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import (
     ABOUT,
+    BELOW,
     DIVIDED,
     NOT_PRODUCED,
     OCCUPIED,
@@ -80,7 +81,7 @@ def unknowns(
         found |= dict.fromkeys(UNTOLD, OTHERS_SAY_NOT)
     if is_useful_unknown(account):
         found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY)
-    elif account.milli_ms[Bucket.USEFUL]:
+    elif account.of(BELOW | {Bucket.USEFUL}):
         found |= dict.fromkeys((Bucket.HOST, Bucket.LINKS), NO_STALLS)
     if account.milli_ms[Bucket.BELOW_PEAK]:
         found |= dict.fromkeys((Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF), NO_ROOF)
@@ -109,6 +110,10 @@ def known_ways(statement: "Statement") -> KnownWays:
 
 
 def is_useful_unknown(account: Account) -> bool:
-    """Whether work was done but nobody knows yet how well: then useful is unknown, not zero."""
+    """Whether work was done but nobody knows yet how well: then useful is unknown, not zero.
+
+    Time below the peak is known by an efficiency alone: beside it, useful time that rounds to
+    nothing is zero, as a loop measured it.
+    """
     worked = account.milli_ms[Bucket.UNKNOWN] + account.milli_ms[Bucket.UNSAVED]
-    return worked > 0 and not account.milli_ms[Bucket.USEFUL]
+    return worked > 0 and not account.of(BELOW | {Bucket.USEFUL})

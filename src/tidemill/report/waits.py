@@ -95,10 +95,9 @@ def waits(statement: Statement) -> WaitsSection | None:
         f" {_quantile(spread, 'p90')}; the mean was {_time(spread, 'mean')}, the longest"
         f" {_time(spread, 'max')}."
     )
-    done, cancelled = ("was" if n == 1 else "were" for n in (found.done, found.cancelled))
     outcomes = (
-        f"Of these, {found.done:,} {done} done by the end, {found.failed:,} had failed,"
-        f" {found.cancelled:,} {cancelled} cancelled, {found.running:,} ran and {found.waiting:,}"
+        f"By the end, {found.done:,} of these had finished, {found.failed:,} had failed,"
+        f" {found.cancelled:,} had been cancelled, {found.running:,} ran and {found.waiting:,}"
         " waited."
     )
     if found.held:

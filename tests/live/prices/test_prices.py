@@ -218,7 +218,7 @@ def test_the_first_rule_that_knows_a_node_prices_it(tmp_path: Path):
     rows = attempts({"gpus": 8, "nodes": ["n1"], "start_ms": 0, "end_ms": DAY_MS})
     found: dict[str, Contract] = {row.name: row for row in build(rows, nodes, price_of).contracts}
     assert {name: row.price_source or "" for name, row in found.items() if row.is_priced} == {
-        "B200 x8": "", "H100 x8 (0 CPUs, 0 MiB)": "list price, assumed", "H100 x8 (2)":
+        "B200 x8": "", "H100 x8 (2)": "list price, assumed", "H100 x8 (3)":
         "`prices.csv`",
     }  # fmt: skip
     assert not found["H100 x8"].is_priced

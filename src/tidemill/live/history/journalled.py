@@ -124,7 +124,7 @@ def errors_of(journal: Journal) -> pl.DataFrame:
     rows = [
         (begins + event.at_ms, world.node_rows[event.node].name, event.minor, event.xid, None,
          cards.at(names[event.node], event.minor, event.at_ms) or None)
-        for event in journal.read()
+        for event in journal.read(journal.first_kept())
         if isinstance(event, ev.DeviceErrorSeen)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=ERRORS, orient="row")

@@ -95,8 +95,6 @@ _OF_TRES = {
     "names_gpus": pl.Boolean, "shards": pl.Int64,
 }  # fmt: skip
 """What is read of TRES texts, which are long and nearly all the same, and not kept."""
-TIMES = frozenset({"Submit", "Start", "End"})
-"""Columns of sacct that say when a job waited and held its GPUs."""
 _WANTED = frozenset({*_ROW, "alloc_tres", "req_tres"})
 _WANTED_LIVE = _WANTED.union(WaitingJob._fields)
 """Of what waits now also by which rules it waits."""
@@ -199,7 +197,7 @@ class Gathering:
 
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
-        first, tracks = len(self._jobs), False
+        first, tracks, has_asked = len(self._jobs), False, _has_asked_alone(opened)
         opened.skips_steps = True
         opened.wanted = _WANTED_LIVE if opened.output in _LIVE else _WANTED
         for makes, frame in opened.frames():
@@ -208,7 +206,8 @@ class Gathering:
                 tells = frame["eligible_ms"].null_count() < len(frame)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
-                told = _with_tres(frame).with_columns(**flags, rules=rules)
+                held = _as_asked() if has_asked else pl.col("gpus_allocated")
+                told = _with_tres(frame).with_columns(held, **flags, rules=rules)
                 tracks |= bool(told["names_gpus"].any())
                 self._jobs.add(told)
             elif makes is SlurmNode:
@@ -217,11 +216,7 @@ class Gathering:
             elif makes in self._kept:
                 self._kept[makes] += frames.rows_of(makes, frame)
         self._jobs.say(first, "tracks_gpus", tracks)
-        if opened.output is Output.SACCT_TEXT and (lost := sorted(TIMES - {*opened.columns})):
-            self._notes.append(
-                f"{name}: no column {', '.join(lost)}, so nobody knows when its jobs held GPUs:"
-                " name it in --format"
-            )
+        self._notes += [f"{name}: {text}" for text in _without_columns(opened)]
         if opened.refusals.total:
             self._refused[name] = opened.refusals
         if opened.is_json and opened.output is None and not opened.refusals.total:
@@ -414,6 +409,37 @@ def _put_off(rows: pl.DataFrame) -> pl.DataFrame:
         is_eligible=pl.col("is_eligible") & ~is_new,
         eligible_ms=pl.when(~is_later).then("eligible_ms"),
     )
+
+
+_LOST = (
+    (("End", "Start"), "so nobody knows when its jobs held GPUs: name it in --format"),
+    (("Submit",), "so nobody knows how long its jobs waited: name it in --format"),
+    (("State",), "so nobody knows how its jobs ended, and those with an end count as done"),
+)
+"""Columns of sacct, and what is not known where they are missing."""
+
+
+def _without_columns(opened: SlurmReading) -> Iterator[str]:
+    """What a text of sacct does not say, for want of which column."""
+    if opened.output is not Output.SACCT_TEXT:
+        return
+    for names, words in _LOST:
+        if lost := [name for name in names if name not in opened.columns]:
+            yield f"no column {', '.join(lost)}, {words}"
+    if _has_asked_alone(opened):
+        yield "no column AllocTRES: jobs that ran are taken to hold what they requested (ReqTRES)"
+
+
+def _has_asked_alone(opened: SlurmReading) -> bool:
+    """Whether a text of sacct says what jobs requested, and not what they were given."""
+    is_sacct = opened.output is Output.SACCT_TEXT
+    return is_sacct and "ReqTRES" in opened.columns and "AllocTRES" not in opened.columns
+
+
+def _as_asked() -> pl.Expr:
+    """What jobs that are somewhere hold, where nobody says more than what they requested."""
+    is_placed = pl.col("start_ms").is_not_null() & (pl.col("state") != "PENDING")
+    return pl.when(is_placed).then("gpus_requested").alias("gpus_allocated")
 
 
 def _with_tres(jobs: pl.DataFrame) -> pl.DataFrame:
