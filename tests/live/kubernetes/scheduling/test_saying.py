@@ -70,6 +70,29 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
     assert all(one["note"] for one in events(rig))
 
 
+def test_whoever_waits_is_told_whoever_decided_it_before(rig: Cluster, tmp_path: Path):
+    """Also by a run for once. What the pod says already is not written again by the next
+    scheduler; what it lacks is, although the journal has the cause: one may die in between.
+    """
+    rig.add_nodes(node("n0"))
+    rig.create(PODS, pod("solo", 16, schedulerName=OURS))
+    with scheduling(rig, tmp_path, "--once") as ours:
+        assert ours.process is not None
+        assert ours.process.wait(120) == 0
+    assert told(rig, "solo")[0] == "NoSuchNode"
+    version, said = rig.pods("ml")["solo"]["metadata"]["resourceVersion"], len(events(rig))
+    with scheduling(rig, tmp_path, "--once") as again:
+        assert again.process is not None
+        assert again.process.wait(120) == 0
+    assert rig.pods("ml")["solo"]["metadata"]["resourceVersion"] == version
+    assert len(events(rig)) == said
+    rig.ask("PATCH", f"{PODS}/solo/status", {"status": {"conditions": None}}, kind=MERGE)
+    assert told(rig, "solo") == ("", "")
+    with scheduling(rig, tmp_path) as last:
+        rig.wait_for("it is told again", lambda: told(rig, "solo")[0] == "NoSuchNode", 60)
+        assert last.stop() == 0
+
+
 def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, tmp_path: Path):
     """A quota that is raised lets a pod start, without a restart; a file that cannot be used is
     refused in words, and the rules before it stay.

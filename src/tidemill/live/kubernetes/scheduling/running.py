@@ -223,6 +223,7 @@ class ClusterScheduler:
             self.differ.elastic.let_resize()
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         self.backend.on_kept = self.loop.forget
+        self.backend.causes.update(self.world.queued)  # in the journal, perhaps on no pod
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
         self._rules.settled(None)
@@ -332,8 +333,11 @@ class ClusterScheduler:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that the cluster shows was looked at, and all that was decided is done."""
+        """Whether all that the cluster shows was looked at, and all that was decided and is to be
+        said is done.
+        """
         is_idle = self.sender.is_idle and (self.resizer is None or self.resizer.is_idle)
+        is_idle = is_idle and self.sayer.is_idle
         return self.is_watching and is_idle and not self.backend.is_due
 
     async def _pause(self, longest_s: float) -> None:
