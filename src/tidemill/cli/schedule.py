@@ -199,7 +199,8 @@ def kubernetes(
     if check:
         from tidemill.cli import doctor, schedule_check
 
-        found = schedule_check.check(access, terms, rules, lease or "", policy_object or "")
+        found = schedule_check.of_port(where)
+        found += schedule_check.check(access, terms, rules, lease or "", policy_object or "")
         raise typer.Exit(0 if doctor.tell(found, as_json=as_json) else 1)
     rules.read()  # what cannot be used is refused before anybody is asked
     asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))

@@ -18,6 +18,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreach
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.scheduling import rights, unknown_types
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
+from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
 from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
 from tidemill.live.kubernetes.scheduling.rights import RightsAsked
 from tidemill.live.kubernetes.scheduling.running import (
@@ -45,6 +46,23 @@ def check(
 ) -> list[Finding]:
     """All that was found, whatever of it is wrong."""
     return asyncio.run(_Check(access, terms, file, lease, policy_object).run())
+
+
+def of_port(where: tuple[str, int] | None) -> list[Finding]:
+    """Whether metrics can be served where they were asked for, by doing so for a moment."""
+    if where is None:
+        return []
+    try:
+        asyncio.run(_listen(*where))
+    except TidemillError as error:
+        return [Finding(False, "metrics", error.message, error.hint, is_fatal=True)]
+    return [Finding(True, "metrics", f"{where[0]}:{where[1]} can be listened on")]
+
+
+async def _listen(host: str, port: int) -> None:
+    server = MetricsServer(str, str)
+    await server.start(host, port)
+    await server.stop()
 
 
 class _Check:

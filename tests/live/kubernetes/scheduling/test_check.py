@@ -1,12 +1,13 @@
 """`schedule kubernetes --check`: says before anything is bound what would not work, and why."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_placing import PODS
@@ -17,6 +18,7 @@ from tidemill.cli.main import app
 from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.scheduling import rights
 from tidemill.live.kubernetes.scheduling.rights import RightsAsked
+from tidemill.model.errors import SpecError
 
 DEPLOY = ROOT / "deploy" / "kubernetes"
 READING = {"get", "list", "watch"}
@@ -149,16 +151,38 @@ def test_a_journal_of_somebody_else_is_refused(rig: Cluster, tmp_path: Path):
     assert "1 run, 0 wait" in mine.of("jobs")[0]["found"]
 
 
-def test_a_server_that_is_not_there_is_told(tmp_path: Path):
-    """Exit 1, and how to ask the same server by hand."""
-    path = tmp_path / "kubeconfig"
+def of_nobody(folder: Path, *options: str) -> Result:
+    """A scheduler's command about a server that is not there."""
+    path = folder / "kubeconfig"
     path.write_text(json.dumps({
         "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],
         "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}]}))  # fmt: skip
-    found = CliRunner().invoke(app, ["schedule", "kubernetes", "--check", "--kubeconfig", str(path),
-                                     "-j", str(tmp_path / "j.sqlite")])  # fmt: skip
+    return CliRunner().invoke(app, ["schedule", "kubernetes", "--kubeconfig", str(path),
+                                    "-j", str(folder / "j.sqlite"), *options])  # fmt: skip
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path: Path):
+    """Exit 1, and how to ask the same server by hand."""
+    found = of_nobody(tmp_path, "--check")
     assert found.exit_code == 1
     assert "kubectl get --raw /readyz" in " ".join(found.output.split())
+
+
+def test_a_port_that_is_taken_is_told_with_its_address(tmp_path: Path):
+    """By a run, which stops, and by --check, which looks at the rest as well."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        run = of_nobody(tmp_path, "--metrics", port, "--once")
+        checked = of_nobody(tmp_path, "--metrics", port, "--check", "--json")
+    words = f"cannot serve metrics on 127.0.0.1:{port}: address already in use"
+    assert isinstance(run.exception, SpecError)
+    assert run.exception.message == words
+    assert "--metrics" in run.exception.hint
+    found = {one["what"]: one for one in json.loads(checked.stdout)}
+    assert {*found} == {"metrics", "cluster"}
+    assert (found["metrics"]["found"], found["metrics"]["is_fatal"]) == (words, True)
+    free = json.loads(of_nobody(tmp_path, "--metrics", port, "--check", "--json").stdout)
+    assert free[0]["is_ok"], free
 
 
 def test_a_shadow_is_not_checked():
