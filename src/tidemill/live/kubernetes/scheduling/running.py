@@ -21,6 +21,7 @@ from tidemill.journal import (
     open_journal,
     policies,
     scheduled,
+    submissions,
 )
 from tidemill.journal.completeness import Begun
 from tidemill.journal.keeping import RunKeeper
@@ -267,7 +268,10 @@ class ClusterScheduler:
     def _say(self) -> None:
         """Jobs that came, or wait for another cause, are told why."""
         differ, world = self.differ, self.world
-        units = [differ.unit_of[j] for j in differ.submitted if j in differ.unit_of]
+        came = [j for j in differ.submitted if j in differ.unit_of]
+        if self.beats == 1:
+            self._keep_submissions(came)
+        units = [differ.unit_of[j] for j in came]
         self._note_estimates(units)
         for s in self.backend.causes:
             mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
@@ -278,6 +282,13 @@ class ClusterScheduler:
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
+
+    def _keep_submissions(self, came: Iterable[int]) -> None:
+        """Jobs that were there before the first look: when they were created, no event tells."""
+        known = submissions.before_ms(self.journal.facts(), self.journal.where)
+        found = keeping.submitted_before(self.differ, came, self._begins_ms)
+        for key, value in submissions.facts(known | found).items():
+            self.journal.set_meta(key, value)
 
     def _note_types(self) -> None:
         """GPU types in the policy file that no node has are told, with the nearest name."""
