@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tidemill.cli import screen
 from tidemill.cli.examination import Finding
 from tidemill.cli.policy_file import PolicyFile
 from tidemill.cli.policy_object import PolicySource
@@ -23,6 +24,7 @@ from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
 from tidemill.live.kubernetes.scheduling.rights import RightsAsked
 from tidemill.live.kubernetes.scheduling.running import (
     MOST_NAMED,
+    NO_PRICE,
     ClusterScheduler,
     RulesSource,
     SchedulerRules,
@@ -165,7 +167,8 @@ class _Check:
                     self.found.append(Finding(False, "journal", words, so, is_fatal=True))
                     return None
                 world = rebuild(opened)
-                self._good("journal", f"`{opened.where}`: {world.job_count:,} jobs so far")
+                jobs = screen.count(world.job_count, "job")
+                self._good("journal", f"`{opened.where}`: {jobs} so far")
                 return world
         except TidemillError as error:
             self._refuse("journal", error)
@@ -197,8 +200,9 @@ class _Check:
         except TidemillError as error:
             self._refuse("policy", error)
             return
-        teams, tiers = len(rules.fleet.queues), len(rules.fleet.topology.tiers)
-        self._good("policy", f"order {rules.policy.order}, {teams} teams, {tiers} tiers")
+        teams = screen.count(len(rules.fleet.queues), "team")
+        tiers = screen.count(len(rules.fleet.topology.tiers), "tier")
+        self._good("policy", f"order {rules.policy.order}, {teams}, {tiers}")
         if unknown := unknown_types.of(rules.fleet.queues, seen):
             so = unknown_types.hint(unknown, seen)
             words = f"no node has {', '.join(unknown)}"
@@ -220,9 +224,8 @@ class _Check:
         unknown = seen.nodes.prices().unknown
         if unknown:
             some = ", ".join(unknown[:MOST_NAMED]) + ", …" * (len(unknown) > MOST_NAMED)
-            so = "their dollars are unknown: --usd-per-hour, --prices or --list-prices"
-            words = f"{len(unknown):,} nodes without one: {some}"
-            self.found.append(Finding(False, "prices", words, so))
+            words = f"{screen.count(len(unknown), 'node')} without one: {some}"
+            self.found.append(Finding(False, "prices", words, NO_PRICE))
         elif types:
             self._good("prices", "every node with GPUs has one")
 

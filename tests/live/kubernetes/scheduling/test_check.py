@@ -88,6 +88,7 @@ def test_where_all_is_right_it_says_so_and_changes_nothing(rig: Cluster, tmp_pat
         assert found.is_ok(what), found.of(what)
     assert found.of("nodes")[0]["found"] == "2 with GPUs take work; 16 H100"
     assert "0 run, 1 wait, 0 are held" in found.of("jobs")[0]["found"]
+    assert found.of("policy")[0]["found"] == "order priority, 1 team, 0 tiers"
     assert "Kubernetes v1.36" in found.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kubeconfig-check", "policy.toml"]
     leases = "/apis/coordination.k8s.io/v1/namespaces/tidemill/leases"
@@ -113,9 +114,18 @@ def test_what_is_missing_is_named_with_what_to_do(
     assert "deploy/kubernetes/drain.yaml" in lacking["may not patch nodes"]
     assert "is not there" in found.of("journal")[0]["found"]
     assert found.of("journal")[0]["is_fatal"]
-    assert "1 nodes without one: n0" in found.of("prices")[0]["found"]
+    assert "1 node without one: n0" in found.of("prices")[0]["found"]
+    assert "node.kubernetes.io/instance-type" in found.of("prices")[0]["so"]
     assert "did you mean `H100`?" in found.of("GPU types")[0]["so"]
     assert found.of("ml/half")[0]["found"] == "MalformedGang"
+
+
+def test_a_token_that_is_not_taken_is_told_as_that(rig: Cluster, tmp_path: Path):
+    """No manifest helps against a 401."""
+    found = Checked(rig, tmp_path, account="nonsense")
+    assert "401" in found.of("cluster")[0]["found"]
+    assert "token" in found.of("cluster")[0]["so"]
+    assert "schedule.yaml" not in found.text
 
 
 @pytest.mark.parametrize(
@@ -147,7 +157,7 @@ def test_a_journal_of_somebody_else_is_refused(rig: Cluster, tmp_path: Path):
     other = Checked(rig, tmp_path, "-j", ours.journal, "--scheduler-name", "another")
     assert "is not that of the scheduler `another`" in other.of("journal")[0]["found"]
     mine = Checked(rig, tmp_path, "-j", ours.journal)
-    assert "1 jobs so far" in mine.of("journal")[0]["found"]
+    assert "1 job so far" in mine.of("journal")[0]["found"]
     assert "1 run, 0 wait" in mine.of("jobs")[0]["found"]
 
 

@@ -29,7 +29,13 @@ from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.journal.source import FACT, Source
-from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiClient, ApiRefusal, unreachable
+from tidemill.live.kubernetes.api.client import (
+    UNREACHABLE,
+    ApiClient,
+    ApiRefusal,
+    refused,
+    unreachable,
+)
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -63,6 +69,10 @@ pods per second ever more of them share a plan, until looks are as far apart as 
 SETTLE_S = 60.0
 MOST_NAMED = 8
 """Of many nodes of which the same is told."""
+NO_PRICE = (
+    "their dollars are unknown: give --usd-per-hour or --prices (--list-prices needs the label"
+    " node.kubernetes.io/instance-type)"
+)
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
 
@@ -165,10 +175,7 @@ class ClusterScheduler:
             await self.client.get("/version")
             await self.copy.start()
         except ApiRefusal as error:
-            raise BackendError(
-                f"asked the API server of {self._access.named}; found {error}",
-                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
-            ) from None
+            raise refused(self._access, error, "schedule.yaml") from None
         except UNREACHABLE as error:
             raise unreachable(self._access, error) from None
 
@@ -304,8 +311,7 @@ class ClusterScheduler:
         if unknown:
             self._log(
                 "nodes without a price", count=len(unknown), nodes=unknown[:MOST_NAMED],
-                hint="their dollars are unknown; list prices need an instance type (label"
-                " node.kubernetes.io/instance-type): start again with --usd-per-hour or --prices",
+                hint=NO_PRICE,
             )  # fmt: skip
         if kept:
             self._log(
