@@ -303,7 +303,8 @@ class _Run:
         own = self._rules
         rules = own.begin() if isinstance(own, PolicySource) else own.read()
         policy = live_policy(rules.policy, may_resize=self._terms.may_resize)
-        log("ready to plan", actions=rehearse(policy, rules.fleet))
+        rehearse(policy, rules.fleet)
+        log("ready to plan", said="what decides is compiled, by plans for a made-up fleet")
         has_begun = False
         while not self._stopped.is_set():
             leadership = self._leadership = await self._lead() if self._lease else None

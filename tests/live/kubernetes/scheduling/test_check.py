@@ -178,6 +178,14 @@ def test_a_server_that_is_not_there_is_told(tmp_path: Path):
     assert "kubectl get --raw /readyz" in " ".join(found.output.split())
 
 
+def test_the_first_line_of_the_log_says_what_was_done(tmp_path: Path):
+    """Nothing of the cluster yet: what decides was compiled."""
+    (line,) = [one for one in of_nobody(tmp_path, "--once").stderr.splitlines() if "{" in one]
+    told = json.loads(line)
+    assert (told["event"], {*told}) == ("ready to plan", {"at", "event", "said"})
+    assert "made-up fleet" in told["said"]
+
+
 def test_a_port_that_is_taken_is_told_with_its_address(tmp_path: Path):
     """By a run, which stops, and by --check, which looks at the rest as well."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
