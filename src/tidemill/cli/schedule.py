@@ -199,7 +199,8 @@ def kubernetes(
     if check:
         from tidemill.cli import doctor, schedule_check
 
-        found = schedule_check.check(access, terms, rules, lease or "", policy_object or "")
+        found = schedule_check.of_port(where)
+        found += schedule_check.check(access, terms, rules, lease or "", policy_object or "")
         raise typer.Exit(0 if doctor.tell(found, as_json=as_json) else 1)
     rules.read()  # what cannot be used is refused before anybody is asked
     asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))
@@ -302,7 +303,8 @@ class _Run:
         own = self._rules
         rules = own.begin() if isinstance(own, PolicySource) else own.read()
         policy = live_policy(rules.policy, may_resize=self._terms.may_resize)
-        log("ready to plan", actions=rehearse(policy, rules.fleet))
+        rehearse(policy, rules.fleet)
+        log("ready to plan", said="what decides is compiled, by plans for a made-up fleet")
         has_begun = False
         while not self._stopped.is_set():
             leadership = self._leadership = await self._lead() if self._lease else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tidemill.cli import screen
 from tidemill.cli.examination import Finding
 from tidemill.cli.policy_file import PolicyFile
 from tidemill.cli.policy_object import PolicySource
@@ -18,10 +19,12 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreach
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.scheduling import rights, unknown_types
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
+from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
 from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
 from tidemill.live.kubernetes.scheduling.rights import RightsAsked
 from tidemill.live.kubernetes.scheduling.running import (
     MOST_NAMED,
+    NO_PRICE,
     ClusterScheduler,
     RulesSource,
     SchedulerRules,
@@ -45,6 +48,23 @@ def check(
 ) -> list[Finding]:
     """All that was found, whatever of it is wrong."""
     return asyncio.run(_Check(access, terms, file, lease, policy_object).run())
+
+
+def of_port(where: tuple[str, int] | None) -> list[Finding]:
+    """Whether metrics can be served where they were asked for, by doing so for a moment."""
+    if where is None:
+        return []
+    try:
+        asyncio.run(_listen(*where))
+    except TidemillError as error:
+        return [Finding(False, "metrics", error.message, error.hint, is_fatal=True)]
+    return [Finding(True, "metrics", f"{where[0]}:{where[1]} can be listened on")]
+
+
+async def _listen(host: str, port: int) -> None:
+    server = MetricsServer(str, str)
+    await server.start(host, port)
+    await server.stop()
 
 
 class _Check:
@@ -147,7 +167,8 @@ class _Check:
                     self.found.append(Finding(False, "journal", words, so, is_fatal=True))
                     return None
                 world = rebuild(opened)
-                self._good("journal", f"`{opened.where}`: {world.job_count:,} jobs so far")
+                jobs = screen.count(world.job_count, "job")
+                self._good("journal", f"`{opened.where}`: {jobs} so far")
                 return world
         except TidemillError as error:
             self._refuse("journal", error)
@@ -179,8 +200,9 @@ class _Check:
         except TidemillError as error:
             self._refuse("policy", error)
             return
-        teams, tiers = len(rules.fleet.queues), len(rules.fleet.topology.tiers)
-        self._good("policy", f"order {rules.policy.order}, {teams} teams, {tiers} tiers")
+        teams = screen.count(len(rules.fleet.queues), "team")
+        tiers = screen.count(len(rules.fleet.topology.tiers), "tier")
+        self._good("policy", f"order {rules.policy.order}, {teams}, {tiers}")
         if unknown := unknown_types.of(rules.fleet.queues, seen):
             so = unknown_types.hint(unknown, seen)
             words = f"no node has {', '.join(unknown)}"
@@ -202,9 +224,8 @@ class _Check:
         unknown = seen.nodes.prices().unknown
         if unknown:
             some = ", ".join(unknown[:MOST_NAMED]) + ", …" * (len(unknown) > MOST_NAMED)
-            so = "their dollars are unknown: --usd-per-hour, --prices or --list-prices"
-            words = f"{len(unknown):,} nodes without one: {some}"
-            self.found.append(Finding(False, "prices", words, so))
+            words = f"{screen.count(len(unknown), 'node')} without one: {some}"
+            self.found.append(Finding(False, "prices", words, NO_PRICE))
         elif types:
             self._good("prices", "every node with GPUs has one")
 

@@ -98,21 +98,23 @@ def _lost(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str:
     lost = [stranded_usd_micro(side.total()) for side in sides]
     text = (
         "GPUs that were free while jobs waited, or held by jobs that had not started:"
-        f" {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy: {_change(lost)}"
+        f" {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy"
     )
     if report.others_waited:
-        text += (
-            f"; not to be compared: {screen.count(report.others_waited, 'job')} of other schedulers"
-            " waited too, and that is on the first side alone"
+        text = (
+            f"not to be compared, for {screen.count(report.others_waited, 'job')} of other"
+            f" schedulers waited too, and that is on the first side alone: {text}"
         )
+    else:
+        text += f": {_change(lost)}"
     if not report.undone.jobs:
         return text
-    is_less = lost[0] is not None and lost[1] is not None and lost[1] < lost[0]
-    return (
-        f"{text}; {'but' if is_less else 'and'} {screen.count(report.undone.jobs, 'job')} that"
-        f" ended would not have ended by then, and {_hours(report.undone.milli_ms)} GPU-hours of"
-        f" work would not be done{': that is no win' if is_less else ''}"
+    undone = (
+        f"{screen.count(report.undone.jobs, 'job')} that ended would not have ended by then, and"
+        f" {_hours(report.undone.milli_ms)} GPU-hours of work would not be done"
     )
+    is_less = lost[0] is not None and lost[1] is not None and lost[1] < lost[0]
+    return f"no win: {undone}; {text}" if is_less else f"{text}; and {undone}"
 
 
 def _closed(sides: "tuple[Statement, Statement]") -> list[str]:

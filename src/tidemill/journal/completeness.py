@@ -13,16 +13,18 @@ import msgspec
 from msgspec import Struct
 
 from tidemill.journal.base import Journal
+from tidemill.journal.scheduled import SCHEDULES
 from tidemill.model.errors import JournalError
 
 RUN, COMPLETED = "run", "completed"
 
 OBSERVED = "observed"
-"""What the run of an observer was given: it has no end of its own."""
+"""What the run of an observer or of a live scheduler was given: it has no end of its own."""
 
 State = Literal[
-    "complete", "interrupted", "not observed now", "being written", "cut short", "unrecorded"
-]
+    "complete", "interrupted", "not observed now", "not scheduled now", "being written",
+    "cut short", "unrecorded",
+]  # fmt: skip
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -57,9 +59,10 @@ class Completeness(NamedTuple):
                     " all that is said here is about that part (run it again with --resume to go"
                     " on)"
                 )
-            case "not observed now":
+            case "not observed now" | "not scheduled now":
+                who = "observer" if self.state == "not observed now" else "scheduler"
                 return (
-                    f"no observer is writing this journal now; this is what there was after"
+                    f"no {who} is writing this journal now; this is what there was after"
                     f" {self.events:,} events (start it again to go on)"
                 )
             case "cut short":
@@ -108,5 +111,6 @@ def of(journal: Journal) -> Completeness:
     if was_held or journal.is_being_written():
         return Completeness("being written", events)
     found = begun(journal)
-    is_observed = found is not None and found.given == OBSERVED
-    return Completeness("not observed now" if is_observed else "interrupted", events)
+    if found is None or found.given != OBSERVED:
+        return Completeness("interrupted", events)
+    return Completeness("not scheduled now" if SCHEDULES in facts else "not observed now", events)

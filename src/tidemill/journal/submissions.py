@@ -1,6 +1,7 @@
-"""Submissions that the events of a journal cannot tell: a fact that an import keeps beside them.
+"""Submissions that the events of a journal cannot tell: a fact that is kept beside them.
 
-A journal begins at zero, and a job may have been submitted before that (``--from``).
+A journal begins at zero, and a job may have been submitted before that (``--from``), or while no
+scheduler wrote it.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ MOST = 100_000
 
 
 def facts(before_ms: Mapping[str, int]) -> dict[str, str]:
-    """What is kept: by job, how long before the beginning it was submitted."""
+    """What is kept: by job, how long before the beginning it was submitted; below zero: after."""
     oldest = sorted(before_ms.items(), key=lambda one: (-one[1], one[0]))[:MOST]
     return {BEFORE: msgspec.json.encode(dict(oldest)).decode()} if oldest else {}
 
@@ -36,9 +37,9 @@ def before_ms(kept: Mapping[str, str], where: str) -> dict[str, int]:
 
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
-    """A cluster state in which jobs that wait since the beginning do so since they were submitted.
+    """A cluster state in which jobs that waited at a first look do so since they were submitted.
 
-    For answers alone: times before zero are in no event.
+    For answers alone: it is in no event.
     """
     earlier.submitted(world, before_ms(kept, where))
     return world

@@ -7,13 +7,16 @@ from tidemill.model.world import World
 
 
 def submitted(world: World, before_ms: Mapping[str, int]) -> None:
-    """Jobs that are there from the beginning were submitted so long before it, by their names."""
+    """Jobs were submitted so long before the beginning, by their names; below zero: after it.
+
+    That is earlier than their events tell: they were there at a first look.
+    """
     for name, ms in before_ms.items():
         j = world.job_number.get(name)
-        if j is None or world.jobs.submit_ms[j] != 0:
+        if j is None or (told_ms := world.jobs.submit_ms.item(j)) <= -ms:
             continue
         world.ink.jobs.submit_ms[j] = -ms
-        if world.jobs.state[j] == JobState.WAITING and world.jobs.since_ms[j] == 0:
+        if world.jobs.state[j] == JobState.WAITING and world.jobs.since_ms[j] == told_ms:
             world.ink.jobs.since_ms[j] = -ms
 
 

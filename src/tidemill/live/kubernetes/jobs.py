@@ -232,8 +232,11 @@ def _climb(cluster: Cluster, found: Owner, namespace: str) -> Owner:
     return found
 
 
-def _class_of(cluster: Cluster, key: UnitKey, pods: list[KubePod]) -> JobClass:
-    """What a job is for: by the kinds of its owners, whoever of them says so first."""
+def class_of(cluster: Cluster, rule: TeamRule, job: RuledJob) -> JobClass:
+    """What a job is for: by a rule, or by the kinds of its owners, whoever says so first."""
+    if (ruled := rule.job_class(job)) is not None:
+        return ruled
+    key, pods = job.key, job.pods
     for pod in pods[:1]:
         if _INTERACTIVE & set(pod.labels.items()) or "notebook-name" in pod.labels:
             return JobClass.INTERACTIVE
@@ -300,7 +303,7 @@ def job_of(
     queue, ruled = _queue(labels, known, workload), RuledJob(key, labels, pods)
     return KubeJob(
         key=key, name=key.shown, team=rule.team(ruled, queue),
-        job_class=rule.job_class(ruled) or _class_of(cluster, key, pods),
+        job_class=class_of(cluster, rule, ruled),
         submit_ms=min([*created, *([told] if told is not None else [])], default=None),
         roles=roles, least=_least(owner, known, roles, size),
         priority=_priority(cluster, roles, workload),

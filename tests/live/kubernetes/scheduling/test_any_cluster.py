@@ -29,6 +29,7 @@ from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes.scheduling import allocating, sending
 from tidemill.live.kubernetes.scheduling.view import Key
 from tidemill.model.columns import JOB
+from tidemill.model.states import JobClass
 
 
 def check(server: PretendedServer, journal: MemoryJournal) -> None:
@@ -208,6 +209,26 @@ def test_pods_of_another_scheduler_push_ours_out_once():
         check(server, journal)
 
     asyncio.run(play())
+
+
+def test_pods_of_another_scheduler_are_for_what_their_owners_are_for():
+    """A Job's trains, a StatefulSet's serves: by the same rule as an observer's."""
+    kinds = {"job": ("batch/v1", "Job"), "service": ("apps/v1", "StatefulSet")}
+
+    async def play() -> dict[str, JobClass]:
+        server, journal = PretendedServer(random.Random(1)), MemoryJournal()
+        server.put_node("n0", 8)
+        scheduler = Scheduler(server, journal)
+        for name, (version, kind) in kinds.items():
+            server.make(f"{name}-0", 1, on="n0", owner=(version, kind, name))
+        server.deliver(scheduler.view, len(server.news))
+        await scheduler.rest()
+        world = rebuild(journal)
+        return {name: world.shape_of(j).kind for j, name in enumerate(world.job_names)}
+
+    assert asyncio.run(play()) == {
+        "ml/job-0": JobClass.TRAINING, "ml/service-0": JobClass.INFERENCE,
+    }  # fmt: skip
 
 
 def test_a_clock_that_stands_still_stops_nobody():

@@ -1,12 +1,13 @@
 """`schedule kubernetes --check`: says before anything is bound what would not work, and why."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_placing import PODS
@@ -17,6 +18,7 @@ from tidemill.cli.main import app
 from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.scheduling import rights
 from tidemill.live.kubernetes.scheduling.rights import RightsAsked
+from tidemill.model.errors import SpecError
 
 DEPLOY = ROOT / "deploy" / "kubernetes"
 READING = {"get", "list", "watch"}
@@ -86,6 +88,7 @@ def test_where_all_is_right_it_says_so_and_changes_nothing(rig: Cluster, tmp_pat
         assert found.is_ok(what), found.of(what)
     assert found.of("nodes")[0]["found"] == "2 with GPUs take work; 16 H100"
     assert "0 run, 1 wait, 0 are held" in found.of("jobs")[0]["found"]
+    assert found.of("policy")[0]["found"] == "order priority, 1 team, 0 tiers"
     assert "Kubernetes v1.36" in found.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kubeconfig-check", "policy.toml"]
     leases = "/apis/coordination.k8s.io/v1/namespaces/tidemill/leases"
@@ -111,9 +114,18 @@ def test_what_is_missing_is_named_with_what_to_do(
     assert "deploy/kubernetes/drain.yaml" in lacking["may not patch nodes"]
     assert "is not there" in found.of("journal")[0]["found"]
     assert found.of("journal")[0]["is_fatal"]
-    assert "1 nodes without one: n0" in found.of("prices")[0]["found"]
+    assert "1 node without one: n0" in found.of("prices")[0]["found"]
+    assert "node.kubernetes.io/instance-type" in found.of("prices")[0]["so"]
     assert "did you mean `H100`?" in found.of("GPU types")[0]["so"]
     assert found.of("ml/half")[0]["found"] == "MalformedGang"
+
+
+def test_a_token_that_is_not_taken_is_told_as_that(rig: Cluster, tmp_path: Path):
+    """No manifest helps against a 401."""
+    found = Checked(rig, tmp_path, account="nonsense")
+    assert "401" in found.of("cluster")[0]["found"]
+    assert "token" in found.of("cluster")[0]["so"]
+    assert "schedule.yaml" not in found.text
 
 
 @pytest.mark.parametrize(
@@ -145,20 +157,50 @@ def test_a_journal_of_somebody_else_is_refused(rig: Cluster, tmp_path: Path):
     other = Checked(rig, tmp_path, "-j", ours.journal, "--scheduler-name", "another")
     assert "is not that of the scheduler `another`" in other.of("journal")[0]["found"]
     mine = Checked(rig, tmp_path, "-j", ours.journal)
-    assert "1 jobs so far" in mine.of("journal")[0]["found"]
+    assert "1 job so far" in mine.of("journal")[0]["found"]
     assert "1 run, 0 wait" in mine.of("jobs")[0]["found"]
+
+
+def of_nobody(folder: Path, *options: str) -> Result:
+    """A scheduler's command about a server that is not there."""
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps({
+        "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}]}))  # fmt: skip
+    return CliRunner().invoke(app, ["schedule", "kubernetes", "--kubeconfig", str(path),
+                                    "-j", str(folder / "j.sqlite"), *options])  # fmt: skip
 
 
 def test_a_server_that_is_not_there_is_told(tmp_path: Path):
     """Exit 1, and how to ask the same server by hand."""
-    path = tmp_path / "kubeconfig"
-    path.write_text(json.dumps({
-        "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],
-        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}]}))  # fmt: skip
-    found = CliRunner().invoke(app, ["schedule", "kubernetes", "--check", "--kubeconfig", str(path),
-                                     "-j", str(tmp_path / "j.sqlite")])  # fmt: skip
+    found = of_nobody(tmp_path, "--check")
     assert found.exit_code == 1
     assert "kubectl get --raw /readyz" in " ".join(found.output.split())
+
+
+def test_the_first_line_of_the_log_says_what_was_done(tmp_path: Path):
+    """Nothing of the cluster yet: what decides was compiled."""
+    (line,) = [one for one in of_nobody(tmp_path, "--once").stderr.splitlines() if "{" in one]
+    told = json.loads(line)
+    assert (told["event"], {*told}) == ("ready to plan", {"at", "event", "said"})
+    assert "made-up fleet" in told["said"]
+
+
+def test_a_port_that_is_taken_is_told_with_its_address(tmp_path: Path):
+    """By a run, which stops, and by --check, which looks at the rest as well."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        run = of_nobody(tmp_path, "--metrics", port, "--once")
+        checked = of_nobody(tmp_path, "--metrics", port, "--check", "--json")
+    words = f"cannot serve metrics on 127.0.0.1:{port}: address already in use"
+    assert isinstance(run.exception, SpecError)
+    assert run.exception.message == words
+    assert "--metrics" in run.exception.hint
+    found = {one["what"]: one for one in json.loads(checked.stdout)}
+    assert {*found} == {"metrics", "cluster"}
+    assert (found["metrics"]["found"], found["metrics"]["is_fatal"]) == (words, True)
+    free = json.loads(of_nobody(tmp_path, "--metrics", port, "--check", "--json").stdout)
+    assert free[0]["is_ok"], free
 
 
 def test_a_shadow_is_not_checked():

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import PretendedServer, Scheduler
+from tidemill import api
 from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
 from tidemill.explain import said
@@ -136,6 +137,13 @@ def test_jobs_are_found_without_their_namespace_and_those_of_one_name_are_listed
         with pytest.raises(SpecError) as found:
             job_number(world, name, story.where, None)
         assert "did you mean `ml/twice`, `web/twice`?" in found.value.hint
+
+
+def test_a_journal_that_nobody_writes_says_that_it_is_a_schedulers(story: Read):
+    """Not an observer's."""
+    story.journal.close()
+    words = api.completeness_of(story.where).words
+    assert words.startswith("no scheduler is writing this journal now; this is what there was")
 
 
 def test_our_own_journal_does_not_say_that_another_scheduler_decides(story: Read):

@@ -1,5 +1,6 @@
 """What pods that wait are told: an order for a node only where a node would help."""
 
+from datetime import datetime
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typer.testing import CliRunner
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import gang, node, pod
+from tidemill.api import read_statement, world_of
 from tidemill.cli.main import app
+from tidemill.journal import open_journal
+from tidemill.journal.moments import Calendar
 
 PODS = "/api/v1/namespaces/ml/pods"
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
@@ -68,6 +72,52 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
     assert web()["reason"] == "OverQuota"
     assert {one["regarding"]["name"].partition("-")[0] for one in events(rig)} >= {"full", "apart"}
     assert all(one["note"] for one in events(rig))
+
+
+def test_whoever_waits_is_told_whoever_decided_it_before(rig: Cluster, tmp_path: Path):
+    """Also by a run for once. What the pod says already is not written again by the next
+    scheduler; what it lacks is, although the journal has the cause: one may die in between.
+    """
+    rig.add_nodes(node("n0"))
+    rig.create(PODS, pod("solo", 16, schedulerName=OURS))
+    with scheduling(rig, tmp_path, "--once") as ours:
+        assert ours.process is not None
+        assert ours.process.wait(120) == 0
+    assert told(rig, "solo")[0] == "NoSuchNode"
+    version, said = rig.pods("ml")["solo"]["metadata"]["resourceVersion"], len(events(rig))
+    with scheduling(rig, tmp_path, "--once") as again:
+        assert again.process is not None
+        assert again.process.wait(120) == 0
+    assert rig.pods("ml")["solo"]["metadata"]["resourceVersion"] == version
+    assert len(events(rig)) == said
+    rig.ask("PATCH", f"{PODS}/solo/status", {"status": {"conditions": None}}, kind=MERGE)
+    assert told(rig, "solo") == ("", "")
+    with scheduling(rig, tmp_path) as last:
+        rig.wait_for("it is told again", lambda: told(rig, "solo")[0] == "NoSuchNode", 60)
+        assert last.stop() == 0
+
+
+def test_waits_begin_when_a_pod_was_created_whoever_was_there_to_see_it(
+    rig: Cluster, tmp_path: Path
+):
+    """Before the journal began, and while no scheduler ran: `why` and `ledger` count all of it."""
+    rig.add_nodes(node("n0"))
+    for name in ("before", "between"):
+        rig.create(PODS, pod(name, 16, schedulerName=OURS))
+        with scheduling(rig, tmp_path, "--once") as ours:
+            assert ours.process is not None
+            assert ours.process.wait(120) == 0
+    with open_journal(ours.journal) as opened:
+        world, begins = world_of(opened)[0], Calendar.of(opened.facts()).begins
+    assert begins is not None
+    for name in ("before", "between"):
+        created = datetime.fromisoformat(rig.pods("ml")[name]["metadata"]["creationTimestamp"])
+        at_ms = round((created - begins).total_seconds() * 1000)
+        j = world.job_number[f"ml/{name}"]
+        assert (world.jobs.since_ms.item(j), world.jobs.submit_ms.item(j)) == (at_ms, at_ms)
+    assert world.jobs.since_ms.item(world.job_number["ml/before"]) < 0
+    told = read_statement(ours.journal).world
+    assert told.jobs.submit_ms[:2].tolist() == world.jobs.submit_ms[:2].tolist()
 
 
 def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, tmp_path: Path):

@@ -234,6 +234,23 @@ UNREACHABLE = (OSError, BrokenAnswer)
 """What a connection ends with."""
 
 
+def refused(access: ClusterAccess, error: ApiRefusal, manifest: str) -> BackendError:
+    """A server that says no, in words; ``manifest``: the file that allows what is asked for."""
+    return BackendError(
+        f"asked the API server of {access.named}; found {error}",
+        hint=refusal_hint(error.status, manifest),
+    )
+
+
+def refusal_hint(status: int, manifest: str) -> str:
+    """What to do about an answer that is no."""
+    if status == 401:
+        return "the token has ended or is of another cluster: kubectl get nodes says the same?"
+    if status == 403:
+        return f"see deploy/kubernetes/{manifest} for what has to be allowed"
+    return "kubectl get --raw /readyz?verbose says how the server is"
+
+
 def unreachable(access: ClusterAccess, error: BaseException) -> BackendError:
     """A server that does not answer, in words."""
     address = access.address

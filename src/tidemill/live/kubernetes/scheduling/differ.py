@@ -267,7 +267,7 @@ class Differ:
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         shape: Shape | Unplaceable
         if alone:
-            shape = shapes.of_pod(replace(alone[0], node=""), job.team)
+            shape = shapes.of_pod(replace(alone[0], node=""), job.team, job.job_class)
             request = alone[0].request
             if request.unkept or request.uncounted or request.extras:
                 shape = shapes.unkept(alone[0])
@@ -401,7 +401,7 @@ class Differ:
         j, world = self.lives.job(key), self.world
         if j is None:
             if not isinstance(now.shape, Shape):
-                now = now._replace(shape=as_held(now, self.view.team_of(now.held[0][0])))
+                now = now._replace(shape=as_held(now, self.view.shape_of(now.held[0][0])))
             j = yield from self._new(at_ms, key, now)
         seen, told = Counter(seat for _, seat in now.held), self.seating.devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
@@ -518,7 +518,9 @@ class Differ:
         n = self.lives.node_number(self.view.place_of(pod))
         assert n is not None, "it was found"
         j = self.lives.present(name)
-        shape = shapes.of_pod(pod, self.view.team_of(pod))
+        shape = self.view.shape_of(pod)
+        if j is not None:  # what it is for stays as it was told: its owners may come and go
+            shape = replace(shape, kind=world.shape_of(j).kind)
         if j is not None and (world.shape_of(j) != shape or j in self.unit_of):
             yield ev.JobCancelled(at_ms, j)
             j = None

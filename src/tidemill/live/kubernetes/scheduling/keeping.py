@@ -1,6 +1,6 @@
 """What the scheduler keeps beside its events: whom it holds and why, and why nodes are out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.kubernetes.scheduling.differ import Differ
@@ -22,6 +22,17 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
         name = differ.lives.name(unit)
         yield UnplacedJob(name, job.team or "unknown", gpus, why.reason, why.words, since_ms)
+
+
+def submitted_before(differ: Differ, came: Iterable[int], begins_ms: int) -> dict[str, int]:
+    """By job, how long before the journal began those were created that came with this look."""
+    found, world = dict[str, int](), differ.world
+    for j in came:
+        pods = [pod for pod in differ.view.unit_pods(differ.unit_of[j]) if pod.is_pending]
+        first_ms = min((pod.created_ms for pod in pods), default=begins_ms) - begins_ms
+        if pods and first_ms < world.jobs.submit_ms.item(j):
+            found[world.job_names[j]] = -first_ms
+    return found
 
 
 def node_reasons(differ: Differ) -> Iterator[NodeReason]:

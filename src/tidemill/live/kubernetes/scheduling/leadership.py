@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tidemill.live.kubernetes import fields
-from tidemill.live.kubernetes.api.client import UNREACHABLE
+from tidemill.live.kubernetes.api.client import UNREACHABLE, refusal_hint
 from tidemill.live.kubernetes.api.writing import ApiWriter, Written
 from tidemill.model.errors import BackendError
 
@@ -118,7 +118,7 @@ class Leadership:
             raise BackendError(
                 f"asked for the Lease {self._namespace}/{self._name}; found {answer.status}"
                 f" {answer.said}",
-                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
+                hint=refusal_hint(answer.status, "schedule.yaml"),
             )
         if not answer.is_done:
             raise OSError(f"{answer.status}")

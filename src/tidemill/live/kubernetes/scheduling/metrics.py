@@ -4,6 +4,7 @@ Plain HTTP for scraping, on loopback unless somebody asks for more; it only answ
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import msgspec
 
 from tidemill.live.kubernetes.scheduling.running import ClusterScheduler
 from tidemill.model.columns import AT
+from tidemill.model.errors import SpecError
 from tidemill.model.states import LAUNCHED
 
 MOST_HEAD_BYTES = 8 << 10
@@ -83,8 +85,18 @@ class MetricsServer:
         self._server: asyncio.Server | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, where any was asked for."""
-        self._server = await asyncio.start_server(self._answer, host, port, limit=MOST_HEAD_BYTES)
+        """Listen; the port, where any was asked for. ``SpecError`` if nobody may listen there."""
+        try:
+            self._server = await asyncio.start_server(
+                self._answer, host, port, limit=MOST_HEAD_BYTES
+            )
+        except OSError as error:
+            number = error.errno or 0  # below zero: there is no such host
+            why = os.strerror(number) if number > 0 else error.strerror
+            raise SpecError(
+                f"cannot serve metrics on {host}:{port}: {str(why).lower()}",
+                hint="give --metrics another [HOST:]PORT of this machine; port 0 takes a free one",
+            ) from error
         found: int = self._server.sockets[0].getsockname()[1]
         return found
 

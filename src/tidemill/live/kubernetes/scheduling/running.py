@@ -21,6 +21,7 @@ from tidemill.journal import (
     open_journal,
     policies,
     scheduled,
+    submissions,
 )
 from tidemill.journal.completeness import Begun
 from tidemill.journal.keeping import RunKeeper
@@ -28,7 +29,13 @@ from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.journal.source import FACT, Source
-from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiClient, ApiRefusal, unreachable
+from tidemill.live.kubernetes.api.client import (
+    UNREACHABLE,
+    ApiClient,
+    ApiRefusal,
+    refused,
+    unreachable,
+)
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -62,6 +69,10 @@ pods per second ever more of them share a plan, until looks are as far apart as 
 SETTLE_S = 60.0
 MOST_NAMED = 8
 """Of many nodes of which the same is told."""
+NO_PRICE = (
+    "their dollars are unknown: give --usd-per-hour or --prices (--list-prices needs the label"
+    " node.kubernetes.io/instance-type)"
+)
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
 
@@ -164,10 +175,7 @@ class ClusterScheduler:
             await self.client.get("/version")
             await self.copy.start()
         except ApiRefusal as error:
-            raise BackendError(
-                f"asked the API server of {self._access.named}; found {error}",
-                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
-            ) from None
+            raise refused(self._access, error, "schedule.yaml") from None
         except UNREACHABLE as error:
             raise unreachable(self._access, error) from None
 
@@ -223,6 +231,7 @@ class ClusterScheduler:
             self.differ.elastic.let_resize()
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         self.backend.on_kept = self.loop.forget
+        self.backend.causes.update(self.world.queued)  # in the journal, perhaps on no pod
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
         self._rules.settled(None)
@@ -266,7 +275,10 @@ class ClusterScheduler:
     def _say(self) -> None:
         """Jobs that came, or wait for another cause, are told why."""
         differ, world = self.differ, self.world
-        units = [differ.unit_of[j] for j in differ.submitted if j in differ.unit_of]
+        came = [j for j in differ.submitted if j in differ.unit_of]
+        if self.beats == 1:
+            self._keep_submissions(came)
+        units = [differ.unit_of[j] for j in came]
         self._note_estimates(units)
         for s in self.backend.causes:
             mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
@@ -277,6 +289,13 @@ class ClusterScheduler:
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
+
+    def _keep_submissions(self, came: Iterable[int]) -> None:
+        """Jobs that were there before the first look: when they were created, no event tells."""
+        known = submissions.before_ms(self.journal.facts(), self.journal.where)
+        found = keeping.submitted_before(self.differ, came, self._begins_ms)
+        for key, value in submissions.facts(known | found).items():
+            self.journal.set_meta(key, value)
 
     def _note_types(self) -> None:
         """GPU types in the policy file that no node has are told, with the nearest name."""
@@ -292,8 +311,7 @@ class ClusterScheduler:
         if unknown:
             self._log(
                 "nodes without a price", count=len(unknown), nodes=unknown[:MOST_NAMED],
-                hint="their dollars are unknown; list prices need an instance type (label"
-                " node.kubernetes.io/instance-type): start again with --usd-per-hour or --prices",
+                hint=NO_PRICE,
             )  # fmt: skip
         if kept:
             self._log(
@@ -332,8 +350,11 @@ class ClusterScheduler:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that the cluster shows was looked at, and all that was decided is done."""
+        """Whether all that the cluster shows was looked at, and all that was decided and is to be
+        said is done.
+        """
         is_idle = self.sender.is_idle and (self.resizer is None or self.resizer.is_idle)
+        is_idle = is_idle and self.sayer.is_idle
         return self.is_watching and is_idle and not self.backend.is_due
 
     async def _pause(self, longest_s: float) -> None:

@@ -96,6 +96,11 @@ class WaitSayer:
         if at < first:  # before what is waited for
             self._more.set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is still to be told."""
+        return self._task is None or self._task.done()
+
     def preempted(self, unit: UnitKey, words: str) -> None:
         """The pods of a job are evicted to make room: each gets an Event that says for whom."""
         for pod in self._differ.view.unit_pods(unit):
@@ -191,7 +196,8 @@ class WaitSayer:
         nodes, first = dict(found.nodes), None
         for pod in self._differ.view.unit_pods(unit):
             told = (found.reason, found.words, nodes.get(pod.uid, ""))
-            if self._said.get(pod.uid) == told or not self._is_waiting(pod):
+            says = (pod.reason, pod.message, pod.nominated)  # who was here before may have told it
+            if self._said.get(pod.uid, says) == told or not self._is_waiting(pod):
                 continue
             if await self._tell(pod, *told) and first is None:
                 first = pod

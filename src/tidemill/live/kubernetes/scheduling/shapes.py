@@ -72,7 +72,7 @@ def _at_once(job: KubeJob, count: int, done: int) -> int:
     return max(min(count, completions - done) if completions else count - done, 1)
 
 
-def of_pod(pod: KubePod, team: str) -> Shape:
+def of_pod(pod: KubePod, team: str, job_class: JobClass) -> Shape:
     """What a pod of somebody else's holds, or one without accelerators requests."""
     gpu = pod.request.gpu
     each = min(gpu.each, MAX_DEVICES) if gpu is not None else 0
@@ -82,7 +82,7 @@ def of_pod(pod: KubePod, team: str) -> Shape:
         **rules._asdict(),
     )  # fmt: skip
     return Shape(
-        team[:LONGEST_NAME] or "unknown", (role,), JobClass.INFERENCE,
+        team[:LONGEST_NAME] or "unknown", (role,), job_class,
         _priority(pod.request.priority), is_preemptible=False,
     )  # fmt: skip
 

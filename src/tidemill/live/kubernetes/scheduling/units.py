@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
@@ -52,9 +51,8 @@ class UnitNow(NamedTuple):
     """Of an elastic gang: whose scale says how many pods it has."""
 
 
-def as_held(now: UnitNow, team: str) -> Shape:
-    """What pods hold that somebody bound although we would not have."""
-    shape = shapes.of_pod(now.held[0][0], team)
+def as_held(now: UnitNow, shape: Shape) -> Shape:
+    """What pods hold that somebody bound although we would not have; ``shape``: of one of them."""
     roles, counts = max(r for _, (r, _) in now.held) + 1, Counter(r for _, (r, _) in now.held)
     return replace(
         shape, roles=tuple(replace(shape.roles[0], count=counts[r] or 1) for r in range(roles))

@@ -19,13 +19,14 @@ from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, extras, parts, volumes
+from tidemill.live.kubernetes.scheduling import claimed, extras, parts, shapes, volumes
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.extras import ExtraShare
 from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
 from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
+from tidemill.model.rows import Shape
 
 Key = tuple[str, str]
 """Namespace and name of an object."""
@@ -249,10 +250,11 @@ class ClusterView:
         given = claimed.given_to(self.claimed.book, pod)
         return sum(1 << bit for bit, one in enumerate(ids) if one in given)
 
-    def team_of(self, pod: KubePod) -> str:
-        """The team of a pod that is not ours."""
+    def shape_of(self, pod: KubePod) -> Shape:
+        """What a pod that is not ours holds, of which team it is and what for."""
         ruled = jobs.RuledJob(jobs.unit_of(self.cluster, pod), (pod.labels,), (pod,))
-        return self._rule.team(ruled, "")
+        team = self._rule.team(ruled, "")
+        return shapes.of_pod(pod, team, jobs.class_of(self.cluster, self._rule, ruled))
 
     def budgets_of(self, namespace: str) -> tuple[Budget, ...]:
         """The disruption budgets of a namespace."""

@@ -19,6 +19,7 @@ from tidemill.live.kubernetes.api.client import (
     UNREACHABLE,
     ApiClient,
     ApiRefusal,
+    refused,
     unreachable,
 )
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
@@ -106,7 +107,7 @@ class KubernetesSource:
         except UNREACHABLE as error:
             raise unreachable(self._access, error) from error
         except ApiRefusal as error:
-            raise _refused(self._access, error) from error
+            raise refused(self._access, error, "observe.yaml") from error
         except msgspec.DecodeError as error:
             raise unreachable(self._access, error) from error
 
@@ -173,13 +174,3 @@ async def identity(client: ApiClient) -> str:
     except ApiRefusal:
         return ""
     return fields.text(msgspec.json.decode(told), "metadata", "uid")
-
-
-def _refused(access: ClusterAccess, error: ApiRefusal) -> BackendError:
-    if error.status == 401:
-        hint = "the token has ended or is of another cluster: kubectl get nodes says the same?"
-    elif error.is_forbidden:
-        hint = "see deploy/kubernetes/observe.yaml for what has to be allowed"
-    else:
-        hint = "kubectl get --raw /readyz?verbose says how the server is"
-    return BackendError(f"asked the API server of {access.named}; found {error}", hint=hint)
