@@ -519,9 +519,8 @@ class Differ:
         assert n is not None, "it was found"
         j = self.lives.present(name)
         shape = self.view.shape_of(pod)
-        if j is not None:  # what it is for stays as it was told: its owners may come and go
-            shape = replace(shape, kind=world.shape_of(j).kind)
-        if j is not None and (world.shape_of(j) != shape or j in self.unit_of):
+        was = world.shape_of(j) if j is not None else shape  # its class stays: owners come and go
+        if j is not None and (replace(shape, kind=was.kind) != was or j in self.unit_of):
             yield ev.JobCancelled(at_ms, j)
             j = None
         if j is None:
