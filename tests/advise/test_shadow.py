@@ -47,7 +47,7 @@ def kept(
 ) -> str:
     """A journal of these attempts, which begins an hour before the first of them."""
     where = str(folder / "seen.sqlite")
-    first = [row("first", 1, 0, 0, 0, "n3")]
+    first = [row("first", 1, 0, 0, 0, nodes[-1].name)]
     api.keep_history(build(attempts(*first, *rows), nodes, PRICES), where)
     with open_journal(where) as journal:
         for key, value in facts.items():
@@ -112,6 +112,20 @@ def test_the_same_jobs_work_as_long_as_they_were_seen_to(tmp_path: Path):
     assert told["fails"].is_failed
     assert ran["stopped"] == [4 * H]
     assert found.report.interrupted == 2
+
+
+@pytest.mark.parametrize(("gpus", "hours"), [(4, 16), (8, 24)])
+def test_hours_that_others_held_are_no_gain(tmp_path: Path, gpus: int, hours: int):
+    """Two jobs of 2 h on one node of 8, overlapping by one: the replay works no more than they did.
+
+    With 4 GPUs of 8 for the first, the second has 4 for 2 h; with all 8, it has 8 for 1 h.
+    """
+    rows = [row("a", gpus, 1, 1, 3, "n0"), row("b", 8, 2, 2, 4, "n0"), row("z", 1, 9, 9, 9, "n0")]
+    found = played(tmp_path, rows, nodes=NODES[:1])
+    for statement in (found.seen, found.shadow.statement):
+        assert statement.total().of(ALLOCATED) == hours * 1_000 * H
+    is_said = any("played with those that it had alone" in note for note in found.report.notes())
+    assert is_said == (gpus == 4)
 
 
 def test_what_nobody_saw_the_end_of_goes_on_and_is_counted(tmp_path: Path):

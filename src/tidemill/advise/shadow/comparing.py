@@ -89,6 +89,8 @@ class ShadowReport(NamedTuple):
     """Jobs of others that waited: which is on the first side alone."""
     resized: int = 0
     """Jobs that had several sizes while they worked."""
+    partly: int = 0
+    """Jobs of which others held some GPUs."""
     unmet: tuple[str, ...] = ()
     """What the policy says of teams and GPU types that the history does not have."""
 
@@ -118,6 +120,8 @@ class ShadowReport(NamedTuple):
             " with that": self.interrupted,
             "of another size at last than before, while at work: played with the last":
                 self.resized,
+            "shown on GPUs that others held as well: played with those that it had alone":
+                self.partly,
         }  # fmt: skip
         found = [*self.unmet]
         found += [f"{_jobs(count)} {text}" for text, count in said.items() if count]
@@ -147,7 +151,7 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
     undone = _undone(cast.jobs, placed, seen.end_ms)
     return ShadowReport(
         starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted,
-        cast.others_waited, cast.resized,
+        cast.others_waited, cast.resized, partly=cast.partly,
     )  # fmt: skip
 
 

@@ -62,6 +62,8 @@ class SeenAttempt(NamedTuple):
     """How much longer its steps took there than at the best place."""
     earlier: tuple[tuple[int, tuple[Piece, ...]], ...] = ()
     """What it held before while it worked, each until a moment; then ``pieces``."""
+    is_over: bool = False
+    """Whether others held some of what it was shown to hold: that was not booked."""
 
     @property
     def run_ms(self) -> int | None:
@@ -215,6 +217,9 @@ class _Telling:
             case ev.PlacementSeen() | ev.AskedPlace():
                 is_asked = isinstance(event, ev.AskedPlace)
                 self._sits(event.job, event.at_ms, event.pieces, is_asked=is_asked)
+                if isinstance(event, ev.PlacementSeen):
+                    mine = self.jobs[event.job].attempts
+                    mine[-1] = mine[-1]._replace(is_over=event.over_milli > 0)
             case ev.JobStarted(at_ms=at_ms, job=j, slow_ppm=slow_ppm):
                 self._up(j, at_ms, slow_ppm)
             case ev.JobFinished(at_ms=at_ms, job=j):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tidemill.advise.shadow.story import End, SeenAttempt, SeenJob, Story
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.world import World
 from tidemill.twin.arrivals import Arrival, Ending
 from tidemill.workload import progress
@@ -57,6 +57,8 @@ class Cast(NamedTuple):
     """Of the jobs of others, those that waited: in the shadow they come when they are placed."""
     resized: int = 0
     """Jobs of ours that had several sizes while they worked: they are played with the last."""
+    partly: int = 0
+    """Jobs of ours of which others held some GPUs: they are played with the others."""
 
     @property
     def pinned(self) -> int:
@@ -70,7 +72,7 @@ def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
     ``world``: the cluster state at the end of the story.
     """
     played, held, foreign, interrupted, waited = list[PlayedJob](), 0, 0, 0, 0
-    resized = 0
+    resized = partly = 0
     for j, seen in enumerate(story.jobs):
         if seen.is_held or (seen.over_ms is not None and seen.over_ms <= seen.came_ms):
             held += 1
@@ -81,9 +83,10 @@ def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
         else:
             interrupted += any(one.end is End.STOPPED for one in seen.attempts)
             resized += any(_is_resized(one) for one in seen.attempts)
+            partly += is_partly_booked(seen)
             played.append(_ours(seen, story, _work_ms(seen, j, world)))
     played.sort(key=lambda one: one.arrival.at_ms)
-    return Cast(played, foreign, held, interrupted, waited, resized)
+    return Cast(played, foreign, held, interrupted, waited, resized, partly)
 
 
 def _is_resized(one: SeenAttempt) -> bool:
@@ -159,7 +162,20 @@ def _on_seen_kinds(seen: SeenJob, kinds: Sequence[str]) -> Shape:
         replace(role, kinds=tuple(sorted(found[r]))) if r in found else role
         for r, role in enumerate(shape.roles)
     ]
+    if is_partly_booked(seen):
+        roles = [_as_booked(seen.attempts[-1], r, role) for r, role in enumerate(roles)]
     return replace(shape, roles=tuple(roles))
+
+
+def is_partly_booked(seen: SeenJob) -> bool:
+    """Whether others held some of what a job was shown to hold, and the rest was its own."""
+    return bool(seen.attempts and seen.attempts[-1].is_over and seen.attempts[-1].pieces)
+
+
+def _as_booked(one: SeenAttempt, r: int, role: Role) -> Role:
+    """A role with as many replicas as an attempt had: with all of them it would do more work."""
+    count = sum(piece.replicas for piece in one.pieces if piece.role == r) or role.count
+    return replace(role, count=min(count, role.count), least=min(role.least, count))
 
 
 def _lives(seen: SeenJob) -> list[PlayedJob]:

@@ -218,11 +218,11 @@ def begin_later(rows: pl.DataFrame, later: Mapping[int, int]) -> pl.DataFrame:
     told = rows.with_row_index("row").with_columns(begins=begins)
     waits, finds = pl.col("begins").is_not_null(), pl.col("begins") < FOREVER_MS
     ends = [name for name in ("end_ms", "shown_end_ms") if name in rows.columns]
-    is_done = ~finds & (pl.col("outcome") == AttemptEnd.DONE)  # what was done was at work
+    is_over = ~finds & pl.col("end_ms").is_not_null()  # it was at work, on nothing
     last_ms = pl.max_horizontal("start_ms", pl.col("end_ms") - 1)
     before = told.filter(waits).with_columns(
         *(pl.when(finds).then("begins").otherwise(name).alias(name) for name in ends),
-        up_ms=pl.when(is_done).then(last_ms).otherwise(NEVER_UP_MS),
+        up_ms=pl.when(is_over).then(last_ms).otherwise(NEVER_UP_MS),
         outcome=pl.when(finds).then(pl.lit(AttemptEnd.CHANGED)).otherwise("outcome"),
         is_last=pl.col("is_last") & ~finds,
     )
