@@ -69,7 +69,7 @@ def meant(name: str, names: set[str]) -> list[str]:
         if found := _called("-".join(parts[:end]), names):
             return found
     last = {one.rpartition("/")[2]: one for one in sorted(names)}
-    close = get_close_matches(name, [*names, *last], n=3)
+    close = get_close_matches(name, {*names, *last}, n=3)
     return list(dict.fromkeys(last.get(one, one) for one in close))
 
 
