@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.builders import contract, job, opening, team
 from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, _random_history, attempts
 from tests.live.kubernetes import made
 from tidemill import api
@@ -14,6 +15,7 @@ from tidemill.advise.shadow import comparing, story
 from tidemill.api import Replay
 from tidemill.cli import comparison_tables, shadow_tables
 from tidemill.journal import deciders, open_journal
+from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
@@ -190,6 +192,23 @@ def test_who_grows_while_it_works_holds_at_each_moment_what_it_was_seen_to_hold(
     again = api.replay(where, Policy(), str(tmp_path / "of.sqlite"), shadow_of="volcano")
     assert again.report.resized == 1
     assert any("played with the last" in note for note in again.report.notes())
+
+
+def test_who_was_moved_is_not_stopped_with_the_node_it_left():
+    """Seen on another node, it goes on when the first one is lost."""
+    journal = MemoryJournal()
+    journal.append([
+        *opening(contract(gpus=4, per_node=2), teams=[team("a")]),
+        ev.JobSubmitted(0, job("x", gpus=2)),
+        ev.PlacementSeen(0, 0, 1, (Piece(0, 0, 1, 0b11),)),
+        ev.JobStarted(0, 0, 1),
+        ev.PlacementSeen(H, 0, 2, (Piece(0, 1, 1, 0b11),)),
+        ev.JobStarted(H, 0, 2),
+        ev.NodeMoved(2 * H, 0, NodeState.UNHEALTHY),
+        ev.JobFinished(4 * H, 0, 2),
+    ])  # fmt: skip
+    (seen,) = story.read(journal).jobs
+    assert [(one.end, one.end_ms) for one in seen.attempts] == [(story.End.DONE, 4 * H)]
 
 
 def test_waits_of_others_are_on_one_side_alone_and_said(tmp_path: Path):

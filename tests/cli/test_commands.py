@@ -113,6 +113,8 @@ def test_a_run_never_writes_into_another_story(tiny: Path) -> None:
     [
         (("ledger", "-j", "nowhere.sqlite"), 3, "there is no journal `nowhere.sqlite`"),
         (("why", "pretrian", "-j", "tiny.sqlite"), 2, "did you mean `pretrain`"),
+        (("why", "pre", "-j", "tiny.sqlite"), 2, "did you mean `pretrain`?"),
+        (("efficiency", "--job", "pre", "-j", "tiny.sqlite"), 2, "meant: pretrain?"),
         (("ledger", "-j", "tiny.sqlite", "--by", "colour"), 2, "one of: team"),
         (("ledger", "-j", "tiny.sqlite", "--bucket", "gone"), 2, "one of: not_observed"),
         (("ledger", "-j", "tiny.sqlite", "--from", "noon"), 2, "not a time"),

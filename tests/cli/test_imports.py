@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import contract, job, opening, team
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tidemill.journal import open_journal
 from tidemill.journal.source import Source
+from tidemill.model import events as ev
+from tidemill.model.rows import Piece
 
 JOBS = """\
 job_id,user,project,submit_time,start_time,end_time,num_gpus,node,state
@@ -100,8 +103,8 @@ def test_what_cannot_be_used_is_refused_with_words(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a,b\n1,2\n", "no column that says `gpus` nor `start` nor `end`"),
-        ("gpus,kickoff,over\n1,2,3\n", "--map start=COLUMN,end=COLUMN"),
+        ("a,b\n1,2\n", "no column that says `gpus` nor `start`"),
+        ("gpus,kickoff,over\n1,2,3\n", "--map start=COLUMN"),
         ("gpus,submit\n", "no rows"),
         ("gpus,submit\nmany,2026-01-01\n", "`many` in row 2, which is no number"),
         ("gpus,submit\n1,yesterday\n", "`yesterday`"),
@@ -277,6 +280,19 @@ def test_where_nothing_worked_no_program_is_blamed(tmp_path: Path):
     assert "runtime 0.0% × program: nothing worked" in done.out
     assert "occupancy 0.0% (measured)" in done.out
     assert "partial gangs" in done.out
+
+
+def test_one_partial_gang_holds_and_waits(tmp_path: Path):
+    """In the singular, with the one GPU that it holds."""
+    where = str(tmp_path / "one.sqlite")
+    with open_journal(where, create=True) as journal:
+        journal.append([
+            *opening(contract(gpus=1, per_node=1), teams=[team("a")]),
+            ev.JobSubmitted(0, job("x", gpus=2, per_node=1)),
+            ev.PlacementSeen(0, 0, 1, (Piece(0, 0, 1, 1),)),
+        ])  # fmt: skip
+    done = tidemill("pending", where, "--no-eta")
+    assert "1 partial gang, which holds 1 GPU and waits for the rest:" in done.out
 
 
 def test_nodes_of_unknown_size_keep_nobody_out(tmp_path: Path):

@@ -29,7 +29,7 @@ def test_what_is_missing_is_said_with_what_to_install(tmp_path: Path):
     assert not bare["devices (DCGM, or a loop that ended)"][0]
     assert "--prometheus" in bare["devices (DCGM, or a loop that ended)"][2]
     is_ok, found, so = bare["ranks that were compared (slow ones)"]
-    assert (is_ok, found) == (True, "of 0 of 0 jobs on several GPUs"), "each holds one GPU"
+    assert (is_ok, found) == (True, "no job is on several GPUs"), "each holds one GPU"
     assert not bare["accelerator-hours without a price"][0]
     assert "jobs without efficiency (MFU)" not in bare
 

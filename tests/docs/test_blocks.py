@@ -259,3 +259,12 @@ def test_every_page_is_reached_from_the_index():
     }
     every = {page.resolve() for page in pages.DOCS.rglob("*.md")} - {index.resolve()}
     assert sorted(page.name for page in every - linked) == []
+
+
+def test_the_index_has_all_decisions_in_order():
+    """One line for each page of the folder, by number, with its title."""
+    index = (pages.DOCS / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^- \[(\d{4}) .*\]\(decisions/(.*)\)$", index, re.MULTILINE)
+    every = sorted(page.name for page in (pages.DOCS / "decisions").glob("*.md"))
+    assert [name for _, name in listed] == every
+    assert all(name.startswith(number) for number, name in listed)

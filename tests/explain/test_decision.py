@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from bench import decisions
@@ -37,7 +38,7 @@ from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
-from tidemill.model.states import NodeState
+from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import elastic
 from tidemill.scheduling.memo import Memo
@@ -484,6 +485,42 @@ def test_a_job_that_is_lost_with_its_node_waits_again():
     assert Cause.BUSY not in waited
     assert waited[Cause.NOT_ENOUGH_READY].times == 2
     assert waited[Cause.NOT_ENOUGH_READY].last_ms == 3 * HOUR_MS
+
+
+def test_a_job_that_has_ended_is_not_lost_with_a_node_it_had_run_on():
+    """Nor does it wait for what its shape waits for, later."""
+    told: list[ev.Event] = [
+        *opening(contract(gpus=2, per_node=2), teams=[team("a")]),
+        ev.JobSubmitted(0, job("j", gpus=2)),
+        ev.AskedPlace(0, 0, 1, (Piece(0, 0, 1, 0b11),)),
+        ev.JobStarted(MINUTE_MS, 0, 1),
+        ev.JobFinished(HOUR_MS, 0, 1),
+        ev.NodeMoved(2 * HOUR_MS, 0, NodeState.UNHEALTHY),
+        ev.CauseChanged(3 * HOUR_MS, 0, Cause.NOTHING_READY),
+    ]
+    history = reading.history_of(written(told), fold_all(World(), told), 0, None)
+    assert [group.what for group in history.groups()] == [
+        What.SUBMITTED, What.PLACED, What.STARTED, What.FINISHED
+    ]  # fmt: skip
+
+
+def test_jobs_are_lost_when_the_cluster_state_says_so():
+    """Also those that moved, are asked to, or have no GPU on the node, and at a contract's end."""
+    moved = 0
+    for seed in seeds(SEEDS):
+        player, world, lost = played(seed), World(), Counter[int]()
+        for event in player.kept:
+            before = world.jobs.state[: world.job_count].copy()
+            fold(world, event)
+            waits = world.jobs.state[: len(before)] == JobState.WAITING
+            if not isinstance(event, ev.JobFailed | ev.JobEvicted):
+                lost.update(np.flatnonzero(waits & (before != JobState.WAITING)).tolist())
+        moved += sum(isinstance(event, ev.JobMoved) for event in player.kept)
+        journal = written(player.kept)
+        for j in range(world.job_count):
+            groups = reading.history_of(journal, world, j, None).groups()
+            assert sum(g.times for g in groups if g.what is What.LOST) == lost[j], (seed, j)
+    assert moved
 
 
 @pytest.mark.parametrize("place", ["first", "last"])

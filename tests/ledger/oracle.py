@@ -209,7 +209,7 @@ class Oracle:
         """Waiting shapes, in the order of the queue, take from what nobody has claimed yet."""
         waiting = self._waiting()
         for s in sorted(waiting, key=lambda s: self._place_in_queue(s, waiting[s])):
-            bucket = self._claimed_as(s)
+            bucket = self._claimed_as(s) if self._fits_somewhere(s) else None
             if bucket is None:
                 continue
             team = self.world.queue_number[self.world.shape_rows[s].team]
@@ -224,6 +224,11 @@ class Oracle:
                         now[0, c, Bucket.NO_DEMAND, -1, -1] -= part
                         now[0, c, bucket, team, -1] += part
                         wanted -= part
+
+    def _fits_somewhere(self, s: int) -> bool:
+        """Whether a node of some contract has as many devices as each replica of a shape."""
+        sizes = [row.node.devices for row in self.world.contract_rows]
+        return all(role.accelerators <= max(sizes) for role in self.world.shape_rows[s].roles)
 
     def _waiting(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}

@@ -22,7 +22,7 @@ from tidemill.model.batch import Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.rows import Checkpointing, Job, Piece
-from tidemill.model.states import Confidence
+from tidemill.model.states import Confidence, NodeState
 
 MILLION = 1_000_000
 
@@ -99,6 +99,21 @@ def test_attempts_add_up_to_their_job(journal: Story):
         j = statement.world.job_number[name]
         assert [one.number for one in found] == sorted({one.number for one in found})
         assert found[-1].number <= statement.world.jobs.attempt[j]
+
+
+def test_a_node_of_others_is_no_reason_for_an_end():
+    """A node that goes elsewhere while a job works says nothing of how the job ends."""
+    told: list[ev.Event] = [
+        *opening(contract("c", gpus=4, per_node=2), teams=[team("a")]),
+        *(ev.JobSubmitted(0, job(name, gpus=2)) for name in ("stays", "lost")),
+        *(ev.AskedPlace(0, j, 1, (Piece(0, j, 1, 0b11),)) for j in (0, 1)),
+        *(ev.JobStarted(0, j, 1) for j in (0, 1)),
+        ev.NodeMoved(HOUR_MS, 1, NodeState.UNHEALTHY, ev.Why.NODE_LOST),
+        ev.JobFinished(2 * HOUR_MS, 0, 1),
+    ]
+    batch = of_events(told, Dictionary())
+    ends = [attempts_of(Ledger(), [batch], name)[0] for name in ("stays", "lost")]
+    assert [(one.outcome, one.why) for one in ends] == [("done", ""), ("stopped", "node lost")]
 
 
 def observed(*later: ev.Event, hours: int = 1) -> Statement:

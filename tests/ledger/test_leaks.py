@@ -168,6 +168,38 @@ def test_what_hardly_any_hour_needed_need_not_be_renewed():
     assert is_claimed(statement, fix)
 
 
+def test_fewer_spares_save_what_their_nodes_cost():
+    """A spare that stood in for half of two days is paid for all of them: 8 × 48 h × $2."""
+    opened = opening(contract(gpus=40, per_node=8, spares=1), teams=[team("a")])
+    events = [*opened, ev.AskedSpare(24 * HOUR_MS, 4, False), ev.Woke(48 * HOUR_MS)]
+    leak = leak_of(read(events, bin_ms=HOUR_MS), Bucket.BY_DESIGN)
+    assert [edit.text for edit in leak.fix.edits] == ["contract[c].count = 32",
+                                                      "contract[c].spares = 0"]  # fmt: skip
+    assert (leak.usd_micro, leak.fix.saves_usd_micro) == (384_000_000, 768_000_000)
+    assert leak.fix.evidence.startswith(
+        "of 384.0 accelerator-hours paid for 8 spares 192.0 were spare"
+    )
+
+
+def test_a_fix_that_wins_no_more_than_a_part_of_it_says_so():
+    """Culling frees a node that could go anyway: the guaranteed quota lets no second one go."""
+    events = opening(contract(gpus=40, per_node=8), teams=[team("a", floor=32)])
+    held = [(0, 1), (2,), (3,), (4,)]  # by the notebooks; the first is never used
+    for j, nodes in enumerate(held):
+        at_ms, gpus = 50 * HOUR_MS * (j > 0), 8 * len(nodes)
+        events += [
+            ev.JobSubmitted(at_ms, job(f"n{j}", gpus=gpus, kind=JobClass.INTERACTIVE, per_node=8)),
+            ev.AskedPlace(at_ms, j, 1, tuple(Piece(0, n, 1, 0xFF) for n in nodes)),
+            ev.JobStarted(at_ms, j, 1),
+            ev.ActivitySeen(at_ms, j, 1, 1_000_000 * (j > 0)),
+        ]
+    events += [ev.JobFinished(51 * HOUR_MS, j, 1) for j in range(1, 4)]
+    told = remedies(read([*events, ev.Woke(200 * HOUR_MS)], bin_ms=HOUR_MS))
+    assert [(len(r.fix.edits), r.wins_usd_micro, r.no_more_than) for r in told[:2]] == [
+        (1, 8 * 200 * 2_000_000, 0), (2, 8 * 200 * 2_000_000, 1)
+    ]  # fmt: skip
+
+
 def test_without_hours_to_look_at_nothing_is_released():
     """One mean over two days hides its peaks: then only advice is given."""
     statement = read(used(48, 8))

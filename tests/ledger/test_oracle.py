@@ -23,7 +23,7 @@ from tidemill.model.policy import Policy
 
 Order = Literal["fifo", "priority", "shortest", "smallest", "attained"]
 Fairness = Literal["none", "drf", "bill"]
-CONTENDED = (1_013, 1_034)
+CONTENDED = (1_008, 1_010)
 """Stories in which it makes a difference who claims first."""
 
 

@@ -220,7 +220,7 @@ def test_every_fix_says_who_what_and_what_it_costs():
     found = remedies(stories.small().statement)
     cards = page().one("ol", of="fixes").all("li")
     assert len(cards) == len(found) > 2
-    for card, (leak, fix, wins) in zip(cards, found, strict=True):
+    for card, (leak, fix, wins, _) in zip(cards, found, strict=True):
         for said in (fix.rule, fix.words, fix.costs, ", ".join(fix.who)):
             assert said.replace("`", "") in card.text
         assert all(edit.text in card.text for edit in fix.edits)

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import contract, job, opening, team
 from tests.report import browser
 from tests.report.reading import read
 from tidemill import api, report
+from tidemill.ledger import statement as ledger
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
+from tidemill.model import events as ev
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.rows import Piece
+from tidemill.report import waits
 from tidemill.twin.spec import fleet_spec
 
 FLEET = """
@@ -67,6 +73,24 @@ def test_the_page_has_dates_users_waits_and_top_jobs(statement: Statement):
     assert names == [row.job for row in top_jobs(statement, 10)]
     assert {"ana", "bo"} <= {b.text for b in page.one("table", data_by="user").all("bdi")}
     assert page.all("svg", id="course")
+
+
+def test_one_job_is_told_in_the_singular():
+    """One was done and one was cancelled."""
+    events = [
+        *opening(contract(gpus=2, per_node=2), teams=[team("a")]),
+        *(ev.JobSubmitted(0, job(name, gpus=2)) for name in ("x", "y")),
+        ev.AskedPlace(0, 0, 1, (Piece(0, 0, 1, 0b11),)),
+        ev.JobStarted(0, 0, 1),
+        ev.JobFinished(HOUR_MS, 0, 1),
+        ev.JobCancelled(HOUR_MS, 1),
+    ]
+    found = waits.waits(ledger.read(events))
+    assert found is not None
+    assert found.outcomes == (
+        "Of these, 1 was done by the end, 0 had failed, 1 was cancelled, 0 ran and 0 waited."
+        " 1 never started: the time so far counts (≥)."
+    )
 
 
 def test_without_users_there_is_no_table_of_them():

@@ -135,12 +135,12 @@ def _print_json(
 
 
 def _number(statement: "Statement", job: str) -> int:
-    import difflib
+    from tidemill.cli.job_names import meant
 
     known = statement.world.job_number
     if job in known:
         return known[job]
-    near = difflib.get_close_matches(job, [*known][:100_000], 3)
+    near = meant(job, {*[*known][:100_000]})[:3]
     raise SpecError(
         f"--job is `{job}`; the journal has {len(known):,} jobs, and none of that name",
         hint=f"is one of these meant: {', '.join(near)}?" if near else

@@ -60,6 +60,8 @@ def full(world: "World", name: str, held: Iterable[str] = ()) -> str:
 def meant(name: str, names: set[str]) -> list[str]:
     """Names that may be meant: in some namespace or cluster, of what owns such a pod, alike ones.
 
+    Of alike ones those that begin with the name, if any do.
+
     Pods are called as their owner, and then a number, or letters that nobody chose.
     """
     from difflib import get_close_matches
@@ -69,7 +71,9 @@ def meant(name: str, names: set[str]) -> list[str]:
         if found := _called("-".join(parts[:end]), names):
             return found
     last = {one.rpartition("/")[2]: one for one in sorted(names)}
-    close = get_close_matches(name, {*names, *last}, n=3)
+    near = {*names, *last}
+    close = sorted(one for one in near if name and one.startswith(name))
+    close = close or get_close_matches(name, near, n=3)
     return list(dict.fromkeys(last.get(one, one) for one in close))
 
 

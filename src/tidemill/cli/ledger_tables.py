@@ -352,11 +352,12 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
 
 
 def _headline(remedy: leaking.LeakRemedy, *, is_advice: bool) -> str:
-    leak, fix, wins = remedy
+    leak, fix, wins, part = remedy
     of = f"{ABOUT[leak.bucket].title}, {leak.cost}"
     if wins is None and is_advice:
         return f"{fix.words} ({of})"
     won = "no win predicted" if wins is None else f"wins {printed.about_usd(wins)}"
+    won += f", no more than {part} alone" if part else ""
     return f"{fix.words} ({won}; {of})"
 
 

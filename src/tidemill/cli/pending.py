@@ -182,7 +182,9 @@ def _print_partial(board: "Board") -> None:
         return
     held = sum(gang.held_milli for gang in board.partial_gangs) / WHOLE_MILLI
     count = screen.count(len(board.partial_gangs), "partial gang")
-    screen.out().print(f"{count}, which hold {held:,g} GPUs and wait for the rest:")
+    verbs = ("holds", "waits") if len(board.partial_gangs) == 1 else ("hold", "wait")
+    gpus = "1 GPU" if held == 1 else f"{held:,g} GPUs"
+    screen.out().print(f"{count}, which {verbs[0]} {gpus} and {verbs[1]} for the rest:")
     for gang in board.partial_gangs[:SHOWN]:
         screen.out().print(f"  {gang.job}: {gang.words}", markup=False, soft_wrap=True)
     if len(board.partial_gangs) > SHOWN:

@@ -179,7 +179,8 @@ def _ranks(statement: Statement) -> SourceFinding:
     is_whole = known == len(large)
     return SourceFinding(
         is_whole, "ranks that were compared (slow ones)",
-        f"of {known:,} of {screen.count(len(large), 'job')} on several GPUs",
+        f"of {known:,} of {screen.count(len(large), 'job')} on several GPUs"
+        if len(large) else "no job is on several GPUs",
         "" if is_whole else f"waits for a slow rank are within stalled: communication: {RANKS}",
     )  # fmt: skip
 

@@ -77,7 +77,8 @@ def attempts_of(ledger: Ledger, batches: Iterable[Batch], job: str) -> list[Held
         is_held = state in (JobState.STARTING, JobState.RUNNING)
         if now is not None and (not is_held or number != now.number):
             after = _sums(ledger, j)
-            found.append(_closed(now, ledger.world.now_ms, _outcome(state), why, before, after))
+            said = _why_of_node(piece) or why
+            found.append(_closed(now, ledger.world.now_ms, _outcome(state), said, before, after))
             before, now, why = after, None, Why.UNSAID
         if is_held and now is None:
             now = _Open(number, ledger.world.now_ms, _nodes(ledger, j))
@@ -149,9 +150,14 @@ def _why(piece: Batch, j: int) -> Why:
     last = piece.events[-1]
     if last[EventColumn.KIND] in _SAYS_WHY and last[EventColumn.WHO] == j:
         return codes.WHYS[int(last[EventColumn.WHY])]
-    if last[EventColumn.KIND] == codes.KIND_CODE[ev.NodeMoved]:
-        return codes.WHYS[int(last[EventColumn.WHY])]
     return Why.UNSAID
+
+
+def _why_of_node(piece: Batch) -> Why:
+    """Why a piece's last event says that a node went: of attempts that end with it alone."""
+    last = piece.events[-1]
+    is_node = last[EventColumn.KIND] == codes.KIND_CODE[ev.NodeMoved]
+    return codes.WHYS[int(last[EventColumn.WHY])] if is_node else Why.UNSAID
 
 
 def _nodes(ledger: Ledger, j: int) -> tuple[str, ...]:

@@ -11,12 +11,14 @@ fewest others may use; then by the age of their groups. Only neighbours in that 
 so that no rule which comes later changes what was claimed before.
 """
 
+from itertools import accumulate
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.core.accounting.columns import DEMAND, LOT
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import Contract, Role
+from tidemill.model.rows import MAX_DEVICES, Contract, Role, Shape
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import Group, World
 from tidemill.scheduling import eligibility
@@ -45,6 +47,8 @@ class Claimants:
         self._asked_at = (0, 0, 0, 0)
         self._allowed: dict[NodeRules, list[bool]] = {}
         """By group of nodes: whether its labels and taints are such as the rules allow."""
+        self._too_large: list[tuple[int, Shape]] = []
+        """Shapes with a replica larger than any node that is paid for, and their first roles."""
 
     @property
     def is_parted(self) -> bool:
@@ -53,12 +57,15 @@ class Claimants:
 
     def update(self, world: World) -> list[Role]:
         """Take in what is new in the World; the roles that are."""
-        new = [role for shape in world.shape_rows[self._shapes :] for role in shape.roles]
+        shapes = world.shape_rows[self._shapes :]
+        new = [role for shape in shapes for role in shape.roles]
         self._shapes = len(world.shape_rows)
         if self.roles + len(new) > len(self.demands):
             self.demands = grown(self.demands, self.roles + len(new))
         for r, role in enumerate(new, start=self.roles):
             self.demands[r] = (role.total_milli, self._rule(role), -1)
+        firsts = accumulate((len(shape.roles) for shape in shapes), initial=self.roles)
+        self._claim_nothing(world, [*zip(firsts, shapes, strict=False), *self._too_large])
         self.roles += len(new)
         asked_at = (
             len(self._rules), world.contract_count, len(world.groups), len(world.kinds)
@@ -67,6 +74,16 @@ class Claimants:
             self._asked_at = asked_at
             self._ask(world)
         return new
+
+    def _claim_nothing(self, world: World, shapes: list[tuple[int, Shape]]) -> None:
+        """Of these shapes, those that fit on no node ask for nothing of what is free."""
+        most = max((row.node.devices for row in world.contract_rows), default=MAX_DEVICES)
+        self._too_large = []
+        for first, shape in shapes:
+            is_too_large = max(role.accelerators for role in shape.roles) > most
+            self._too_large += [(first, shape)] if is_too_large else []
+            for r, role in enumerate(shape.roles, start=first):
+                self.demands[r, DEMAND.MILLI] = 0 if is_too_large else role.total_milli
 
     def _ask(self, world: World) -> None:
         rules, _, _, kinds = self._asked_at

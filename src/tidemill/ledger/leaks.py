@@ -67,6 +67,8 @@ class LeakRemedy(NamedTuple):
     fix: Fix
     wins_usd_micro: int | None
     """None: advice, or an edit that only a replay can judge."""
+    no_more_than: int = 0
+    """Which of those before it is a part of it and is predicted to win as much; 0: none."""
 
 
 def leaks(statement: Statement) -> list[Leak]:
@@ -100,11 +102,19 @@ def remedies(statement: Statement, most: int = 6) -> list[LeakRemedy]:
         for fix in edits(statement, leak.bucket)
         if prices.is_claimed(statement, fix)
     ]
-    claimed.sort(key=lambda r: (-(r.wins_usd_micro or 0), r.leak.bucket))
+    claimed.sort(key=lambda r: (-(r.wins_usd_micro or 0), len(r.fix.edits), r.leak.bucket))
     largest = [leak for leak in found if leak.bucket not in NO_LOSS][:LARGEST]
     owed = [leak for leak in largest if all(r.leak is not leak for r in claimed)]
     entries = [LeakRemedy(leak, _unclaimed(leak), None) for leak in owed]
-    return [*claimed[: max(1, most - len(entries))], *entries]
+    told = claimed[: max(1, most - len(entries))]
+    return [*(r._replace(no_more_than=_part(r, told)) for r in told), *entries]
+
+
+def _part(whole: LeakRemedy, told: list[LeakRemedy]) -> int:
+    """The number of the first that makes some of the same edits, no others, and wins as much."""
+    edits, wins = set(whole.fix.edits), whole.wins_usd_micro
+    parts = (n for n, r in enumerate(told, 1) if set(r.fix.edits) < edits)
+    return next((n for n in parts if told[n - 1].wins_usd_micro == wins), 0)
 
 
 def _unclaimed(leak: Leak) -> Fix:

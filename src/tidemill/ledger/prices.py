@@ -7,7 +7,7 @@ back while nothing waits for it is not a dollar won, and no dollars are claimed 
 
 import numpy as np
 
-from tidemill.ledger import release, touched
+from tidemill.ledger import printed, release, touched
 from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.fix import Edit, Fix
@@ -182,21 +182,24 @@ def fewer_spares(statement: Statement) -> list[Fix]:
         if c not in spare or mean < 2 * each or not devices:
             continue
         cut = release.cut(statement, c, devices, is_noticed=True)
+        paid = int(statement.paid[:, c].sum()) * row.spares * each // row.count
         fixes.append(
             Fix(
                 f"renew {row.count - devices:,} instead of {row.count:,} accelerators of contract"
                 f" `{row.name}`, and keep {row.spares - devices // each} hot spares instead of"
                 f" {row.spares}",
-                "what the spare nodes cost; claimed where two nodes or more are free on average",
+                "what so many nodes cost, spare or standing in for others; claimed where two nodes"
+                " or more are free on average",
                 (f"contract `{row.name}`",),
-                f"{touched.hours_text(spare[c].milli_ms)} spare; beside them {mean:,} accelerators"
-                " were free with nothing waiting, on average",
+                f"of {touched.hours_text(paid)} paid for {row.spares * each:,} spares"
+                f" {printed.hours_text(spare[c].milli_ms)} were spare, in the others they stood in;"
+                f" beside them {mean:,} accelerators were free with nothing waiting, on average",
                 spare[c].usd_micro,
                 (
                     Edit("contract", row.name, "count", row.count - devices, row.count),
                     Edit("contract", row.name, "spares", row.spares - devices // each, row.spares),
                 ),
-                saves_usd_micro=min(cut.usd_micro, spare[c].usd_micro or 0),
+                saves_usd_micro=cut.usd_micro,
                 costs="after a failure in a busy hour the gang waits for a node to come free",
             )
         )

@@ -55,13 +55,14 @@ def _named(fix: Fix) -> str:
 
 
 def _card(remedy: leaks.LeakRemedy, costs: str) -> FixCard:
-    leak, fix, wins = remedy
+    leak, fix, wins, part = remedy
+    more = f", no more than {part} alone" if part else ""
     about = ABOUT[leak.bucket]
     return FixCard(
         stages.style(about.group),
         about.title,
         costs,
-        "" if wins is None else about_usd(wins),
+        "" if wins is None else about_usd(wins) + more,
         fix.words,
         tuple(edit.text for edit in fix.edits),
         fix.costs,

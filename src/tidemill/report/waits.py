@@ -95,9 +95,11 @@ def waits(statement: Statement) -> WaitsSection | None:
         f" {_quantile(spread, 'p90')}; the mean was {_time(spread, 'mean')}, the longest"
         f" {_time(spread, 'max')}."
     )
+    done, cancelled = ("was" if n == 1 else "were" for n in (found.done, found.cancelled))
     outcomes = (
-        f"Of these, {found.done:,} were done by the end, {found.failed:,} had failed,"
-        f" {found.cancelled:,} were cancelled, {found.running:,} ran and {found.waiting:,} waited."
+        f"Of these, {found.done:,} {done} done by the end, {found.failed:,} had failed,"
+        f" {found.cancelled:,} {cancelled} cancelled, {found.running:,} ran and {found.waiting:,}"
+        " waited."
     )
     if found.held:
         held = "was" if found.held == 1 else "were"
@@ -106,7 +108,7 @@ def waits(statement: Statement) -> WaitsSection | None:
             " GPUs."
         )
     if found.never_started:
-        outcomes += f" {found.never_started:,} never started: they count with the time so far (≥)."
+        outcomes += f" {found.never_started:,} never started: the time so far counts (≥)."
     tables = [_table(statement, "team", "Waits by team")]
     if any(statement.world.job_users):
         tables.append(_table(statement, "user", "Waits by user"))

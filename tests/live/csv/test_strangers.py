@@ -182,12 +182,10 @@ def test_the_hour_in_which_clocks_go_back_comes_twice(tmp_path: Path):
 def test_all_that_is_missing_is_said_at_once(tmp_path: Path):
     """Headers in another language: which fields, and that a start is enough."""
     text = "Job;Anzahl;Beginn;Ende\n1;2;2026-03-02 06:00;2026-03-02 08:00\n"
-    words = "says `gpus` nor `start` nor `end`; its columns are Job"
+    words = "says `gpus` nor `start`; its columns are Job"
     with pytest.raises(SpecError, match=words) as error:
         _read(tmp_path, text.encode())
-    assert (
-        "--map gpus=COLUMN,start=COLUMN,end=COLUMN (GPUs and a start are enough" in error.value.hint
-    )
+    assert "--map gpus=COLUMN,start=COLUMN (GPUs and a start are enough" in error.value.hint
 
 
 def _nodes(folder: Path, text: str) -> tables.ReadNodes:

@@ -8,18 +8,24 @@ import pytest
 from tests.ledger.sums import amounts
 from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, attempts, read
 from tidemill.engine.fold.batch import fold_batch
-from tidemill.ledger.buckets import ALLOCATED
+from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import gathered
 from tidemill.live.history.advance import Advance, SourceAnswer
 from tidemill.live.history.events import History, build
 from tidemill.live.history.held import most_at_once
 from tidemill.live.history.rows import SeenNode
+from tidemill.model import events as ev
+from tidemill.model.batch.convert import to_events
 from tidemill.model.rows import Role, Shape
 from tidemill.model.world import World
 
 SMALL = [SeenNode(name="n0", gpus=4, gpu_type="h100"), SeenNode(name="n1", gpus=8, gpu_type="h100")]
 GANG = Shape("a", (Role("part 0", 1, 8), Role("part 1", 2, 2)))
 OVER = "shown on GPUs that others held, or that the node does not have"
+SO = (
+    "what found no free GPU is not booked; who found none at all, and is no gang, is from when one"
+    " is free"
+)
 
 
 def _held(history: History) -> int:
@@ -37,9 +43,89 @@ def test_of_a_replica_that_others_hold_in_part_the_rest_is_booked():
     history = build(rows, NODES, PRICES)
     assert _held(history) == 3_000 * 100 + 5_000 * 100
     assert history.over == 1
-    assert history.said_over == [
-        f"1 attempt {OVER} (`second`): what found no free GPU is not booked"
-    ]
+    assert history.said_over == [f"1 attempt {OVER} (`second`): {SO}"]
+
+
+ONE = [SeenNode(name="m1", gpus=1, gpu_type="h100")]
+AFTER = attempts(
+    {"job": "o1", "gpus": 1, "nodes": ["m1"], "submit_ms": 20, "start_ms": 20, "end_ms": 40},
+    {"job": "o2", "gpus": 1, "nodes": ["m1"], "submit_ms": 30, "start_ms": 30, "end_ms": 50},
+)
+"""The second has the GPU alone in the last 10 of 30 ms."""
+OF_JOBS = (ev.JobSubmitted, ev.PlacementSeen, ev.JobStarted, ev.JobFinished, ev.JobFailed)
+
+
+def test_what_an_attempt_has_alone_once_others_ended_is_booked():
+    """Two attempts on one GPU, 20-40 and 30-50: 30 are held, by 20 and 10; nobody waited."""
+    history = build(AFTER, ONE, PRICES, until_ms=EPOCH_MS + 60)
+    statement = read(history)
+    found = amounts(statement, "job", "bucket")
+    held = {job: sum(found[job, bucket] for bucket in ALLOCATED) for job in (0, 1)}
+    assert held == {0: 20_000, 1: 10_000}
+    assert history.over == 1
+    assert not any(found[1, bucket] for bucket in Bucket if bucket not in ALLOCATED)
+
+
+def test_what_finds_no_gpu_up_to_its_end_is_not_booked():
+    """The second ends before the first does: 20 are held, and it is counted."""
+    rows = AFTER.with_columns(end_ms=pl.Series([EPOCH_MS + 50, EPOCH_MS + 40]))
+    history = build(rows, ONE, PRICES, until_ms=EPOCH_MS + 60)
+    assert _held(history) == 30_000
+    assert history.over == 1
+
+
+@pytest.mark.parametrize("mark", [10, 25, 35, 40, 45, 55])
+def test_observers_book_it_as_imports_do(mark: int):
+    """Asked once or twice, an observer has the same events."""
+
+    def told(*marks: int) -> list[Any]:
+        world, found = World(), list[Any]()
+        for at in marks:
+            now = EPOCH_MS + at
+            is_over = (pl.col("end_ms") <= now).fill_null(value=False)
+            rows = AFTER.filter(pl.col("start_ms") <= now)
+            rows = rows.with_columns(end_ms=pl.when(is_over).then("end_ms"))
+            going = Advance(world, EPOCH_MS, SourceAnswer(rows, ONE, now), PRICES)
+            for batch in going.batches(now):
+                fold_batch(world, batch)
+                found += [e for e in to_events(batch) if isinstance(e, OF_JOBS)]
+        return found
+
+    assert told(mark, 60) == told(60)
+    placed = [e for e in told(60) if isinstance(e, ev.PlacementSeen)]
+    assert [(e.at_ms, e.job, e.attempt, len(e.pieces), e.over_milli) for e in placed] == [
+        (20, 0, 1, 1, 0), (30, 1, 1, 0, 1_000), (40, 1, 1, 1, 0)
+    ]  # fmt: skip
+
+
+POD = Shape("a", (Role("worker", 1, 6),))
+
+
+def _pods(now: int) -> pl.DataFrame:
+    """Node of 8: a plain job has 4 of it in 0-60, a pod 6 from 30 on."""
+    pod = {"job": "b", "gpus": 6, "nodes": ["n1"], "roles": [0], "shape": 0, "submit_ms": 30}
+    plain = {"job": "a", "gpus": 4, "nodes": ["n1"], "start_ms": 0}
+    return attempts(
+        plain | {"end_ms": 60 if now >= 60 else None},
+        *([pod | {"start_ms": 30, "end_ms": 90 if now >= 90 else None}] if now >= 30 else []),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("marks", [(100,), (40, 100), (40, 70, 100)])
+def test_of_a_pod_the_rest_is_booked_too(marks: tuple[int, ...]):
+    """4 of its 6 GPUs are free: they are its own for all of its 60 ms, imported or observed."""
+    history = build(_pods(100), SMALL, PRICES, until_ms=EPOCH_MS + 100, shapes=[POD])
+    assert _held(history) == 4_000 * 60 + 4_000 * 60
+    world = World()
+    for at in marks:
+        going = Advance(
+            world, EPOCH_MS, SourceAnswer(_pods(at), SMALL, EPOCH_MS + at, shapes=[POD]), PRICES
+        )
+        for batch in going.batches(EPOCH_MS + at):
+            fold_batch(world, batch)
+        held = [piece.devices.bit_count() for piece in world.placements.get(1, ())]
+        assert held == ([4] if at < 90 else [])
+    assert world.job_names[:3] == ["a", "b"]
 
 
 def test_a_replica_that_waits_for_the_end_of_others_is_whole():
@@ -68,7 +154,7 @@ def test_a_gang_with_a_role_larger_than_its_node_is_on_the_books(devices: list[i
     history = build(_gang_rows(devices=devices), SMALL, PRICES, shapes=[GANG])
     assert _held(history) == 4_000 * 100 + 4_000 * 100
     assert any("`gang`: 8 on n0, listed with 4" in note for note in history.notes)
-    assert history.said_over == [f"1 attempt {OVER} (`gang`): what found no free GPU is not booked"]
+    assert history.said_over == [f"1 attempt {OVER} (`gang`): {SO}"]
 
 
 def _observed(rows: pl.DataFrame, until_ms: int, shapes: list[Shape]) -> tuple[World, Advance]:

@@ -24,7 +24,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
-from tidemill.model.states import JobClass, JobState, Terms
+from tidemill.model.states import JobClass, JobState, NodeState, Terms
 from tidemill.model.world import World
 
 Object = dict[str, Any]
@@ -251,6 +251,25 @@ def test_nodes_that_take_no_work_are_on_the_books_as_such():
     found = amounts(run.statement, "bucket")
     assert found[(Bucket.UNHEALTHY,)] == 8_000 * (1_800_000 + 3_600_000)
     assert found[(Bucket.CORDONED,)] == 8_000 * 900_000
+
+
+def test_a_cordoned_node_without_a_time_is_named():
+    """No taint says since when: it is out from the end of the books on, in the words of Slurm."""
+    objects = (node("n0"), node("n1", unschedulable=True), pod("a", 1, on="n0"))
+    past = translate.translate(taken(*objects))
+    history = events.build(past.attempts, past.nodes, until_ms=past.seen_ms, shapes=past.shapes)
+    said = [note for note in history.notes if "since when nobody says: counted so from" in note]
+    assert [note.split(",")[0] for note in said] == ["1 node (n1) out of service"]
+    world = api.keep_history(history).world
+    assert world.nodes.state[world.node_number["n1"]] == NodeState.CORDONED
+
+
+def test_a_pod_larger_than_any_node_claims_nothing_of_what_is_free():
+    """16 GPUs on nodes of 8: `pending` says never, and 7 GPUs of the hour had no demand."""
+    run = kept(node("n0"), pod("a", 1, on="n0"), pod("big", 16))
+    assert amounts(run.statement, "bucket")[(Bucket.NO_DEMAND,)] == 7_000 * 3_600_000
+    fits = kept(node("n0"), pod("a", 1, on="n0"), pod("small", 8))
+    assert amounts(fits.statement, "bucket")[(Bucket.NO_DEMAND,)] == 0
 
 
 def test_mig_instances_are_parts_of_their_device():

@@ -16,6 +16,7 @@ from tests.rigs.kubernetes.cluster import FOLDER, Cluster
 from tests.rigs.kubernetes.forwarder import Forwarder
 from tests.rigs.kubernetes.wanted import gang, node, pod
 from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.kubernetes import autoscaler
 from tidemill.live.kubernetes.api import kubeconfig
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.source import KubernetesSource
@@ -195,6 +196,7 @@ def test_what_may_not_be_read_is_unknown_and_said(rig: Cluster, tmp_path: Path):
     rule = 'apiGroups: ["batch"], resources: ["jobs"], verbs: ["list", "watch"]'
     assert said["may not read jobs.batch"].endswith(rule)
     assert "may not read pods" not in said
+    assert not any("configmaps" in note for note in answer.notes)  # most clusters have none
     for note in answer.notes:  # every rule that it prints is one that the server takes
         told = msgspec.yaml.decode("{" + note.partition("ClusterRole: ")[2] + "}")
         assert told["verbs"] == ["list", "watch"]
@@ -241,6 +243,8 @@ def test_the_role_allows_what_is_read_and_nothing_else():
     }
     assert allowed == {(group, _plural(kind)) for group, kind in kinds.READERS}
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    (maps,) = (rule for rule in role["rules"] if "configmaps" in rule["resources"])
+    assert (maps["resources"], maps["resourceNames"]) == (["configmaps"], [autoscaler.NAME])
 
 
 def _plural(kind: str) -> str:

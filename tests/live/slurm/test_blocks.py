@@ -111,3 +111,8 @@ def test_local_times_need_a_zone():
     text = (PRINTED / "scontrol_job_22.05.txt").read_bytes()
     with pytest.raises(SpecError, match="without a zone"):
         list(open_output(text).rows())
+    node = b"NodeName=g1 State=IDLE\n   BootTime=2026-01-01T00:00:00 SlurmdStartTime=None\n"
+    words = r"^BootTime of `g1` \(scontrol show node\) is `2026-01-01T00:00:00`, a time"
+    with pytest.raises(SpecError, match=words) as error:
+        list(open_output(node).rows())
+    assert "--zone" in error.value.hint

@@ -111,12 +111,12 @@ class ShadowReport(NamedTuple):
         """What a reader has to know of it, in words."""
         said = {
             "with a place when the journal began, which is kept": self.pinned,
-            "decided by others, or with constraints that are not kept here: as they were seen":
+            "decided by others, or with constraints that are not kept here: as was seen":
                 self.others,
             "never free to be placed: left out": self.held,
-            "stopped and tried again: where nobody said what they save, taken to have lost nothing"
+            "stopped and tried again: where nobody said what was saved, taken to have lost nothing"
             " with that": self.interrupted,
-            "of another size at last than before, while they worked: played with the last":
+            "of another size at last than before, while at work: played with the last":
                 self.resized,
         }  # fmt: skip
         found = [*self.unmet]

@@ -254,6 +254,8 @@ class _Telling:
             job.attempts[-1] = last._replace(pieces=pieces, earlier=earlier)
         else:
             job.attempts.append(SeenAttempt(at_ms, at_ms, pieces, is_asked=is_asked))
+        if last is not None and last.end is None:
+            self._leave(j, last.pieces)
         for piece in pieces:
             self._aboard.setdefault(piece.node, set()).add(j)
 
@@ -277,7 +279,10 @@ class _Telling:
         if not attempts or attempts[-1].end is not None:
             return
         attempts[-1] = attempts[-1]._replace(end_ms=at_ms, end=end)
-        for piece in attempts[-1].pieces:
+        self._leave(j, attempts[-1].pieces)
+
+    def _leave(self, j: int, pieces: tuple[Piece, ...]) -> None:
+        for piece in pieces:
             self._aboard.get(piece.node, set()).discard(j)
 
     def _measured(self, event: ev.Event) -> None:

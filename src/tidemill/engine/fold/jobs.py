@@ -215,7 +215,7 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
     j = event.job
     refuse_unless(world, j, event.attempt, (_RUNNING,))
     _refuse_if_leaving(world, j, event.to_job)
-    shape, rest = world.shape_of(j), _without(world.placements[j], event.lost)
+    shape, rest = world.shape_of(j), without(world.placements[j], event.lost)
     if rest is None or not (event.gained or event.lost):
         _refuse(world, j, "it does not hold what it is asked to leave")
     room.refuse_if_taken(world, j, shape.roles, event.gained)
@@ -238,7 +238,7 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     move = world.moving.pop(j, None)
     if move is None:
         _refuse(world, j, "nobody asked it to move")
-    rest = _without(world.placements[j], move.lost)
+    rest = without(world.placements[j], move.lost)
     assert rest is not None, "what is to be left was held when it was asked"
     _save(world, j, event.at_ms, move.keeps_work)
     _know_slices(world)
@@ -333,7 +333,7 @@ def _leave_for(world: World, j: int, heir: int) -> None:
     core.leave_for(w.at, w.jobs, w.shapes, j, s)
 
 
-def _without(pieces: Pieces, lost: Pieces) -> Pieces | None:
+def without(pieces: Pieces, lost: Pieces) -> Pieces | None:
     """Pieces less some parts of them; None when they do not hold all of those."""
     rest = list(pieces)
     for part in lost:

@@ -10,13 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.engine.fold.jobs import without
 from tidemill.model import codes
 from tidemill.model import events as ev
-from tidemill.model.batch import Batch, EventColumn, PieceColumn
+from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.rows import Piece
 from tidemill.model.states import HOSTING
 from tidemill.model.tables import I64
 
 AT, KIND, WHO, _, WHY, TO, VALUE, FIRST, COUNT = EventColumn
+Pieces = tuple[Piece, ...]
 _CODE = codes.KIND_CODE
 _IS_ACTION = np.array([issubclass(kind, ev.Action) for kind in codes.KINDS])
 
@@ -56,14 +59,16 @@ _OF_JOB = {
     _CODE[ev.JobFinished]: What.FINISHED,
     _CODE[ev.JobCancelled]: What.CANCELLED,
 }
+_HAS_MOVED = _CODE[ev.JobMoved]
 _LAST = (What.FAILED_FOR_GOOD, What.FINISHED, What.CANCELLED)
-_LOSING = (_CODE[ev.NodeMoved], _CODE[ev.DeviceFailed])
+_LOSING = (_CODE[ev.NodeMoved], _CODE[ev.DeviceFailed], _CODE[ev.ContractEnded])
 """Events that take a job's devices away without an event of its own."""
 _ROOM = (_CODE[ev.AskedEvict], _CODE[ev.AskedMove])
-_ABOUT_JOBS = np.isin(np.arange(len(codes.KINDS)), list(_OF_JOB))
+_ABOUT_JOBS = np.isin(np.arange(len(codes.KINDS)), [*_OF_JOB, _HAS_MOVED])
 _ENDS_WAIT = (_CODE[ev.AskedPlace], _CODE[ev.PlacementSeen])
 
 
+_NO_CONTRACTS: I64 = np.zeros(0, np.int64)
 _ORDER = {what: i for i, what in enumerate(What)}
 
 
@@ -106,8 +111,12 @@ class MadeRoom(NamedTuple):
 class JobHistory:
     """What is kept while the events of a journal go by."""
 
-    def __init__(self, job: int, shape: int, submit_ms: int) -> None:
+    def __init__(
+        self, job: int, shape: int, submit_ms: int, contracts: I64 = _NO_CONTRACTS
+    ) -> None:
+        """``contracts``: of each node, whose end it goes with."""
         self.job, self.shape, self.submit_ms = job, shape, submit_ms
+        self._contracts = contracts
         self.placed: Deciding | None = None
         self.moved: Deciding | None = None
         """The last time that it was asked to go on elsewhere, in another size or for others."""
@@ -117,8 +126,9 @@ class JobHistory:
         """Whom the plan that placed it last was the first to pass."""
         self._groups: dict[tuple[What, int], EventGroup] = {}
         self._plan = 0
-        self._held: dict[int, int] = {}
-        """By node: the devices that it holds, as a mask."""
+        self._held: Pieces = ()
+        self._move: tuple[Pieces, Pieces] = (), ()
+        """What it is to gain and to leave, while it is asked to move."""
         self._waits = True
         self._since_ms = submit_ms
         self.waited_from_ms = submit_ms
@@ -162,8 +172,10 @@ class JobHistory:
     def _one(self, row: list[int], pieces: I64, where: Deciding) -> None:
         kind, at_ms = row[KIND], row[AT]
         if kind in _LOSING:
-            if self._is_lost(row):
+            if self._takes(row, self._held):
                 self._wait_again(What.LOST, 0, at_ms)
+            elif self._takes(row, self._move[0]):
+                self._move = (), ()  # it stays where it is
         elif kind == _CODE[ev.CauseChanged]:
             if self._waits and at_ms >= self.submit_ms:
                 self._note(What.WAITED, row[WHY], at_ms)
@@ -173,11 +185,15 @@ class JobHistory:
         elif kind in _ROOM and row[TO] == self.job:
             self.room.append(MadeRoom(row[WHO], where, kind, row[WHY]))
             self._note(What.MADE_ROOM, row[WHY], at_ms)
+        elif kind == _HAS_MOVED:
+            gained, left = self._move
+            self._hold((*(without(self._held, left) or ()), *gained))
         else:
             first = row[FIRST]
-            self._of_job(row, pieces[first : first + row[COUNT]], where)
+            rows = pieces[first : first + row[COUNT]].tolist()
+            self._of_job(row, tuple(Piece(*one) for one in rows), where)
 
-    def _of_job(self, row: list[int], pieces: I64, where: Deciding) -> None:
+    def _of_job(self, row: list[int], pieces: Pieces, where: Deciding) -> None:
         kind, what = row[KIND], _OF_JOB[row[KIND]]
         says_why = what in (What.ASKED_TO_STOP, What.ASKED_TO_MOVE, What.FAILED)
         detail = row[WHY] if says_why else 0
@@ -188,26 +204,31 @@ class JobHistory:
             return
         if what in _LAST:
             self._waits = False
+            self._hold(())
         if kind in _ENDS_WAIT:
             self.placed = where._replace(is_ours=kind == _CODE[ev.AskedPlace])
             self.waited_from_ms = self._since_ms
-            self._waits, self._held = False, {}
-        if kind in _ENDS_WAIT or what is What.ASKED_TO_MOVE:
-            for node, mask in pieces[:, [PieceColumn.NODE, PieceColumn.DEVICES]].tolist():
-                self._held[node] = self._held.get(node, 0) | mask
+            self._waits = False
+            self._hold(pieces)
         if what is What.ASKED_TO_MOVE:
-            self.moved = where
+            self.moved, self._move = where, (pieces[: row[VALUE]], pieces[row[VALUE] :])
         self._note(what, detail, row[AT])
 
-    def _is_lost(self, row: list[int]) -> bool:
-        """Whether a job that holds something loses it with a node, or with a device of one."""
-        mask = 0 if self._waits else self._held.get(row[WHO], 0)
-        if row[KIND] == _CODE[ev.DeviceFailed]:
-            return bool(mask >> row[VALUE] & 1)
-        return bool(mask) and row[TO] not in HOSTING
+    def _hold(self, pieces: Pieces) -> None:
+        self._held, self._move = pieces, ((), ())
+
+    def _takes(self, row: list[int], pieces: Pieces) -> bool:
+        """Whether a node, a device of one or the end of a contract takes some of these away."""
+        kind, who = row[KIND], row[WHO]
+        if kind == _CODE[ev.DeviceFailed]:
+            return any(one.node == who and one.devices >> row[VALUE] & 1 for one in pieces)
+        if kind == _CODE[ev.ContractEnded]:
+            return any(self._contracts.item(one.node) == who for one in pieces)
+        return row[TO] not in HOSTING and any(one.node == who for one in pieces)
 
     def _wait_again(self, what: What, detail: int, at_ms: int) -> None:
         self._waits, self.room = True, []
+        self._hold(())
         self._since_ms = at_ms
         self._note(what, detail, at_ms)
 

@@ -47,7 +47,7 @@ def history_of(journal: Journal, world: World, j: int, at_ms: int | None) -> Job
     start = journal.ends_before(submit_ms - 1)
     if rolled is not None:
         start = max(start, rolled.seq)
-    history = JobHistory(j, world.jobs.shape.item(j), submit_ms)
+    history = JobHistory(j, world.jobs.shape.item(j), submit_ms, world.nodes.contract)
     history.read(journal.batches(start), start, at_ms)
     return history
 

@@ -129,7 +129,6 @@ def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]
     missing = [] if "gpus" in found else ["gpus"]
     if not {"submit", "start"} & {*found}:
         missing.append("start")
-        missing += [] if {"end", "duration"} & {*found} else ["end"]
     if missing:
         shown = " nor ".join(f"`{field}`" for field in missing)
         asked = ",".join(f"{field}=COLUMN" for field in missing)

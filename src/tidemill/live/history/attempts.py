@@ -217,21 +217,34 @@ def go_on(
     """
     rows = told.rows.with_columns(shown_end_ms="end_ms")  # also of the time after the window
     rows = _divided(_until(rows, until_ms, Counter()), is_going_on=True)
-    crowded = [name for name in fitting.crowded([rows], sizes) if known.find(name) is None]
+    crowd = fitting.crowd([rows], sizes, known.shapes)
+    crowded = [name for name in crowd.jobs if known.find(name) is None]
+    crowded += _divided_before(rows, known)
+    rows = fitting.begin_later(rows, crowd.later)
     rows, shapes, _ = fitting.fit(rows, sizes, known.shapes, crowded)
     known.shapes = [*shapes]
     met = telling.meet(rows, known, mark_ms)
     is_news = pl.col("start_ms").is_not_null() & ~pl.col("is_told")
     notes = fitting.said([met.rows.filter(is_news)])
     ups = with_ups(met.rows.with_columns(end_ms="shown_end_ms"))["up_ms"]
+    comes_up = (pl.col("outcome") == AttemptEnd.CHANGED) & (pl.col("up_ms") >= NEVER_UP_MS)
     rows = met.rows.drop("shown_end_ms", fitting.UNFIT).with_columns(
-        up_ms=ups, told_submit_ms="submit_ms"
+        up_ms=pl.when(comes_up).then("up_ms").otherwise(ups), told_submit_ms="submit_ms"
     )
     rows = rows.with_columns(
         pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
     )
     ordered = _numbered(_without_nothing(rows), known.count)
     return ordered._replace(late=met.late, freed=met.freed, shapes=shapes, notes=tuple(notes))
+
+
+def _divided_before(rows: pl.DataFrame, known: ToldJobs) -> list[str]:
+    """Pods of several GPUs that the journal has by GPU, for others held some at first."""
+    pods = rows.select("job", "shape").drop_nulls().unique(maintain_order=True)
+    each = {s: fitting.is_whole(known.shapes[s].roles[0]) for s in pods["shape"].unique().to_list()
+            if fitting.is_one(known.shapes[s])}  # fmt: skip
+    return [name for name, s in pods.iter_rows() if each.get(s, 0) > 1
+            and (job := known.find(name)) is not None and job.each == 1]  # fmt: skip
 
 
 def _without_nothing(rows: pl.DataFrame) -> pl.DataFrame:

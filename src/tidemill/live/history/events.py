@@ -191,14 +191,17 @@ def _fitted(
 ) -> SortedParts:
     """What was put in order, with the jobs divided by GPU that do not fit on their nodes whole."""
     sizes = {node.name: node.gpus for node in nodes}
-    crowded = fitting.crowded(ordered.attempts, sizes)
-    if not crowded and not fitting.are_large(ordered.attempts, sizes, shapes):
+    crowd = fitting.crowd(ordered.attempts, sizes, shapes)
+    if not any(crowd) and not fitting.are_large(ordered.attempts, sizes, shapes):
         return ordered._replace(shapes=shapes)
-    divided, every = dict[str, frozenset[int]](), shapes
+    divided, every, first = dict[str, frozenset[int]](), shapes, 0
 
     def fit(rows: pl.DataFrame) -> pl.DataFrame:
-        nonlocal every
-        found = fitting.fit(rows, sizes, every, crowded)
+        nonlocal every, first
+        end = first + len(rows)
+        later = {row - first: ms for row, ms in crowd.later.items() if first <= row < end}
+        first = end
+        found = fitting.fit(fitting.begin_later(rows, later), sizes, every, crowd.jobs)
         divided.update(found.divided)
         every = found.shapes
         return found.rows

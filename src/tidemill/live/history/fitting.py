@@ -3,7 +3,7 @@
 Two things of a source may contradict each other: a replica has more GPUs than its node is listed
 with, or some of its GPUs are others' at the time. A replica holds all of its GPUs or none, so its
 job is booked with each GPU as a replica by itself: those that are there count, the others are
-*over* (``seating``).
+*over* (``seating``). One that finds none holds nothing until it finds some, and works from then on.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tidemill.live.history import held
 from tidemill.live.history.gathered import Tables, columns_of
+from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES, Role, Shape
 
@@ -85,7 +86,8 @@ def said_over(count: int, names: Sequence[str]) -> list[str]:
     shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and more" if len(names) > 3 else "")
     are = "1 attempt" if count == 1 else f"{count:,} attempts"
     words = f"{are} shown on GPUs that others held, or that the node does not have ({shown})"
-    return [f"{words}: what found no free GPU is not booked"]
+    rest = "who found none at all, and is no gang, is from when one is free"
+    return [f"{words}: what found no free GPU is not booked; {rest}"]
 
 
 def _too_large(
@@ -177,60 +179,169 @@ def _seats_by_gpu(row: Mapping[str, Any], shape: Shape, roles: frozenset[int]) -
     return {"nodes": nodes, "roles": seats, "devices": masks if row["devices"] else None}
 
 
-def crowded(tables: Tables, sizes: Mapping[str, int]) -> list[str]:
-    """Jobs with replicas of several GPUs, of which others hold some, by what is shown.
+class Crowd(NamedTuple):
+    """Attempts that find GPUs of theirs held by others, by what is shown."""
 
-    Those that are told by shapes are left as they are: an observer tells gangs pod by pod, and what
-    an import would know of them by looking back it does not.
+    jobs: list[str]
+    """Those with replicas of several GPUs that find some of them and not all."""
+    later: dict[int, int]
+    """By row, of all tables: when one that found nothing finds a GPU; ``FOREVER_MS``: never."""
+
+
+def crowd(tables: Tables, sizes: Mapping[str, int], shapes: Sequence[Shape]) -> Crowd:
+    """Who finds less than it is shown to hold.
+
+    Gangs of several replicas are left as they are: an observer tells them pod by pod, and what an
+    import would know of them by looking back it does not.
     """
     number = {name: n for n, name in enumerate(sizes)}
     parts = list[held.HeldSeats]()
     for rows in columns_of(tables, *_SHOWN):
-        some = _seats(rows)
+        some = _seats(rows, shapes)
         node = some["nodes"].replace_strict(number, default=None, return_dtype=pl.Int32)
         is_known = node.is_not_null()
         parts.append(held.HeldSeats.of(some.filter(is_known), node.drop_nulls(), "held"))
     most = held.most(parts, len(sizes))
-    overfull = [name for n, name in enumerate(sizes) if most[n] > sizes[name]]
+    overfull = {name: sizes[name] for n, name in enumerate(sizes) if most[n] > sizes[name]}
     del parts
-    return _partly(tables, {name: sizes[name] for name in overfull}) if overfull else []
+    return _walked(_shown_on(tables, overfull, shapes), overfull) if overfull else Crowd([], {})
 
 
-def _seats(rows: pl.DataFrame) -> pl.DataFrame:
-    """What attempts are shown to hold (``held``): a row for each of them and of its nodes."""
+def begin_later(rows: pl.DataFrame, later: Mapping[int, int]) -> pl.DataFrame:
+    """Attempts that found nothing, by row, hold nothing and do not work until they find a GPU.
+
+    Each is two rows then, of one attempt.
+    """
+    if not later:
+        return rows
+    begins = pl.col("row").replace_strict(later, default=None, return_dtype=pl.Int64)
+    told = rows.with_row_index("row").with_columns(begins=begins)
+    waits, finds = pl.col("begins").is_not_null(), pl.col("begins") < FOREVER_MS
+    ends = [name for name in ("end_ms", "shown_end_ms") if name in rows.columns]
+    is_done = ~finds & (pl.col("outcome") == AttemptEnd.DONE)  # what was done was at work
+    last_ms = pl.max_horizontal("start_ms", pl.col("end_ms") - 1)
+    before = told.filter(waits).with_columns(
+        *(pl.when(finds).then("begins").otherwise(name).alias(name) for name in ends),
+        up_ms=pl.when(is_done).then(last_ms).otherwise(NEVER_UP_MS),
+        outcome=pl.when(finds).then(pl.lit(AttemptEnd.CHANGED)).otherwise("outcome"),
+        is_last=pl.col("is_last") & ~finds,
+    )
+    after = told.filter(finds.fill_null(value=False)).with_columns(
+        start_ms="begins",
+        up_ms=pl.max_horizontal("begins", pl.min_horizontal("up_ms", pl.col("end_ms") - 1)),
+    )
+    both = pl.concat([told.filter(~waits), before, after]).sort("row", "start_ms")
+    return both.drop("row", "begins")
+
+
+def _seats(rows: pl.DataFrame, shapes: Sequence[Shape]) -> pl.DataFrame:
+    """What attempts are shown to hold (``held``): a row for each of them and of its nodes.
+
+    ``is_apart``: whether its replicas may be divided by GPU. Who has parts of GPUs is not there.
+    """
     is_there = pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0)
     is_there &= (pl.col("end_ms") != pl.col("start_ms")).fill_null(value=True)
+    every = rows.with_row_index("row").filter(is_there)
     count = pl.col("nodes").list.len().cast(pl.Int64)
     share = (pl.col("replicas") + count - 1) // count
-    some = rows.with_row_index("row").filter(is_there & pl.col("shape").is_null())
+    some = every.filter(pl.col("shape").is_null())
     some = some.with_columns(share=share, nth=pl.int_ranges(count)).explode("nodes", "nth")
     mine = (pl.col("replicas") - pl.col("nth") * pl.col("share")).clip(0, pl.col("share"))
-    columns = ("row", "nodes", "start_ms", "end_ms", "each")
-    return some.select(*columns, held=mine * pl.col("each")).filter(pl.col("held") > 0)
+    columns = ("row", "nodes", "start_ms", "end_ms", pl.col("each").cast(pl.Int64))
+    plain = some.select(*columns, held=mine * pl.col("each"), is_apart=True)
+    told = every.filter(pl.col("shape").is_not_null() & pl.col("roles").is_not_null())
+    if len(told):
+        asked = pl.DataFrame(
+            [(s, r, is_whole(role), is_one(shapes[s])) for s in told["shape"].unique().sort()
+             for r, role in enumerate(shapes[s].roles)],
+            schema={"shape": pl.Int64, "roles": pl.Int64, "each": pl.Int64, "is_apart": pl.Boolean},
+            orient="row",
+        )  # fmt: skip
+        pods = told.drop("each").explode("nodes", "roles").join(
+            asked, on=["shape", "roles"], maintain_order="left"
+        )  # fmt: skip
+        plain = pl.concat([plain, pods.select(*columns, held="each", is_apart="is_apart")])
+    return plain.filter((pl.col("held") > 0) & pl.col("nodes").is_not_null())
 
 
-def _partly(tables: Tables, sizes: Mapping[str, int]) -> list[str]:
-    """Of what is shown on these nodes, whose replicas find some of their GPUs and not all."""
-    turns = dict[str, list[tuple[int, int, int, int, int, int, str]]]()
-    first = 0
+def is_one(shape: Shape) -> bool:
+    """Whether a job is one replica: a pod by itself, that is there whole or not at all."""
+    return sum(role.count for role in shape.roles) == 1
+
+
+class _Shown:
+    """An attempt that is shown on nodes that others are shown on too."""
+
+    def __init__(self, job: str, *, is_elsewhere: bool) -> None:
+        self.job, self.is_seated = job, is_elsewhere
+        """Whether it holds something."""
+        self.seats: list[tuple[str, int, int, bool]] = []
+        """Nodes, GPUs of a replica, all GPUs, and whether replicas may be divided."""
+        self.got: list[tuple[str, int]] = []
+        self.turns_ms = (0, 0)
+        """When it begins and ends."""
+
+    @property
+    def nodes(self) -> list[str]:
+        """Those of its nodes that others are shown on too."""
+        return [node for node, *_ in self.seats]
+
+    def take(self, free: dict[str, int]) -> bool:
+        """Take what is free of its nodes; whether some of a replica is, and not all of it."""
+        is_partly = False
+        for node, each, gpus, is_apart in self.seats:
+            taken = min(free[node], gpus)
+            taken -= 0 if is_apart else taken % each
+            is_partly |= taken % each > 0
+            free[node] -= taken
+            self.got += [(node, taken)] if taken else []
+        return is_partly
+
+
+def _shown_on(
+    tables: Tables, sizes: Mapping[str, int], shapes: Sequence[Shape]
+) -> dict[int, _Shown]:
+    """What is shown on these nodes, by row of all tables."""
+    found, first = dict[int, _Shown](), 0
     for rows in columns_of(tables, *_SHOWN, "job"):
-        some = _seats(rows).filter(pl.col("nodes").is_in(list(sizes)))
-        for row, node, start_ms, end_ms, each, gpus in some.iter_rows():
-            who = rows["job"][row]
-            end_ms = FOREVER_MS if end_ms is None else end_ms  # noqa: PLW2901
-            mine = turns.setdefault(node, [])
-            mine += [(at_ms, begins, first + row, len(mine), each, gpus, who)
-                     for at_ms, begins in ((start_ms, 1), (end_ms, 0))]  # fmt: skip
+        every, jobs = _seats(rows, shapes), rows["job"]
+        some = every.filter(pl.col("nodes").is_in(list(sizes)))
+        elsewhere = frozenset(every.filter(~pl.col("nodes").is_in(list(sizes)))["row"].to_list())
+        for row, node, start_ms, end_ms, *seat in some.iter_rows():
+            one = found.get(first + row)
+            if one is None:
+                one = found[first + row] = _Shown(jobs[row], is_elsewhere=row in elsewhere)
+            one.turns_ms = start_ms, FOREVER_MS if end_ms is None else end_ms
+            one.seats.append((node, *seat))
         first += len(rows)
-    found = dict[str, None]()
-    for node in turns:
-        free, got = sizes[node], dict[int, int]()
-        for _, begins, _, seat, each, gpus, who in sorted(turns[node]):
-            if not begins:
-                free += got.pop(seat, 0)
-                continue
-            taken = got[seat] = min(free, gpus)
-            free -= taken
-            if taken % each:
-                found[who] = None
-    return list(found)
+    return found
+
+
+def _walked(shown: Mapping[int, _Shown], sizes: Mapping[str, int]) -> Crowd:
+    """Seat attempts in the order of time, as ``seating`` does: who ends first gives back."""
+    free, jobs, later = dict(sizes), dict[str, None](), dict[int, int]()
+    turns, empty = dict[int, tuple[list[int], list[int]]](), set[int]()
+    for row, one in shown.items():
+        for is_end, at_ms in enumerate(one.turns_ms):
+            turns.setdefault(at_ms, ([], []))[is_end].append(row)
+    for at_ms in sorted(turns):
+        starts, ends = turns[at_ms]
+        freed = set[str]()
+        for row in ends:
+            empty.discard(row)
+            for node, gpus in shown[row].got:
+                free[node] += gpus
+                freed.add(node)
+        waiting = [row for row in empty if not freed.isdisjoint(shown[row].nodes)]
+        for row in sorted([*waiting, *starts]):
+            one = shown[row]
+            if one.take(free):
+                jobs[one.job] = None
+            if one.got and row in empty:
+                later[row] = at_ms
+                empty.remove(row)
+            elif not one.got and not one.is_seated:
+                later[row] = FOREVER_MS
+                empty.add(row)
+    is_gang = {row for row in later if not all(is_apart for *_, is_apart in shown[row].seats)}
+    return Crowd([*jobs], {row: at_ms for row, at_ms in later.items() if row not in is_gang})

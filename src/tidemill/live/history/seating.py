@@ -115,7 +115,7 @@ class Seating:
         The nodes that are empty now, and whether anything was left. Replicas are told apart by
         their role and node, and by nothing else: of equal ones, those on the last devices leave.
         """
-        stays = Counter(zip(after.roles or (), after.nodes, strict=True))
+        stays = Counter(zip(after.roles, after.nodes, strict=True) if after.roles else ())
         kept, gone = list[SeenSeat](), list[SeenSeat]()
         for seat in self._held.pop(who, ()):
             place = (seat.role, seat.node)

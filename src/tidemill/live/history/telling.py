@@ -146,6 +146,10 @@ class ToldJobs:
             world.shape_rows[s].roles[0].accelerators, s,
         )  # fmt: skip
 
+    def holds(self, job: ToldJob) -> bool:
+        """Whether a job that runs was told to hold anything: others may have all of it."""
+        return bool(self._world.placements[job.number])
+
     def in_told_roles(self, job: ToldJob, row: dict[str, Any]) -> dict[str, Any] | None:
         """A row by the roles that its job was told to have; None: it has others."""
         shown, told = self.shapes[row["shape"]].roles, self._world.shape_rows[job.shape].roles
@@ -293,16 +297,20 @@ class _Meeting:
         if rows[-1]["shape"] is not None and not job.is_over:
             self._gang(job, begun, rest)
             return
+        attempt = job.attempt + 1
         if job.is_active:
             held = self._held(job, begun)
             if held is None:
                 self._unseen(job, is_last=rest is None)
             else:
+                if _comes_up(held) and self._known.holds(job):
+                    held = next(iter(begun[begun.index(held) + 1 :]), held)
                 self._add(job, held, attempt=job.attempt, is_told=True)
+                attempt -= _comes_up(held) and not job.is_up
             fresh = begun[begun.index(held) + 1 :] if held else []
         else:
             fresh = [row for row in begun if not self._was_told(job, row)]
-        self._go_on(job, fresh, rest, job.attempt + 1)
+        self._go_on(job, fresh, rest, attempt)
 
     def _gang(
         self, job: ToldJob, begun: Sequence[dict[str, Any]], rest: dict[str, Any] | None

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import (
+    autoscaler,
     budgets,
     dra,
     fields,
@@ -17,6 +18,7 @@ from tidemill.live.kubernetes import (
     pods,
     resources,
 )
+from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceSlice
 from tidemill.live.kubernetes.fields import Object
@@ -83,6 +85,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     claims: Mapping[tuple[str, str], DeviceClaim]
     seen_ms: int
     """The youngest time in any object: about when the files were made."""
+    autoscaler: GroupsNow | None = None
+    """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
     def owner(self, of: Owner | None, namespace: str) -> OwnerObject | None:
         """The object that owns another, if the files have it."""
@@ -118,6 +122,8 @@ def read(told: ToldObjects) -> Cluster:
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
     times += [one.at_ms for some in happenings.values() for one in some]
     times += [row.created_ms or 0 for row in found.values()]
+    seen_ms = max(times, default=0)
+    status = next(filter(None, told.read("ConfigMap", ("",), autoscaler.read)), None)
     locals_ = told.read("LocalQueue", (kueue.GROUP,), kueue.read_local_queue)
     return Cluster(
         nodes=(*all_nodes, *_coming(told, all_nodes)), pods=tuple(all_pods), owners=found,
@@ -131,7 +137,8 @@ def read(told: ToldObjects) -> Cluster:
         budgets=tuple(told.read("PodDisruptionBudget", ("policy",), budgets.read)),
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
-        devices=dra.masks(slices), claims=by_claim, seen_ms=max(times, default=0),
+        devices=dra.masks(slices), claims=by_claim, seen_ms=seen_ms,
+        autoscaler=None if status is None else GroupsNow(status, all_nodes, seen_ms),
     )  # fmt: skip
 
 

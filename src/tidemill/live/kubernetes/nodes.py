@@ -123,22 +123,27 @@ class KubeNode(Struct, frozen=True, kw_only=True):
         return "; ".join(parts)
 
     def out(self) -> tuple[tuple[int, int | None, NodeState], ...]:
-        """Since when it takes no new work, and how; empty: it does, or nobody says since when."""
+        """Since when it takes no new work, and how; empty: it does."""
+        since_ms, state = self.out_since()
+        if state is None:
+            return ()
+        return ((self.seen_ms if since_ms is None else since_ms, None, state),)
+
+    def out_since(self) -> tuple[int | None, NodeState | None]:
+        """The same; None of a state: nobody says since when."""
         if not self.is_ready:
             since = self.ready_since_ms if self.ready_since_ms is not None else self.created_ms
-            return ((since or 0, None, NodeState.UNHEALTHY),)
+            return since or 0, NodeState.UNHEALTHY
         if self.devices and not self.advertised(self.allocatable):
-            return ((self.created_ms or 0, None, NodeState.UNHEALTHY),)
+            return self.created_ms or 0, NodeState.UNHEALTHY
         leaving = [taint for taint in self.taints if taint.key in LEAVING]
         if leaving:
-            return ((leaving[0].added_ms or self.seen_ms, None, NodeState.DRAINING),)
+            return leaving[0].added_ms or None, NodeState.DRAINING
+        added = [taint.added_ms for taint in self.conditions]
         if self.is_unschedulable:
             added = [t.added_ms for t in self.taints if t.key == UNSCHEDULABLE]
-            return ((next(filter(None, added), self.seen_ms), None, NodeState.CORDONED),)
-        if self.conditions:
-            added = [taint.added_ms for taint in self.conditions]
-            return ((min(filter(None, added), default=self.seen_ms), None, NodeState.CORDONED),)
-        return ()
+        is_out = self.is_unschedulable or bool(self.conditions)
+        return min(filter(None, added), default=None), NodeState.CORDONED if is_out else None
 
 
 def instance_milli(gpu_type: str, profile: str) -> int:

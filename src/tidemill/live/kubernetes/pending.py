@@ -71,7 +71,8 @@ def _of_pods(
         said, shown = group.message, group.shown_by
     if found is None:
         return None
-    return _made(found, first.reason or "Pending", said, shown, also=_scaling(cluster, first))
+    also = _scaling(cluster, first, found.cause)
+    return _made(found, first.reason or "Pending", said, shown, also=also)
 
 
 def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
@@ -94,9 +95,14 @@ def _said(cluster: Cluster, pod: KubePod) -> str:
     return found.message if found else ""
 
 
-def _scaling(cluster: Cluster, pod: KubePod) -> str:
+def _scaling(cluster: Cluster, pod: KubePod, cause: Cause) -> str:
+    """What autoscalers do for a pod; how node groups are now counts more than what was begun."""
+    groups = cluster.autoscaler
+    now = groups.words(pod.request) if groups and cause in reasons.OF_NODES else ""
     found = cluster.last("Pod", pod.namespace, pod.name, *reasons.SCALING)
-    return reasons.SCALING[found.reason] if found else ""
+    if found is None or (now and found.reason == "TriggeredScaleUp"):
+        return now
+    return "; ".join(filter(None, (reasons.SCALING[found.reason], now)))
 
 
 def _shown(pod: KubePod) -> str:

@@ -331,6 +331,12 @@ SCALING: Mapping[str, str] = {
     "Nominated": "a node is being launched for it",
 }
 """Events of autoscalers, in words."""
+OF_NODES = frozenset({
+    Cause.NOTHING_CLAIMED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY, Cause.BUSY,
+    Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS,
+    Cause.IMPOSSIBLE_LABEL, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG,
+})  # fmt: skip
+"""Causes that one more node, of the right kind, would end."""
 HEARD = frozenset({"FailedScheduling", "FailedCreate", *SCALING})
 """Reasons of events that say why something waits; the others are many and say nothing here."""
 
@@ -340,6 +346,8 @@ def told(why: WhyPending, scheduler: str, quoted: str, shown_by: str, also: str 
     source = "by its nodes and pods" if why.is_of_facts else "that is"
     tail = f"; {source}: {why.words}" + (f"; {also}" if also else "") + f" ({shown_by})"
     room = LONGEST_WORDS - len(scheduler) - len(tail) - 3
+    if also and room < 0:  # how to see it counts more
+        return told(why, scheduler, quoted, shown_by)
     said = " ".join(quoted.split())
     if not said or room < SHORTEST_QUOTE:
         return (scheduler + tail)[:LONGEST_WORDS]

@@ -138,7 +138,9 @@ class _BlockReading(SlurmReading):
                 yield blocks.rows(self.output, record, self._zone)
             except ValueError as error:
                 if str(error) == times.NO_ZONE:
-                    raise no_zone(str(self.output), record.pairs[0][1]) from None
+                    key, found = next(pair for pair in record.pairs if times.is_in_iso(pair[1]))
+                    where = f"{key} of `{record.pairs[0][1]}` ({self.output})"
+                    raise no_zone(where, found) from None
                 self.refusals.add(
                     "record", record.number, f"(line {record.line}) {error}", RECORD_HINT
                 )

@@ -69,6 +69,11 @@ def time_ms(text: str, zone: tzinfo | None) -> int | None:
     return round(told.timestamp() * 1000)
 
 
+def is_in_iso(text: str) -> bool:
+    """Whether a text has a time in ISO form somewhere."""
+    return _ISO.search(text) is not None
+
+
 def duration_ms(text: str) -> int | None:
     """`[D-]HH:MM:SS[.mmm]`, `MM:SS` or `D-HH`; None where Slurm knows none."""
     if text in NO_DURATION:

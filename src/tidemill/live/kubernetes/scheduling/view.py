@@ -30,7 +30,7 @@ from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
 Key = tuple[str, str]
 """Namespace and name of an object."""
 READ: Readers = {
-    **READERS,
+    **{key: take for key, take in READERS.items() if key != ("", "ConfigMap")},
     (dra.GROUP, "DeviceClass"): dra.read_class,
     ("", "PersistentVolumeClaim"): volumes.read_claim,
     ("", "PersistentVolume"): volumes.read_volume,

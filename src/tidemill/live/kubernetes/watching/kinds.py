@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from tidemill.live.kubernetes import autoscaler
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal
 from tidemill.live.kubernetes.fields import Object
@@ -29,8 +30,11 @@ LOST = {
     "ResourceQuota": "quotas of namespaces are unknown",
     "PriorityClass": "priorities are those that pods say",
     "PodDisruptionBudget": "which pods must not be evicted is unknown",
+    "ConfigMap": "",
 }
-"""By kind: what is unknown when it may not be read; other kinds are told by their name."""
+"""By kind: what is unknown when it may not be read; other kinds are told by their name. "": nothing
+is said, as most clusters have none.
+"""
 
 
 class ServedKind(Struct, frozen=True):
@@ -48,8 +52,9 @@ class ServedKind(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where all of them are, in all namespaces."""
-        return f"/{'apis' if self.group else 'api'}/{self.api_version}/{self.plural}"
+        """Where all of them are that are read, in all namespaces."""
+        within = f"namespaces/{autoscaler.NAMESPACE}/" if self.kind == "ConfigMap" else ""
+        return f"/{'apis' if self.group else 'api'}/{self.api_version}/{within}{self.plural}"
 
     @property
     def shown(self) -> str:
@@ -59,6 +64,8 @@ class ServedKind(Struct, frozen=True):
     @property
     def query(self) -> dict[str, str | int]:
         """What narrows it to those that are read."""
+        if self.kind == "ConfigMap":
+            return {"fieldSelector": f"metadata.name={autoscaler.NAME}"}
         if self.kind != "Event":
             return {}
         return {"fieldSelector": ",".join(f"reason!={reason}" for reason in _QUIET)}

@@ -280,7 +280,7 @@ class ClusterCopy:
         if blind:
             yield f"not watched now, and as they were last seen: {', '.join(sorted(blind))}"
         for kind, copy in self.copies.items():
-            if copy.state is WatchState.FORBIDDEN:
+            if copy.state is WatchState.FORBIDDEN and kind.lost:
                 yield (
                     f"may not read {kind.shown}: {kind.lost}; to allow it, add to the ClusterRole:"
                     f" {kind.rule}"
