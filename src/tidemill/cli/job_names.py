@@ -71,8 +71,9 @@ def meant(name: str, names: set[str]) -> list[str]:
         if found := _called("-".join(parts[:end]), names):
             return found
     last = {one.rpartition("/")[2]: one for one in sorted(names)}
-    close = sorted(one for one in {*names, *last} if name and one.startswith(name))
-    close = close or get_close_matches(name, [*names, *last], n=3)
+    near = {*names, *last}
+    close = sorted(one for one in near if name and one.startswith(name))
+    close = close or get_close_matches(name, near, n=3)
     return list(dict.fromkeys(last.get(one, one) for one in close))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tidemill.journal import spilling
 from tidemill.live.history import gathered
-from tidemill.live.history.by_job import distinct, taken
+from tidemill.live.history.by_job import are_several, distinct, taken
 from tidemill.live.history.gathered import GatheredRows
 
 KINDS = {"job_id": pl.Int64, "node": pl.String, "note": pl.String, "told": pl.Boolean}
@@ -95,3 +95,18 @@ def test_rows_are_taken_in_an_order_and_are_gone():
     order, plain = pl.Series([2, 0, 1]), rows.clone()
     assert taken(rows, order).equals(plain[order])
     assert rows.columns == []
+
+
+def test_rows_that_are_equal_are_found():
+    """A row is one of several if another has the same cells, nulls too, and only then."""
+    cells = [("a", "u"), ("a", "v"), ("a", "u"), ("b", None), ("b", None), ("c", None), (None, "c")]
+    rows = pl.DataFrame(cells, schema=["job", "user"], orient="row")
+    assert are_several(rows).to_list() == [cells.count(one) > 1 for one in cells]
+    assert are_several(rows.clear()).to_list() == []
+
+
+def test_columns_that_all_rows_have_alike_come_with_as_many_rows():
+    """Asked for alone, or in another order than they were told."""
+    rows = GatheredRows.of([_plain()])
+    assert [len(part) for part in rows.each("told")] == [len(_plain())]
+    assert next(rows.each("told", "node", "job_id")).equals(_plain()["told", "node", "job_id"])

@@ -10,6 +10,7 @@ import polars as pl
 
 from tidemill.live.csv import headers, moments, times
 from tidemill.live.csv.cells import CellFaults
+from tidemill.live.history import by_job
 from tidemill.live.history.attempts import MOST_GPUS, kind_of
 from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
@@ -103,6 +104,7 @@ def read_jobs(
         raise SpecError(f"every row of `{path}` is broken: {faults.rows[0]}", hint="mend the table")
     if unread := [c for c in rows.columns if c.strip() and c not in found.values()]:
         notes.append(f"not read: {', '.join(f'`{name}`' for name in unread)}")
+    del rows, columns  # all cells as text: three times what was made of them
     _say_overlaps(made, notes)
     return ReadTable(made.drop("row", "is_empty"), found, (*notes, *faults.notes()))
 
@@ -319,7 +321,7 @@ def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
         return
     user = pl.col("user") if "user" in made.columns else pl.lit("")
     rows = made.select("job", "start_ms", "end_ms", "row", user=user).drop_nulls("start_ms")
-    rows = rows.filter(pl.struct("job", "user").is_duplicated())  # few, as a rule, or none
+    rows = rows.filter(by_job.are_several(rows.select("job", "user")))  # few, as a rule, or none
     rows = rows.unique(["job", "user", "start_ms", "end_ms"], keep="first", maintain_order=True)
     by_start = pl.col("row", "start_ms").shift(-1).over("job", "user", order_by="start_ms")
     after = rows.with_columns(by_start.name.prefix("next_"))

@@ -19,6 +19,13 @@ def distinct(rows: pl.DataFrame) -> int:
     return int(np.count_nonzero(hashes[1:] != hashes[:-1])) + min(1, len(hashes))
 
 
+def are_several(rows: pl.DataFrame) -> pl.Series:
+    """Whether a row is equal to another, by their hashes: two that differ seldom count as equal."""
+    hashes = rows.hash_rows()
+    ordered = hashes.sort()
+    return hashes.is_in(ordered.filter(ordered == ordered.shift(1)).implode())
+
+
 def taken(rows: pl.DataFrame, order: pl.Series) -> pl.DataFrame:
     """Rows in another order, column by column: ``rows`` has none left after it."""
     columns = list[pl.DataFrame]()  # as frames: a column that says one thing stays one value
