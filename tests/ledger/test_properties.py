@@ -199,6 +199,8 @@ def test_a_ledger_that_does_not_add_up_is_noticed(column: str, change: int, mess
     statement = read(story(4, 200))
     assert statement.world.contract_count > 1
     at = int(np.flatnonzero(statement.rows.contract == 0)[0])
-    getattr(statement.rows, column)[at] += change
+    changed = getattr(statement.rows, column).copy()
+    changed[at] += change
+    statement.rows = statement.rows._replace(**{column: changed})
     with pytest.raises(AssertionError, match=message):
         statement.check()

@@ -189,7 +189,7 @@ def test_killed_twenty_times_and_resumed(tmp_path: Path):
 def _run_and_kill(folder: Path, state: Path, after: int | None) -> tuple[int, list[str]]:
     """The process and the lines that the loop printed until it was killed; None: to its end."""
     job = subprocess.Popen(
-        [sys.executable, LOOP, state, "--steps", "60", "--step-ms", "2", "--save-every", "5"],
+        [sys.executable, LOOP, state, "--steps", "1000", "--step-ms", "2", "--save-every", "5"],
         env=environment(folder, TIDEMILL_TRACK_EVERY_S="0.02"), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert job.stdout is not None

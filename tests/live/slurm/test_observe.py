@@ -311,7 +311,7 @@ def test_what_a_loop_posted_is_kept_once_and_booked(watched: Watched):
     sums = held_of(watched.folder / "posted.sqlite")
     saving_s = sums[Bucket.CHECKPOINT, _row(watched, "loop")["JobID"]] / WHOLE_MILLI / 1000 / 8
     # Slurm knows the second in which a job ends: what the loop did in it is not booked.
-    assert saving_s == pytest.approx(told["saving_s"], rel=0.01, abs=told["saving_s"] / 40)
+    assert told["saving_s"] - 1 < saving_s < told["saving_s"] * 1.01
 
 
 def test_observers_that_listen_and_are_killed_tell_what_one_would(watched: Watched):
