@@ -53,7 +53,7 @@ def desk(prometheus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_what_stood_idle_is_measured(desk: Path):
     """By job, in whole milliseconds: the share of time that DCGM's counter was not busy."""
-    statement = api.read_statement(str(desk / "fleet.sqlite"))
+    statement = api.read_statement(str(desk / "measured.sqlite"))
     names = statement.world.job_names
     found = {
         names[job]: amount
@@ -77,7 +77,9 @@ def test_a_journal_keeps_what_gpus_did(desk: Path, monkeypatch: pytest.MonkeyPat
     """The same under-used job from the journal alone, in steps of two percent."""
     monkeypatch.chdir(desk)
     told, kept = (
-        json.loads(CliRunner().invoke(app, ["underused", "fleet.sqlite", "--json", *more]).stdout)
+        json.loads(
+            CliRunner().invoke(app, ["underused", "measured.sqlite", "--json", *more]).stdout
+        )
         for more in (["--prometheus", "activity"], [])
     )
     assert [row["job"] for row in kept["jobs"]] == [row["job"] for row in told["jobs"]] == ["105"]
@@ -90,7 +92,7 @@ def test_a_journal_keeps_what_gpus_did(desk: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_folder_says_what_the_address_says(desk: Path):
     """The events from kept hours are the events from the server itself."""
-    one, two = (api.events_frame(str(desk / name)) for name in ("fleet.sqlite", "again.sqlite"))
+    one, two = (api.events_frame(str(desk / name)) for name in ("measured.sqlite", "again.sqlite"))
     assert one.equals(two)
     assert len(one) > 20
 

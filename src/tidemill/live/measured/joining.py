@@ -214,11 +214,9 @@ def _shares(runs: pl.DataFrame, windows: pl.DataFrame, before: pl.DataFrame) -> 
     pieces = _pieces(runs, windows, said.select(_KEY))
     if pieces.is_empty():
         return []
-    is_seen = pl.col("busy_ppm").is_not_null()
-    told = pieces.with_columns(**_divided(), is_seen=is_seen).join(said, on=_KEY, how="left")
+    told = pieces.with_columns(**_divided()).join(said, on=_KEY, how="left")
     told = told.with_columns(_like_told()).sort(*_KEY, "start_ms")
     activity = _changes(told, ["busy_ppm"])
-    activity = pl.concat([activity, _always_busy(told, activity, before)])
     stalls = _changes(told, ["stall_ppm", "host_ppm", "links_ppm"])
     use = _changes(told, ["known", "useful_ppm"])
     slow = _changes(told, ["compared", "straggler_ppm"])
@@ -339,19 +337,6 @@ def _changes(told: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         for name in names
     ]
     return told.filter(pl.any_horizontal(differs)).rename({"start_ms": "at_ms"})
-
-
-def _always_busy(told: pl.DataFrame, activity: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """The first busy piece of attempts whose devices were busy whenever they were asked.
-
-    Nothing changes there, but that nothing was idle is measured, if most of the time is. Attempts
-    that the journal has already may have been told so before.
-    """
-    length = pl.col("end_ms") - pl.col("start_ms")
-    is_most = (length * pl.col("is_seen")).sum().over(_KEY) * 2 >= length.sum().over(_KEY)
-    known = told.filter(is_most & pl.col("is_seen")).unique(_KEY, keep="first", maintain_order=True)
-    new = known.join(activity, on=_KEY, how="anti").join(before, on=_KEY, how="anti")
-    return new.rename({"start_ms": "at_ms"})
 
 
 def _figures(runs: pl.DataFrame, windows: pl.DataFrame, world: World | None) -> Iterator[I64]:
