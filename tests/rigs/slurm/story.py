@@ -16,7 +16,7 @@ class Told:
 
     name: str
     options: str
-    does: str = "sleep 600"
+    does: str = "sleep 1700"
     state: str = "RUNNING"
     reason: str = "None"
     gpus: int = 1
@@ -27,7 +27,7 @@ WAITS = "PENDING"
 STORY = (
     Told("overtime", "-w n2 --gres=gpu:1", state="RUNNING or TIMEOUT"),
     Told("victim", "-w n1 --gres=gpu:h100:8", state=WAITS, reason="BeginTime", gpus=8, layer=4),
-    Told("gang", "-N2 -w n[2-3] --gres=gpu:h100:2", "srun sleep 600", gpus=4),
+    Told("gang", "-N2 -w n[2-3] --gres=gpu:h100:2", "srun sleep 1700", gpus=4),
     Told("failing", "-w n2 --gpus=2", "exit 3", state="FAILED", reason="NonZeroExitCode", gpus=2),
     Told("done", "-w n2 --gres=gpu:2", "true", state="COMPLETED", gpus=2),
     Told("again", "-w n2 --gres=gpu:1", state=WAITS, reason="BeginTime", layer=4),
@@ -91,7 +91,7 @@ def _submit_het(rig: Cluster) -> int:
     found = rig.run(
         "sbatch", "--parsable", "-o", "/dev/null", "-D", "/", "-J", "het",
         *common, "-w", "n3", "--gres=gpu:1", ":", *common, "-w", "n2", "--gres=gpu:2",
-        "--wrap", "sleep 600",
+        "--wrap", "sleep 1700",
     )  # fmt: skip
     return int(found)
 
