@@ -323,7 +323,7 @@ def test_observers_that_listen_and_are_killed_tell_what_one_would(watched: Watch
         {key: amount for key, amount in held_of(one).items() if key[1] not in running}
         for one in (journal, at_once)
     )
-    assert held == pytest.approx(expected, rel=0.01)  # a save may be told by one window or by two
+    assert held == pytest.approx(expected, rel=0.01)  # 0.3 % was seen, of unknown cause
 
 
 def test_what_gpus_measured_is_what_prometheus_has(watched: Watched):
