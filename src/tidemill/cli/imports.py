@@ -351,7 +351,7 @@ def build(
 def tracked(path: Path) -> "list[Launch]":
     """The launches that records tell of; what could not be read is noted."""
     from tidemill.live.measured import loops
-    from tidemill.live.track import TrackReader
+    from tidemill.live.track.reader import TrackReader
 
     reader = TrackReader()
     with screen.progress(f"reading {path.name}"):
