@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured.windows import ERRORS, LOADS, WINDOWS
 from tidemill.live.prometheus import instances, serving
 from tidemill.live.prometheus.load_minutes import SEEN
@@ -61,8 +62,8 @@ class Whose(NamedTuple):
     """The job of each pod, by namespace and name."""
     numbers: Mapping[str, str] = {}
     """Other names of jobs, such as the number of a member of an array."""
-    nodes: Sequence[str] = ()
-    """All nodes, where jobs and nodes of several clusters are told apart by their names."""
+    nodes: Sequence[SeenNode] = ()
+    """All nodes; those of several clusters are told apart by their names."""
 
 
 class Activity(NamedTuple):
