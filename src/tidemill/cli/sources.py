@@ -83,10 +83,10 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         yield from _asked(journal)
     yield _loops(statement, counts)
     yield _ranks(statement)
-    seen = int(counts[codes.KIND_CODE[ev.ActivitySeen]])
+    seen = sum(int(counts[codes.KIND_CODE[kind]]) for kind in (ev.ActivitySeen, ev.FigureSeen))
     yield SourceFinding(
         bool(seen), "devices (DCGM, or a loop that ended)",
-        screen.count(seen, "change") + " of activity",
+        screen.count(seen, "change") + " of activity and other figures",
         "" if seen else f"idle is unknown: {DEVICES}",
     )  # fmt: skip
     yield from _services(statement)

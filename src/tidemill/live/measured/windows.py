@@ -13,6 +13,9 @@ import polars as pl
 
 from tidemill.journal.contradictions import Contradiction
 
+DEVICES = "dcgm"
+"""Who measures devices, by whatever exporter."""
+
 WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,  # the name of the job in the books (``ATTEMPTS.job``)
     "start_ms": pl.Int64,
