@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from tidemill.cli import device_evidence, screen
-from tidemill.journal import asked_sources
+from tidemill.cli import contradicted, device_evidence, screen
+from tidemill.journal import asked_sources, contradictions
 from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.base import Journal
 from tidemill.journal.moments import Calendar
@@ -83,10 +83,10 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         yield from _asked(journal)
     yield _loops(statement, counts)
     yield _ranks(statement)
-    seen = int(counts[codes.KIND_CODE[ev.ActivitySeen]])
+    seen = sum(int(counts[codes.KIND_CODE[kind]]) for kind in (ev.ActivitySeen, ev.FigureSeen))
     yield SourceFinding(
         bool(seen), "devices (DCGM, or a loop that ended)",
-        screen.count(seen, "change") + " of activity",
+        screen.count(seen, "change") + " of activity and other figures",
         "" if seen else f"idle is unknown: {DEVICES}",
     )  # fmt: skip
     yield from _services(statement)
@@ -110,6 +110,8 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         not over, "attempts shown on GPUs that others held", f"{over:,}",
         "sources contradict each other, or share GPUs: that part is booked once" if over else "",
     )  # fmt: skip
+    for one in contradicted.words(contradictions.of(journal.facts(), journal.where)):
+        yield SourceFinding(False, *one)
     account = statement.total()
     hours = account.milli_ms[Bucket.NOT_OBSERVED] / MILLI_MS_PER_UNIT_HOUR
     yield SourceFinding(
