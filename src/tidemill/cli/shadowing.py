@@ -8,7 +8,7 @@ have ended, so the shadow is played anew with each look, with all that is known 
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidemill.cli import observers, replay, screen, shadow_tables
+from tidemill.cli import observers, replay, screen
 from tidemill.cli.policy_file import PolicyFile
 from tidemill.model.errors import TidemillError
 
@@ -59,6 +59,8 @@ class ShadowPlays:
         """After an answer: play again, if there is something to play, and say what it comes to."""
         if self._terms.pace.once or not taken.jobs or time.monotonic() < self._next_s:
             return
+        from tidemill.cli import shadow_tables
+
         begun = time.monotonic()
         try:
             done = self._play()

@@ -21,6 +21,9 @@ _ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
     codes.KIND_CODE[kind]
     for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
 )
+_IS_COUNTED = np.isin(
+    range(len(codes.KINDS)), (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD)
+)
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
@@ -56,7 +59,7 @@ class Told:
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
-        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
+        is_told = _IS_COUNTED[kind]
         if not is_told.any():
             return
         rows, kind = batch.events[is_told], kind[is_told]

@@ -94,6 +94,12 @@ def put_away(numbers: Numbers) -> Numbers:
 
 def column(numbers: Numbers, count: int) -> Numbers:
     """A copy of the first so many numbers of a column, read some rows at a time."""
-    found: Numbers = np.empty(count, np.int64)
-    copy_rows(numbers[:count], found)
+    found: Numbers = columns(numbers.reshape(-1, 1), count)[0]
+    return found
+
+
+def columns(rows: Numbers, count: int) -> Numbers:
+    """The same of several columns, which are the rows of what is returned."""
+    found: Numbers = np.empty((rows.shape[1], count), np.int64)
+    copy_rows(rows[:count], found.T)
     return found
