@@ -21,6 +21,9 @@ _ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
     codes.KIND_CODE[kind]
     for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
 )
+_IS_COUNTED = np.isin(
+    range(len(codes.KINDS)), (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD)
+)
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
@@ -56,7 +59,7 @@ class Told:
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
-        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
+        is_told = _IS_COUNTED[kind]
         if not is_told.any():
             return
         rows, kind = batch.events[is_told], kind[is_told]
@@ -126,6 +129,16 @@ class Told:
         """Of each of these jobs, whether its own loop told of its steps or of what it saved."""
         bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
         found: NDArray[np.bool_] = bits[:, 0] > 1
+        return found
+
+    def with_busy(self, jobs: I64) -> "Told":
+        """The same, and of these jobs it is measured when their devices were busy: always, where
+        nobody said otherwise.
+        """
+        found = Told()
+        found._bits = grown(self._bits.copy(), int(jobs.max(initial=0)) + 1)
+        found._bits[jobs, 0] |= 1
+        found._bits[jobs, 1] |= 1 << _IN_PART
         return found
 
     def _mark(self, which: int, place: int, rows: I64) -> None:
