@@ -8,7 +8,7 @@ use, and no answer can depend on it. As long as all of them together take no mor
 """
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from weakref import WeakSet
 
@@ -89,12 +89,16 @@ def put_away(numbers: Numbers) -> Numbers:
 
 def column(numbers: Numbers, count: int) -> Numbers:
     """A copy of the first so many numbers of a column, read some rows at a time."""
-    found: Numbers = columns(numbers.reshape(-1, 1), count)[0]
-    return found
+    return columns((numbers,), count)[0]
 
 
-def columns(rows: Numbers, count: int) -> Numbers:
-    """The same of several columns, which are the rows of what is returned."""
-    found: Numbers = np.empty((rows.shape[1], count), np.int64)
-    copy_rows(rows[:count], found.T)
+def columns(several: Sequence[Numbers], count: int) -> list[Numbers]:
+    """The same of several columns of a matrix, whose rows are read once for all of them."""
+    found: list[Numbers] = [np.empty(count, np.int64) for _ in several]
+    for first in range(0, count, _COPIED_AT_ONCE):
+        end = min(first + _COPIED_AT_ONCE, count)
+        for numbers, copy in zip(several, found, strict=True):
+            copy[first:end] = numbers[first:end]
+        if end - first == _COPIED_AT_ONCE:
+            let_go()
     return found
