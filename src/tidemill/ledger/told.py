@@ -21,9 +21,7 @@ _ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
     codes.KIND_CODE[kind]
     for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
 )
-_IS_COUNTED = np.isin(
-    range(len(codes.KINDS)), (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD)
-)
+_IS_COUNTED = np.isin(range(len(codes.KINDS)), (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
@@ -132,4 +130,4 @@ class Told:
         return found
 
     def _mark(self, which: int, place: int, rows: I64) -> None:
-        self._bits[np.unique(rows[:, EventColumn.WHO]), which] |= 1 << place
+        self._bits[rows[:, EventColumn.WHO], which] |= 1 << place
