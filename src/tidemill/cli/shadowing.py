@@ -28,6 +28,7 @@ class ShadowTerms(NamedTuple):
     into: str
     shadow_of: str
     team_by: str
+    autoscaler_namespace: str
     observing: "ObserverTerms"
     pace: observers.AskingPace
 
@@ -37,7 +38,9 @@ def run(access: "ClusterAccess", rules: PolicyFile, terms: ShadowTerms) -> None:
     from tidemill.live.kubernetes.watching.source import KubernetesSource
 
     plays = ShadowPlays(rules, terms)
-    with KubernetesSource(access, team_by=terms.team_by) as source:
+    with KubernetesSource(
+        access, team_by=terms.team_by, autoscaler_namespace=terms.autoscaler_namespace
+    ) as source:
         observers.watch(
             source, terms.journal, terms.observing, [], None,
             terms.pace._replace(as_json=False), plays.look,

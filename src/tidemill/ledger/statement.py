@@ -20,17 +20,20 @@ from tidemill.ledger import price_periods, usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.books import Holder, comes_up, saves
-from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, RAN, Bucket
+from tidemill.ledger.measured import FIGURES
 from tidemill.ledger.price_periods import PeriodPrices
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, measured_of, rows_of
 from tidemill.ledger.spans import Window
+from tidemill.ledger.told import Told
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
 from tidemill.model import paging
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
-from tidemill.model.measures import FOREVER_MS, MINUTE_MS
+from tidemill.model.figures import DeviceFigure
+from tidemill.model.measures import FOREVER_MS, MINUTE_MS, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.tables import I64
@@ -76,8 +79,7 @@ class Statement:
         """Whether it is known when jobs were submitted: if not, neither waits nor demand are."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
-        self.told = ledger.told
-        """Of which jobs somebody measured what."""
+        self._told = ledger.told
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
@@ -214,6 +216,21 @@ class Statement:
             some = some[sums[some] >= np.partition(sums[some], -most)[-most]]
         largest = some[np.argsort(-sums[some], kind="stable")][:most]
         return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist()]
+
+    @cached_property
+    def told(self) -> Told:
+        """Of which jobs somebody measured what; when their devices were busy, if that was seen for
+        most of the time in which they were up.
+        """
+        told = self.measured
+        is_seen = (told.what == FIGURES + DeviceFigure.BUSY_SEEN) & (told.job >= 0)
+        if not is_seen.any():
+            return self._told
+        seen = np.zeros(self.world.job_count, np.int64)
+        np.add.at(seen, told.job[is_seen], told.weight[is_seen])
+        up = self.held_in(*RAN, Bucket.IDLE)
+        most = np.flatnonzero((seen > 0) & (2 * seen * 1000 * WHOLE_MILLI >= up))
+        return self._told.with_busy(most)
 
     def held_by_jobs(self, bucket: int | None = None) -> I64:
         """Milli·ms of every job, in one bucket or in all that it held."""

@@ -129,5 +129,15 @@ class Told:
         found: NDArray[np.bool_] = bits[:, 0] > 1
         return found
 
+    def with_busy(self, jobs: I64) -> "Told":
+        """The same, and of these jobs it is measured when their devices were busy: always, where
+        nobody said otherwise.
+        """
+        found = Told()
+        found._bits = grown(self._bits.copy(), int(jobs.max(initial=0)) + 1)
+        found._bits[jobs, 0] |= 1
+        found._bits[jobs, 1] |= 1 << _IN_PART
+        return found
+
     def _mark(self, which: int, place: int, rows: I64) -> None:
         self._bits[rows[:, EventColumn.WHO], which] |= 1 << place

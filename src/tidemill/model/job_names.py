@@ -39,7 +39,8 @@ class Texts(Sequence[str]):  # noqa: PLW1641 - as a list, it is no key
     def __getitem__(self, at: slice) -> list[str]: ...
     def __getitem__(self, at: int | slice) -> str | list[str]:
         if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
+            first, end, step = at.indices(len(self))
+            return self.some(first, max(first, end))[::step] if step > 0 else [*self][at]
         j = at + len(self) if at < 0 else at
         if not 0 <= j < len(self):
             raise IndexError(at)

@@ -8,7 +8,7 @@ use, and no answer can depend on it. As long as all of them together take no mor
 """
 
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from weakref import WeakSet
 
@@ -19,7 +19,7 @@ Numbers = NDArray[np.int64]
 Maker = Callable[[int], mmap.mmap | None]
 """Memory of so many bytes, all zero; None: take it from the process."""
 
-_COPIED_AT_ONCE = 1 << 14  # rows
+_AT_ONCE = 1 << 14  # rows
 _NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
 STAYS_BYTES = 256 << 20
 _BROUGHT = 128  # rows that one look-up counts as
@@ -68,13 +68,18 @@ def looked_up() -> None:
     wrote(_BROUGHT)
 
 
+def stretches(rows: int) -> Iterator[slice]:
+    """So many rows, some at a time: what was read or written of one stretch is let go."""
+    for first in range(0, rows, _AT_ONCE):
+        yield slice(first, min(first + _AT_ONCE, rows))
+        if rows - first >= _AT_ONCE:
+            let_go()
+
+
 def copy_rows(rows: Numbers, to: Numbers) -> None:
     """Write rows into a matrix that has as many, or more; some at a time."""
-    for first in range(0, len(rows), _COPIED_AT_ONCE):
-        some = rows[first : first + _COPIED_AT_ONCE]
-        to[first : first + len(some)] = some
-        if len(some) == _COPIED_AT_ONCE:
-            let_go()
+    for some in stretches(len(rows)):
+        to[some] = rows[some]
 
 
 def put_away(numbers: Numbers) -> Numbers:

@@ -220,17 +220,23 @@ def surely_takes(shapes, demands, may_use, lots, lots_known, s):
 
 
 @kernel
-def insert_claim(w, b, kept, sure):
-    """Put the last of a sorted line in its place, with what it surely takes; the sum of all."""
-    claims = b.claims
+def insert_claim(w, b, kept, sure, left):
+    """Put one more in its place in a sorted line, with what it surely takes.
+
+    How many are kept then, and the sum of all: without those before whom nothing can be left.
+    """
+    claims, i = b.claims, kept
     claims[kept, CLAIMANT.SURE] = surely_takes(
         w.shapes, b.demands, b.may_use, b.lots, b.marks[MARK.LOTS], claims[kept, CLAIMANT.SHAPE]
     )  # fmt: skip
     sure += claims[kept, CLAIMANT.SURE]
-    while kept > 0 and goes_before(claims, kept, kept - 1, KEY):
-        swap(claims, kept, kept - 1)
+    while i > 0 and goes_before(claims, i, i - 1, KEY):
+        swap(claims, i, i - 1)
+        i -= 1
+    while sure - claims[kept, CLAIMANT.SURE] >= left:
+        sure -= claims[kept, CLAIMANT.SURE]
         kept -= 1
-    return sure
+    return kept + 1, sure
 
 
 @kernel
@@ -246,11 +252,7 @@ def keep_first(w, b, count, left):
         if kept == KEPT_AT_MOST:
             return 0
         swap(claims, i, kept)
-        sure = insert_claim(w, b, kept, sure)
-        kept += 1
-        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
-            kept -= 1
-            sure -= claims[kept, CLAIMANT.SURE]
+        kept, sure = insert_claim(w, b, kept, sure, left)
     return kept
 
 
@@ -299,11 +301,7 @@ def keep_oldest(w, b, left):
         claims[kept, CLAIMANT.PLACE] = place
         claims[kept, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         claims[kept, CLAIMANT.SHAPE] = s
-        sure = insert_claim(w, b, kept, sure)
-        kept += 1
-        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
-            kept -= 1
-            sure -= claims[kept, CLAIMANT.SURE]
+        kept, sure = insert_claim(w, b, kept, sure, left)
     return kept
 
 

@@ -10,7 +10,7 @@ from tidemill.model.tables import I64
 
 
 class CELL(IntEnum):
-    """The rows of ``SpanCutting.cells``: the columns of ``ledger.cells.Cells``, each without gaps."""
+    """The rows of ``SpanCutting.cells``: columns of ``ledger.cells.Cells``, each without gaps."""
 
     BIN = 0
     CONTRACT = 1

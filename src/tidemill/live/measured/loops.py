@@ -117,9 +117,10 @@ class Process:
     def forget(self, before_us: int) -> None:
         """Drop what nobody asks for once its time was told."""
         self._forgotten_up_us = self.up_us
-        old = [one for one in self.stretches if one.until_us <= before_us]
+        kept_us = before_us - SECOND_US  # the bin that was told in part is divided as a whole
+        old = [one for one in self.stretches if one.until_us <= kept_us]
         self.earlier = _joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
-        self.stretches = [one for one in self.stretches if one.until_us > before_us]
+        self.stretches = [one for one in self.stretches if one.until_us > kept_us]
         self.loads = [one for one in self.loads if one.until_us > before_us]
         saved_us = before_us - SAVING_US
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}

@@ -44,8 +44,6 @@ class SlurmReading(ABC):
         """Of delimited text: the header, as printed."""
         self.errors: tuple[str, ...] = ()
         """What the command itself said went wrong (`errors` in its JSON)."""
-        self.skips_steps = False
-        """Whether steps in delimited text are of no use to whoever reads."""
         self.wanted: frozenset[str] | None = None
         """What of jobs in delimited text is of use to whoever reads; None: all of it."""
         self._stream, self._zone = stream, zone
@@ -97,10 +95,7 @@ class _TextReading(SlurmReading):
         self._reader, self._encoding = reader, encoding
 
     def _found(self) -> Iterator[RowFrame | Struct]:
-        return self._reader.frames(
-            self._stream, encoding=self._encoding, skips_steps=self.skips_steps,
-            wanted=self.wanted,
-        )  # fmt: skip
+        return self._reader.frames(self._stream, encoding=self._encoding, wanted=self.wanted)
 
 
 class _JsonReading(SlurmReading):
