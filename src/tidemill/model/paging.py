@@ -100,10 +100,7 @@ def column(numbers: Numbers, count: int) -> Numbers:
 def columns(several: Sequence[Numbers], count: int) -> list[Numbers]:
     """The same of several columns of a matrix, whose rows are read once for all of them."""
     found: list[Numbers] = [np.empty(count, np.int64) for _ in several]
-    for first in range(0, count, _COPIED_AT_ONCE):
-        end = min(first + _COPIED_AT_ONCE, count)
+    for some in stretches(count):
         for numbers, copy in zip(several, found, strict=True):
-            copy[first:end] = numbers[first:end]
-        if end - first == _COPIED_AT_ONCE:
-            let_go()
+            copy[some] = numbers[some]
     return found
