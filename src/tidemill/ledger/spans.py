@@ -15,7 +15,7 @@ from tidemill.model.world import World
 
 __all__ = ["Spans", "Window"]
 
-SWEEP_AT = 50_000  # spans kept before they are added up: 5 MB, and 75 MB while they are cut
+SWEEP_AT = 20_000  # spans kept before they are added up: 2 MB, and 30 MB while they are cut
 
 
 class Spans:
