@@ -60,8 +60,8 @@ def groups(world: World) -> Groups:
     """Jobs by what describes them."""
     count = world.job_count
     if not world.job_names.hold("-"):  # each describes itself
-        each = np.arange(count, dtype=np.int64)
-        return Groups(world, each, each, np.ones_like(each))
+        each = paging.put_away(np.arange(count, dtype=np.int64))
+        return Groups(world, each, each, np.broadcast_to(np.int64(1), count))
     numbers = dict[tuple[str, str, int], int]()
     told = (
         numbers.setdefault((*_described_by(name), saving), len(numbers))
