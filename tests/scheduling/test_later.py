@@ -41,7 +41,7 @@ def enough_simply(world: World, role: Role, is_ok: I64) -> Then:
         room.give(world.shape_of(j), world.placements[j])
         if room.count_hosts(role, is_ok) >= role.count:
             hosts = room.hosts(role, is_ok).tolist()
-            return Then(count, hosts, room.sweep(role, is_ok, spreads=False).placed)
+            return Then(count, hosts, room.sweep(role, is_ok).placed)
     return Then(NOBODY, [], ())
 
 

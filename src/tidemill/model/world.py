@@ -105,15 +105,6 @@ class Changes:
         first = self._world.ink.w.at.item(AT.LOG_FIRST)
         return bool(position >= first and self.end - position <= self.KEPT)
 
-    def since(self, position: int) -> list[int] | None:
-        """The nodes changed since a position; None: too long ago to know."""
-        log, end = self._world.ink.w.log, self.end
-        if not self.are_known_since(position):
-            return None
-        first, last = position % self.KEPT, end % self.KEPT
-        found: list[int] = log[first:last].tolist()
-        return found if first <= last else [*log[first:].tolist(), *log[:last].tolist()]
-
 
 class SeenReason(NamedTuple):
     """What another scheduler said of a waiting job, after so many attempts."""

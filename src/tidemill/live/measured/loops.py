@@ -284,15 +284,13 @@ def _names(launch: Launch) -> Iterator[str]:
             yield ids["slurm_job"]
 
 
-def attempts(
-    told: Sequence[Launch], until_us: int | None = None, gpu_type: str = ""
-) -> pl.DataFrame:
+def attempts(told: Sequence[Launch], gpu_type: str = "") -> pl.DataFrame:
     """The launches as attempts, where no scheduler tells of them: ``ATTEMPTS``.
 
     One that told nothing of its end was killed when it last told anything; unless that is within a
-    few seconds of ``until_us``, when everybody was last heard of.
+    few seconds of when everybody was last heard of.
     """
-    until_us = max((launch.last_us for launch in told), default=0) if until_us is None else until_us
+    until_us = max((launch.last_us for launch in told), default=0)
     rows = []
     for i, launch in enumerate(told):
         is_last = i + 1 == len(told) or told[i + 1].job != launch.job

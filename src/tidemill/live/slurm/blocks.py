@@ -150,11 +150,6 @@ def _next_key(line: str, begin: int, is_free: bool) -> re.Match[str] | None:
     return None
 
 
-def rows(output: Output, record: BlockRecord, zone: tzinfo | None) -> Struct:
-    """The row of one record; ``ValueError`` where it cannot be read."""
-    return ROWS[output](record, zone)
-
-
 def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
     def moment(key: str) -> int | None:
         return times.time_ms(record.get(key), zone)
@@ -301,3 +296,4 @@ ROWS: dict[Output, Callable[[BlockRecord, tzinfo | None], Struct]] = {
     Output.PARTITIONS_BLOCKS: _partition,
     Output.RESERVATIONS_BLOCKS: _reservation,
 }
+"""The row of one record, by what it is; ``ValueError`` where it cannot be read."""

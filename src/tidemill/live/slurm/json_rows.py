@@ -27,11 +27,6 @@ def output_of(key: str, record: Record) -> Output | None:
     return LISTS.get(key)
 
 
-def rows(output: Output, record: Record) -> Iterator[Struct]:
-    """The rows of one record; ``ValueError`` where it cannot be read."""
-    return ROWS[output](record)
-
-
 # --- sacct --------------------------------------------------------------------------------------
 
 
@@ -297,3 +292,4 @@ ROWS: dict[Output, Callable[[Record], Iterator[Struct]]] = {
     Output.PARTITIONS_JSON: _partition,
     Output.RESERVATIONS_JSON: _reservation,
 }
+"""The rows of one record, by what it is; ``ValueError`` where it cannot be read."""

@@ -113,7 +113,7 @@ class _JsonReading(SlurmReading):
                 continue
             self.output = output
             try:
-                made = list(json_rows.rows(output, record))
+                made = list(json_rows.ROWS[output](record))
             except (ValueError, TypeError, AttributeError) as error:
                 named = record.get("job_id", record.get("name", "?"))
                 self.refusals.add("record", number, f"`{named}` of {output}: {error}", RECORD_HINT)
@@ -130,7 +130,7 @@ class _BlockReading(SlurmReading):
                 self.refusals.add("record", record.number, message)
                 continue
             try:
-                yield blocks.rows(self.output, record, self._zone)
+                yield blocks.ROWS[self.output](record, self._zone)
             except ValueError as error:
                 if str(error) == times.NO_ZONE:
                     key, found = next(pair for pair in record.pairs if times.is_in_iso(pair[1]))
