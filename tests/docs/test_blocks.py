@@ -66,7 +66,9 @@ UNTRIED = {
         "needs a cluster; tests/live/kubernetes/scheduling/test_guide.py runs it on a real one"
     ),
     ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): "as above",
-    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl delete -"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl patch mutating"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "apiVersion: kustomize"): "as above",
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --kubeconfig"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),

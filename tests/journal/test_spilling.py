@@ -20,7 +20,7 @@ from tidemill.model.world import World
 @pytest.fixture
 def in_files(monkeypatch: pytest.MonkeyPatch):
     """Every matrix of a page and more is in a file, and leaves."""
-    monkeypatch.setattr(spilling, "LONG_BYTES", 4_096)
+    monkeypatch.setattr(paging, "LONG_BYTES", 4_096)
     monkeypatch.setattr(paging, "STAYS_BYTES", 0)
     spilling.spill()
 
@@ -68,7 +68,8 @@ def test_a_run_is_the_same_with_its_tables_in_files(monkeypatch, tmp_path):
     """
     spec = api.load_spec(Path("tests/cli/tiny.toml"))
     plain = api.simulate(spec, str(tmp_path / "plain"))
-    monkeypatch.setattr(spilling, "LONG_BYTES", 1)
+    monkeypatch.setattr(paging, "LONG_BYTES", 1)
+    monkeypatch.setattr(paging, "KEPT_BYTES", 1)
     monkeypatch.setattr(paging, "STAYS_BYTES", 0)
     monkeypatch.setattr(paging, "_NEW_AT_MOST", 8)
     paged = api.simulate(spec, str(tmp_path / "paged"))

@@ -141,7 +141,7 @@ def slurm(
 KUBERNETES_EXAMPLES = options.example(
     "tidemill observe kubernetes --usd-per-hour 2.50 -j fleet.sqlite",
     "tidemill observe kubernetes --context prod --list-prices --team-by label:team",
-    "tidemill observe kubernetes --kubeconfig observer.yaml --once",
+    "tidemill observe kubernetes --kubeconfig observer.yaml --once --lateness 0s",
 )
 
 

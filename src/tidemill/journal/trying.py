@@ -25,9 +25,11 @@ def refuse_unless_writable(where: str) -> None:
 
 
 def _refuse_path(path: Path) -> None:
-    folder, hint = path.parent, "give another path, or the right to write there"
+    folder = path.parent
     if not folder.is_dir():
+        hint = "make it, or give another path"
         raise JournalError(f"the folder {folder} is not there", hint=hint)
     for one in (folder, *([path] if path.exists() else [])):
         if not os.access(one, os.W_OK):
+            hint = "ask for the right to write there, or give another path"
             raise JournalError(f"{one} cannot be written", hint=hint)

@@ -190,7 +190,7 @@ class Ledger:
     def waited(self) -> Waited:
         """How long jobs waited, up to the end of the window, as copies."""
         count = self.world.job_count
-        return Waited(*paging.columns(self._b.attempts[:, HELD.FIRST_MS :], count))
+        return Waited(*paging.columns([*self._b.attempts[:, HELD.FIRST_MS :].T], count))
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""
@@ -452,7 +452,7 @@ class Ledger:
         self._b = self._b._replace(
             demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
             lots=claimants.lots, lot_of=claimants.lot_of,
-            standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
+            standings=np.zeros((len(claimants.reach), len(world.queue_rows)), np.int64),
             learnt=self._estimates.columns(world),
         )  # fmt: skip
         if self._usable is not None:

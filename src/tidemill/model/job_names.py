@@ -156,6 +156,13 @@ class JobNames(Texts):
             return fresh if first >= packed else [*self.some_users(first, packed), *fresh]
         return [self._users[u] for u in self._rows[first:end, USER].tolist()]
 
+    def by_user(self) -> tuple[list[str], I64]:
+        """The users there are, in the order in which they came, and which of them each job has."""
+        number = dict(self._user_number)
+        fresh = [number.setdefault(user, len(number)) for user in self._fresh_users]
+        packed = paging.column(self._rows[:, USER], self._packed)
+        return [*number], np.append(packed, np.array(fresh, np.int64))
+
     def number(self, name: str) -> int:
         """The number of the job of this name; -1: there is none."""
         found = self._fresh_numbers().get(name)

@@ -484,7 +484,7 @@ class World:
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)
-        told = [paging.column(self.ink.w.jobs[:, c], self.job_count) for c in MEASURED]
+        told = paging.columns([self.ink.w.jobs[:, c] for c in MEASURED], self.job_count)
         if any(column.any() for column in told) or self.ink.w.at[AT.BLIND]:
             some = np.flatnonzero(np.any(told, axis=0)).tolist()
             measured = [(j, *(column.item(j) for column in told)) for j in some]

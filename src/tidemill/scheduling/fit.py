@@ -46,7 +46,7 @@ class Fit(NamedTuple):
     shortage: Shortage | None
 
 
-class _Way(NamedTuple):
+class _RolesBy(NamedTuple):
     """How roles are placed: by scores; or tied, by their ladders, inside a domain."""
 
     scoring: Scoring = PACKING
@@ -63,13 +63,13 @@ def fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring
     wish = constraints.of(room.world.topology, shape) if tiers else None
     if wish is not None:
         return _fit_tied(room, q, shape, options, wish)
-    found = _fit(room, q, shape, options, _Way(scoring))
+    found = _fit(room, q, shape, options, _RolesBy(scoring))
     if found.shortage is not None and scoring is not PACKING and len(shape.roles) > 1:
-        found = _fit(room, q, shape, options, _Way())
+        found = _fit(room, q, shape, options, _RolesBy())
     return found
 
 
-def _fit(room: Snapshot, q: int, shape: Shape, options: Options, way: _Way) -> Fit:
+def _fit(room: Snapshot, q: int, shape: Shape, options: Options, way: _RolesBy) -> Fit:
     pieces: tuple[Piece, ...] = ()
     for r, role in enumerate(shape.roles):
         found, obstacles = _fit_role(room, q, r, role, options[r], way)
@@ -148,20 +148,20 @@ def _fit_tied(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wish
     for tier, is_required in wish.scopes:
         tries = None if is_required else PREFERRED_TRIES
         for domain in islice(place.candidates(room, shape.roles, flags, tier), tries):
-            found = _fit(room, q, shape, options, _Way(wish=wish, scope=(tier, domain)))
+            found = _fit(room, q, shape, options, _RolesBy(wish=wish, scope=(tier, domain)))
             if found.shortage is None:
                 return found
         if is_required:
             return _apart(room, q, shape, options, wish)
-    found = _fit(room, q, shape, options, _Way(wish=wish))
+    found = _fit(room, q, shape, options, _RolesBy(wish=wish))
     if found.shortage is not None and not wish.is_binding:
-        return _fit(room, q, shape, options, _Way())
+        return _fit(room, q, shape, options, _RolesBy())
     return found
 
 
 def _apart(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
     """No domain holds the whole gang: what stands in its way, if not that?"""
-    found = _fit(room, q, shape, options, _Way(wish=wish))
+    found = _fit(room, q, shape, options, _RolesBy(wish=wish))
     if found.shortage is not None:
         return found
     undo(room, q, shape, found.pieces)
@@ -171,7 +171,7 @@ def _apart(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes)
 
 
 def _fit_role(
-    room: Snapshot, q: int, r: int, role: Role, options: tuple[Option, ...], way: _Way
+    room: Snapshot, q: int, r: int, role: Role, options: tuple[Option, ...], way: _RolesBy
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
     ranks_nodes = way.wish is None and way.scoring.ranks_nodes
     if ranks_nodes and role.count == 1 and not role.kinds and not role.profile:

@@ -21,7 +21,7 @@ from tidemill.engine.fold.batch import columns_of
 from tidemill.ledger import price_periods
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.span_binning import cutting
-from tidemill.ledger.span_binning.kernel import CELL, CUT, PART, SHARE, Cutting
+from tidemill.ledger.span_binning.kernel import CELL, CUT, PORTION, SHARE, SpanCutting
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -44,10 +44,10 @@ def cut(
     """
     marks: I64 = np.zeros(len(CUT), np.int64)
     marks[[CUT.START_MS, CUT.END_MS, CUT.BIN_MS]] = window
-    c = Cutting(
+    c = SpanCutting(
         columns_of(world).jobs, spans, np.array(unseen, np.int64).reshape(-1, 2),
         price_periods.edges(world.contract_rows), np.zeros((len(CELL), 0), np.int64), marks,
-        np.zeros(len(SHARE), np.int64), np.zeros((2, len(PART)), np.int64),
+        np.zeros(len(SHARE), np.int64), np.zeros((2, len(PORTION)), np.int64),
     )  # fmt: skip
     i, room = 0, 2 * len(spans) + cutting.MOST_CELLS
     while i < len(spans):

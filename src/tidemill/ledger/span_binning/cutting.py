@@ -6,7 +6,7 @@
 from tidemill.core import rhythm
 from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.span_binning.kernel import CELL, CUT, PART, SHARE, kernel
+from tidemill.ledger.span_binning.kernel import CELL, CUT, PORTION, SHARE, kernel
 from tidemill.model import measured
 from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.columns import JOB
@@ -17,7 +17,7 @@ from tidemill.model.states import CONFIDENCES, Confidence
 UNKNOWN = CONFIDENCES.index(Confidence.UNKNOWN)
 MEASURED = CONFIDENCE_CODE[Confidence.MEASURED]
 MOST_CELLS = 12  # of one part of a span
-BEFORE, UNTIL = range(2)  # rows of ``Cutting.parts``
+BEFORE, UNTIL = range(2)  # rows of ``SpanCutting.parts``
 
 checkpoints, since_checkpoint_ms = (
     kernel(rhythm.checkpoints),
@@ -129,18 +129,18 @@ def divide(c, i, at_ms, row):
     useful = part_of(worked - host - links, mfu_ppm, ONE_PPM - host_ppm - links_ppm)
     below_ppm = ONE_PPM - host_ppm - links_ppm - mfu_ppm
     below = worked - host - links - useful
-    parts[row, PART.STALL] = stall
-    parts[row, PART.IDLE] = idle
-    parts[row, PART.BUSY] = busy
-    parts[row, PART.BESIDE] = beside
-    parts[row, PART.SLOW] = slow
-    parts[row, PART.HOST] = host
-    parts[row, PART.LINKS] = links
-    parts[row, PART.STRAGGLER] = part_of(
+    parts[row, PORTION.STALL] = stall
+    parts[row, PORTION.IDLE] = idle
+    parts[row, PORTION.BUSY] = busy
+    parts[row, PORTION.BESIDE] = beside
+    parts[row, PORTION.SLOW] = slow
+    parts[row, PORTION.HOST] = host
+    parts[row, PORTION.LINKS] = links
+    parts[row, PORTION.STRAGGLER] = part_of(
         links, min(middle(spans[i, SPAN.STRAGGLER]), ONE_PPM), ONE_PPM
     )
-    parts[row, PART.USEFUL] = useful
-    parts[row, PART.MEMORY] = part_of(below, max(0, shares[SHARE.MEMORY]), below_ppm)
+    parts[row, PORTION.USEFUL] = useful
+    parts[row, PORTION.MEMORY] = part_of(below, max(0, shares[SHARE.MEMORY]), below_ppm)
 
 
 @kernel
@@ -154,20 +154,20 @@ def write_lasting(c, i, rest, told):
     """Work that lasted: by what made it slower, and by its efficiency."""
     shares = c.shares
     use, is_split = shares[SHARE.CONFIDENCE], shares[SHARE.MEMORY] >= 0
-    rest -= grew(c, PART.BESIDE) + grew(c, PART.SLOW)
-    write(c, Bucket.INTERFERENCE, grew(c, PART.BESIDE), told)
-    write(c, Bucket.LINKS, grew(c, PART.SLOW), 0)
+    rest -= grew(c, PORTION.BESIDE) + grew(c, PORTION.SLOW)
+    write(c, Bucket.INTERFERENCE, grew(c, PORTION.BESIDE), told)
+    write(c, Bucket.LINKS, grew(c, PORTION.SLOW), 0)
     if shares[SHARE.IS_KNOWN] != 0 or shares[SHARE.IS_MEASURED] != 0:
-        straggler = grew(c, PART.STRAGGLER)
-        rest -= grew(c, PART.HOST) + grew(c, PART.LINKS)
-        write(c, Bucket.HOST, grew(c, PART.HOST), told)
-        write(c, Bucket.LINKS, grew(c, PART.LINKS) - straggler, told)
+        straggler = grew(c, PORTION.STRAGGLER)
+        rest -= grew(c, PORTION.HOST) + grew(c, PORTION.LINKS)
+        write(c, Bucket.HOST, grew(c, PORTION.HOST), told)
+        write(c, Bucket.LINKS, grew(c, PORTION.LINKS) - straggler, told)
         write(c, Bucket.STRAGGLER, straggler, high(c.spans[i, SPAN.STRAGGLER]))
     if shares[SHARE.IS_KNOWN] == 0:
         write(c, Bucket.UNKNOWN, rest, 0)
         return
-    write(c, Bucket.USEFUL, grew(c, PART.USEFUL), use)
-    below, memory = rest - grew(c, PART.USEFUL), grew(c, PART.MEMORY)
+    write(c, Bucket.USEFUL, grew(c, PORTION.USEFUL), use)
+    below, memory = rest - grew(c, PORTION.USEFUL), grew(c, PORTION.MEMORY)
     if is_split:
         write(c, Bucket.MEMORY_BOUND, memory, use)
         write(c, Bucket.BELOW_ROOF, below - memory, use)
@@ -182,12 +182,12 @@ def write_run(c, i, start_ms, end_ms):
     told = MEASURED if c.shares[SHARE.IS_MEASURED] != 0 else 0
     divide(c, i, start_ms, BEFORE)
     divide(c, i, end_ms, UNTIL)
-    write(c, Bucket.CHECKPOINT, grew(c, PART.STALL), told)
-    write(c, Bucket.IDLE, grew(c, PART.IDLE), 0)
+    write(c, Bucket.CHECKPOINT, grew(c, PORTION.STALL), told)
+    write(c, Bucket.IDLE, grew(c, PORTION.IDLE), 0)
     if bucket == LASTED:
-        write_lasting(c, i, grew(c, PART.BUSY), told)
+        write_lasting(c, i, grew(c, PORTION.BUSY), told)
     else:
-        write(c, bucket, grew(c, PART.BUSY), MEASURED if saves else 0)
+        write(c, bucket, grew(c, PORTION.BUSY), MEASURED if saves else 0)
 
 
 @kernel

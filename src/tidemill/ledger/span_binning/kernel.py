@@ -10,7 +10,7 @@ from tidemill.model.tables import I64
 
 
 class CELL(IntEnum):
-    """The rows of ``Cutting.cells``: the columns of ``ledger.cells.Cells``, each without gaps."""
+    """The rows of ``SpanCutting.cells``: columns of ``ledger.cells.Cells``, each without gaps."""
 
     BIN = 0
     CONTRACT = 1
@@ -46,7 +46,7 @@ class SHARE(IntEnum):
     CONFIDENCE = 7  # as in ``Cells.known``
 
 
-class PART(IntEnum):
+class PORTION(IntEnum):
     """How a stretch divides, cumulative from its beginning, in milli × ms."""
 
     STALL = 0
@@ -61,7 +61,7 @@ class PART(IntEnum):
     MEMORY = 9
 
 
-class Cutting(NamedTuple):
+class SpanCutting(NamedTuple):
     """Spans on their way to cells; scratch beside them."""
 
     jobs: I64
@@ -85,6 +85,6 @@ kernel = compiled.folder(
     _PACKAGE / "core",
     _PACKAGE / "ledger" / "buckets.py",
     dimensions=lambda _: 0,
-    whole={"c": whole_of(Cutting, ("changes", "marks", "shares"))},
+    whole={"c": whole_of(SpanCutting, ("changes", "marks", "shares"))},
 )
 """Compile this, unless the process runs interpreted."""
