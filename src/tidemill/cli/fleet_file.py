@@ -50,6 +50,8 @@ class KubernetesTable(Struct, frozen=True, forbid_unknown_fields=True):
     context: str = ""
     team_by: str = "namespace"
     """``namespace``, ``queue`` or ``label:KEY``."""
+    autoscaler_namespace: str = ""
+    """Where cluster-autoscaler keeps its status; "": where it does by default."""
     timeout: str = "30s"
     lateness: str = ""
     ahead: str = "0s"
@@ -178,7 +180,10 @@ class FleetFile(NamedTuple):
             config = self.place(row.kubeconfig) if row.kubeconfig else None
             access = kubeconfigs.find(config, row.context or None)
             wait_s = _s(row.timeout, "--timeout")
-            source = KubernetesSource(access, team_by=row.team_by, timeout_s=wait_s)
+            source = KubernetesSource(
+                access, team_by=row.team_by, timeout_s=wait_s,
+                autoscaler_namespace=row.autoscaler_namespace,
+            )  # fmt: skip
             found.append(self._cluster(row, stack.enter_context(source)))
         return SeveralClusters(found, self.teams)
 
@@ -218,6 +223,7 @@ _KEYS = {
     "--token-file": "`token_file` of [track]", "--prometheus": "`url` of [[prometheus]]",
     "--resolution": "`resolution` of [[prometheus]]", "--timeout": "`timeout`",
     "--context": "`context` of [[kubernetes]]", "--kubeconfig": "`kubeconfig` of [[kubernetes]]",
+    "--autoscaler-namespace": "`autoscaler_namespace` of [[kubernetes]]",
     "--team-by": "`team_by`", "--prometheus-ahead": "`ahead` of [[prometheus]]",
     "--track-ahead": "`ahead` of [track]",
 }  # fmt: skip

@@ -351,7 +351,8 @@ def build(
 def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
     """The launches that records tell of; what could not be read is noted."""
     from tidemill.live.measured import loops
-    from tidemill.live.track import TrackReader, records
+    from tidemill.live.track import records
+    from tidemill.live.track.reader import TrackReader
 
     reader = TrackReader()
     with screen.progress(f"reading {path.name}"):

@@ -57,6 +57,15 @@ Context = Annotated[
     str | None,
     typer.Option("--context", help="Another context than the current one.", metavar="NAME"),
 ]
+AutoscalerNamespace = Annotated[
+    str,
+    typer.Option(
+        "--autoscaler-namespace",
+        help="Where cluster-autoscaler keeps the ConfigMap cluster-autoscaler-status (default:"
+        " kube-system).",
+        metavar="NAMESPACE",
+    ),
+]
 Prometheus = Annotated[
     str | None,
     typer.Option(

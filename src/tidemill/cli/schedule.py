@@ -136,6 +136,7 @@ def kubernetes(
     ] = False,
     shadow_of: replay.ShadowOf = "",
     into: replay.Into = None,
+    autoscaler_namespace: observers.AutoscalerNamespace = "",
     every: observe.Every = "30s",
     lateness: observe.Lateness = "1m",
     check: Annotated[
@@ -157,8 +158,8 @@ def kubernetes(
     meanwhile.
 
     With --shadow it binds nothing: the journal is then what the cluster did, --into what this
-    policy would have done with the same pods. --shadow-of, --into, --every and --lateness are for
-    that alone.
+    policy would have done with the same pods. --shadow-of, --into, --autoscaler-namespace, --every
+    and --lateness are for that alone.
     """
     from tidemill.live.kubernetes.api import kubeconfig as kubeconfigs
     from tidemill.live.kubernetes.scheduling.running import SchedulerTerms
@@ -185,6 +186,7 @@ def kubernetes(
             rules,
             shadowing.ShadowTerms(
                 journal, into or replay.beside(journal), shadow_of, team_by,
+                autoscaler_namespace,
                 ObserverTerms(until, observers.span_ms(lateness, "--lateness"), zone=shown),
                 observers.AskingPace(every, once, as_json),
             ),

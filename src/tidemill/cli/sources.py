@@ -18,7 +18,7 @@ from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import journalled
 from tidemill.live.observing.observer import WATCHES, late_of
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
@@ -100,7 +100,8 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         is_told, "when jobs were submitted", "told" if is_told else "no source tells it",
         "" if is_told else f"waits, and whether free GPUs had demand, are unknown: {_SUBMITS}",
     )  # fmt: skip
-    waiting = np.flatnonzero(world.jobs.state[: world.job_count] == JobState.WAITING).tolist()
+    states = paging.column(world.jobs.state, world.job_count)
+    waiting = np.flatnonzero(states == JobState.WAITING).tolist()
     unsaid = sum(world.reason_of(j) is None for j in waiting)
     yield SourceFinding(
         not unsaid, "jobs that wait without a reason", f"{unsaid:,} of {len(waiting):,}",

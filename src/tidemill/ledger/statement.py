@@ -145,7 +145,8 @@ class Statement:
         """The rows in the order of buckets, and from where to where each has them."""
         bucket = self.rows.bucket.astype(np.int16)  # numbers of two bytes are not compared to sort
         order = np.argsort(bucket, kind="stable")
-        return order, np.searchsorted(bucket[order], np.arange(max(ABOUT) + 2))
+        ends = np.searchsorted(bucket[order], np.arange(max(ABOUT) + 2))
+        return paging.put_away(order), ends
 
     def by_bin_and_contract(self, some: Some) -> I64:
         """Milli·ms of some rows as a matrix like ``paid``."""
@@ -252,7 +253,7 @@ class Statement:
         is_there = np.zeros(most - lowest, bool)
         is_there[self.rows.job - lowest] = True
         found = np.flatnonzero(is_there) + lowest
-        return found[found != NO_JOB]
+        return paging.put_away(found[found != NO_JOB])
 
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
@@ -286,7 +287,7 @@ class Statement:
         found[self._is_assumed()] = _ASSUMED
         found = np.where(is_held & (rows.known > 0), PLACES[rows.known], found)
         found[found == _MEASURED] = CONFIDENCES.index(self.as_known(Confidence.MEASURED))
-        return found
+        return paging.put_away(found)
 
     @property
     def is_assumed(self) -> NDArray[np.bool_]:
@@ -408,10 +409,12 @@ class Statement:
 
     def _user_keys(self, jobs: I64) -> tuple[I64, _Names]:
         """Users in order of their names; what is held by jobs without one is unknown."""
-        users = [*self.world.job_users, *(holder.user for holder in reversed(self._holders))]
-        names = sorted(set(users) - {""})
+        told, of_jobs = self.world.job_names.by_user()
+        earlier = [holder.user for holder in reversed(self._holders)]
+        names = sorted({*told, *earlier} - {""})
         number = {name: i + 1 for i, name in enumerate(names)} | {"": 0}
-        codes = np.array([*(number[user] for user in users), -1], np.int64)
+        of_told = np.array([number[user] for user in told], np.int64)
+        codes = np.append(of_told[of_jobs], [*(number[user] for user in earlier), -1])
         shown = (NOBODY, UNKNOWN_USER, *names)
         return codes[jobs], lambda key: shown[key + 1]
 
@@ -426,22 +429,24 @@ class Statement:
         codes = np.concatenate([of_jobs, np.array([*told, NO_JOB], np.int64)])
         return codes[jobs], lambda key: names[key] if key >= 0 else NOBODY
 
-    @cached_property
-    def classes(self) -> list[JobClass]:
-        """What each job is for."""
-        return self.told.classes(self.world)
+    def class_of(self, j: int) -> JobClass:
+        """What a job is for: as it was submitted; a service, if it said so while it ran."""
+        is_told = bool(self.told.serve(np.array([j]))[0])
+        return JobClass.INFERENCE if is_told else self.world.shape_of(j).kind
 
     def called_otherwise(self) -> int:
         """Jobs that said they are services while they ran, and were not submitted as such."""
         jobs = np.arange(self.world.job_count)
-        kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
-        is_submitted = np.array(kinds)[paging.column(self.world.jobs.shape, len(jobs))]
-        return int((self.are_services(jobs) & ~is_submitted).sum())
+        return int((self.told.serve(jobs) & ~self._are_submitted_to_serve(jobs)).sum())
 
     def are_services(self, jobs: I64) -> NDArray[np.bool_]:
         """Of each of these jobs, whether it answers requests."""
-        classes = self.classes
-        return np.array([classes[j] is JobClass.INFERENCE for j in jobs.tolist()], bool)
+        return self.told.serve(jobs) | self._are_submitted_to_serve(jobs)
+
+    def _are_submitted_to_serve(self, jobs: I64) -> NDArray[np.bool_]:
+        kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
+        of_shape = np.array(kinds)
+        return of_shape[paging.column(self.world.jobs.shape, self.world.job_count)][jobs]
 
     @property
     def _holders(self) -> tuple[Holder, ...]:

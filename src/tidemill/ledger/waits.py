@@ -204,12 +204,10 @@ _Name = tuple[str] | tuple[int, str]
 
 def _users(waits: Waits, world: World) -> tuple[list[_Name], I64]:
     """The users of jobs in the order of their names, and which of them each job has."""
-    every = [*world.job_users]
-    users = [every[j] or UNKNOWN_USER for j in waits.job.tolist()]
-    names = sorted(set(users))
-    number = {name: i for i, name in enumerate(names)}
-    codes = np.fromiter((number[user] for user in users), np.int64, len(users))
-    return [(name,) for name in names], codes
+    told, of_jobs = world.job_names.by_user()
+    names = sorted({user or UNKNOWN_USER for user in told})
+    of_told = np.array([names.index(user or UNKNOWN_USER) for user in told], np.int64)
+    return [(name,) for name in names], of_told[of_jobs[waits.job]]
 
 
 def _shapes(waits: Waits, world: World, key: Callable[[Shape], _Name]) -> tuple[list[_Name], I64]:

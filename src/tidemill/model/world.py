@@ -105,15 +105,6 @@ class Changes:
         first = self._world.ink.w.at.item(AT.LOG_FIRST)
         return bool(position >= first and self.end - position <= self.KEPT)
 
-    def since(self, position: int) -> list[int] | None:
-        """The nodes changed since a position; None: too long ago to know."""
-        log, end = self._world.ink.w.log, self.end
-        if not self.are_known_since(position):
-            return None
-        first, last = position % self.KEPT, end % self.KEPT
-        found: list[int] = log[first:last].tolist()
-        return found if first <= last else [*log[first:].tolist(), *log[:last].tolist()]
-
 
 class SeenReason(NamedTuple):
     """What another scheduler said of a waiting job, after so many attempts."""
@@ -493,7 +484,7 @@ class World:
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)
-        told = [paging.column(self.ink.w.jobs[:, c], self.job_count) for c in MEASURED]
+        told = paging.columns([self.ink.w.jobs[:, c] for c in MEASURED], self.job_count)
         if any(column.any() for column in told) or self.ink.w.at[AT.BLIND]:
             some = np.flatnonzero(np.any(told, axis=0)).tolist()
             measured = [(j, *(column.item(j) for column in told)) for j in some]

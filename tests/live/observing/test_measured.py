@@ -39,7 +39,7 @@ from tidemill.live.observing.measuring import (
 from tidemill.live.observing.observer import AnswerTaken, Observer
 from tidemill.live.prometheus import fetching, joining
 from tidemill.live.prometheus.client import Client
-from tidemill.live.track import TrackReader
+from tidemill.live.track.reader import TrackReader
 from tidemill.model.errors import BackendError, SpecError
 from tidemill.model.loads import LatencyFigure
 

@@ -1,15 +1,15 @@
 """What Python calls: it takes the arguments apart, and refuses what a kernel would misread.
 
-A tuple of arrays stays the one pointer that Python has to it, and a kernel reads where an array
-lies when it uses it, from the tuple and the array themselves as Python and numpy lay them out
-(``PyTupleObject``, ``PyArrayObject``, ``PyArray_Descr``: all three are of their public interface).
-Nothing is counted: whoever calls a kernel has the arguments.
+Of a tuple of arrays it writes down where each lies and how long it is, from the tuple and the
+arrays themselves as Python and numpy lay them out (``PyTupleObject``, ``PyArrayObject``,
+``PyArray_Descr``: all three are of their public interface). A kernel takes the one pointer to that,
+and reads it when it uses an array. Nothing is counted: whoever calls a kernel has the arguments.
 """
 
 import numpy as np
 
 from tidemill.compiled.loading import KNOWN
-from tidemill.compiled.translating.expressions import DATA, ITEMS, POINTER, SHAPE, Callee
+from tidemill.compiled.translating.expressions import POINTER, Callee
 from tidemill.compiled.translating.kinds import (
     INT,
     NOTHING,
@@ -25,6 +25,9 @@ from tidemill.compiled.translating.kinds import (
 from tidemill.compiled.translating.writing import Emitter
 
 COUNT = object.__basicsize__  # where a tuple says how many items there are
+ITEMS = tuple.__basicsize__  # and where they begin
+DATA = object.__basicsize__  # where an array says where its numbers are
+SHAPE = DATA + 16  # and where its lengths are
 TYPE = object.__basicsize__ - POINTER  # where an object says what it is
 NDIM, DESCRIPTION, FLAGS = DATA + 8, DATA + 40, DATA + 48
 NUMBER = object.__basicsize__ + 12  # where a description says which type of number it is
@@ -57,7 +60,8 @@ def write(callee: Callee, name: str, made: str, is_checked: bool) -> str:
     for i, kind in enumerate(callee.takes):
         found = writer.read("ptr", "%args", POINTER * i)
         given += _taken(writer, texts, kind, found)
-    call = f"call {made} {callee.name}({', '.join(given)})"
+    # Not put into this: to a kernel what it reads of tables stays as it is, and here it is written.
+    call = f"call {made} {callee.name}({', '.join(given)}) noinline"
     parts = list[str]()
     if made == "void":
         writer.do(call)
@@ -86,9 +90,11 @@ def _taken(writer: Emitter, texts: list[str], kind: Kind, found: str) -> list[st
             return [f"ptr {writer.read('ptr', found, DATA)}", *(f"i64 {each}" for each in shape)]
         case ArrayTuple():
             rows = _fields(texts, kind)
-            fine = f"call i1 @is_table(ptr {found}, i64 {len(kind.fields)}, ptr {rows})"
+            into = writer.take(f"alloca [{kind.size} x i64]")
+            told = f"i64 {len(kind.fields)}, ptr {rows}, ptr {into}"
+            fine = f"call i1 @is_table(ptr {found}, {told})"
             _refuse_unless(writer, fine, _said(texts, f"a kernel wants {kind} without gaps"))
-            return [f"ptr {found}"]
+            return [f"ptr {into}"]
     if kind != INT:
         raise KernelError(f"Python gives no {kind}")
     number = writer.take(f"call i64 @PyLong_AsLongLong(ptr {found})")
@@ -193,8 +199,8 @@ def _is_array() -> str:
 
 
 def _is_table() -> str:
-    """Whether an object is a tuple of such arrays."""
-    return f"""define internal i1 @is_table(ptr %object, i64 %count, ptr %fields) {{
+    """Whether an object is a tuple of such arrays; where each lies is written, and its lengths."""
+    return f"""define internal i1 @is_table(ptr %object, i64 %count, ptr %fields, ptr %into) {{
 begin:
 %type.at = getelementptr i8, ptr %object, i64 {TYPE}
 %type = load ptr, ptr %type.at
@@ -207,7 +213,8 @@ count.it:
 %same = icmp eq i64 %items, %count
 br i1 %same, label %each, label %no
 each:
-%i = phi i64 [0, %count.it], [%further, %fine]
+%i = phi i64 [0, %count.it], [%further, %next]
+%to = phi ptr [%into, %count.it], [%after, %next]
 %over = icmp eq i64 %i, %count
 br i1 %over, label %yes, label %look
 look:
@@ -223,6 +230,25 @@ look:
 %is = call i1 @is_array(ptr %item, i32 %ndim, i32 %one, i32 %two)
 br i1 %is, label %fine, label %no
 fine:
+%data.at = getelementptr i8, ptr %item, i64 {DATA}
+%data = load ptr, ptr %data.at
+store ptr %data, ptr %to
+%lengths.at = getelementptr i8, ptr %item, i64 {SHAPE}
+%lengths = load ptr, ptr %lengths.at
+%dims = zext i32 %ndim to i64
+br label %dim
+dim:
+%d = phi i64 [0, %fine], [%next.d, %dim]
+%next.d = add i64 %d, 1
+%length.at = getelementptr i64, ptr %lengths, i64 %d
+%length = load i64, ptr %length.at
+%put.at = getelementptr i64, ptr %to, i64 %next.d
+store i64 %length, ptr %put.at
+%last = icmp eq i64 %next.d, %dims
+br i1 %last, label %next, label %dim
+next:
+%behind = add i64 %dims, 1
+%after = getelementptr i64, ptr %to, i64 %behind
 %further = add i64 %i, 1
 br label %each
 yes:

@@ -29,9 +29,6 @@ from tidemill.compiled.translating.writing import Emitter
 if TYPE_CHECKING:
     from tidemill.compiled.translating.modules import Module
 
-ITEMS = tuple.__basicsize__  # where the items of a tuple begin
-DATA = object.__basicsize__  # where an array says where its numbers are
-SHAPE = DATA + 16  # and where its lengths are
 POINTER = 8  # bytes of a pointer, and of a length
 _REFUSED = "cannot be compiled"
 _UNKNOWN = object()  # what is known only when a kernel runs
@@ -242,13 +239,9 @@ class Expressions:
             return Value(Several((INT,) * base.kind.ndim), base.parts[1:])
         if not isinstance(base.kind, ArrayTuple) or name not in base.kind.places:
             raise KernelError(f"{base.kind} has no `{name}`")
-        place = base.kind.places[name]
-        kind = base.kind.fields[place][1]
-        writer = self.writer
-        found = writer.read("ptr", base.parts[0], ITEMS + POINTER * place)
-        lengths = writer.read("ptr", found, SHAPE)
-        shape = (writer.read("i64", lengths, POINTER * d) for d in range(kind.ndim))
-        return Value(kind, (writer.read("ptr", found, DATA), *shape))
+        (at, kind), table = base.kind.places[name], base.parts[0]
+        parts = enumerate(kind.parts, at)
+        return Value(kind, tuple(self.writer.read(p, table, POINTER * i) for i, p in parts))
 
     def _subscript(self, node: ast.Subscript) -> Value:
         known = self.static(node.value)

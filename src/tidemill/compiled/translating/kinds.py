@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 
@@ -45,7 +46,7 @@ class Array:
 
 @dataclass(frozen=True)
 class ArrayTuple:
-    """A named tuple of arrays, known by the one pointer that Python has to it."""
+    """A named tuple of arrays, known by one pointer to where they lie and how long they are."""
 
     name: str
     fields: tuple[tuple[str, Array], ...]
@@ -56,9 +57,16 @@ class ArrayTuple:
         return ("ptr",)
 
     @cached_property
-    def places(self) -> dict[str, int]:
-        """Where each field stands in the tuple."""
-        return {field: i for i, (field, _) in enumerate(self.fields)}
+    def places(self) -> dict[str, tuple[int, Array]]:
+        """After how many numbers those of each field begin, and what it is."""
+        ends = accumulate(len(array.parts) for _, array in self.fields)
+        each = zip(ends, self.fields, strict=True)
+        return {field: (end - len(array.parts), array) for end, (field, array) in each}
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(len(array.parts) for _, array in self.fields)
 
     def __str__(self) -> str:
         return f"{self.name} of {len(self.fields)} arrays"

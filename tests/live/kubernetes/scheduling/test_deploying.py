@@ -1,14 +1,21 @@
 """The files of deploy/ are taken by a real API server, and give no more rights than they say."""
 
 import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.conftest import ROOT
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
-from tests.rigs.kubernetes.wanted import node, pod
+from tests.rigs.kubernetes.wanted import gang, node, pod
+from tidemill.live.kubernetes import resources
 
 WHO = "system:serviceaccount:tidemill:scheduler"
 DEPLOY = ROOT / "deploy"
@@ -51,6 +58,115 @@ def test_the_manifests_of_the_deployment_are_taken(allowed: Cluster):
     for kind in ("deployment.apps/scheduler", "networkpolicy.networking.k8s.io/scheduler",
                  "poddisruptionbudget.policy/scheduler"):  # fmt: skip
         assert kind in told
+
+
+def rendered(rig: Cluster, folder: Path) -> list[dict[str, Any]]:
+    """What kustomize makes of a folder."""
+    return [
+        msgspec.yaml.decode(one) for one in rig.kubectl("kustomize", str(folder)).split("---\n")
+    ]
+
+
+def test_the_overlay_of_the_guide_changes_the_image_and_the_policy_alone(
+    allowed: Cluster, tmp_path: Path
+):
+    """Rendered and compared with the base; and the API server takes it, in a dry run."""
+    guide = (ROOT / "docs" / "guides" / "schedule-kubernetes.md").read_text()
+    (overlay,) = re.findall(r"```yaml\n(apiVersion: kustomize.*?)```", guide, re.DOTALL)
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    (tmp_path / "policy.toml").write_text('[policy]\norder = "shortest"\n')
+    base, mine = (rendered(allowed, one)
+                  for one in (DEPLOY / "kubernetes" / "scheduler", tmp_path))  # fmt: skip
+    before, after = map(json.dumps, (base, mine))
+    (image,) = re.findall(r'"image": "(\S+?)"', before)
+    (given,) = re.findall(r'"image": "(\S+?)"', after)
+    assert (image, given) == ("registry.example/tidemill:0.1.0",
+                              "registry.yours.example/tidemill:0.1.0")  # fmt: skip
+    maps = [next(one for one in some if one["kind"] == "ConfigMap") for some in (base, mine)]
+    assert maps[1]["data"] == {"policy.toml": '[policy]\norder = "shortest"\n'}
+    was, now = (one["metadata"]["name"] for one in maps)
+    assert was != now, "so that pods are made anew when the policy changes"
+    for one in maps:
+        one["data"] = {}
+    swapped = json.dumps(base).replace(was, now).replace(image, given)
+    assert json.loads(swapped) == mine
+    assert "deployment.apps/scheduler" in allowed.kubectl(
+        "apply", "-k", str(tmp_path), "--dry-run=server"
+    )
+
+
+def scheduler_of(rig: Cluster, one: dict[str, Any], namespace: str = "ml") -> str:
+    """Whom the API server would let a pod be placed by; nothing is created."""
+    one["metadata"]["namespace"] = namespace
+    path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    found: str = rig.ask("POST", path, one)["spec"]["schedulerName"]
+    return found
+
+
+@pytest.fixture
+def gpu_pods(rig: Cluster) -> Iterator[Cluster]:
+    """The admission policy holds in the namespace `ml`; taken away as the guide says."""
+    file = str(DEPLOY / "kubernetes" / "default.yaml")
+    rig.kubectl("apply", "-f", file)
+    rig.kubectl("label", "namespace", "ml", "tidemill/gpu-pods=true")
+    rig.wait_for("it holds", lambda: scheduler_of(rig, pod("p", 1)) == OURS)
+    yield rig
+    rig.kubectl("delete", "-f", file, "--ignore-not-found")
+    rig.kubectl("label", "namespace", "--all", "tidemill/gpu-pods-")
+
+
+def test_new_gpu_pods_of_a_labelled_namespace_name_us(gpu_pods: Cluster):
+    """Pods with any resource that is counted as accelerators, and no others: those without, with
+    none of it, with a part that nobody can count, of DaemonSets, with a node, of other schedulers.
+    """
+    rig = gpu_pods
+    mig = ("nvidia.com/mig-1g.10gb", "nvidia.com/mig-1g.10gb.me", "nvidia.com/mig-3g.40gb.shared")
+    shared = tuple(f"{name}{resources.SHARED}" for name in resources.WHOLE)
+    other = (*resources.UNCOUNTED, "nvidia.com/gpumem", "nvidia.com/mig", "rdma/hca")
+    for name in (*resources.WHOLE, *shared, *mig, *other):
+        is_ours = resources.is_accelerator(name)
+        assert (scheduler_of(rig, pod("p", 1, resource=name)) == OURS) is is_ours, name
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}
+    owned = pod("p", 1, metadata={"ownerReferences": [owner]})
+    for one in (pod("p", 0), pod("p", 1, nodeName="n0"), owned):
+        assert scheduler_of(rig, one) == "default-scheduler"
+    assert scheduler_of(rig, pod("p", 1, schedulerName="volcano")) == "volcano"
+    assert scheduler_of(rig, pod("p", 1), "web") == "default-scheduler"
+
+
+def test_all_namespaces_but_some_and_the_way_back(gpu_pods: Cluster, tmp_path: Path):
+    """By the lines of the guide. Then a Job that waits is suspended and goes on with the cluster's
+    own scheduler, and none of its pods counts as failed; deleted ones would.
+    """
+    rig, guide = gpu_pods, (ROOT / "docs" / "guides" / "schedule-kubernetes.md").read_text()
+    (patch,) = re.findall(r"```text\n(kubectl patch mutating.*?)```", guide, re.DOTALL)
+    rig.kubectl(*shlex.split(patch)[1:])
+    rig.wait_for("it holds everywhere", lambda: scheduler_of(rig, pod("p", 1), "web") == OURS)
+    rig.kubectl("label", "namespace", "web", "tidemill/gpu-pods=false")
+    rig.wait_for("not there", lambda: scheduler_of(rig, pod("p", 1), "web") != OURS)
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create("/apis/batch/v1/namespaces/ml/jobs", gang("g", 2, 8))
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_until_running("ml", 2)
+        assert ours.stop() == 0
+    rig.create("/apis/batch/v1/namespaces/ml/jobs", gang("late", 2, 4))
+    rig.add_nodes(node("n2"))
+    (lines,) = re.findall(r"```text\n(kubectl delete -f \S+default.yaml.*?)```", guide, re.DOTALL)
+    waits = [one for one in lines.splitlines() if " get pods " in one]
+    rig.wait_for("both wait", lambda: rig.kubectl(*waits[0].split()[1:]).count("late-") == 2)
+    for line in lines.replace("deploy/", f"{DEPLOY}/").splitlines():
+        rig.kubectl(*shlex.split(line)[1:])
+    rig.wait_for("new ones do not", lambda: scheduler_of(rig, pod("p", 1)) != OURS)
+    (suspend,) = re.findall(r"`(kubectl patch job NAME -p .*?)`", " ".join(guide.split()))
+    for word in ("true", "false"):
+        line = suspend.replace("NAME", "late -n ml").replace("true", word)
+        rig.kubectl(*shlex.split(line)[1:])
+        if word == "true":
+            rig.wait_for("its pods are gone", lambda: not any("late-" in n for n in rig.pods("ml")))
+    rig.wait_until_running("ml", 4)
+    status = rig.ask("GET", "/apis/batch/v1/namespaces/ml/jobs/late")["status"]
+    assert status.get("failed", 0) == 0
 
 
 def test_the_container_file_pins_runs_without_root_and_copies_what_there_is():
