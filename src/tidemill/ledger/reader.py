@@ -33,7 +33,6 @@ from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns, with_shares
 from tidemill.ledger.usable import Usable
-from tidemill.model import paging
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
@@ -181,11 +180,10 @@ class Ledger:
         self._settle()
         return self._alarms
 
-    def waited(self) -> Waited:
-        """How long jobs waited, up to the end of the window, as copies."""
-        rows, count = self._b.attempts, self.world.job_count
-        columns = range(HELD.FIRST_MS, len(HELD))
-        return Waited(*(paging.column(rows[:, column], count) for column in columns))
+    def waited(self, some: slice) -> Waited:
+        """How long some jobs waited, up to the end of the window, as copies."""
+        rows = self._b.attempts[some]
+        return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""
