@@ -61,7 +61,10 @@ def test_what_we_read_ourselves_is_what_the_library_reads(tmp_path: Path):
     """Every number and path that is plain has the value, or is refused, as typer says."""
     (tmp_path / "there").touch()
     paths = [str(tmp_path), str(tmp_path / "there"), str(tmp_path / "not"), "-", "x/../y", "\udcff"]
-    words = {int: ["7", "007", " 3", "-1", "65", "10000001"], float: ["2", "-0.5", "1e3", "1e8"]}
+    words: dict[Any, list[str]] = {
+        int: ["7", "007", " 3", "-1", "65", "10000001"],
+        float: ["2", "-0.5", "1e3", "1e8"],
+    }
     roots = get_command(app), get_command(app)
     numbers.strictly(roots[0])
     both = [dict(made.walk("tidemill", root)) for root in roots]
