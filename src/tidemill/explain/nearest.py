@@ -297,6 +297,6 @@ def _halves(asked: int) -> Iterator[int]:
 
 def _made(change: str, role: Role, but: str = "") -> Candidate:
     size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
-    kinds = f" {phrasing.either(role.kinds)}" if role.kinds else ""
+    kinds = f" {phrasing.either(map(phrasing.requestable, role.kinds))}" if role.kinds else ""
     text = (f"{role.count:,}×{size}" if role.count > 1 else size) + kinds
     return Candidate(change, role, f"{text} {but}" if but else text)
