@@ -20,6 +20,8 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -235,8 +237,10 @@ class Differ:
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
-        if self.rules.topology.tiers and self.rules.topology != world.topology:
-            yield ev.TopologySet(at_ms, self.rules.topology)
+        told = self.rules.topology if self.rules.topology.tiers else world.topology
+        wanted = replace(told, unasked=self.nodes.unasked())
+        if wanted != world.topology:
+            yield ev.TopologySet(at_ms, wanted)
         for queue in self.rules.queues:
             known = world.queue_number.get(queue.name)
             if known is None or world.queue_rows[known] != queue:
