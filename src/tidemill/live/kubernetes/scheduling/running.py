@@ -428,8 +428,8 @@ class ClusterScheduler:
         policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
-            self.loop.policy, self.differ.rules = policy, rules.fleet
-            self.differ.cutting.policy = policy
+            self.loop.follow(policy)
+            self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
             for key, value in policies.facts(policy).items():
                 self.journal.set_meta(key, value)
             self.backend.look()
