@@ -231,3 +231,10 @@ def test_a_loop_that_was_killed_is_on_the_books_until_it_last_spoke(tmp_path: Pa
     assert "ends within a line" in made.err
     books = json.loads(tidemill("efficiency", journal, "--json").out)
     assert books["total"]["held_milli_ms"] == 1000 * (max(times) // 1000 - min(times) // 1000)
+
+
+def test_one_price_is_one(tmp_path: Path):
+    """A line that begins and ends within the books: the time without a price is no price."""
+    said = _priced(tmp_path, "type,usd_per_gpu_hour,start,end\nH100,2.5,2026-11-02,2026-11-03\n")
+    assert "prices: " in said
+    assert "prices in their time" not in said
