@@ -29,7 +29,7 @@ from tidemill.ledger.spans import Window
 from tidemill.ledger.told import Told
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
-from tidemill.model import paging
+from tidemill.model import node_groups, paging
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.figures import DeviceFigure
@@ -369,7 +369,7 @@ class Statement:
         """For each row its key in a dimension, and the names of keys."""
         world, rows = self.world, self.rows
         if dimension == "contract":
-            return rows.contract, lambda key: world.contract_rows[key].name
+            return self.node_groups[rows.contract], lambda key: world.contract_rows[key].name
         if dimension in ("pool", "kind"):
             return self._contract_keys(dimension)
         if dimension == "team":
@@ -384,6 +384,13 @@ class Statement:
             return self._class_keys(rows.job)
         assert dimension == "time", dimension
         return rows.bin, lambda key: str(self.start_ms + key * self.bin_ms)
+
+    @cached_property
+    def node_groups(self) -> I64:
+        """For each contract the first one of its group of nodes (``node_groups``)."""
+        world = self.world
+        alike = node_groups.first_alike(world.contract_rows, is_observed=world.is_observed)
+        return np.array(alike, np.int64)
 
     def measured_keys(self, dimension: str) -> I64:
         """For each row of what was measured its key by job, user, team or class."""
