@@ -150,11 +150,11 @@ def _gang_rows(**more: Any) -> pl.DataFrame:
 
 @pytest.mark.parametrize("devices", [None, [0xFF, 0b0011, 0b1100]])
 def test_a_gang_with_a_role_larger_than_its_node_is_on_the_books(devices: list[int] | None):
-    """Of 8 GPUs on a node of 4, 4 are held; of the other role all 4; 4 are over; it is named."""
+    """Of 8 GPUs on a node of 4, 4 are held; of the other role all 4; it is named, once."""
     history = build(_gang_rows(devices=devices), SMALL, PRICES, shapes=[GANG])
     assert _held(history) == 4_000 * 100 + 4_000 * 100
     assert any("`gang`: 8 on n0, listed with 4" in note for note in history.notes)
-    assert history.said_over == [f"1 attempt {OVER} (`gang`): {SO}"]
+    assert (history.over, history.said_over) == (1, [])
 
 
 def _observed(rows: pl.DataFrame, until_ms: int, shapes: list[Shape]) -> tuple[World, Advance]:
@@ -167,17 +167,18 @@ def _observed(rows: pl.DataFrame, until_ms: int, shapes: list[Shape]) -> tuple[W
 
 
 def test_observers_name_them_in_the_same_words():
-    """A plain job and a gang that are larger than their node: both notes are those of an import."""
+    """A plain job and a gang that are larger than their node: once, in the words of an import."""
     plain = attempts({"job": "p", "gpus": 8, "nodes": ["n0"], "start_ms": 0, "end_ms": 100})
     for rows, shapes in ((plain, []), (_gang_rows(), [GANG])):
         history = build(rows, SMALL, PRICES, until_ms=EPOCH_MS + 200, shapes=shapes)
         assert _held(history)
         _, going = _observed(rows, 200, shapes)
         said = [note for note in history.notes if "listed with" in note] + history.said_over
-        assert len(said) == 2
+        assert len(said) == 1
         assert [note for note in going.notes if note in said] == said
         _, later = _observed(rows, 50, shapes)
         assert [note for note in later.notes if note in said] == said
+        assert not any(OVER in note for note in (*going.notes, *later.notes))
     held = {
         piece.role: piece.replicas for piece in _observed(_gang_rows(), 50, [GANG])[0].placements[0]
     }
