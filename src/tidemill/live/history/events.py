@@ -195,7 +195,7 @@ def _fitted(
 ) -> SortedParts:
     """What was put in order, with the jobs divided by GPU that do not fit on their nodes whole."""
     sizes = {node.name: node.gpus for node in nodes}
-    crowd = fitting.crowd(ordered.attempts, sizes, shapes)
+    crowd = fitting.crowd(ordered.attempts, sizes, shapes, fitting.BRIEF_MS)
     if not any(crowd) and not fitting.are_large(ordered.attempts, sizes, shapes):
         return ordered._replace(shapes=shapes)
     divided, every, first = dict[str, frozenset[int]](), shapes, 0
