@@ -61,8 +61,8 @@ def test_a_job_paid_the_same_in_every_table(tiny: Path):
     top = printed(waits_tables.top(top_jobs(statement, 1_000), in_units(statement, 10_000)))
     assert len(top) > 100
     assert top == {job: whole[job] for job in top}
-    for most in (3, 40, None):
-        found = efficiency.efficiencies(statement, "job", most)
+    for rows in (3, 40, None):
+        found = efficiency.efficiencies(statement, "job", rows)
         money = efficiency_tables.printed_money(statement, found)
         cost = printed(efficiency_tables.rows(found, money))
         assert {job: usd for job, usd in cost.items() if job in top}.items() <= top.items()

@@ -131,6 +131,7 @@ TRACK_EXAMPLES = options.example(
 
 
 @app.command("track", epilog=TRACK_EXAMPLES)
+@options.takes_variable
 def track_command(
     path: Annotated[
         Path, typer.Argument(help="A file of records, or a folder of them (TIDEMILL_TRACK).")
@@ -172,6 +173,7 @@ SLURM_EXAMPLES = options.example(
 
 
 @app.command("slurm", epilog=SLURM_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def slurm(
     files: Annotated[
@@ -245,6 +247,7 @@ TeamBy = Annotated[
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def kubernetes(
     files: Annotated[

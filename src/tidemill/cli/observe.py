@@ -101,6 +101,7 @@ Since = Annotated[
 
 
 @app.command("slurm", epilog=SLURM_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def slurm(
     journal: options.Target = options.DEFAULT_JOURNAL,
@@ -146,6 +147,7 @@ KUBERNETES_EXAMPLES = options.example(
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def kubernetes(
     journal: options.Target = options.DEFAULT_JOURNAL,

@@ -49,7 +49,7 @@ QUOTAS = ("used", "floor", "limit", "guard", "below", "past")
 KINDS = ("kind_free_milli", "kind_freed", "kind_taken", "kind_kept")
 QUEUES = {QUEUE.FREED: "queue_freed", QUEUE.ENDED: "ended", QUEUE.PAST_MS: "past_ms"}
 
-COLUMNS_AT_ONCE = 4
+COLUMNS_AT_ONCE = 2
 """Columns of a table that are made of its rows, or its rows of them, in one go: rows that are at
 hand for one are at hand for the next, and no more columns take memory beside the table."""
 

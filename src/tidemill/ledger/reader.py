@@ -39,7 +39,6 @@ from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns, with_shares
 from tidemill.ledger.usable import Usable
-from tidemill.model import paging
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
@@ -187,10 +186,10 @@ class Ledger:
         self._settle()
         return self._alarms
 
-    def waited(self) -> Waited:
-        """How long jobs waited, up to the end of the window, as copies."""
-        count = self.world.job_count
-        return Waited(*paging.columns([*self._b.attempts[:, HELD.FIRST_MS :].T], count))
+    def waited(self, some: slice) -> Waited:
+        """How long some jobs waited, up to the end of the window, as copies."""
+        rows = self._b.attempts[some]
+        return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""

@@ -134,14 +134,20 @@ def place_earlier(w, c, p, y, j, r):
 
 
 @kernel
+def is_passer(w, c, p, e, j):
+    """Whether this row of the plan places somebody who comes after a job."""
+    if p.events[e, EventColumn.KIND] != PLACE:
+        return False
+    return not goes_before(w.jobs, w.shapes, c.reg, p.events[e, EventColumn.WHO], j)
+
+
+@kernel
 def last_end(w, c, f, p, j, r):
     """When the last of those ends who pass a job; FOREVER_MS: one passes it who may not at all."""
     found, is_late = -1, is_overdue(w.jobs, c.reg, j)
     for e in range(c.reg[SUM.ROWS]):
         who = p.events[e, EventColumn.WHO]
-        if p.events[e, EventColumn.KIND] != PLACE:
-            continue
-        if goes_before(w.jobs, w.shapes, c.reg, who, j):
+        if not is_passer(w, c, p, e, j):
             continue
         if not is_late:
             end = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who)
@@ -156,11 +162,9 @@ def place_passers(w, c, p, y, j, r, moment):
     """Take what those get who pass a job and end after a moment."""
     for e in range(c.reg[SUM.ROWS]):
         who = p.events[e, EventColumn.WHO]
-        if p.events[e, EventColumn.KIND] != PLACE:
-            continue
-        if goes_before(w.jobs, w.shapes, c.reg, who, j):
-            continue
-        if end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who) > moment:
+        if is_passer(w, c, p, e, j) and (
+            end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who) > moment
+        ):
             place(w, p, y, r, e)
 
 

@@ -24,62 +24,17 @@ FIRST_KEYS = {
 }
 """The key that opens a record, and what the text then is."""
 
-FREE_TEXT = frozenset(
-    {
-        "JobName",
-        "Comment",
-        "AdminComment",
-        "SystemComment",
-        "Command",
-        "WorkDir",
-        "StdErr",
-        "StdIn",
-        "StdOut",
-        "SubmitLine",
-        "OS",
-        "Reason",
-        "Extra",
-        "BatchHost",
-        "Container",
-    }
-)
-AFTER_FREE_TEXT = frozenset(
-    {
-        "UserId",
-        "HetJobIdSet",
-        "StdErr",
-        "StdIn",
-        "StdOut",
-        "WorkDir",
-        "Power",
-        "Comment",
-        "AdminComment",
-        "SystemComment",
-        "Extra",
-        "RealMemory",
-        "Dependency",
-        "FailedNode",
-        "NumNodes",
-        "TresPerNode",
-        "TresPerJob",
-        "TresPerTask",
-        "TresPerSocket",
-        "NtasksPerTRES",
-        "MailUser",
-        "MailType",
-        "CpusPerTres",
-        "SubmitLine",
-        "Command",
-        "InstanceId",
-        "ResumeAfterTime",
-        "BatchFlag",
-        "Requeue",
-        "GresEnforceBind",
-        "MemPerTres",
-        "TresBind",
-        "ContainerID",
-    }
-)
+FREE_TEXT = frozenset({
+    "JobName", "Comment", "AdminComment", "SystemComment", "Command", "WorkDir", "StdErr", "StdIn",
+    "StdOut", "SubmitLine", "OS", "Reason", "Extra", "BatchHost", "Container",
+})  # fmt: skip
+AFTER_FREE_TEXT = frozenset({
+    "UserId", "HetJobIdSet", "StdErr", "StdIn", "StdOut", "WorkDir", "Power", "Comment",
+    "AdminComment", "SystemComment", "Extra", "RealMemory", "Dependency", "FailedNode", "NumNodes",
+    "TresPerNode", "TresPerJob", "TresPerTask", "TresPerSocket", "NtasksPerTRES", "MailUser",
+    "MailType", "CpusPerTres", "SubmitLine", "Command", "InstanceId", "ResumeAfterTime",
+    "BatchFlag", "Requeue", "GresEnforceBind", "MemPerTres", "TresBind", "ContainerID",
+})  # fmt: skip
 """Keys that may follow free text in one line."""
 
 MOST_LINES = 20_000

@@ -1,19 +1,26 @@
 """The files of deploy/ are taken by a real API server, and give no more rights than they say."""
 
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.conftest import ROOT
-from tests.rigs.kubernetes.cluster import Cluster
-from tests.rigs.kubernetes.scheduled import OURS, scheduling
+from tests.rigs import postgres
+from tests.rigs.kubernetes.cluster import DIE_WITH_US, Cluster
+from tests.rigs.kubernetes.scheduled import OURS, scheduling, token, wrong
+from tests.rigs.kubernetes.takeovers import LEASE_PATH
 from tests.rigs.kubernetes.wanted import gang, node, pod
 from tidemill.live.kubernetes import resources
 
@@ -67,6 +74,22 @@ def rendered(rig: Cluster, folder: Path) -> list[dict[str, Any]]:
     ]
 
 
+def test_a_journal_on_a_volume_has_one_writer(allowed: Cluster):
+    """One replica, replaced and not doubled, with the journal on the claim and no Secret needed."""
+    folder = DEPLOY / "kubernetes" / "scheduler-on-a-volume"
+    found = {one["kind"]: one for one in rendered(allowed, folder)}
+    assert {*found} == {"ConfigMap", "Deployment", "NetworkPolicy", "PersistentVolumeClaim"}
+    spec = found["Deployment"]["spec"]
+    assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
+    (container,) = spec["template"]["spec"]["containers"]
+    (env,) = container["env"]
+    places = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert env["value"].startswith(places["journal"] + "/")
+    assert "valueFrom" not in env
+    told = allowed.kubectl("apply", "-k", str(folder), "--dry-run=server")
+    assert "persistentvolumeclaim/journal" in told
+
+
 def test_the_overlay_of_the_guide_changes_the_image_and_the_policy_alone(
     allowed: Cluster, tmp_path: Path
 ):
@@ -94,6 +117,82 @@ def test_the_overlay_of_the_guide_changes_the_image_and_the_policy_alone(
     assert "deployment.apps/scheduler" in allowed.kubectl(
         "apply", "-k", str(tmp_path), "--dry-run=server"
     )
+
+
+def test_the_command_line_of_the_deployment_schedules(rig: Cluster, tmp_path: Path):
+    """Its arguments and variables, as its service account, in a folder that cannot be written: the
+    journal is where the Secret says, and no password of it is in the log.
+    """
+    if reason := postgres.missing():
+        pytest.skip(f"this test starts a real PostgreSQL, and cannot: {reason}")
+    (one,) = (x for x in rendered(rig, DEPLOY / "kubernetes" / "scheduler")
+              if x["kind"] == "Deployment")  # fmt: skip
+    (container,) = one["spec"]["template"]["spec"]["containers"]
+    assert [env["name"] for env in container["env"]] == ["TIDEMILL_JOURNAL"]
+    (tmp_path / "policy.toml").write_text((DEPLOY / "kubernetes/scheduler/policy.toml").read_text())
+    given = {"/etc/tidemill/policy.toml": str(tmp_path / "policy.toml"), "0.0.0.0:9100": "0"}
+    config, log = tmp_path / "kubeconfig", tmp_path / "log"
+    config.write_text(json.dumps(rig.config({"token": token(rig)})))
+    rig.try_to("DELETE", LEASE_PATH)
+    rig.add_nodes(node("n0"))
+    rig.create("/api/v1/namespaces/ml/pods", pod("p", 1, schedulerName=OURS))
+    with postgres.running() as server, log.open("w") as opened:
+        journal = server.address("live", password="hidden-42")
+        running = subprocess.Popen(
+            [*DIE_WITH_US, sys.executable, "-m", "tidemill",
+             *(given.get(word, word) for word in container["args"])],
+            env=os.environ | {"TIDEMILL_JOURNAL": journal, "KUBECONFIG": str(config)},
+            cwd="/proc", stdout=opened, stderr=opened,
+        )  # fmt: skip
+        try:
+            rig.wait_until_running("ml", 1)
+            rig.wait_for("the journal has it", lambda: not wrong(rig, server.address("live")))
+            running.terminate()
+            assert running.wait(30) == 0, log.read_text()
+        finally:
+            running.kill()
+    assert '"event":"began"' in log.read_text()
+    assert "hidden-42" not in log.read_text()
+
+
+def test_probes_are_answered_while_a_new_pod_compiles(tmp_path: Path):
+    """Nothing of what decides is compiled yet: it is alive, within the time of the manifest's
+    probe, and not ready until it can plan.
+    """
+    shutil.copytree(ROOT / "src" / "tidemill", tmp_path / "tidemill",
+                    ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
+    config, log = tmp_path / "kubeconfig", tmp_path / "log"
+    config.write_text(json.dumps({
+        "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}]}))  # fmt: skip
+    manifest = (DEPLOY / "kubernetes" / "scheduler" / "deployment.yaml").read_text()
+    (probe_s,) = re.findall(r"timeoutSeconds: (\d+)", manifest)
+    own = {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with log.open("w") as opened:
+        running = subprocess.Popen(
+            [*DIE_WITH_US, sys.executable, "-m", "tidemill", "schedule", "kubernetes", "--metrics",
+             "0", "--lease", "tidemill/none", "--kubeconfig", str(config), "-j", ":memory:"],
+            env=os.environ | own, cwd=tmp_path, stdout=opened, stderr=opened,
+        )  # fmt: skip
+    try:
+        told, found = "", list[tuple[str, int, str]]()
+        while "ready to plan" not in told:
+            assert running.poll() is None, told
+            told = log.read_text()
+            for port in re.findall(r'"serving metrics".*"port":(\d+)', told):
+                for path in ("/livez", "/readyz"):
+                    asked = HTTPConnection("127.0.0.1", int(port), timeout=float(probe_s))
+                    asked.request("GET", path)
+                    answer = asked.getresponse()
+                    found.append((path, answer.status, answer.read().decode()))
+            Event().wait(0.2)
+    finally:
+        running.kill()
+        running.wait(10)
+    assert found[:2] == [
+        ("/livez", 200, "ok\n"), ("/readyz", 503, "what decides is being compiled\n")
+    ]  # fmt: skip
+    assert all(status == 200 for path, status, _ in found if path == "/livez")
 
 
 def scheduler_of(rig: Cluster, one: dict[str, Any], namespace: str = "ml") -> str:
@@ -186,8 +285,6 @@ def test_numbers_and_probes_are_served_on_loopback(rig: Cluster, tmp_path: Path)
     """`/metrics` counts a bind by name and help, `/readyz` is well, other paths and verbs are not
     answered.
     """
-    import http.client
-
     rig.add_nodes(node("n0"))
     rig.create("/api/v1/namespaces/ml/pods", pod("p", 1, schedulerName=OURS))
     with scheduling(rig, tmp_path, "--metrics", "0") as ours:
@@ -196,7 +293,7 @@ def test_numbers_and_probes_are_served_on_loopback(rig: Cluster, tmp_path: Path)
         assert told["host"] == "127.0.0.1"
 
         def ask(path: str, method: str = "GET") -> tuple[int, str]:
-            connection = http.client.HTTPConnection("127.0.0.1", told["port"], timeout=10)
+            connection = HTTPConnection("127.0.0.1", told["port"], timeout=10)
             connection.request(method, path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
