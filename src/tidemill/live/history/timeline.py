@@ -29,6 +29,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 BATCH_ROWS = 100_000
+_AT_ONCE = 1_024  # moments: those of the first jobs are all over the tables, which go by name
 _COLUMNS = tuple(dict.fromkeys((
     *COLUMNS, "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
 )))  # fmt: skip
@@ -102,10 +103,12 @@ class HistoryTimeline:
         held: I64 = paging.blank(self._world.job_count + ordered.counts[1], len(SEATED))
         ordered.drop()
         self._open(writer)
+        resident = 0
         for some in moments:
             i = 0
             while i < len(some):
-                i = self._tell(writer, told, held, some, i)
+                i = self._tell(writer, told, held, some[: i + _AT_ONCE], i)
+                resident = paging.bound(resident)
                 if len(writer) >= full:
                     yield writer.take()
         self._close(writer, pl.concat(reasons).sort("number"))
