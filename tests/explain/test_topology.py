@@ -81,6 +81,16 @@ def test_a_running_gang_tells_its_worst_hop():
     assert explain.why(world, POLICY, 3).words.endswith("; worst hop: beyond every tier")
 
 
+def test_a_job_on_one_node_has_no_hop_between_racks():
+    """In a fleet that declares racks alone, what sits on one node crosses none of them."""
+    world = fleet(contract(gpus=32), node_labels=racks(2, 2), topology=(RACK,))
+    assert "hop" not in explain.fit(world, POLICY, job("t", gpus=8)).words
+    assert explain.fit(world, POLICY, job("t", gpus=16)).words.endswith("; worst hop: `rack`")
+    submit(world, job("t", gpus=8))
+    beat(world)
+    assert "hop" not in explain.why(world, POLICY, 0).words
+
+
 def test_fit_says_how_far_apart_it_would_sit():
     """A gang that only prefers its rack runs now, and is told over which tier."""
     forecast = explain.fit(
