@@ -380,11 +380,12 @@ def _leaving(case: Case) -> Fact:
 
 def bond(case: Case) -> tuple[Bond, int, int] | None:
     """The required bond that is hardest to keep now, what it asks of one domain, and the most
-    that one has free; in replicas.
+    that one has free (or, where supply lacks, has Ready); in replicas.
     """
-    topology, role = case.world.topology, case.role
+    topology, role, memo = case.world.topology, case.role, case.memo
+    room = memo.empty_room(case.world) if case.cause in NO_SUPPLY else memo.room(case.world)
     bonds = dict.fromkeys((*constraints.of_role(case.shape, case.r), *case.shape.bonds))
-    here, found = place.ground(case.memo.room(case.world)), []
+    here, found = place.ground(room), []
     for must in bonds:
         if must.is_required:
             tier = topology.number(must.tier)
@@ -398,14 +399,15 @@ def bond(case: Case) -> tuple[Bond, int, int] | None:
 
 def _together(case: Case) -> Fact | None:
     found = bond(case)
-    if found is None:
+    if found is None or (case.cause in NO_SUPPLY and found[2] >= found[1]):
         return None
     must, asked, most = found
+    has = "Ready" if case.cause in NO_SUPPLY else "free"
     text = (
-        f"the largest `{must.tier}` has {phrasing.together(case.role, most)} free, it requests"
+        f"the largest `{must.tier}` has {phrasing.together(case.role, most)} {has}, it requests"
         f" {phrasing.together(case.role, asked)} in one"
     )
-    return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.in_queue))
+    return Fact(f"{has.lower()} in one {must.tier}", most, "replicas", text, commands.nodes(case.in_queue))
 
 
 def _proof(case: Case) -> Fact | None:
@@ -524,5 +526,5 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
 }
 _OF_CAUSE[Cause.NOT_ELIGIBLE] = _ROOM
-_OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (claimed, ready))
+_OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (_together, claimed, ready))
 _OF_CAUSE |= {cause: (_proof, claimed) for cause in NEVER if cause not in _OF_CAUSE}
