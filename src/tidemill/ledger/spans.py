@@ -7,7 +7,7 @@ before, so that a million jobs cost a few merges and not one a sweep.
 
 from array import array
 
-from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added_packed, in_order, packed
+from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added_packed, in_order
 from tidemill.ledger.span_binning import WIDTH, Window, cut
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
@@ -15,7 +15,7 @@ from tidemill.model.world import World
 
 __all__ = ["Spans", "Window"]
 
-SWEEP_AT = 50_000  # spans kept before they are added up: 5 MB, and 75 MB while they are cut
+SWEEP_AT = 50_000  # spans kept before they are added up: 5 MB
 
 
 class Spans:
@@ -56,8 +56,8 @@ class Spans:
         self._merge()
         if not still_open:
             return in_order(self._merged)
-        at_work = packed(cut(world, still_open, self.window, self.unseen))
-        return in_order(added_packed(self._merged, at_work))
+        at_work = cut(world, still_open, self.window, self.unseen)
+        return in_order(added_packed(self._merged, *at_work))
 
     def hand_over(self, world: World) -> Cells:
         """Everything whose fate is known, which is forgotten here."""
@@ -67,7 +67,7 @@ class Spans:
 
     def _sweep(self, world: World) -> None:
         if self._fresh:
-            self._swept.append(packed(cut(world, self._fresh, self.window, self.unseen)))
+            self._swept += cut(world, self._fresh, self.window, self.unseen)
             self._fresh = array("q")
 
     def _merge(self) -> None:
