@@ -24,7 +24,7 @@ from tidemill.model.world import World
 
 NEWEST_KEPT = 2  # the one before serves when the newest was damaged
 SPREAD_KEPT = 8  # over the whole journal, for whoever looks at a moment in the middle of it
-APART = 100_000  # events at least: a quarter of a second to fold, as long as one takes to write
+APART = 200_000  # events at least: a sixth of a second to fold, as long as one takes to write
 _LEVEL = 1  # of deflate: 8 % more than at 4, in two thirds of the time
 _ROWS_AT_ONCE = 4_096
 _LONGEST_SHORT, _LONGEST_TEXT = 31, 255  # bytes of texts that have a head of one byte, of two

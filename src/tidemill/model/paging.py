@@ -26,6 +26,8 @@ _BROUGHT = 128  # rows that one look-up counts as
 
 _makers: list[Maker] = []
 _mapped: WeakSet[mmap.mmap] = WeakSet()
+_size = [0]
+"""What they took together when the last of them was made: some may be gone by now."""
 _new = [0]
 
 
@@ -41,6 +43,7 @@ def blank(*shape: int) -> Numbers:
     if mapped is None:
         return np.zeros(shape, np.int64)
     _mapped.add(mapped)
+    _size[0] = sum(map(len, _mapped))
     return np.frombuffer(mapped, np.int64).reshape(shape)
 
 
@@ -49,8 +52,11 @@ def let_go() -> None:
 
     Whoever needs one gets it back.
     """
+    if _size[0] <= STAYS_BYTES:
+        return
     found = list(_mapped)
-    if sum(map(len, found)) > STAYS_BYTES:
+    _size[0] = sum(map(len, found))
+    if _size[0] > STAYS_BYTES:
         for mapped in found:
             mapped.madvise(mmap.MADV_DONTNEED)
 

@@ -8,6 +8,7 @@ equal shapes, efficiencies and tides are one object.
 from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def stream(spec: Spec) -> Iterator[Arrival]:
     """Every arrival of the spec, in order of time; ties in the order of the file."""
     streams = Streams(spec.twin.seed)
     sources = [_workload(row, spec, streams) for row in spec.workloads]
-    return merge(_single(spec), *sources, key=lambda arrival: arrival.at_ms)
+    return merge(_single(spec), *sources, key=itemgetter(0))  # when it comes
 
 
 def mix_of(row: WorkloadTable, spec: Spec) -> JobMix:
