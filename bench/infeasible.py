@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tidemill.engine.check import check
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain import certificates, nearest
 from tidemill.explain.trials import Trials
@@ -41,7 +41,7 @@ _ASKS: dict[str, tuple[str, Role]] = {
 
 def run(nodes: int = 12_500) -> dict[str, Any]:
     """Submit each impossible job some twenty times, each a shape of its own."""
-    world, memo, policy = _busy(nodes), Memo(), Policy(may_preempt=False)
+    world, memo, policy = _busy(nodes), CycleMemo(), Policy(may_preempt=False)
     fold_all(world, cycle(world, policy, memo).actions)
     _turn(world, policy, memo, "warm", *_ASKS["too large for a node"])
     found: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def run(nodes: int = 12_500) -> dict[str, Any]:
 
 
 def _turn(
-    world: World, policy: Policy, memo: Memo, name: str, team: str, role: Role
+    world: World, policy: Policy, memo: CycleMemo, name: str, team: str, role: Role
 ) -> dict[str, float]:
     """One job from the event to the checked plan, its certificate and what is near; CPU-ms."""
     serial = world.job_count

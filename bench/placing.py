@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from bench.replay import MILLION
 from tidemill import api
 from tidemill.engine.check import Checker
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
@@ -94,7 +94,7 @@ class _Busy:
 
     def __init__(self, name: str, size: int) -> None:
         self.policy = convert({"placement": name}, Policy)
-        self.memo, self.world = Memo(), _world(size)
+        self.memo, self.world = CycleMemo(), _world(size)
         self.checker = Checker(self.world)
         self.luck, self.spent = random.Random(11), dict.fromkeys(PARTS, 0.0)
         self.capacity = size * DEVICES * WHOLE_MILLI

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tidemill.live.slurm.commands import SACCT_COLUMNS
+from bench.slurm import COLUMNS
 
 BEGIN_S = 1_700_000_000
 GPUS = 8
@@ -67,7 +67,7 @@ def write(folder: Path, jobs: int, nodes: int = 512) -> tuple[Path, Path, int]:
     """Write both files; their paths, and how many rows `sacct` prints."""
     text, listed, rows = folder / "sacct.txt", folder / "nodes.txt", 0
     with text.open("w") as file:
-        file.write("|".join(SACCT_COLUMNS) + "\n")
+        file.write("|".join(COLUMNS) + "\n")
         for line in lines(jobs, nodes):
             file.write(line)
             rows += 1
@@ -183,7 +183,7 @@ def _line(
             "Priority": str(number % 90_000),
             "ReqTRES": tres,
         }
-    return "|".join([row.get(name, "") for name in SACCT_COLUMNS]) + "\n"
+    return "|".join([row.get(name, "") for name in COLUMNS]) + "\n"
 
 
 def _name(n: int) -> str:

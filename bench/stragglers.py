@@ -16,7 +16,7 @@ from bench import slow_runs
 from bench.slow_runs import GeneratedRun, SlowTruth
 from tidemill.live.measured import loops, ranks
 from tidemill.live.measured.ranks import LaunchRanks
-from tidemill.live.track import TrackReader
+from tidemill.live.track.reader import TrackReader
 from tidemill.workload.slow import ranks as slow_ranks
 from tidemill.workload.slow.columns import RankWindows
 from tidemill.workload.slow.peers import RULE, SlowRule

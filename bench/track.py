@@ -20,7 +20,7 @@ from typing import Any
 from bench.spine import reference_per_cpu_s
 from tidemill import track
 from tidemill.live import ingest
-from tidemill.live.track import TrackReader
+from tidemill.live.track.reader import TrackReader
 from tidemill.track import spool
 
 STEPS_PER_S = 10

@@ -346,9 +346,9 @@ def rights(**choices: Any) -> Policy:
     return replace(DEFAULTS, **choices)
 
 
-def decide(world: World, policy: Policy = DEFAULTS, memo: one.Memo | None = None) -> ev.Plan:
+def decide(world: World, policy: Policy = DEFAULTS, memo: one.CycleMemo | None = None) -> ev.Plan:
     """The plan of one cycle, checked by the second reader; nothing is folded."""
-    plan = one.cycle(world, policy, one.Memo() if memo is None else memo)
+    plan = one.cycle(world, policy, one.CycleMemo() if memo is None else memo)
     check(world, plan, policy)
     return plan
 
@@ -358,7 +358,7 @@ def carry_out(world: World, plan: ev.Plan) -> None:
     fold_all(world, plan.actions)
 
 
-def beat(world: World, policy: Policy = DEFAULTS, memo: one.Memo | None = None) -> ev.Plan:
+def beat(world: World, policy: Policy = DEFAULTS, memo: one.CycleMemo | None = None) -> ev.Plan:
     """Decide and carry out; gangs come up at once. Evictions are not yet seen (see `leave`)."""
     plan = decide(world, policy, memo)
     carry_out(world, plan)

@@ -23,6 +23,7 @@ from tidemill.journal import (
     MEMORY,
     Journal,
     completeness,
+    contradictions,
     deciders,
     device_ids,
     node_reasons,
@@ -278,6 +279,7 @@ def keep_history(
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
     facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
+    facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
     if not history.tells_submissions:
         facts[SUBMISSIONS] = UNTOLD
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:

@@ -2,10 +2,13 @@
 
 from pathlib import Path
 from shutil import copy
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from tests.cli.shell import tidemill
+from tidemill.cli.main import program
 from tidemill.journal import files
 
 
@@ -80,6 +83,24 @@ def test_a_journal_comes_from_the_environment(folder: Path):
     assert (ran.code, ran.err) == (0, "")
     ran = tidemill("journal", "verify", "gone.sqlite", cwd=folder, TIDEMILL_JOURNAL="run.sqlite")
     assert "there is no such file" in ran.err
+
+
+def test_every_command_that_says_so_takes_the_journal_of_the_environment():
+    """Where `--help` names the variable, the option has no default of its own that would hide it.
+
+    `schedule kubernetes` had one: its Deployment names the journal by the variable alone.
+    """
+    found = list[tuple[str, object]]()
+
+    def look(name: str, command: Any) -> None:
+        for inner, one in getattr(command, "commands", {}).items():
+            look(f"{name} {inner}".strip(), one)
+        found.extend((name, one.default) for one in command.params
+                     if "$TIDEMILL_JOURNAL" in (getattr(one, "help", "") or ""))  # fmt: skip
+
+    look("", get_command(program()))
+    assert {"schedule kubernetes", "observe slurm", "import track"} <= {name for name, _ in found}
+    assert [name for name, default in found if default is not None] == []
 
 
 def test_two_journals_are_refused(folder: Path):

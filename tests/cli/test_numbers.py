@@ -1,6 +1,7 @@
 """Numbers on the command line: plain digits, finite, within their range; never a traceback."""
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,35 @@ def test_every_numeric_option_refuses_what_nobody_means(wrong: str):
     for path, param in numeric():
         with pytest.raises(typer.BadParameter):
             pytest.fail(f"{path} {param.opts[0]} {param.process_value(None, wrong)}")
+
+
+def _answer(param: Any, typed: str) -> object:
+    try:
+        return param.process_value(None, typed)
+    except typer.BadParameter:
+        return "refused"
+
+
+def test_what_we_read_ourselves_is_what_the_library_reads(tmp_path: Path):
+    """Every number and path that is plain has the value, or is refused, as typer says."""
+    (tmp_path / "there").touch()
+    paths = [str(tmp_path), str(tmp_path / "there"), str(tmp_path / "not"), "-", "x/../y", "\udcff"]
+    words: dict[Any, list[str]] = {
+        int: ["7", "007", " 3", "-1", "65", "10000001"],
+        float: ["2", "-0.5", "1e3", "1e8"],
+    }
+    roots = get_command(app), get_command(app)
+    numbers.strictly(roots[0])
+    both = [dict(made.walk("tidemill", root)) for root in roots]
+    asked = 0
+    for path in both[0]:
+        for ours, theirs in zip(*(commands[path].params for commands in both), strict=True):
+            annotation = getattr(getattr(ours, "type_descriptor", None), "annotation", None)
+            if ours.callback is None and ours.nargs == 1 and not ours.multiple:
+                for word in paths if annotation is Path else words.get(annotation, ()):
+                    asked += 1
+                    assert _answer(ours, word) == _answer(theirs, word), (path, ours.name, word)
+    assert asked > 200
 
 
 @pytest.mark.parametrize("price", ["inf", "nan", "-1", "1e300", "10000001"])

@@ -9,11 +9,12 @@ from rich.console import Console, RenderableType
 
 from tests.ledger import stories
 from tidemill import api
-from tidemill.cli import comparison_tables, ledger_tables, waits_tables
+from tidemill.cli import comparison_tables, efficiency_tables, ledger_tables, waits_tables
+from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.printed import units
 from tidemill.ledger.statement import DIMENSIONS, Statement, read
-from tidemill.ledger.top import paid_in_units, top_jobs
+from tidemill.ledger.top import in_units, top_jobs
 from tidemill.model.measures import HOUR_MS
 
 SEEDS = (3, 8, 21)
@@ -51,15 +52,23 @@ def printed(made: RenderableType) -> dict[str, str]:
 
 
 def test_a_job_paid_the_same_in_every_table(tiny: Path):
-    """`--top` and `--by job`, cut short anywhere, print the same cents for the same job."""
+    """`--top`, `--by job` and `efficiency`, cut short anywhere: the same cents for the same job."""
     statement = api.read_statement(str(tiny / "tiny.sqlite"))
     whole = printed(ledger_tables.breakdown("job", statement, None, 1_000))
     for most in (1, 5, 20):
         cut = printed(ledger_tables.breakdown("job", statement, None, most))
         assert all(whole[job] == usd for job, usd in cut.items() if job != "…")
-    top = printed(waits_tables.top(top_jobs(statement, 1_000), paid_in_units(statement, 10_000)))
+    top = printed(waits_tables.top(top_jobs(statement, 1_000), in_units(statement, 10_000)))
     assert len(top) > 100
     assert top == {job: whole[job] for job in top}
+    for rows in (3, 40, None):
+        found = efficiency.efficiencies(statement, "job", rows)
+        money = efficiency_tables.printed_money(statement, found)
+        cost = printed(efficiency_tables.rows(found, money))
+        assert {job: usd for job, usd in cost.items() if job in top}.items() <= top.items()
+        wasted = {row.key: usd.wasted for row, usd in zip(found.rows, money, strict=False)}
+        cents = in_units(statement, 10_000)
+        assert all(cents[job].wasted == amount for job, amount in wasted.items())
 
 
 @pytest.mark.parametrize("seed", SEEDS)

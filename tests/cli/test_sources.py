@@ -45,6 +45,19 @@ def test_what_is_there_is_not_called_missing(tmp_path: Path):
     assert "ledger line `stalled: host`" not in told
 
 
+def test_a_clock_that_is_declared_wrong_contradicts_the_scheduler(tmp_path: Path):
+    """An import keeps it as an observer does: which jobs, by how much, what to do."""
+    records = str(H200 / "records.jsonl")
+    told = findings(tmp_path, "--track", records, "--track-ahead", "-300s")
+    title = "contradiction: loops that ran while their job held nothing"
+    is_ok, found, so = told[title]
+    assert not is_ok
+    assert found.startswith("3 jobs: ")
+    assert "its loop ran 4m 59s after its end" in found
+    assert "--track-ahead" in so
+    assert title not in findings(tmp_path, "--track", records)
+
+
 def test_a_journal_that_was_rolled_up_is_examined_too(tmp_path: Path):
     """What is left is counted, a drain of a node too, and it is said since when that is."""
     history, journal = ROOT / "examples" / "history", str(tmp_path / "fleet.sqlite")

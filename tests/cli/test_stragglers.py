@@ -76,7 +76,7 @@ def test_suspects_of_real_runs_with_what_waiting_cost():
     dollars = [float(row.split()[-1].strip("$")) for row in rows[:7]]
     assert sum(dollars) == pytest.approx(float(first.split("($")[1].split(")")[0]), abs=0.02)
     assert rows[0].split()[:8] == ["data-late", "4", "vm", "66", "%", "waiting", "for", "data"]
-    assert any(row.split()[:5] == ["compete-half", "3", "vm", "72", "%"] for row in rows)
+    assert any(row.split()[:5] == ["compete-half", "3", "vm", "73", "%"] for row in rows)
     assert not any("clean" in row for row in rows)
 
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from tests.docs import pages
 from tidemill.cli import fleet_file
 from tidemill.cli.main import app
-from tidemill.live import track
 from tidemill.live.kubernetes import job_rules
+from tidemill.live.track.records import parse
 from tidemill.model import events
 from tidemill.model.errors import SpecError
 from tidemill.twin import traces
@@ -66,7 +66,9 @@ UNTRIED = {
         "needs a cluster; tests/live/kubernetes/scheduling/test_guide.py runs it on a real one"
     ),
     ("docs/guides/schedule-kubernetes.md", "server=$(kubectl"): "as above",
-    ("docs/guides/schedule-kubernetes.md", "kubectl delete -k"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl delete -"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl patch mutating"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "apiVersion: kustomize"): "as above",
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --kubeconfig"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),
@@ -220,7 +222,7 @@ def test_json_is_read(one: Found):
     for line in one.text.splitlines():
         read = json.loads(line)
         if "v" in read:
-            track.parse(line.encode())
+            parse(line.encode())
         elif read.pop("seq", None) is not None:
             msgspec.convert(read, events.Event)
         else:

@@ -5,11 +5,14 @@ from scratch. Slow and simple on purpose.
 """
 
 from collections import Counter
+from typing import Any
 
-from tidemill.model import tables
+import numpy as np
+
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Queue, Share
 from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, Level, NodeState
+from tidemill.model.tables import I64, U64
 from tidemill.model.world import World
 from tidemill.units.mig import geometry
 
@@ -26,11 +29,19 @@ def audit(world: World) -> None:
 
 def audit_tables(world: World) -> None:
     """Columns have equal lengths, their declared types, and room for their rows."""
-    tables.check(world.jobs, world.job_count)
-    tables.check(world.nodes, world.node_count)
-    tables.check(world.devices, world.device_count)
-    tables.check(world.contracts, world.contract_count)
-    tables.check(world.shapes, len(world.shape_rows))
+    check(world.jobs, world.job_count)
+    check(world.nodes, world.node_count)
+    check(world.devices, world.device_count)
+    check(world.contracts, world.contract_count)
+    check(world.shapes, len(world.shape_rows))
+
+
+def check(table: Any, rows: int) -> None:
+    """Assert what every table keeps: equal lengths, declared types, room for its rows."""
+    for name, column in zip(table._fields, table, strict=True):
+        dtype = {I64: np.int64, U64: np.uint64}[type(table).__annotations__[name]]
+        assert column.dtype == dtype, f"{name} is {column.dtype}"
+        assert len(column) == len(table[0]) >= rows, f"{name} has {len(column)} rows"
 
 
 def audit_devices(world: World) -> None:

@@ -111,7 +111,7 @@ def something_happens(world: World, luck: Random, number: int) -> None:
 def play(seed: int) -> set[str]:
     """Hold a checker that reads all plans of a story against new ones; all that was wrong."""
     luck, world, said = Random(seed), fleet(nodes=4), set[str]()
-    kept, memo = Checker(world), cycle.Memo()
+    kept, memo = Checker(world), cycle.CycleMemo()
     for number in range(80):
         something_happens(world, luck, number)
         for plan in guesses(world, luck):

@@ -17,7 +17,7 @@ from tests.builders import (
 )
 from tests.engine.stories import played, replayable, seeds, story
 from tidemill.core import snapshot
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold_all
 from tidemill.engine.what_if import what_if
 from tidemill.model import events as ev
@@ -35,7 +35,7 @@ def test_a_cycle_changes_nothing():
             for seen, plan in played(seed).beats:
                 fold_all(world, seen)
                 before = snapshot.dump(world)
-                cycle(world, story(seed).policy, Memo())
+                cycle(world, story(seed).policy, CycleMemo())
                 assert snapshot.dump(world) == before
                 fold_all(world, plan.actions)
 

@@ -21,7 +21,7 @@ from tests.builders import (
 )
 from tidemill.core import arrivals, snapshot
 from tidemill.engine.check import violations
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold import mix
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
@@ -158,13 +158,13 @@ def _weight_of_fragments(world: World) -> int:
 def test_forgetting_changes_no_placement():
     """With the memo kept, dropped at every beat, or the World loaded anew, plans are the same."""
     kept, dropped = crowd(8), crowd(8)
-    memo = Memo()
+    memo = CycleMemo()
     for i in range(12):
         crowd(6, kept)
         crowd(6, dropped)
         beat(kept, TIDE, memo)
         dropped = snapshot.load(snapshot.dump(dropped))
-        beat(dropped, TIDE, Memo())
+        beat(dropped, TIDE, CycleMemo())
         for world in (kept, dropped):
             for j in sorted(world.placements)[: i % 4]:
                 finish(world, world.job_names[j])

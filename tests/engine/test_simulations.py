@@ -16,7 +16,7 @@ from tests.engine.stage import Beat, Player, Script, play
 from tests.engine.stories import SOURCES, played, replayable, seeds, story
 from tidemill.core import snapshot
 from tidemill.engine.check import violations
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
@@ -105,7 +105,7 @@ def test_the_memo_may_be_dropped_at_any_time():
             for number, (world, plan) in enumerate(_beats(player)):
                 if number % 5 and _only_ticked(player.beats[number]):
                     continue
-                anew = cycle(world, policy, Memo())
+                anew = cycle(world, policy, CycleMemo())
                 if _moves(anew) != _moves(plan):
                     continue  # supply was looked at before its time, and evictions wait for it
                 fresh, kept = _decisions(anew), _decisions(plan)
@@ -208,7 +208,7 @@ def _aftermaths(seed: int, source: str) -> Iterator[tuple[list[Disturbed], ev.Pl
             after = fold_all(snapshot.copy(world), plan.actions)
             for victim in victims:
                 fold_all(after, _done(after, victim))
-            yield victims, cycle(after, policy, Memo())
+            yield victims, cycle(after, policy, CycleMemo())
 
 
 def _done(world: World, asked: Disturbed) -> list[ev.Event]:
@@ -241,7 +241,7 @@ def _can_fit(script: Script, world: World, empty: World, job: Job) -> bool:
     A gang with bonds is asked of the nodes as they stand: another machine may stand elsewhere.
     """
     if _is_tied(job):
-        memo = Memo()
+        memo = CycleMemo()
         s = world.shape_number[job.shape]
         room, known = memo.scheduling.empty_room(world), memo.scheduling.known(world, s)
         return fit(room, known.queue, job.shape, known.options, PACKING).shortage is None

@@ -369,13 +369,13 @@ IMPOSSIBLE = {
 
 
 @pytest.fixture(scope="module")
-def large() -> tuple[World, one.Memo]:
+def large() -> tuple[World, one.CycleMemo]:
     """12,500 nodes with five of eight taken, looked at once."""
     world = fleet(contract(gpus=100_000), teams=[team("a"), team("b", limit=64)])
     for n in range(12_500):
         submit(world, job(f"r{n}", gpus=5))
         place(world, f"r{n}", Piece(0, n, 1, 0b11111))
-    memo = one.Memo()
+    memo = one.CycleMemo()
     submit(world, job("warm", gpus=32, per_node=32), job("up", gpus=1))
     fold_all(world, one.cycle(world, DEFAULTS, memo).actions)
     explain.why(world, DEFAULTS, world.job_number["warm"])
@@ -383,15 +383,17 @@ def large() -> tuple[World, one.Memo]:
 
 
 @pytest.fixture(scope="module")
-def checker(large: tuple[World, one.Memo]) -> Checker:
+def checker(large: tuple[World, one.CycleMemo]) -> Checker:
     """A plan checker that has read the fleet before, as that of a loop has."""
     found = Checker(large[0])
-    found.check(one.cycle(large[0], DEFAULTS, one.Memo()), DEFAULTS)
+    found.check(one.cycle(large[0], DEFAULTS, one.CycleMemo()), DEFAULTS)
     return found
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_impossible_is_declared_at_once(large: tuple[World, one.Memo], checker: Checker, name: str):
+def test_impossible_is_declared_at_once(
+    large: tuple[World, one.CycleMemo], checker: Checker, name: str
+):
     """From the event to the checked plan that says why: under 10 ms on 12,500 nodes."""
     world, memo = large
     best = float("inf")
@@ -410,7 +412,7 @@ def test_impossible_is_declared_at_once(large: tuple[World, one.Memo], checker: 
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_its_certificate_takes_no_longer(large: tuple[World, one.Memo], name: str):
+def test_its_certificate_takes_no_longer(large: tuple[World, one.CycleMemo], name: str):
     """The proof, and the largest size that would run now instead: a fraction of a second."""
     world, _ = large
     explain.fit(world, DEFAULTS, IMPOSSIBLE[name])

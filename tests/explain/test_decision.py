@@ -146,7 +146,7 @@ def test_all_nodes_of_a_gang_are_marked():
     """A gang on three nodes took three."""
     world = fleet(nodes=3)
     submit(world, job("gang", gpus=24))
-    (event,) = [a for a in one.cycle(world, DEFAULTS, one.Memo()).actions
+    (event,) = [a for a in one.cycle(world, DEFAULTS, one.CycleMemo()).actions
                 if isinstance(a, ev.AskedPlace)]  # fmt: skip
     (row,) = explained(world, DEFAULTS, event).scores
     assert len(row.candidates) == 3
@@ -222,7 +222,7 @@ def test_a_waiting_job_waits_for_what_the_scheduler_says():
 
 def causes_of(world: World, policy: Policy) -> dict[int, Cause]:
     """Why each shape waits, by a cycle that begins anew."""
-    plan = one.cycle(world, policy, one.Memo())
+    plan = one.cycle(world, policy, one.CycleMemo())
     found = {s: Cause(world.shapes.cause.item(s)) for s in world.queued}
     return found | {a.shape: a.cause for a in plan.actions if isinstance(a, ev.CauseChanged)}
 
@@ -235,7 +235,7 @@ SCORES = (("tide", "best-fit"), ("fgd", "pack"), ("best-fit",), ("clustering",),
 @pytest.mark.parametrize("placement", SCORES)
 def test_scores_are_those_of_the_plain_oracle(placement: tuple[str, ...]):
     """The best nodes and their terms are what plain Python counts for all nodes."""
-    world, policy, memo = half_full(), Policy(placement=placement), one.Memo()
+    world, policy, memo = half_full(), Policy(placement=placement), one.CycleMemo()
     for _ in range(3):
         fold_all(world, one.cycle(world, policy, memo).actions)
     submit(world, job("last", roles=[SMALL]))
@@ -291,9 +291,9 @@ def test_what_does_not_come_out_the_same_is_not_explained():
     """Under another policy than the one that decided, no filters and scores are told, but that."""
     world, told = fleet(nodes=2), Policy(placement="spread")
     submit(world, job("a", gpus=2))
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     submit(world, job("b", gpus=2))
-    (event,) = [a for a in one.cycle(world, DEFAULTS, one.Memo()).actions
+    (event,) = [a for a in one.cycle(world, DEFAULTS, one.CycleMemo()).actions
                 if isinstance(a, ev.AskedPlace)]  # fmt: skip
     assert explained(world, DEFAULTS, event).scores[0].candidates[0].is_taken
     found = explained(world, told, event)
@@ -365,7 +365,7 @@ class Diary:
 
     def __init__(self, gpus: int) -> None:
         self.events = list[ev.Event](opening(contract(gpus=gpus, per_node=2), teams=[team("a")]))
-        self.world, self._memo = fold_all(World(), self.events), one.Memo()
+        self.world, self._memo = fold_all(World(), self.events), one.CycleMemo()
 
     def see(self, *events: ev.Event) -> None:
         """This happens at one moment, and the scheduler decides."""
@@ -420,7 +420,7 @@ def test_the_first_of_its_like_is_named():
     """Of jobs that are alike only the first is looked at; the others are told its name."""
     world = fleet(contract(gpus=2, per_node=2))
     submit(world, *(job(f"j{i}", gpus=4, per_node=2) for i in range(3)))
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     told = stages.waits(world, DEFAULTS, 2, JobHistory(2, 0, 0))
     assert (told.outcome, told.about, told.cause) == ("waits", "j0", "impossible_gang")
 
@@ -429,9 +429,9 @@ def test_a_quota_that_refuses_has_a_row():
     """Also where nothing is free, so that no node would have come as far as the quota."""
     world = fleet(contract(gpus=16), teams=[team("a", limit=8), team("b")])
     submit(world, job("mine", gpus=8), job("theirs", gpus=8, team="b"))
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     submit(world, job("late", gpus=8), job("other", gpus=8, team="b"))
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     told, other = (
         stages.waits(world, DEFAULTS, j, JobHistory(j, world.jobs.shape.item(j), 0)) for j in (2, 3)
     )
@@ -527,7 +527,7 @@ def test_jobs_are_lost_when_the_cluster_state_says_so():
 def test_a_decision_takes_less_than_a_second_at_size(place: str):
     """10,000 nodes, 5,000 waiting jobs of 5,000 shapes: in under a second of processor time."""
     world = crowd(NODES, WAITING)
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     fold(world, ev.Woke(13 * HOUR_MS))
     queue = sorted(j for s in world.queued for j in world.waiting[s])
     j = queue[0 if place == "first" else -1]

@@ -260,7 +260,7 @@ def large() -> World:
     small = crowd(64, 50)
     queue_drain.starts(small, DEFAULTS, Lengths(small), DRAWS)
     world = crowd(10_000, 5_000)
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     fold(world, ev.Woke(13 * HOUR_MS))
     return world
 

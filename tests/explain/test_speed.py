@@ -48,7 +48,7 @@ def looked_at() -> World:
     small = crowd(64, 50)  # loads the compiled loops, which is not what is measured
     explain.why(small, DEFAULTS, small.waiting[next(iter(small.queued))][0])
     world = crowd(NODES, WAITING)
-    fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
+    fold_all(world, one.cycle(world, DEFAULTS, one.CycleMemo()).actions)
     fold(world, ev.Woke(13 * HOUR_MS))
     return world
 

@@ -26,6 +26,7 @@ from tidemill.journal.postgres import server as talking
 from tidemill.journal.replay import rebuild
 from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.journal.table_journal import TableJournal
+from tidemill.journal.trying import refuse_unless_writable
 from tidemill.journal.verify import verify
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError, SpecError
@@ -277,6 +278,53 @@ def test_a_reader_needs_no_right_to_write(server: Server, address: str):
     assert "ask for the right" in refused.value.hint
     with open_journal(address) as journal:
         journal.append([ev.Woke(2)])  # the refused one kept no lock
+
+
+def schemas(server: Server) -> list[tuple[object, ...]]:
+    """All schemas of the server."""
+    return told(server, "SELECT nspname FROM pg_namespace ORDER BY 1")
+
+
+def test_whether_a_journal_could_be_written_is_tried_with_nothing_left(
+    server: Server, address: str
+):
+    """A new one needs CREATE on the database, the next event the right to write its tables.
+
+    A standby, and a schema of somebody else, are told as what they are.
+    """
+    before = schemas(server)
+    refuse_unless_writable(address)
+    assert schemas(server) == before
+    told(server, "CREATE ROLE trier LOGIN")
+    mine = address.replace("postgres@", "trier@")
+    with pytest.raises(JournalError, match="permission denied for database") as refused:
+        refuse_unless_writable(mine)
+    assert "CREATE on the database" in refused.value.hint
+    with open_journal(address, create=True) as journal:
+        journal.append([ev.Woke(1)])
+        refuse_unless_writable(address)  # while it is being written
+        assert len(rows_of(server, address)) == 1
+    with pytest.raises(JournalError, match="permission denied for schema"):
+        refuse_unless_writable(mine)
+    told(server, f"GRANT USAGE ON SCHEMA {schema_of(address)} TO trier")
+    for right in ("SELECT", "INSERT", "UPDATE", "DELETE"):
+        with pytest.raises(JournalError, match="permission denied for table"):
+            refuse_unless_writable(mine)
+        told(server, f"GRANT {right} ON ALL TABLES IN SCHEMA {schema_of(address)} TO trier")
+    refuse_unless_writable(mine)
+    told(server, "ALTER ROLE trier SET default_transaction_read_only = on")
+    with pytest.raises(JournalError, match="read-only") as refused:
+        refuse_unless_writable(mine)
+    assert "standby" in refused.value.hint
+    told(server, f"DROP SCHEMA {schema_of(address)} CASCADE")
+    told(server, f"CREATE SCHEMA {schema_of(address)}")
+    with pytest.raises(JournalError, match="not a Tidemill journal"):
+        refuse_unless_writable(address)
+
+
+def rows_of(server: Server, address: str) -> list[tuple[object, ...]]:
+    """The batches of a journal."""
+    return told(server, f"SELECT seq FROM {schema_of(address)}.batches")
 
 
 def test_without_psycopg_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch):

@@ -1,5 +1,6 @@
 """Long tables in files."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -7,15 +8,19 @@ import pytest
 
 from tidemill import api
 from tidemill.core import snapshot
-from tidemill.journal import open_journal, spilling
+from tidemill.journal import open_journal, snapshots, spilling
 from tidemill.journal.replay import rebuild
 from tidemill.model import paging, tables
+from tidemill.model.columns import JOB, NONE
+from tidemill.model.job_names import JobNames
+from tidemill.model.tables import Jobs
+from tidemill.model.world import World
 
 
 @pytest.fixture
 def in_files(monkeypatch: pytest.MonkeyPatch):
     """Every matrix of a page and more is in a file, and leaves."""
-    monkeypatch.setattr(spilling, "LONG_BYTES", 4_096)
+    monkeypatch.setattr(paging, "LONG_BYTES", 4_096)
     monkeypatch.setattr(paging, "STAYS_BYTES", 0)
     spilling.spill()
 
@@ -63,7 +68,8 @@ def test_a_run_is_the_same_with_its_tables_in_files(monkeypatch, tmp_path):
     """
     spec = api.load_spec(Path("tests/cli/tiny.toml"))
     plain = api.simulate(spec, str(tmp_path / "plain"))
-    monkeypatch.setattr(spilling, "LONG_BYTES", 1)
+    monkeypatch.setattr(paging, "LONG_BYTES", 1)
+    monkeypatch.setattr(paging, "KEPT_BYTES", 1)
     monkeypatch.setattr(paging, "STAYS_BYTES", 0)
     monkeypatch.setattr(paging, "_NEW_AT_MOST", 8)
     paged = api.simulate(spec, str(tmp_path / "paged"))
@@ -76,6 +82,24 @@ def test_a_run_is_the_same_with_its_tables_in_files(monkeypatch, tmp_path):
     again = api.read_statement(paged.where)
     assert again.by("job") == plain.statement.by("job")
     assert again.waits_by("user") == plain.statement.waits_by("user")
+
+
+def test_of_a_snapshot_a_few_columns_are_at_hand_at_a_time(in_files):
+    """A state of 200,000 jobs comes back as it was, in two thirds of what its columns take."""
+    world, jobs = World(), 200_000
+    matrix = paging.blank(jobs, len(JOB))
+    matrix[:, : len(Jobs._fields)] = np.arange(jobs)[:, None] % 97
+    matrix[:, [JOB.FIRST_PIECE, JOB.LEAVING_FOR, JOB.IDLE_MS]] = NONE
+    world.renew(jobs=matrix)
+    world.job_names = JobNames([f"job {j}" for j in range(jobs)], ["ana"] * jobs)
+    stored = snapshots.pack(world, crc=0)
+    tracemalloc.start()
+    found = snapshots.unpack(stored)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found is not None
+    assert snapshot.digest(found) == snapshot.digest(world) == stored.digest
+    assert peak < jobs * len(Jobs._fields) * 8 * 2 / 3
 
 
 def test_where_there_is_no_place_a_table_is_in_memory(in_files, monkeypatch, tmp_path):

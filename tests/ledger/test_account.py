@@ -48,7 +48,9 @@ def accounts(draw: st.DrawFn) -> Account:
 def test_printed_lines_add_up_to_the_printed_total(account: Account):
     """Dollars to the cent, micro-dollars, hours and H100 hours: the lines sum to the total."""
     assert sum(account.usd_micro()) == account.paid_usd_micro
-    assert sum(account.cents()) == rounded(account.paid_money, DENOMINATOR * CENT_MICRO)
+    assert sum(account.in_units(CENT_MICRO)) == rounded(
+        account.paid_money, DENOMINATOR * CENT_MICRO
+    )
     tenth = MILLI_MS_PER_UNIT_HOUR // 10
     assert sum(account.tenths_of_hours()) == rounded(account.paid_milli_ms, tenth)
     equivalent, hours = account.h100_milli_ms(), account.h100_hours_in(tenth)
@@ -73,7 +75,7 @@ NEARLY_A_CENT_MORE = Account(
 @given(accounts())
 def test_printed_lines_are_true_to_one_unit(account: Account):
     """No line is a whole unit away from its exact value."""
-    for cents, money in zip(account.cents(), account.money, strict=True):
+    for cents, money in zip(account.in_units(CENT_MICRO), account.money, strict=True):
         assert abs(Fraction(money, DENOMINATOR * CENT_MICRO) - cents) < 1
     for points, part in zip(account.basis_points(), account.milli_ms, strict=True):
         if account.paid_milli_ms:
@@ -169,8 +171,8 @@ def test_dollars_of_both_sides_add_up_and_are_true_to_a_cent(
     paid = tuple(before.money[b] if b in same else after.money[b] for b in Bucket)
     mixed = after._replace(money=paid)
     first, second = sides(before, mixed, CENT_MICRO)
-    assert first == before.cents()
-    assert sum(second) == sum(mixed.cents())
+    assert first == before.in_units(CENT_MICRO)
+    assert sum(second) == sum(mixed.in_units(CENT_MICRO))
     unit = DENOMINATOR * CENT_MICRO
     assert all(
         0 <= s * unit - m < unit or 0 <= m - s * unit < unit
@@ -191,7 +193,8 @@ def test_a_line_that_did_not_change_costs_the_same_on_both_sides():
     first, second = sides(before, after, CENT_MICRO)
     same = [b for b in Bucket if b is not Bucket.NOT_READY]
     assert [first[b] for b in same] == [second[b] for b in same]
-    assert [before.cents()[b] for b in same] != [after.cents()[b] for b in same]
+    first, second = (account.in_units(CENT_MICRO) for account in (before, after))
+    assert [first[b] for b in same] != [second[b] for b in same]
 
 
 def test_prices_of_an_hour():

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.builders import contract, job, node, opening, role, team
 from tests.ledger.sums import amounts
 from tidemill.ledger import ratios
-from tidemill.ledger.account import Account
+from tidemill.ledger.account import CENT_MICRO, Account
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement, read
 from tidemill.model import events as ev
@@ -76,7 +76,7 @@ def test_the_seam_of_a_reserved_contract():
     ]
     account = read(events).total()
     assert minutes(account) == {"NOT_LAUNCHED": 140, "NOT_READY": 20, "NO_DEMAND": 80}
-    cents = account.cents()
+    cents = account.in_units(CENT_MICRO)
     assert [cents[b] for b in (Bucket.NOT_LAUNCHED, Bucket.NOT_READY, Bucket.NO_DEMAND)] == [
         467,
         67,

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.live.track import RefusedLine, SeqGap, TrackReader, parse, read
-from tidemill.live.track.records import StepsRecord, UnusableRecord
-from tidemill.live.track.seen import SeenNumbers
+from tests.track.reading import read
+from tidemill.live.track.reader import RefusedLine, TrackReader
+from tidemill.live.track.records import StepsRecord, UnusableRecord, parse
+from tidemill.live.track.seen import SeenNumbers, SeqGap
 from tidemill.model.errors import SpecError
 from tidemill.track.format import LONGEST_LINE
 

@@ -11,7 +11,7 @@ def test_each_figure_is_the_last_that_was_told(told: list[tuple[DeviceFigure, in
     """In whole steps, whatever the others are; -1: not measured; nothing told is not measured."""
     packed, wanted = 0, dict.fromkeys(DeviceFigure, -1)
     for figure, steps in told:
-        value = -1 if steps < 0 else steps * STEPS[figure]
+        value = -1 if steps < 0 else min(steps, MASKS[figure] - 1) * STEPS[figure]
         packed, wanted[figure] = with_figure(packed, figure, value), value
     assert {figure: max(-1, figure_of(packed, figure)) for figure in DeviceFigure} == wanted
     assert 0 <= packed < 1 << 62

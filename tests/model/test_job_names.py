@@ -30,8 +30,8 @@ def test_names_and_users_are_those_of_lists_and_a_dictionary():
     assert dict(names.numbers) == numbers
     assert "nobody" not in names.numbers
     assert names.numbers.get("nobody") is None
-    assert not names.has_any([f"other {i}" for i in range(500)])
-    assert names.has_any([*(f"other {i}" for i in range(500)), listed[1000]])
+    assert not names.has_any({f"other {i}" for i in range(500)})
+    assert names.has_any({*(f"other {i}" for i in range(500)), listed[1000]})
     with pytest.raises(IndexError):
         names[len(listed)]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.builders import fleet, job, submit
+from tests.engine.audit import check
 from tidemill.model import tables
 from tidemill.model.columns import DEVICE, JOB, NODE, SHAPE
 from tidemill.model.tables import Devices, Jobs, Nodes, Shapes
@@ -51,7 +52,7 @@ def test_growing_keeps_the_rows():
     grown = tables.of_matrix(Jobs, tables.grown(rows, 5))
     assert grown.shape[:4].tolist() == [1, 2, 3, 4]
     assert len(grown.shape) == 8
-    tables.check(grown, 8)
+    check(grown, 8)
 
 
 def test_tables_and_columns_name_the_same_facts():
@@ -72,4 +73,4 @@ def test_check_finds_a_wrong_column():
     ]
     for bad, rows in wrong:
         with pytest.raises(AssertionError):
-            tables.check(bad, rows)
+            check(bad, rows)

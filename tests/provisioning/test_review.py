@@ -23,7 +23,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, MINUTE_MS
@@ -73,7 +73,7 @@ def test_nodes_on_demand_wait_for_unmet_demand():
     world = empty_handed(contract(gpus=64, terms=Terms.ON_DEMAND))
     assert decide(world, POLICY).actions == ()
     submit(world, job("large", gpus=16))
-    memo = Memo()
+    memo = CycleMemo()
     plan = beat(world, POLICY, memo)
     assert asked(plan, ev.AskedLaunch) == []
     assert plan.wake_at_ms == 5 * MINUTE_MS
@@ -184,7 +184,7 @@ def test_a_node_with_a_broken_device_is_drained_then_repaired():
 
 def test_an_empty_node_with_a_broken_device_is_repaired_without_delay():
     """The plan that drains it asks to be woken at once, and the next one repairs it."""
-    world, memo = fleet(nodes=2), Memo()
+    world, memo = fleet(nodes=2), CycleMemo()
     decide(world, POLICY, memo)
     lose_device(world, 0, 7)
     plan = beat(world, POLICY, memo)
@@ -308,7 +308,7 @@ def test_nobody_is_evicted_while_spares_are_moved():
 
 def test_a_review_is_made_when_there_is_a_reason():
     """Between changes of supply nothing is looked at again; a fresh memo looks once more."""
-    world, memo = fleet(nodes=2), Memo()
+    world, memo = fleet(nodes=2), CycleMemo()
     decide(world, POLICY, memo)
     pass_ms(world, 1)
     assert decide(world, POLICY, memo) == decide(world, POLICY) == ev.Plan((), FOREVER_MS)

@@ -17,7 +17,7 @@ from tests.builders import (
     team,
 )
 from tidemill.engine.check import violations
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.explain import wait
 from tidemill.model import events as ev
@@ -106,7 +106,7 @@ def test_easy_keeps_one_reservation_and_conservative_more():
 @BOTH
 def test_an_overrun_moves_the_reservation(policy: Policy):
     """A job that outran its estimate is taken to run as long again, and others may use that."""
-    world, memo = half_full(policy), Memo()
+    world, memo = half_full(policy), CycleMemo()
     submit(world, job("other", gpus=8, estimate_ms=3 * HOUR_MS))
     pass_ms(world, 2 * HOUR_MS)
     assert placed(world, decide(world, policy, memo)) == {}

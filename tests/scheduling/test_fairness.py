@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -20,13 +21,14 @@ from tests.builders import (
 )
 from tests.engine.stage import play
 from tests.engine.stories import story
+from tidemill.core import fair_shares
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue
 from tidemill.model.world import World
-from tidemill.scheduling.fairness import Fair, past_milli
+from tidemill.scheduling.fairness import Fair
 
 DRF = Policy(fairness="drf")
 BILL = Policy(fairness="bill")
@@ -140,6 +142,14 @@ def used_alone(hours: int) -> World:
     finish(world, *(f"a{i}" for i in range(8)))
     pass_ms(world, hours * HOUR_MS)
     return world
+
+
+def past_milli(world: World, q: int) -> list[int]:
+    """The decayed mean of what a queue used above its floor, by kind, as of now."""
+    w, past = world.matrices, np.zeros((len(world.queue_rows), len(world.kinds)), np.int64)
+    if world.half_life_ms:
+        fair_shares.count_past(w.at, w.queues, w.quotas, past, q, world.now_ms)
+    return [int(milli) for milli in past[q]]
 
 
 def test_a_team_that_used_much_yields():

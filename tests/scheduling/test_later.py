@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.builders import beat, fleet, job, pass_ms, team
 from tests.scheduling.test_running import EASY, end_somehow, simple_ends, some_jobs
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.rows import Role
 from tidemill.model.states import JobState
@@ -41,7 +41,7 @@ def enough_simply(world: World, role: Role, is_ok: I64) -> Then:
         room.give(world.shape_of(j), world.placements[j])
         if room.count_hosts(role, is_ok) >= role.count:
             hosts = room.hosts(role, is_ok).tolist()
-            return Then(count, hosts, room.sweep(role, is_ok, spreads=False).placed)
+            return Then(count, hosts, room.sweep(role, is_ok).placed)
     return Then(NOBODY, [], ())
 
 
@@ -51,7 +51,7 @@ def test_what_will_be_free_is_kept_by_what_changed(seed: int):
 
     Where nothing changed of it, that is known, and is true.
     """
-    luck, world, memo = Random(seed), fleet(nodes=6, teams=[team("a"), team("b")]), Memo()
+    luck, world, memo = Random(seed), fleet(nodes=6, teams=[team("a"), team("b")]), CycleMemo()
     running, room, kept_on, same = Running(world, Estimates(EASY)), Snapshot(world), 0, 0
     role, is_ok = job("x", gpus=4).shape.roles[0], np.ones(len(world.groups), np.int64)
     for step in range(40):

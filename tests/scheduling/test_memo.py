@@ -19,7 +19,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
@@ -38,18 +38,18 @@ PLAIN = Policy(backfill="none")
 
 
 @pytest.fixture
-def memo() -> Memo:
-    return Memo()
+def memo() -> CycleMemo:
+    return CycleMemo()
 
 
-def tries(world: World, memo: Memo) -> int:
+def tries(world: World, memo: CycleMemo) -> int:
     """How many placements one beat tries."""
     room = memo.scheduling._room = Snapshot(world)
     beat(world, PLAIN, memo)
     return room.ground.regs.item(CALL.SOUGHT)
 
 
-def full(memo: Memo) -> World:
+def full(memo: CycleMemo) -> World:
     """A fleet whose node has one accelerator free; two kinds."""
     world = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100"))
     submit(world, job("h7", gpus=7, kinds=["H100"]), job("a7", gpus=7, kinds=["A100"]))
@@ -57,7 +57,7 @@ def full(memo: Memo) -> World:
     return world
 
 
-def test_equal_jobs_are_tried_once(memo: Memo):
+def test_equal_jobs_are_tried_once(memo: CycleMemo):
     """A thousand equal jobs that do not fit cost one try."""
     world = fleet(nodes=1)
     submit(world, job("runs", gpus=1, cpu_milli=500_000))
@@ -67,7 +67,7 @@ def test_equal_jobs_are_tried_once(memo: Memo):
     assert cause_of(world, "k999") is Cause.CPU_BINDS
 
 
-def test_what_did_not_fit_is_not_tried_again_while_nothing_is_freed(memo: Memo):
+def test_what_did_not_fit_is_not_tried_again_while_nothing_is_freed(memo: CycleMemo):
     """Another beat, a new job of another kind, a placement: none of them is a reason."""
     world = full(memo)
     submit(world, job("wide", gpus=8, kinds=["H100"]))
@@ -78,7 +78,7 @@ def test_what_did_not_fit_is_not_tried_again_while_nothing_is_freed(memo: Memo):
     assert tries(world, memo) == 1
 
 
-def reserved(memo: Memo) -> World:
+def reserved(memo: CycleMemo) -> World:
     """A gang waits for a job of an hour, and beside it one that would run for too long."""
     world = fleet(nodes=2)
     submit(world, job("runs", gpus=8, estimate_ms=HOUR_MS))
@@ -89,11 +89,11 @@ def reserved(memo: Memo) -> World:
     return world
 
 
-def cycles(memo: Memo) -> int:
+def cycles(memo: CycleMemo) -> int:
     return memo.scheduling.notes.item(NOTE.CYCLE)
 
 
-def test_who_was_kept_from_passing_is_not_asked_again_while_the_same_is_reserved(memo: Memo):
+def test_who_was_kept_from_passing_is_not_asked_again_while_the_same_is_reserved(memo: CycleMemo):
     """Time alone is no reason to look again: whoever would have run for too long still would."""
     world, before = reserved(memo), cycles(memo)
     pass_ms(world, 1)
@@ -103,7 +103,7 @@ def test_who_was_kept_from_passing_is_not_asked_again_while_the_same_is_reserved
     assert placed(world, decide(world, EASY, memo)) == {"short": {1: 4}}
 
 
-def test_who_was_kept_from_passing_is_asked_again_when_somebody_does_not_end(memo: Memo):
+def test_who_was_kept_from_passing_is_asked_again_when_somebody_does_not_end(memo: CycleMemo):
     """Whoever was to end by now runs on: what is reserved begins later, and the other may pass."""
     world, before = reserved(memo), cycles(memo)
     pass_ms(world, 8 * HOUR_MS)
@@ -111,7 +111,7 @@ def test_who_was_kept_from_passing_is_asked_again_when_somebody_does_not_end(mem
     assert cycles(memo) > before
 
 
-def test_what_did_not_fit_is_tried_again_when_its_kind_is_freed(memo: Memo):
+def test_what_did_not_fit_is_tried_again_when_its_kind_is_freed(memo: CycleMemo):
     """A job of its kind ends: it is tried. One of another kind ends: it is not."""
     world = full(memo)
     submit(world, job("wide", gpus=8, kinds=["H100"]))
@@ -123,7 +123,7 @@ def test_what_did_not_fit_is_tried_again_when_its_kind_is_freed(memo: Memo):
     assert world.placements.keys() == {world.job_number["wide"]}
 
 
-def test_what_did_not_fit_is_tried_again_when_a_node_comes(memo: Memo):
+def test_what_did_not_fit_is_tried_again_when_a_node_comes(memo: CycleMemo):
     """A node that becomes Ready is a reason to look again."""
     world = fleet(nodes=2)
     move_node(world, 1, NodeState.CORDONED)
@@ -133,7 +133,7 @@ def test_what_did_not_fit_is_tried_again_when_a_node_comes(memo: Memo):
     assert placed(world, decide(world, memo=memo)) == {"large": {0: 8, 1: 8}}
 
 
-def test_what_was_over_its_limit_is_tried_again_when_the_limit_is_raised(memo: Memo):
+def test_what_was_over_its_limit_is_tried_again_when_the_limit_is_raised(memo: CycleMemo):
     """New shares are a reason to look again, and the old verdict is forgotten."""
     world = fleet(nodes=1, teams=[team("a", limit=4)])
     submit(world, job("large", gpus=8))
@@ -143,7 +143,7 @@ def test_what_was_over_its_limit_is_tried_again_when_the_limit_is_raised(memo: M
     assert placed(world, decide(world, memo=memo)) == {"large": {0: 8}}
 
 
-def test_a_new_team_is_understood_at_once(memo: Memo):
+def test_a_new_team_is_understood_at_once(memo: CycleMemo):
     """A team that appears after the supply was looked at is judged with its own row."""
     world = fleet(nodes=1)
     submit(world, job("first", gpus=16, per_node=4))
@@ -154,7 +154,7 @@ def test_a_new_team_is_understood_at_once(memo: Memo):
     assert cause_of(world, "second") is Cause.IMPOSSIBLE_GANG
 
 
-def test_work_before_any_node_waits(memo: Memo):
+def test_work_before_any_node_waits(memo: CycleMemo):
     """A job submitted before the first node exists waits for it and is placed on it."""
     world = World()
     fold(world, ev.QueueSet(0, team("a")))
@@ -168,7 +168,7 @@ def test_work_before_any_node_waits(memo: Memo):
     assert placed(world, decide(world, memo=memo)) == {"early": {0: 8}}
 
 
-def busy(memo: Memo) -> World:
+def busy(memo: CycleMemo) -> World:
     """Two nodes, full but for one accelerator each: jobs of 4, 2 and 1 on both."""
     world = fleet(nodes=2)
     for n in range(2):
@@ -180,7 +180,7 @@ def busy(memo: Memo) -> World:
     return world
 
 
-def test_what_is_freed_in_pieces_too_small_is_no_reason(memo: Memo):
+def test_what_is_freed_in_pieces_too_small_is_no_reason(memo: CycleMemo):
     """A job of four is not tried while nodes that changed have less than four free."""
     world = busy(memo)
     submit(world, job("four", gpus=4))
@@ -196,7 +196,7 @@ def test_what_is_freed_in_pieces_too_small_is_no_reason(memo: Memo):
     assert world.job_number["four"] in world.placements
 
 
-def test_a_gang_is_no_reason_to_look_while_no_replica_fits(memo: Memo):
+def test_a_gang_is_no_reason_to_look_while_no_replica_fits(memo: CycleMemo):
     """Of a gang of two times six not even one replica fits: what is freed is too small for it."""
     world = busy(memo)
     submit(world, job("gang", gpus=12, per_node=6))
@@ -212,7 +212,7 @@ def test_a_gang_is_no_reason_to_look_while_no_replica_fits(memo: Memo):
     assert world.job_number["gang"] in world.placements
 
 
-def test_cores_that_are_freed_are_a_reason(memo: Memo):
+def test_cores_that_are_freed_are_a_reason(memo: CycleMemo):
     """A job that only CPU kept out is tried when a node gets cores back."""
     world = fleet(nodes=1)
     submit(world, job("eats", gpus=1, cpu_milli=900_000))
@@ -225,7 +225,7 @@ def test_cores_that_are_freed_are_a_reason(memo: Memo):
     assert world.job_number["wants"] in world.placements
 
 
-def test_what_a_limit_kept_out_is_tried_when_its_team_frees_anything(memo: Memo):
+def test_what_a_limit_kept_out_is_tried_when_its_team_frees_anything(memo: CycleMemo):
     """A limit on one kind and no room on the other: the team's next end is a reason."""
     world = fleet(
         contract("h", gpus=8), contract("t", gpus=8, kind="A100"), teams=[team("a", limit=4)]

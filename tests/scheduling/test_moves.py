@@ -22,7 +22,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
@@ -107,7 +107,7 @@ def test_a_job_that_has_just_moved_is_left_alone_for_a_while():
     """Nobody is moved before it has worked for as long as the policy says; then it may be."""
     world = scattered()
     patient = replace(MOVING, moves_apart_ms=3 * HOUR_MS)
-    memo = Memo()
+    memo = CycleMemo()
     beat(world, patient, memo)
     assert not world.moving
     pass_ms(world, HOUR_MS)
@@ -186,7 +186,7 @@ def test_few_jobs_look_for_moves_in_one_cycle():
         submit(world, job(f"whole {kind}", gpus=8, kinds=[kind], estimate_ms=5 * HOUR_MS))
     both = replace(MOVING, searches_per_cycle=8)
     assert len(moved(world, both)) == 2
-    one, memo = replace(MOVING, searches_per_cycle=4), Memo()
+    one, memo = replace(MOVING, searches_per_cycle=4), CycleMemo()
     for kind in ("H100", "A100"):
         made = asked(beat(world, one, memo), ev.AskedMove)
         heirs = [world.job_names[a.to_job] for a in made if isinstance(a, ev.AskedMove)]

@@ -14,7 +14,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -113,7 +113,7 @@ def test_a_job_over_its_limit_holds_nobody():
 
 def test_whoever_was_held_goes_on_when_the_holder_gives_up():
     """When the job that held the queue is cancelled, the next beat places those behind it."""
-    world, memo = fleet(nodes=2), Memo()
+    world, memo = fleet(nodes=2), CycleMemo()
     submit(world, job("first", gpus=8), job("large", gpus=16))
     beat(world, PATIENT, memo)
     pass_ms(world, HOUR_MS)
@@ -125,7 +125,7 @@ def test_whoever_was_held_goes_on_when_the_holder_gives_up():
 
 def test_a_holder_that_waited_behind_another_still_holds():
     """Having been behind somebody for a beat, a job that lost patience holds the queue again."""
-    world, memo = fleet(nodes=2), Memo()
+    world, memo = fleet(nodes=2), CycleMemo()
     submit(world, job("first", gpus=8), job("large", gpus=16))
     beat(world, PATIENT, memo)
     pass_ms(world, HOUR_MS)

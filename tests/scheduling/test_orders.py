@@ -22,7 +22,7 @@ from tests.builders import (
     team,
 )
 from tidemill.engine.check import violations
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
@@ -48,7 +48,7 @@ def test_shortest_goes_by_time_left():
 
 def test_the_shortest_of_a_shape_need_not_be_its_oldest():
     """Within one shape too, and one after the other."""
-    world, memo = fleet(nodes=1), Memo()
+    world, memo = fleet(nodes=1), CycleMemo()
     guesses = [50, 20, 40, 10, 30]
     submit(world, *(job(f"j{ms}", gpus=4, estimate_ms=ms) for ms in guesses))
     assert list(placed(world, beat(world, SHORTEST, memo))) == ["j10", "j20"]
@@ -121,7 +121,7 @@ def test_all_waits_of_a_job_count_towards_its_patience():
 
 def test_a_shorter_job_puts_off_a_running_one_and_takes_its_place():
     """With `may_reorder` the order is of all jobs: evict, then place, and not back again."""
-    world, memo = fleet(nodes=1), Memo()
+    world, memo = fleet(nodes=1), CycleMemo()
     submit(world, job("long", gpus=8, estimate_ms=DAY_MS))
     beat(world, SRTF, memo)
     submit(world, job("short", gpus=8, estimate_ms=HOUR_MS))
@@ -182,7 +182,7 @@ def test_jobs_are_moved_only_if_they_lose_nothing():
 
 def test_attained_service_wakes_when_a_running_job_steps_back():
     """A newcomer takes over when the running job has had its hour, not at the next event."""
-    world, memo = fleet(nodes=1), Memo()
+    world, memo = fleet(nodes=1), CycleMemo()
     submit(world, job("runs", gpus=8, saves_every_ms=1))
     beat(world, LAS, memo)
     submit(world, job("waits", gpus=8))
@@ -214,7 +214,7 @@ def test_the_second_reader_knows_the_order():
 
 def test_the_plan_of_the_fleet_knows_which_nodes_take_work_now():
     """What runs on a node that was cordoned since takes nothing away from those that were not."""
-    world, memo = fleet(nodes=2, teams=[queue("a"), queue("b", floor=4, lend=0)]), Memo()
+    world, memo = fleet(nodes=2, teams=[queue("a"), queue("b", floor=4, lend=0)]), CycleMemo()
     submit(world, job("old", gpus=8))
     assert placed(world, beat(world, SRTF, memo)) == {"old": {0: 8}}
     move_node(world, 0, NodeState.CORDONED)
@@ -224,7 +224,7 @@ def test_the_plan_of_the_fleet_knows_which_nodes_take_work_now():
 
 def test_the_plan_of_the_fleet_knows_teams_that_came_since():
     """A team that appears after the fleet was planned once is in the next plan."""
-    world, memo = fleet(nodes=1), Memo()
+    world, memo = fleet(nodes=1), CycleMemo()
     submit(world, job("old", gpus=4))
     beat(world, SRTF, memo)
     for name in "bcdefghijklmnopqrstuvwxyz":

@@ -19,7 +19,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.node_rules import LabelCondition, LabelTest
@@ -214,7 +214,7 @@ def test_a_gang_that_names_no_gpu_type_takes_the_cheapest():
 
 def test_a_new_contract_changes_which_gpu_type_is_cheapest():
     """A scheduler that remembers what it knew of a shape takes prices as they are now."""
-    world, memo = fleet(contract("c", gpus=16), contract("d", gpus=32, kind="A100")), Memo()
+    world, memo = fleet(contract("c", gpus=16), contract("d", gpus=32, kind="A100")), CycleMemo()
     submit(world, job("first", gpus=16))
     assert placed(world, beat(world, memo=memo)) == {"first": {2: 8, 3: 8}}
     fold(world, ev.ContractSigned(world.now_ms, contract("more", gpus=64)))

@@ -24,7 +24,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
@@ -59,7 +59,7 @@ def grown(world: World, policy: Policy = RESIZING) -> dict[str, dict[int, int]]:
     return resized(world, ev.Why.GROWN, policy)
 
 
-def settle(world: World, policy: Policy = RESIZING, memo: Memo | None = None) -> ev.Plan:
+def settle(world: World, policy: Policy = RESIZING, memo: CycleMemo | None = None) -> ev.Plan:
     """A beat; whoever moved has moved, and everybody has come up."""
     plan = beat(world, policy, memo)
     leave(world)
@@ -250,7 +250,7 @@ def test_sizes_do_not_swing():
 
     Growth follows a start by ``grow_after_ms`` at least, and no plan undoes the one before.
     """
-    world, memo = fleet(contract(gpus=16)), Memo()
+    world, memo = fleet(contract(gpus=16)), CycleMemo()
     submit(world, elastic("e1", count=16, least=2), elastic("e2", count=16, least=2))
     settle(world, memo=memo)
     grew, resizes = dict[int, int](), 0

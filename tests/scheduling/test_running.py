@@ -17,7 +17,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.cycle import Memo
+from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedEvict, Why
@@ -46,9 +46,9 @@ SEEDS = range(12)
 
 def crowd(
     luck: Random, policy: Policy, steps: int = 30, *, has_racks: bool = False
-) -> tuple[World, Memo]:
+) -> tuple[World, CycleMemo]:
     """A small fleet on which jobs of all sorts came, ran, ended, crashed and wait."""
-    tiers, memo = (SPINE, RACK) if has_racks else (), Memo()
+    tiers, memo = (SPINE, RACK) if has_racks else (), CycleMemo()
     world = fleet(nodes=6, teams=[team("a"), team("b")], node_labels=racks(2, 2, 2), topology=tiers)
     for _ in range(steps):
         some_jobs(luck, world, has_racks=has_racks)
@@ -104,7 +104,7 @@ def simple_ends(world: World, estimates: Estimates) -> list[tuple[int, int]]:
 def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy):
     """What is kept from cycle to cycle is, at every step, what the rows say."""
     luck, world = Random(seed), fleet(nodes=6, teams=[team("a"), team("b")])
-    memo, estimates = Memo(), Estimates(policy)
+    memo, estimates = CycleMemo(), Estimates(policy)
     kept = Running(world, estimates)
     for step in range(40):
         some_jobs(luck, world)
@@ -124,7 +124,7 @@ def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy)
 def test_of_many_ends_the_next_are_sorted_and_nobody_is_lost(seed: int):
     """By what changed: the next ends are those that the rows say, all others come after them."""
     luck, world = Random(seed), fleet(nodes=80, teams=[team("a"), team("b")])
-    memo, running = Memo(), Running(world, Estimates(EASY))
+    memo, running = CycleMemo(), Running(world, Estimates(EASY))
     was_far = False
     for step in range(12):
         for _ in range(680 if step == 0 else luck.randrange(60)):
@@ -155,7 +155,12 @@ def test_who_of_a_line_ends_soonest_is_kept_while_others_come_and_go(seed: int):
 
     Further behind somebody may end sooner, and be known of: then it is not said that nobody does.
     """
-    luck, world, memo, found = Random(seed), fleet(nodes=2, teams=[team("a"), team("b")]), Memo(), 0
+    luck, world, memo, found = (
+        Random(seed),
+        fleet(nodes=2, teams=[team("a"), team("b")]),
+        CycleMemo(),
+        0,
+    )
     for _ in range(25):
         some_jobs(luck, world)
         beat(world, EASY, memo)

@@ -26,7 +26,7 @@ from tests.builders import (
     team,
 )
 from tidemill.core import snapshot
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
@@ -158,7 +158,7 @@ def test_a_floor_is_a_right_and_needs_no_gain():
 
 def test_what_was_not_worth_it_is_asked_again_when_time_has_passed():
     """A checkpoint makes a victim cheap: nothing was freed, yet the next beat stops it."""
-    world, memo = fleet(nodes=1), Memo()
+    world, memo = fleet(nodes=1), CycleMemo()
     careful = replace(DOLLARS, preempt_gain_ppm=1_000_000)
     submit(world, job("low", gpus=8, saves_every_ms=HOUR_MS))
     beat(world, careful, memo)
@@ -173,7 +173,7 @@ def test_what_was_not_worth_it_is_asked_again_when_time_has_passed():
 
 def test_who_went_without_a_search_is_next():
     """With one search a cycle, two shapes that search in vain take turns: nobody always waits."""
-    world, memo = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100")), Memo()
+    world, memo = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100")), CycleMemo()
     one = rights(searches_per_cycle=1)
     steady: dict[str, Any] = {"gpus": 8, "is_preemptible": False}
     submit(world, job("h0", kinds=["H100"], **steady), job("a0", kinds=["A100"], gpus=8))
@@ -222,7 +222,7 @@ def enough(world: World, jobs: tuple[int, ...]) -> bool:
                 ev.JobEvicted(after.now_ms, j, attempt(after, j)),
             ],
         )
-    came = placed(after, cycle(after, rights(), Memo()))
+    came = placed(after, cycle(after, rights(), CycleMemo()))
     return "high" in came and not any(world.job_names[j] in came for j in jobs)
 
 
@@ -290,4 +290,4 @@ def _fits_without(world: World, jobs: tuple[int, ...]) -> bool:
     for j in jobs:
         fold(after, ev.AskedEvict(after.now_ms, j, attempt(after, j), ev.Why.PREEMPTED, high))
         fold(after, ev.JobEvicted(after.now_ms, j, attempt(after, j)))
-    return "high" in placed(after, cycle(after, rights(), Memo()))
+    return "high" in placed(after, cycle(after, rights(), CycleMemo()))

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tidemill.live.track import Readings, TrackRecord, read
-from tidemill.live.track.records import StepsRecord
+from tests.track.reading import Readings, read
+from tidemill.live.track.records import StepsRecord, TrackRecord
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -122,6 +122,19 @@ def wandering(seed: int, windows: int = 34, count: int = 8) -> F64:
     return 10_000 * np.exp(np.take_along_axis(levels, held, axis=0))
 
 
+@pytest.mark.parametrize(("count", "slow"), [(4, (1.42, 1.35)), (4, (1.6, 1.39)), (8, (1.6, 1.3))])
+def test_of_two_slow_ranks_both_are_found_with_their_numbers(count, slow):
+    """The second is never the slowest, and with four ranks both are half of all peers."""
+    own = noise(11, windows=90, count=count)
+    own[35:, 1] *= slow[0]
+    own[50:, 2] *= slow[1]
+    found = {one.rank: one for one in ranks.find(told(own)).ranks}
+    assert sorted(found) == [1, 2]
+    for rank, times in zip((1, 2), slow, strict=True):
+        assert found[rank].slow_ppm == pytest.approx(1e6 * (times - 1), rel=0.12)
+    assert abs(found[2].first - 50) <= 2
+
+
 def test_a_rank_is_suspected_if_the_others_wait_for_it():
     """The same own times twice: once steps take longer meanwhile, once they do not."""
     found = {True: list[int](), False: list[int]()}
@@ -156,7 +169,7 @@ def test_the_waits_of_the_others_are_those_of_the_least(seed, windows, count, da
     rank = data.draw(st.integers(0, count - 1))
     first = data.draw(st.integers(0, windows - 1))
     inside = np.arange(first, data.draw(st.integers(first + 1, windows)))
-    look = peers.look(np.zeros((windows, count)), peers.RULE, peers.least_waits(waits))
+    look = peers.look(np.zeros((windows, count)), peers.RULE, waits)
     found = peers.longer_waits(look, inside, rank, peers.RULE)
     outside = [w for w in range(windows) if w not in set(inside.tolist())]
     least = [

@@ -35,6 +35,14 @@ Ahead = Annotated[
         metavar="TIME",
     ),
 ]
+TrackAhead = Annotated[
+    str,
+    typer.Option(
+        "--track-ahead",
+        help="How far the clocks of tracked loops were ahead of the cluster's (-300s: behind it).",
+        metavar="TIME",
+    ),
+]
 Patience = Annotated[
     str,
     typer.Option(
@@ -53,6 +61,7 @@ class ActivityOptions(NamedTuple):
     resolution: Resolution = RESOLUTION
     ahead: Ahead = AHEAD
     patience: Patience = PATIENCE
+    track_ahead: TrackAhead = AHEAD
 
     @property
     def resolution_ms(self) -> int:
@@ -62,8 +71,18 @@ class ActivityOptions(NamedTuple):
     @property
     def ahead_ms(self) -> int:
         """How far the clock of Prometheus was ahead."""
-        sign = -1 if self.ahead.startswith("-") else 1
-        return sign * (screen.span_ms(self.ahead.lstrip("+-"), "--prometheus-ahead") or 0)
+        return signed_ms(self.ahead, "--prometheus-ahead")
+
+    @property
+    def track_ahead_ms(self) -> int:
+        """How far the clocks of tracked loops were ahead."""
+        return signed_ms(self.track_ahead, "--track-ahead")
+
+
+def signed_ms(text: str, option: str) -> int:
+    """A length of time as typed, with a sign or without."""
+    sign = -1 if text.startswith("-") else 1
+    return sign * (screen.span_ms(text.lstrip("+-"), option) or 0)
 
 
 NOBODY = ActivityOptions()
@@ -73,11 +92,17 @@ def measured_of(
     asked: ActivityOptions, whose: "Whose", start_ms: int | None, end_ms: int | None
 ) -> "Measurements | None":
     """What devices measured of these jobs; None where nobody asked."""
+    from msgspec.structs import replace
+
     from tidemill.live.measured.windows import nothing
+    from tidemill.live.prometheus.contradicting import DevicesAgainst, by_bare_name
 
     if asked.prometheus is None:
         return None
-    found = read(asked, asked.prometheus, whose, (start_ms, end_ms))
+    # how nodes are now says nothing of the past
+    past = {name: replace(node, now=None) for name, node in by_bare_name(whose.nodes).items()}
+    against = DevicesAgainst(asked.prometheus, past, whose.attempts, asked.ahead_ms)
+    found = read(asked, asked.prometheus, whose, (start_ms, end_ms), against.take)
     for text in found.notes:
         screen.note(text)
     if len(found.xids):
@@ -85,7 +110,8 @@ def measured_of(
     windows = found.measured()
     for text in _underused(windows, whose):
         screen.note(text)
-    return nothing()._replace(windows=windows, errors=found.errors(), loads=found.loads)
+    told = nothing()._replace(windows=windows, errors=found.errors(), loads=found.loads)
+    return told.with_against(against.found())
 
 
 def read(

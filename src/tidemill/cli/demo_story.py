@@ -65,7 +65,8 @@ def job_counts(world: "World") -> dict[str, int]:
         "waiting": (JobState.WAITING,),
     }
     counts = {word: int(np.isin(state, states).sum()) for word, states in words.items()}
-    counts["held"] = int(((state == JobState.WAITING) & is_held(world, len(state))).sum())
+    waiting = np.flatnonzero(state == JobState.WAITING)
+    counts["held"] = int(is_held(world, world.jobs.shape[waiting]).sum())
     counts["waiting"] -= counts["held"]
     return {word: n for word, n in counts.items() if n or word in ("done", "waiting")}
 

@@ -65,10 +65,10 @@ def efficiency(
         return
     from tidemill.cli import efficiency_tables as tables
 
-    console = screen.out()
-    console.print(tables.headline(statement, found), soft_wrap=True)
+    console, money = screen.out(), tables.printed_money(statement, found)
+    console.print(tables.headline(statement, found, money), soft_wrap=True)
     if found.total.held_milli_ms:
-        console.print(tables.rows(found))
+        console.print(tables.rows(found, money))
         screen.note(tables.LEGEND)
         _print_measured(found, devices)
 

@@ -11,8 +11,8 @@ from tidemill.ledger.account import rounded, shown, shown_with_parts
 from tidemill.ledger.attempts import HeldAttempt
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, OCCUPIED, Bucket
 from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow, user_of
-from tidemill.ledger.statement import Statement
-from tidemill.ledger.top import wasted_buckets, worth_unknown
+from tidemill.ledger.statement import NOBODY, Statement
+from tidemill.ledger.top import PrintedMoney, in_units, wasted_buckets, worth_unknown
 from tidemill.model.figures import DeviceFigure
 from tidemill.model.measures import (
     ONE_PPM,
@@ -57,7 +57,7 @@ COLUMNS = (
 """The shares that a row shows; every bucket that a job can hold is in one of them."""
 
 
-def headline(statement: Statement, found: Efficiencies) -> str:
+def headline(statement: Statement, found: Efficiencies, money: Sequence[PrintedMoney]) -> str:
     """What jobs held of what was paid for."""
     total, paid = found.total, statement.total()
     if not total.held_milli_ms:
@@ -65,7 +65,7 @@ def headline(statement: Statement, found: Efficiencies) -> str:
     units = printed.units(total.account)
     share = total.held_milli_ms / paid.paid_milli_ms
     held = units.hours(rounded(total.held_milli_ms, units.hour))
-    cost = total.account.told(units.dollars(rounded(total.account.paid_money, units.money)))
+    cost = total.account.told(units.dollars(sum(usd.paid for usd in money)))
     price = " (price unknown)" if cost == UNKNOWN_DOLLARS else f" for {cost}"
     words = (
         f"{screen.count(total.jobs, 'job')} held {held} GPU-hours{price},"
@@ -74,27 +74,50 @@ def headline(statement: Statement, found: Efficiencies) -> str:
     return f"{words}; {statement.source.words}" if statement.source.is_simulated else words
 
 
-def rows(found: Efficiencies) -> Table:
+MOST_EXACT = 100_000
+"""Jobs up to which each costs what `ledger` prints, to the cent; of more it would take long."""
+
+
+def printed_money(statement: Statement, found: Efficiencies) -> list[PrintedMoney]:
+    """What each row cost and wasted as the ledger prints it; the rest is what the others did.
+
+    A team's row in the ledger has free GPUs in it too: those of teams are rounded by themselves.
+    """
+    units = printed.units(found.total.account)
+    listed = [*found.rows, *([] if found.rest is None else [found.rest])]
+    if found.by == "team" or statement.world.job_count > MOST_EXACT:
+        paid = [row.account.paid_money for row in listed]
+        each = shown_with_parts(paid, [row.wasted_money for row in listed], units.money)
+        return [PrintedMoney(*both) for both in zip(*each, strict=True)]
+    told = in_units(statement, units.usd_micro, found.by)
+    told.pop(NOBODY, None)
+    made = [told.pop(row.key) for row in found.rows]
+    if found.rest is not None:
+        paid_rest, wasted_rest = (sum(amounts) for amounts in zip(*told.values(), strict=True))
+        made.append(PrintedMoney(paid_rest, wasted_rest))
+    return made
+
+
+def rows(found: Efficiencies, money: Sequence[PrintedMoney]) -> Table:
     """One row per key, the rest, and all of them: amounts add up to the last row's."""
     units = printed.units(found.total.account)
     listed = [*found.rows, *([] if found.rest is None else [found.rest])]
     hours = shown([row.held_milli_ms for row in listed], units.hour)
-    paid = [row.account.paid_money for row in listed]
-    money, wasted = shown_with_parts(paid, [row.wasted_money for row in listed], units.money)
     is_job = found.by == "job"
     first = (found.by, "user", "elapsed", "of limit") if is_job else (found.by, "jobs")
     titles = [column.title for column in COLUMNS]
     made = screen.table(*first, "GPU-hours", *titles, "cost", "wasted")
     if is_job:
         made.columns[1].justify = "left"
-    for row, of_hours, of_money, of_wasted in zip(listed, hours, money, wasted, strict=True):
+    for row, of_hours, usd in zip(listed, hours, money, strict=True):
         made.add_row(
             row.key, *_who(row, is_job), units.hours(of_hours), *_shares(row),
-            *_money(row, units.dollars(of_money), units.dollars(of_wasted)),
+            *_money(row, units.dollars(usd.paid), units.dollars(usd.wasted)),
         )  # fmt: skip
+    paid, wasted = sum(usd.paid for usd in money), sum(usd.wasted for usd in money)
     made.add_row(
         "all jobs", *_who(found.total, is_job), units.hours(sum(hours)), *_shares(found.total),
-        *_money(found.total, units.dollars(sum(money)), units.dollars(sum(wasted))), style="bold",
+        *_money(found.total, units.dollars(paid), units.dollars(wasted)), style="bold",
     )  # fmt: skip
     return made
 

@@ -15,6 +15,7 @@ from tidemill.journal import completeness, open_journal, policies
 from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.unknowns import unknowns_of
+from tidemill.model import paging
 from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.world import World
 from tidemill.units import capability
@@ -108,23 +109,23 @@ def _share(count: int, total: int, noun: str = "job") -> str:
 def _efficiency(world: World) -> Finding:
     unknown = CONFIDENCES.index(Confidence.UNKNOWN)
     total = world.job_count
-    count = int((world.jobs.confidence[:total] == unknown).sum())
+    count = int((paging.column(world.jobs.confidence, total) == unknown).sum())
     so = "their work is `worked, efficiency unknown`; report step times" if count else ""
     return Finding(not count, "jobs without efficiency (MFU)", _share(count, total), so)
 
 
 def _estimates(world: World) -> Finding:
     total = world.job_count
-    count = int((world.jobs.estimate_ms[:total] == 0).sum())
+    count = int((paging.column(world.jobs.estimate_ms, total) == 0).sum())
     so = "their end is estimated from similar jobs" if count else ""
     return Finding(not count, "jobs without a run-time estimate", _share(count, total), so)
 
 
 def _checkpoints(world: World) -> Finding:
     training = [s for s, row in enumerate(world.shape_rows) if row.kind is JobClass.TRAINING]
-    is_training = np.isin(world.jobs.shape[: world.job_count], training)
+    is_training = np.isin(paging.column(world.jobs.shape, world.job_count), training)
     total = int(is_training.sum())
-    count = int((world.jobs.interval_ms[: world.job_count][is_training] == 0).sum())
+    count = int((paging.column(world.jobs.interval_ms, world.job_count)[is_training] == 0).sum())
     so = "an interruption loses all of their work" if count else ""
     return Finding(
         not count, "training jobs that never checkpoint", _share(count, total, "training job"), so

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tidemill.cli import given, observers, screen
+from tidemill.cli import activity, given, observers
 from tidemill.model.errors import BackendError, SpecError
 from tidemill.twin.spec.errors import SpecPlace, explain, nearest, shown
 
@@ -50,6 +50,8 @@ class KubernetesTable(Struct, frozen=True, forbid_unknown_fields=True):
     context: str = ""
     team_by: str = "namespace"
     """``namespace``, ``queue`` or ``label:KEY``."""
+    autoscaler_namespace: str = ""
+    """Where cluster-autoscaler keeps its status; "": where it does by default."""
     timeout: str = "30s"
     lateness: str = ""
     ahead: str = "0s"
@@ -71,6 +73,8 @@ class TrackTable(Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     listen: str = ""
     token_file: str = ""
+    ahead: str = "0s"
+    """How far the clocks of the loops' machines are ahead of the cluster's."""
 
 
 class PricesTable(Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,7 +143,7 @@ class FleetFile(NamedTuple):
         folder, token = self.track.folder, self.track.token_file
         return observers.Beside(
             self.place(folder) if folder else None, self.track.listen or None,
-            self.place(token) if token else None,
+            self.place(token) if token else None, track_ahead=self.track.ahead,
         )  # fmt: skip
 
     @property
@@ -176,7 +180,10 @@ class FleetFile(NamedTuple):
             config = self.place(row.kubeconfig) if row.kubeconfig else None
             access = kubeconfigs.find(config, row.context or None)
             wait_s = _s(row.timeout, "--timeout")
-            source = KubernetesSource(access, team_by=row.team_by, timeout_s=wait_s)
+            source = KubernetesSource(
+                access, team_by=row.team_by, timeout_s=wait_s,
+                autoscaler_namespace=row.autoscaler_namespace,
+            )  # fmt: skip
             found.append(self._cluster(row, stack.enter_context(source)))
         return SeveralClusters(found, self.teams)
 
@@ -185,11 +192,13 @@ class FleetFile(NamedTuple):
 
         late_ms = observers.span_ms(told.lateness or self.fleet.lateness, "--lateness")
         gap_ms = observers.span_ms(self.fleet.gap, "--gap")
-        return WatchedCluster(told.name, source, late_ms, gap_ms, _ahead_ms(told.ahead))
+        return WatchedCluster(
+            told.name, source, late_ms, gap_ms, activity.signed_ms(told.ahead, "ahead")
+        )
 
     def measuring(self, folder: Path | None, clusters: "SeveralClusters") -> "list[Measuring]":
         """Who measures beside the clusters."""
-        found = observers.measuring_of(folder, observers.Beside(listen=self.beside.listen))
+        found = observers.measuring_of(folder, self.beside)
         for one in self.prometheus:
             own = [one.cluster] if one.cluster else self.names
             found.append(self.measured_by(one, [clusters.prefix_of(name) for name in own]))
@@ -200,7 +209,8 @@ class FleetFile(NamedTuple):
         from tidemill.live.observing.measuring import PrometheusMeasuring
 
         width_ms = observers.span_ms(one.resolution, "--resolution")
-        return PrometheusMeasuring(one.url, width_ms, _ahead_ms(one.ahead), prefixes=prefixes)
+        ahead_ms = activity.signed_ms(one.ahead, "ahead")
+        return PrometheusMeasuring(one.url, width_ms, ahead_ms, prefixes=prefixes)
 
 
 _KEYS = {
@@ -213,7 +223,9 @@ _KEYS = {
     "--token-file": "`token_file` of [track]", "--prometheus": "`url` of [[prometheus]]",
     "--resolution": "`resolution` of [[prometheus]]", "--timeout": "`timeout`",
     "--context": "`context` of [[kubernetes]]", "--kubeconfig": "`kubeconfig` of [[kubernetes]]",
+    "--autoscaler-namespace": "`autoscaler_namespace` of [[kubernetes]]",
     "--team-by": "`team_by`", "--prometheus-ahead": "`ahead` of [[prometheus]]",
+    "--track-ahead": "`ahead` of [track]",
 }  # fmt: skip
 """Where a file says what an option of `observe slurm` or `observe kubernetes` does."""
 _OPTION = re.compile(r"--[a-z][a-z-]*")
@@ -381,8 +393,3 @@ def _refuse_unclear(found: FleetFile, source: str) -> None:
 
 def _s(text: str, option: str) -> float:
     return observers.span_ms(text, option) / 1000
-
-
-def _ahead_ms(text: str) -> int:
-    sign = -1 if text.startswith("-") else 1
-    return sign * (screen.span_ms(text.lstrip("+-"), "ahead") or 0)

@@ -107,7 +107,7 @@ def _zone(told: FleetFile) -> str:
 
 
 def _journal(told: FleetFile) -> CheckedSource:
-    """Whether the journal is there, and of these clusters."""
+    """Whether the journal is there, and of these clusters, and can be written."""
     from tidemill.journal import address
 
     shown = address.visible(told.journal)
@@ -116,8 +116,10 @@ def _journal(told: FleetFile) -> CheckedSource:
 
 def _journal_found(told: FleetFile) -> str:
     from tidemill.journal import exists, open_journal
+    from tidemill.journal.trying import refuse_unless_writable
     from tidemill.live.observing import observer
 
+    refuse_unless_writable(told.journal)
     if not exists(told.journal):
         return "not there yet; `tidemill observe` begins it"
     with ExitStack() as stack, open_journal(told.journal) as journal:

@@ -102,7 +102,7 @@ def csv(
     window, attempts = BooksWindow.read(start, end, zone), table.attempts
     if "cluster" in attempts.columns:
         attempts = clusters.by_cluster(attempts, listed)
-    measured = measured_of(track, asked, Whose(attempts), *window[:2])
+    measured = measured_of(track, asked, Whose(attempts, nodes=listed), *window[:2])
     history = build(attempts, listed, said._replace(by_type=by_type), window, measured)
     del table, attempts  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
@@ -131,6 +131,7 @@ TRACK_EXAMPLES = options.example(
 
 
 @app.command("track", epilog=TRACK_EXAMPLES)
+@options.takes_variable
 def track_command(
     path: Annotated[
         Path, typer.Argument(help="A file of records, or a folder of them (TIDEMILL_TRACK).")
@@ -172,6 +173,7 @@ SLURM_EXAMPLES = options.example(
 
 
 @app.command("slurm", epilog=SLURM_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def slurm(
     files: Annotated[
@@ -214,7 +216,7 @@ def slurm(
     measured = None
     if track is not None or asked.prometheus is not None:
         attempts = instances.with_instances(past.attempts, past.shapes)
-        whose = Whose(attempts, numbers=past.numbers)
+        whose = Whose(attempts, numbers=past.numbers, nodes=past.nodes)
         measured = measured_of(track, asked, whose, *window[:2])
         del whose, attempts
     history = build(
@@ -245,6 +247,7 @@ TeamBy = Annotated[
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def kubernetes(
     files: Annotated[
@@ -292,7 +295,7 @@ def kubernetes(
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
     more = {"queues": past.queues, "shapes": past.shapes}
-    whose = Whose(instances.with_instances(past.attempts, past.shapes), past.pods)
+    whose = Whose(instances.with_instances(past.attempts, past.shapes), past.pods, nodes=past.nodes)
     measured = measured_of(track, asked, whose, *window[:2])
     del whose
     history = build(past.attempts, past.nodes, said, window, measured, **more)
@@ -348,14 +351,16 @@ def build(
     return history
 
 
-def tracked(path: Path) -> "list[Launch]":
+def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
     """The launches that records tell of; what could not be read is noted."""
     from tidemill.live.measured import loops
-    from tidemill.live.track import TrackReader
+    from tidemill.live.track import records
+    from tidemill.live.track.reader import TrackReader
 
     reader = TrackReader()
     with screen.progress(f"reading {path.name}"):
-        told = loops.launches(reader.stream(path))
+        read = reader.stream(path)
+        told = loops.launches(records.moved(record, 1000 * ahead_ms) for record in read)
     if reader.refused_in_all:
         screen.note(f"{path}: {screen.count(reader.refused_in_all, 'line')} left out")
         for refused in reader.refused[:5]:
@@ -381,20 +386,25 @@ def measured_of(
     """What loops and devices measured of jobs that a scheduler tells of."""
     from tidemill.live.measured import windows
 
-    by_loops = loops_of(track, whose)
+    by_loops = loops_of(track, asked.track_ahead_ms, whose, end_ms)
     by_devices = activity.measured_of(asked, whose, start_ms, end_ms)
     if by_loops is None or by_devices is None:
         return by_loops or by_devices
     return windows.both(by_loops, by_devices)
 
 
-def loops_of(path: Path | None, whose: "Whose") -> "Measurements | None":
-    """What loops measured, joined to the jobs by name, number or pod."""
+def loops_of(
+    path: Path | None, ahead_ms: int, whose: "Whose", end_ms: int | None
+) -> "Measurements | None":
+    """What loops measured, joined to the jobs by name, number or pod.
+
+    ``ahead_ms``: how far their clocks were ahead; ``end_ms``: up to when jobs are shown.
+    """
     from tidemill.live.measured import clocks, loops, tracking
 
     if path is None:
         return None
-    told = tracked(path)
+    told = tracked(path, ahead_ms)
     names = loops.names_in(told, set(whose.attempts["job"].to_list()), whose.pods)
     known = [launch for launch in told if launch.job in names]
     if len(known) < len(told):
@@ -403,9 +413,12 @@ def loops_of(path: Path | None, whose: "Whose") -> "Measurements | None":
             f"{screen.count(len(lost), 'tracked job')} not found among the jobs:"
             f" {', '.join(lost[:5])}{' …' if len(lost) > 5 else ''}"
         )
-    for text in clocks.said(known, names, whose.attempts):
+    against = [
+        *clocks.contradictions(loops.renamed(known, names), whose.attempts, str(path), 0, end_ms)
+    ]
+    for text in clocks.said(against, len(known)):
         screen.note(text)
-    return tracking.measured(known, names)
+    return tracking.measured(known, names).with_against(against)
 
 
 def keep(

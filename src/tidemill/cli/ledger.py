@@ -230,14 +230,14 @@ def _print_waits(statement: "Statement", by: str | None, most: int) -> None:
 def _print_top(statement: "Statement", most: int) -> None:
     from tidemill.cli import waits_tables
     from tidemill.ledger.account import CENT_MICRO
-    from tidemill.ledger.top import paid_in_units, top_jobs
+    from tidemill.ledger.top import in_units, top_jobs
 
     statement.refuse_past("--top")
     rows = top_jobs(statement, most)
     if not rows:
         screen.out().print(waits_tables.no_top(statement))
         return
-    screen.out().print(waits_tables.top(rows, paid_in_units(statement, CENT_MICRO)))
+    screen.out().print(waits_tables.top(rows, in_units(statement, CENT_MICRO)))
     screen.note(
         "wasted: what a job's own accelerators cost in buckets that are known not to be useful;"
         " time of unknown worth is not counted as waste"

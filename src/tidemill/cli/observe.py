@@ -101,6 +101,7 @@ Since = Annotated[
 
 
 @app.command("slurm", epilog=SLURM_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def slurm(
     journal: options.Target = options.DEFAULT_JOURNAL,
@@ -141,11 +142,12 @@ def slurm(
 KUBERNETES_EXAMPLES = options.example(
     "tidemill observe kubernetes --usd-per-hour 2.50 -j fleet.sqlite",
     "tidemill observe kubernetes --context prod --list-prices --team-by label:team",
-    "tidemill observe kubernetes --kubeconfig observer.yaml --once",
+    "tidemill observe kubernetes --kubeconfig observer.yaml --once --lateness 0s",
 )
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_variable
 @options.takes_groups
 def kubernetes(
     journal: options.Target = options.DEFAULT_JOURNAL,
@@ -154,6 +156,7 @@ def kubernetes(
     kubeconfig: observers.Kubeconfig = None,
     context: observers.Context = None,
     team_by: imports.TeamBy = "namespace",
+    autoscaler_namespace: observers.AutoscalerNamespace = "",
     every: Every = "30s",
     lateness: Lateness = "1m",
     gap: Gap = "10m",
@@ -179,7 +182,9 @@ def kubernetes(
     terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown),
                           said.unheard)  # fmt: skip
     access, wait_s = kubeconfigs.find(kubeconfig, context), observers.span_ms(timeout, "--timeout")
-    with KubernetesSource(access, team_by=team_by, timeout_s=wait_s / 1000) as source:
+    with KubernetesSource(
+        access, team_by=team_by, timeout_s=wait_s / 1000, autoscaler_namespace=autoscaler_namespace
+    ) as source:
         observers.run(
             source, journal, terms, beside, None,
             observers.AskingPace(every, once, as_json),

@@ -57,6 +57,15 @@ Context = Annotated[
     str | None,
     typer.Option("--context", help="Another context than the current one.", metavar="NAME"),
 ]
+AutoscalerNamespace = Annotated[
+    str,
+    typer.Option(
+        "--autoscaler-namespace",
+        help="Where cluster-autoscaler keeps the ConfigMap cluster-autoscaler-status (default:"
+        " kube-system).",
+        metavar="NAMESPACE",
+    ),
+]
 Prometheus = Annotated[
     str | None,
     typer.Option(
@@ -77,6 +86,7 @@ class Beside(NamedTuple):
     prometheus: Prometheus = None
     resolution: activity.Resolution = activity.RESOLUTION
     ahead: activity.Ahead = activity.AHEAD
+    track_ahead: activity.TrackAhead = activity.AHEAD
 
     @property
     def devices(self) -> activity.ActivityOptions:
@@ -183,7 +193,8 @@ def measuring_of(folder: Path | None, beside: Beside) -> "list[Measuring]":
     from tidemill.live.observing.measuring import LoopsMeasuring, PrometheusMeasuring
 
     asked, is_sent = beside.devices, beside.listen is not None
-    found: list[Measuring] = [] if folder is None else [LoopsMeasuring(folder, is_sent)]
+    ahead_ms = activity.signed_ms(beside.track_ahead, "--track-ahead")
+    found: list[Measuring] = [] if folder is None else [LoopsMeasuring(folder, is_sent, ahead_ms)]
     if asked.prometheus is not None:
         found.append(PrometheusMeasuring(asked.prometheus, asked.resolution_ms, asked.ahead_ms))
     return found

@@ -87,6 +87,11 @@ def takes_journal(command: Callable[..., None]) -> Callable[..., None]:
     return _with_path(command, _PLAIN)
 
 
+def takes_variable(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose ``journal`` is given by ``-j`` or the variable; its arguments are others."""
+    return _with_path(command, None)
+
+
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     """A command some of whose parameters are groups of options: named tuples with one per field.
 
@@ -195,14 +200,12 @@ def _with_path(command: Callable[..., None], kind: Any) -> Callable[..., None]: 
         command(*args, **told)
 
     optional = named.replace(default=None, annotation=_or_none(named.annotation))
-    path = inspect.Parameter(
-        _PARAMETER, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind
-    )
-    others = [optional if p is named else p for p in signature.parameters.values()]
-    taking.__signature__ = signature.replace(parameters=[*others, path])  # type: ignore[attr-defined]
-    taking.__annotations__ = {
-        **command.__annotations__, "journal": optional.annotation, _PARAMETER: kind,
-    }  # fmt: skip
+    told_so = [optional if p is named else p for p in signature.parameters.values()]
+    if kind is not None:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        told_so.append(inspect.Parameter(_PARAMETER, keyword, default=None, annotation=kind))
+    taking.__signature__ = signature.replace(parameters=told_so)  # type: ignore[attr-defined]
+    taking.__annotations__ = {one.name: one.annotation for one in told_so}
     return taking
 
 

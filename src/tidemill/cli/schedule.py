@@ -62,6 +62,7 @@ def schedule() -> None:
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+@options.takes_variable
 def kubernetes(
     journal: options.Target = options.DEFAULT_JOURNAL,
     policy: policy_file.Option = None,
@@ -136,6 +137,7 @@ def kubernetes(
     ] = False,
     shadow_of: replay.ShadowOf = "",
     into: replay.Into = None,
+    autoscaler_namespace: observers.AutoscalerNamespace = "",
     every: observe.Every = "30s",
     lateness: observe.Lateness = "1m",
     check: Annotated[
@@ -157,8 +159,8 @@ def kubernetes(
     meanwhile.
 
     With --shadow it binds nothing: the journal is then what the cluster did, --into what this
-    policy would have done with the same pods. --shadow-of, --into, --every and --lateness are for
-    that alone.
+    policy would have done with the same pods. --shadow-of, --into, --autoscaler-namespace, --every
+    and --lateness are for that alone.
     """
     from tidemill.live.kubernetes.api import kubeconfig as kubeconfigs
     from tidemill.live.kubernetes.scheduling.running import SchedulerTerms
@@ -185,6 +187,7 @@ def kubernetes(
             rules,
             shadowing.ShadowTerms(
                 journal, into or replay.beside(journal), shadow_of, team_by,
+                autoscaler_namespace,
                 ObserverTerms(until, observers.span_ms(lateness, "--lateness"), zone=shown),
                 observers.AskingPace(every, once, as_json),
             ),
@@ -236,6 +239,7 @@ class _Run:
             self._watched = WatchedPolicy(access, policy_object, log)
             self._rules = PolicySource(rules, self._watched)
         self._metrics_at = metrics_at
+        self._can_plan = False
         self._made: ClusterScheduler | None = None
         self._leadership: Leadership | None = None
         self._stopped = asyncio.Event()
@@ -287,6 +291,8 @@ class _Run:
 
     def _why_not_ready(self) -> str:
         """Why it does not do what it is there for, in a line; "": it does, or it stands by."""
+        if not self._can_plan:
+            return "what decides is being compiled"
         if not self._is_leader:
             return ""
         return "it has not begun yet" if self._made is None else self._made.why_not_ready
@@ -303,7 +309,8 @@ class _Run:
         own = self._rules
         rules = own.begin() if isinstance(own, PolicySource) else own.read()
         policy = live_policy(rules.policy, may_resize=self._terms.may_resize)
-        rehearse(policy, rules.fleet)
+        await asyncio.to_thread(rehearse, policy, rules.fleet)  # probes are answered meanwhile
+        self._can_plan = True
         log("ready to plan", said="what decides is compiled, by plans for a made-up fleet")
         has_begun = False
         while not self._stopped.is_set():

@@ -1,9 +1,7 @@
 """What a scheduler needs before it binds anything: looked at, one by one, and changed nowhere."""
 
 import asyncio
-import os
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,8 +11,9 @@ from tidemill.cli.examination import Finding
 from tidemill.cli.policy_file import PolicyFile
 from tidemill.cli.policy_object import PolicySource
 from tidemill.explain import said
-from tidemill.journal import MEMORY, exists, open_journal
+from tidemill.journal import MEMORY, address, exists, open_journal
 from tidemill.journal.replay import rebuild
+from tidemill.journal.trying import refuse_unless_writable
 from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreachable
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.scheduling import rights, unknown_types
@@ -151,9 +150,14 @@ class _Check:
     def _journal(self, cluster: str) -> World | None:
         """The state that a journal leads to, where there is one."""
         where = self._terms.journal
+        if where == MEMORY:
+            so = "a restart forgets promises and books: give -j"
+            self.found.append(Finding(False, "journal", "kept in memory alone", so))
+            return None
         try:
-            if where == MEMORY or not exists(where):
-                self._new_journal(where)
+            refuse_unless_writable(where)
+            if not exists(where):
+                self._good("journal", f"a new one can be made: `{address.visible(where)}`")
                 return None
             with open_journal(where) as opened:
                 if not len(opened):
@@ -173,18 +177,6 @@ class _Check:
         except TidemillError as error:
             self._refuse("journal", error)
             return None
-
-    def _new_journal(self, where: str) -> None:
-        folder = Path(where).resolve().parent
-        if where == MEMORY:
-            so = "a restart forgets promises and books: give -j"
-            self.found.append(Finding(False, "journal", "kept in memory alone", so))
-        elif "://" in where or os.access(folder, os.W_OK):
-            self._good("journal", "a new one; the database answers" if "://" in where else
-                       f"a new one in {folder}")  # fmt: skip
-        else:
-            words = f"{folder} " + ("cannot be written" if folder.is_dir() else "is not there")
-            self.found.append(Finding(False, "journal", words, "give another path", is_fatal=True))
 
     def _read_policy(self) -> SchedulerRules | None:
         try:

@@ -8,7 +8,7 @@ have ended, so the shadow is played anew with each look, with all that is known 
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidemill.cli import observers, replay, screen, shadow_tables
+from tidemill.cli import observers, replay, screen
 from tidemill.cli.policy_file import PolicyFile
 from tidemill.model.errors import TidemillError
 
@@ -28,6 +28,7 @@ class ShadowTerms(NamedTuple):
     into: str
     shadow_of: str
     team_by: str
+    autoscaler_namespace: str
     observing: "ObserverTerms"
     pace: observers.AskingPace
 
@@ -37,7 +38,9 @@ def run(access: "ClusterAccess", rules: PolicyFile, terms: ShadowTerms) -> None:
     from tidemill.live.kubernetes.watching.source import KubernetesSource
 
     plays = ShadowPlays(rules, terms)
-    with KubernetesSource(access, team_by=terms.team_by) as source:
+    with KubernetesSource(
+        access, team_by=terms.team_by, autoscaler_namespace=terms.autoscaler_namespace
+    ) as source:
         observers.watch(
             source, terms.journal, terms.observing, [], None,
             terms.pace._replace(as_json=False), plays.look,
@@ -56,6 +59,8 @@ class ShadowPlays:
         """After an answer: play again, if there is something to play, and say what it comes to."""
         if self._terms.pace.once or not taken.jobs or time.monotonic() < self._next_s:
             return
+        from tidemill.cli import shadow_tables
+
         begun = time.monotonic()
         try:
             done = self._play()

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from tidemill.cli import device_evidence, screen
-from tidemill.journal import asked_sources
+from tidemill.cli import contradicted, device_evidence, screen
+from tidemill.journal import asked_sources, contradictions
 from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.base import Journal
 from tidemill.journal.moments import Calendar
@@ -18,7 +18,7 @@ from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import journalled
 from tidemill.live.observing.observer import WATCHES, late_of
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
@@ -83,10 +83,10 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         yield from _asked(journal)
     yield _loops(statement, counts)
     yield _ranks(statement)
-    seen = int(counts[codes.KIND_CODE[ev.ActivitySeen]])
+    seen = sum(int(counts[codes.KIND_CODE[kind]]) for kind in (ev.ActivitySeen, ev.FigureSeen))
     yield SourceFinding(
         bool(seen), "devices (DCGM, or a loop that ended)",
-        screen.count(seen, "change") + " of activity",
+        screen.count(seen, "change") + " of activity and other figures",
         "" if seen else f"idle is unknown: {DEVICES}",
     )  # fmt: skip
     yield from _services(statement)
@@ -100,7 +100,8 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         is_told, "when jobs were submitted", "told" if is_told else "no source tells it",
         "" if is_told else f"waits, and whether free GPUs had demand, are unknown: {_SUBMITS}",
     )  # fmt: skip
-    waiting = np.flatnonzero(world.jobs.state[: world.job_count] == JobState.WAITING).tolist()
+    states = paging.column(world.jobs.state, world.job_count)
+    waiting = np.flatnonzero(states == JobState.WAITING).tolist()
     unsaid = sum(world.reason_of(j) is None for j in waiting)
     yield SourceFinding(
         not unsaid, "jobs that wait without a reason", f"{unsaid:,} of {len(waiting):,}",
@@ -110,6 +111,8 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         not over, "attempts shown on GPUs that others held", f"{over:,}",
         "sources contradict each other, or share GPUs: that part is booked once" if over else "",
     )  # fmt: skip
+    for one in contradicted.words(contradictions.of(journal.facts(), journal.where)):
+        yield SourceFinding(False, *one)
     account = statement.total()
     hours = account.milli_ms[Bucket.NOT_OBSERVED] / MILLI_MS_PER_UNIT_HOUR
     yield SourceFinding(

@@ -131,6 +131,7 @@ def import_(
 ) -> None:
     """Replay a recorded trace through the scheduler, and print its ledger."""
     from tidemill import api
+    from tidemill.compiled import collecting
     from tidemill.journal.source import Source
     from tidemill.model.policy import Policy
     from tidemill.twin import traces
@@ -144,7 +145,7 @@ def import_(
     refuse_both(force, resume)
     if not force and not resume:
         api.refuse_existing(journal)
-    with screen.progress(f"reading {trace.name}"):
+    with screen.progress(f"reading {trace.name}"), collecting.kept():
         read = traces.load(trace, form, told)
     for text in (*read.notes, *read.broken):
         screen.note(text)

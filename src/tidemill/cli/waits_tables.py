@@ -9,7 +9,7 @@ from tidemill.ledger import printed, waits
 from tidemill.ledger.account import CENT_MICRO
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.top import TopJob, worth_unknown
+from tidemill.ledger.top import PrintedMoney, TopJob, worth_unknown
 from tidemill.ledger.waits import WaitDimension, WaitFigures, WaitSpread
 from tidemill.model.measures import dollars_text, duration_text
 
@@ -113,7 +113,7 @@ def no_top(statement: Statement) -> str:
     )
 
 
-def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
+def top(rows: list[TopJob], cents: Mapping[str, PrintedMoney]) -> Table:
     """The jobs that wasted most, and what they paid as it is printed everywhere."""
     made = screen.table(
         "job", "team", "user", "GPUs requested", "GPU-hours", "paid", "wasted", "unknown",
@@ -125,9 +125,12 @@ def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
             row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
             printed.hours_text(row.paid_milli_ms),
             dollars_text(
-                None if row.paid_usd_micro is None else paid_cents[row.job] * CENT_MICRO
+                None if row.paid_usd_micro is None else cents[row.job].paid * CENT_MICRO
             ),
-            _cost(row.wasted_usd_micro, row.wasted_milli_ms),
+            _cost(
+                None if row.wasted_usd_micro is None else cents[row.job].wasted * CENT_MICRO,
+                row.wasted_milli_ms,
+            ),
             NONE if row.unknown_usd_micro == 0 else dollars_text(row.unknown_usd_micro),
             f"{ABOUT[row.leak].title} ({_cost(row.leak_usd_micro, row.leak_milli_ms)})",
             row.known,

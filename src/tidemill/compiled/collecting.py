@@ -32,3 +32,11 @@ def never() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Within this no garbage is looked for, nor ever in what was made then: a command needs it."""
+    with never():
+        yield
+        gc.freeze()

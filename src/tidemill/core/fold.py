@@ -6,7 +6,7 @@ Events were looked at before (``engine.fold`` refuses those that contradict the 
 from tidemill.core.decay import settle
 from tidemill.core.kernel import kernel
 from tidemill.core.lines import become_active, cease_active, leave_line, line_up
-from tidemill.core.places import change, cut, hang, hop_of, is_part, vacate
+from tidemill.core.places import change, cut, hang, hang_after, hop_of, is_part, vacate
 from tidemill.core.progress import CONTINUOUS, saved_ms, unsaved_ms
 from tidemill.core.quotas import gave_back, use
 from tidemill.model import figures, measured
@@ -64,10 +64,7 @@ def release(w, j, is_coming, now):
     while p >= 0:
         after = pieces[p, PIECE.NEXT_OF_JOB]
         if is_coming == 0 or pieces[p, PIECE.IS_COMING] == is_coming:
-            if last >= 0:
-                pieces[last, PIECE.NEXT_OF_JOB] = after
-            else:
-                jobs[j, JOB.FIRST_PIECE] = after
+            hang_after(pieces, jobs, j, last, after)
             use_piece(w, j, p, -1)
             vacate(w, p, now)
         else:
@@ -360,11 +357,7 @@ def lose(w, j, count, now):
             last, p = p, pieces[p, PIECE.NEXT_OF_JOB]
         part = p
         if found[i, PIECE.REPLICAS] == pieces[p, PIECE.REPLICAS]:
-            after = pieces[p, PIECE.NEXT_OF_JOB]
-            if last >= 0:
-                pieces[last, PIECE.NEXT_OF_JOB] = after
-            else:
-                jobs[j, JOB.FIRST_PIECE] = after
+            hang_after(pieces, jobs, j, last, pieces[p, PIECE.NEXT_OF_JOB])
         else:
             part = cut(at, pieces, w.nodes, found, i, p)
         use_piece(w, j, part, -1)

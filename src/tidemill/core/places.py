@@ -183,6 +183,15 @@ def cut(at, pieces, nodes, found, i, p):
 
 
 @kernel
+def hang_after(pieces, jobs, j, last, p):
+    """Let a piece, or none, come after another one in the chain of a job, or first in it."""
+    if last >= 0:
+        pieces[last, PIECE.NEXT_OF_JOB] = p
+    else:
+        jobs[j, JOB.FIRST_PIECE] = p
+
+
+@kernel
 def hang(w, j, count, is_coming):
     """Hang the pieces that were found into the chains of a job and of their nodes; the first.
 
@@ -200,10 +209,7 @@ def hang(w, j, count, is_coming):
         pieces[p, PIECE.JOB] = j
         pieces[p, PIECE.IS_COMING] = is_coming
         pieces[p, PIECE.NEXT_OF_JOB] = NONE
-        if last >= 0:
-            pieces[last, PIECE.NEXT_OF_JOB] = p
-        else:
-            jobs[j, JOB.FIRST_PIECE] = p
+        hang_after(pieces, jobs, j, last, p)
         if i == 0:
             first = p
         last = p

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tidemill.model.batch.sheet import columns_of
 from tidemill.model.columns import AT, IN_A_LINE, PIECE, SHAPE
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobClass
@@ -55,14 +56,8 @@ def write_found(world: World, pieces: Pieces) -> int:
     make_pieces(world, count)
     if count:
         found = world.ink.w.found
-        found[:count, PIECE.ROLE : PIECE.SLICES + 1] = [_columns(piece) for piece in pieces]
+        found[:count, PIECE.ROLE : PIECE.SLICES + 1] = [columns_of(piece) for piece in pieces]
     return count
-
-
-def _columns(piece: Piece) -> tuple[int, int, int, int, int]:
-    """A piece as columns hold it: the last device of 64 is the sign of a mask."""
-    mask = piece.devices - (1 << 64) if piece.devices >> 63 else piece.devices
-    return piece.role, piece.node, piece.replicas, mask, piece.slices
 
 
 def _make_pieces(world: World, count: int) -> None:

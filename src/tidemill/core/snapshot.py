@@ -7,8 +7,8 @@ another layout is refused, and the journal is folded instead.
 import copy as copy_module
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
-from typing import Any
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,6 +19,8 @@ from tidemill.core.arrivals import REMEMBERED
 from tidemill.model import paging, tables, tree
 from tidemill.model.columns import (
     AT,
+    CONTRACT,
+    DEVICE,
     JOB,
     MEASURED,
     MIG_STATES,
@@ -38,16 +40,29 @@ from tidemill.model.world import Domain, Group, Ink, Move, SeenReason, World
 
 LAYOUT = 8
 
-TABLES = ("jobs", "nodes", "devices", "contracts", "shapes")
+TABLES = {
+    "jobs": len(JOB), "nodes": len(NODE), "devices": len(DEVICE), "contracts": len(CONTRACT),
+    "shapes": len(SHAPE),
+}  # fmt: skip
+"""The tables of a World, and how many columns each has, of which the first are dumped."""
 QUOTAS = ("used", "floor", "limit", "guard", "below", "past")
 KINDS = ("kind_free_milli", "kind_freed", "kind_taken", "kind_kept")
 QUEUES = {QUEUE.FREED: "queue_freed", QUEUE.ENDED: "ended", QUEUE.PAST_MS: "past_ms"}
 
-_ROWS_AT_ONCE = 4_096
+COLUMNS_AT_ONCE = 2
+"""Columns of a table that are made of its rows, or its rows of them, in one go: rows that are at
+hand for one are at hand for the next, and no more columns take memory beside the table."""
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
 """An array at rest: its type, its shape, its bytes."""
+
+
+class TableRows(NamedTuple):
+    """A table of a World, and how many of its rows are in use."""
+
+    used: int
+    matrix: I64
 
 
 def dump(world: World, array_out: Callable[[NDArray[Any]], object] | None = None) -> bytes:
@@ -96,11 +111,31 @@ def load(data: bytes) -> World:
         ) from error
     if not isinstance(state, dict):
         raise _other_layout()
-    return of_state(state)
+    return of_state(with_tables(state))
+
+
+def with_tables(state: dict[str, Any]) -> dict[str, Any]:
+    """What was dumped, with the rows of tables instead of their columns."""
+    columns = {name: map(_array_of, state[name].values()) for name in TABLES if name in state}
+    return state | {name: rows_of(name, some) for name, some in columns.items()}
+
+
+def rows_of(name: str, columns: Iterable[NDArray[Any]]) -> TableRows:
+    """The rows of a table, of its columns: they are taken a few at a time."""
+    count, matrix, c, left = 0, np.zeros((0, 0), np.int64), 0, iter(columns)
+    while some := [*islice(left, COLUMNS_AT_ONCE)]:
+        if not c:
+            count = len(some[0])
+            matrix = paging.blank(max(8, count), TABLES[name])
+        for at in paging.stretches(count):
+            for i, array in enumerate(some, c):
+                matrix[at, i] = array[at]
+        c += len(some)
+    return TableRows(count, matrix)
 
 
 def of_state(state: dict[str, Any]) -> World:
-    """The same of what was dumped and decoded."""
+    """The same of what was dumped and decoded, with the rows of tables."""
     if state.get("layout") != LAYOUT:
         raise _other_layout()
     world = World()
@@ -125,9 +160,11 @@ def _branched(name: str, matrix: I64) -> I64:
 
 
 def _load_columns(world: World, state: dict[str, Any]) -> None:
-    world.device_count = state["devices"]["free_milli"][1][0]
-    sizes = {name: (getattr(world.ink.w, name), state[name]) for name in TABLES}
-    world.renew(**{name: _table(blank, columns) for name, (blank, columns) in sizes.items()})
+    world.device_count = state["devices"].used
+    jobs = state["jobs"].matrix
+    for some in paging.stretches(len(jobs)):
+        jobs[some, [JOB.FIRST_PIECE, JOB.LEAVING_FOR, JOB.IDLE_MS]] = NONE
+    world.renew(**{name: state[name].matrix for name in TABLES})
     levels, w = _array_in(state["levels"]), world.ink.w
     world.renew(
         levels=np.zeros((len(w.contracts), len(Level)), np.int64),
@@ -195,7 +232,7 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     for waiting in state["waiting"]:
         for j in waiting:
             lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
-    w.jobs[:, JOB.FIRST_PIECE] = w.nodes[:, NODE.FIRST_PIECE] = NONE
+    w.nodes[:, NODE.FIRST_PIECE] = NONE
     for j, pieces in state["placements"]:
         lines.become_active(w.at, w.jobs, w.shapes, w.active, j)
         count = rows.write_found(world, msgspec.convert(pieces, Pieces))
@@ -205,7 +242,6 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     w = world.ink.w
     w.jobs[list(world.paces), JOB.IS_PACED] = 1
     w.jobs[list(world.moving), JOB.IS_MOVING] = 1
-    w.jobs[:, [JOB.LEAVING_FOR, JOB.IDLE_MS]] = NONE
     for notes, register, matrix, column, plus in (
         (state["leaving_for"], AT.LEAVING, w.jobs, JOB.LEAVING_FOR, 0),
         (state["idle"], AT.IDLE, w.jobs, JOB.IDLE_MS, 0),
@@ -225,10 +261,17 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
     w.queues[:, QUEUE.PARENT] = parents
     w.at[AT.KEEPS] = world.tree.keeps
-    first = max(0, world.mix_point - REMEMBERED)
-    recent = w.jobs[first : world.job_count]
-    has_left = (recent[:, JOB.ATTEMPT] > 0) & (recent[:, JOB.STATE] >= JobState.DONE)
-    w.at[AT.RECENT], w.at[AT.LEFT] = first, np.count_nonzero(has_left)
+    w.at[AT.RECENT] = max(0, world.mix_point - REMEMBERED)
+    w.at[AT.LEFT] = _left(w.jobs[w.at[AT.RECENT] : world.job_count])
+
+
+def _left(jobs: I64) -> int:
+    """How many of these jobs ran and are over."""
+    found = 0
+    for some in paging.stretches(len(jobs)):
+        has_left = (jobs[some, JOB.ATTEMPT] > 0) & (jobs[some, JOB.STATE] >= JobState.DONE)
+        found += int(np.count_nonzero(has_left))
+    return found
 
 
 def _load_sight(world: World, state: dict[str, Any]) -> None:
@@ -260,17 +303,6 @@ def _pairs(rows: Iterable[Sequence[str]]) -> frozenset[tuple[str, str]]:
     return frozenset((key, value) for key, value in rows)
 
 
-def _table(blank: I64, columns: dict[str, Packed]) -> I64:
-    arrays = [np.frombuffer(data, name).reshape(shape) for name, shape, data in columns.values()]
-    rows = len(arrays[0])
-    matrix = paging.blank(max(8, rows), blank.shape[1])
-    for first in range(0, rows, _ROWS_AT_ONCE):  # those of one column are at hand for the next
-        end = min(first + _ROWS_AT_ONCE, rows)
-        for c, array in enumerate(arrays):
-            matrix[first:end, c] = array[first:end]
-    return matrix
-
-
 def _array_out(value: object) -> Packed | list[str]:
     if isinstance(value, Texts):
         return [*value]
@@ -279,5 +311,10 @@ def _array_out(value: object) -> Packed | list[str]:
 
 
 def _array_in(packed: Packed) -> NDArray[Any]:
+    return _array_of(packed).copy()
+
+
+def _array_of(packed: Packed) -> NDArray[Any]:
+    """The same, and not to be written."""
     dtype, shape, data = packed
-    return np.frombuffer(data, dtype).reshape(shape).copy()
+    return np.frombuffer(data, dtype).reshape(shape)

@@ -33,7 +33,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.provisioning import review as provisioning
 from tidemill.reservation import review as reservation
-from tidemill.scheduling.memo import Memo as SchedulingMemo
+from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemptive_order.apply import next_step_ms
 from tidemill.scheduling.resize import grow
 from tidemill.scheduling.schedule import Cycle as SchedulingCycle
@@ -42,17 +42,17 @@ from tidemill.scheduling.scores import scoring
 from tidemill.workload import review as workload
 
 
-class Memo:
+class CycleMemo:
     """What the layers remember between cycles to be quick; may be dropped at any time."""
 
     def __init__(self, dictionary: Dictionary | None = None) -> None:
         self.sheet = Sheet(dictionary)
-        self.scheduling = SchedulingMemo()
+        self.scheduling = Memo()
         self.provisioning = provisioning.ProvisioningMemo()
         self.reservation = reservation.ReservationMemo()
 
 
-def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
+def cycle(world: World, policy: Policy, memo: CycleMemo) -> Plan:
     """Decide everything that follows from the World as it is now."""
     sheet = memo.sheet
     sheet.clear()
@@ -65,7 +65,7 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
 
 
 def resume(
-    world: World, policy: Policy, memo: Memo, begun: SchedulingCycle, wake_ms: int = FOREVER_MS
+    world: World, policy: Policy, memo: CycleMemo, begun: SchedulingCycle, wake_ms: int = FOREVER_MS
 ) -> Plan:
     """The plan of a cycle whose scheduling was begun elsewhere, and writes on the memo's sheet."""
     begun.work_off()
@@ -73,7 +73,7 @@ def resume(
 
 
 def climb(
-    world: World, policy: Policy, memo: Memo, said: int = 0, wake_ms: int = FOREVER_MS
+    world: World, policy: Policy, memo: CycleMemo, said: int = 0, wake_ms: int = FOREVER_MS
 ) -> Plan:
     """What follows the scheduler's decisions, in the layers above it; the whole plan.
 
@@ -97,7 +97,7 @@ NO_SUPPLY: tuple[list[Action], int] = ([], FOREVER_MS)
 
 
 def _supply(
-    world: World, policy: Policy, memo: Memo, decided: "Decided"
+    world: World, policy: Policy, memo: CycleMemo, decided: "Decided"
 ) -> tuple[list[Action], int]:
     """What is asked of nodes and contracts, and when to look at them again."""
     supplied = provisioning.review(world, policy, memo.provisioning, decided.claims())

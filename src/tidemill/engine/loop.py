@@ -118,7 +118,7 @@ class Loop:
         self._folder = backend if isinstance(backend, Folder) else None
         self.sheet = Sheet(self._folder.dictionary if self._folder else Dictionary())
         self._scratch = Sheet(self.sheet.dictionary)
-        self.memo = one.Memo(self.sheet.dictionary)
+        self.memo = one.CycleMemo(self.sheet.dictionary)
         self.checker = Checker(world)
         self.inflow = Inflow(world)
         self._beats = 0
@@ -156,7 +156,7 @@ class Loop:
 
     def forget(self) -> None:
         """Drop what cycles remember to be quick; no placement depends on it."""
-        self.memo = one.Memo(self.sheet.dictionary)
+        self.memo = one.CycleMemo(self.sheet.dictionary)
 
     def take(self) -> bool:
         """Fold what happens in the next moment; whether anything does."""

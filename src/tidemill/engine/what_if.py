@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tidemill.core import snapshot
 from tidemill.engine.check import check
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold_all
 from tidemill.model.events import Event, Plan
 from tidemill.model.policy import Policy
@@ -26,6 +26,6 @@ class Imagined(NamedTuple):
 def what_if(world: World, events: Iterable[Event], policy: Policy) -> Imagined:
     """The plan that would follow if these events happened now."""
     copy = fold_all(snapshot.copy(world), events)
-    plan = cycle(copy, policy, Memo())
+    plan = cycle(copy, policy, CycleMemo())
     check(copy, plan, policy)
     return Imagined(copy, plan)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tidemill.explain.draws import Draw
 from tidemill.explain.lifetimes import RunHistory, RunTimes
+from tidemill.model import paging
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import CLASSES, JobState
 from tidemill.model.tables import I64
@@ -30,15 +31,16 @@ class Lengths:
 
     def __init__(self, world: World) -> None:
         count, jobs = world.job_count, world.jobs
-        state = jobs.state[:count]
-        ended = np.flatnonzero((state >= JobState.DONE) & (jobs.ran_ms[:count] > 0))
+        state = paging.column(jobs.state, count)
+        ended = np.flatnonzero((state >= JobState.DONE) & (paging.column(jobs.ran_ms, count) > 0))
         going = np.flatnonzero(state == JobState.RUNNING)
         self._ended, self._going = (
             RunTimes(ended, _ran_ms(world, ended)),
             RunTimes(going, _going_ms(world, going)),
         )
         self._waiting: I64 = np.flatnonzero(state == JobState.WAITING)
-        self._shape, self._estimate_ms = jobs.shape[:count], jobs.estimate_ms[:count]
+        self._shape = paging.column(jobs.shape, count)
+        self._estimate_ms = paging.column(jobs.estimate_ms, count)
         self._is_active = frozenset(world.placements)
         self._family, self._class = _families(world)
         has_estimate = self._estimate_ms > 0
@@ -110,10 +112,13 @@ class Lengths:
 
 def _ran_ms(world: World, ended: I64) -> I64:
     """How long jobs worked that have ended; no longer than they ran in all their attempts."""
-    jobs = world.jobs
-    last_ms: I64 = jobs.since_ms[ended] - jobs.origin_ms[ended] + jobs.saved_ms[ended]
-    is_done = jobs.state[ended] == JobState.DONE
-    return np.where(is_done, last_ms, np.minimum(last_ms, jobs.ran_ms[ended]))
+    jobs, count = world.jobs, world.job_count
+    columns = (jobs.since_ms, jobs.origin_ms, jobs.saved_ms, jobs.state, jobs.ran_ms)
+    since_ms, origin_ms, saved_ms, state, ran_ms = (
+        paging.column(column, count)[ended] for column in columns
+    )
+    last_ms: I64 = since_ms - origin_ms + saved_ms
+    return np.where(state == JobState.DONE, last_ms, np.minimum(last_ms, ran_ms))
 
 
 def _going_ms(world: World, going: I64) -> I64:

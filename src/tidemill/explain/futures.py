@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.core import snapshot
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold
 from tidemill.engine.loop import Loop
 from tidemill.explain import bands, phrasing, play_forward, queue_drain
@@ -265,7 +265,7 @@ def _sketched(
 
 def _seats_now(world: World, policy: Policy) -> dict[int, Seat]:
     """Whom the next cycle places, and where."""
-    actions = cycle(world, policy, Memo()).actions
+    actions = cycle(world, policy, CycleMemo()).actions
     return {a.job: Seat(_nodes(world, a.pieces)) for a in actions if isinstance(a, ev.AskedPlace)}
 
 

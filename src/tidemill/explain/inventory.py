@@ -7,9 +7,11 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.explain import supply
 from tidemill.journal.device_errors import DeviceErrors
+from tidemill.model import node_groups
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import UNKNOWN_HOST, UNLISTED
 from tidemill.model.states import NodeState
@@ -71,20 +73,29 @@ class TeamRow(Struct, frozen=True):
 
 
 def contracts(world: World) -> list[ContractRow]:
-    """The running contracts."""
+    """The running contracts; of an observed cluster, groups of nodes that are alike."""
     in_use = supply.in_use_milli(world)
-    found = []
+    alike = node_groups.first_alike(world.contract_rows, is_observed=world.is_observed)
+    found = dict[int, ContractRow]()
     for seam in seams(world):
         c = world.contract_number[seam.contract]
-        row = world.contract_rows[c]
+        row = world.contract_rows[alike[c]]
         mine = world.nodes.contract[: world.node_count] == c
-        found.append(
-            ContractRow(
-                row.name, row.kind, row.terms, seam.paid_milli, seam.launched_milli,
-                seam.schedulable_milli, int(in_use[mine].sum()), seam.gap_usd_micro_per_hour,
-            )
+        one = ContractRow(
+            row.name, row.kind, row.terms, seam.paid_milli, seam.launched_milli,
+            seam.schedulable_milli, int(in_use[mine].sum()), seam.gap_usd_micro_per_hour,
         )  # fmt: skip
-    return found
+        found[alike[c]] = _together(found[alike[c]], one) if alike[c] in found else one
+    return [*found.values()]
+
+
+def _together(one: ContractRow, other: ContractRow) -> ContractRow:
+    """Two contracts of one group; without a price where one of them has none."""
+    amounts = ("paid_milli", "launched_milli", "can_work_milli", "in_use_milli")
+    sums = {name: getattr(one, name) + getattr(other, name) for name in amounts}
+    usd = (one.seam_usd_micro_per_hour, other.seam_usd_micro_per_hour)
+    known = [amount for amount in usd if amount is not None]
+    return replace(one, **sums, seam_usd_micro_per_hour=sum(known) if len(known) == 2 else None)
 
 
 def nodes(

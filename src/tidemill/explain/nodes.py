@@ -47,9 +47,9 @@ class Survey(NamedTuple):
     """Free devices that count for the role, or parts of devices."""
 
 
-def verdicts(world: World, job: int, role: int | None = None) -> list[NodeVerdict]:
-    """One row for each node that is not gone; for the first role that is short, or this one."""
-    found = survey(world, job, _short_role(world, job) if role is None else role)
+def verdicts(world: World, job: int) -> list[NodeVerdict]:
+    """One row for each node that is not gone; for the first role that is short."""
+    found = survey(world, job, _short_role(world, job))
     columns = (found.nodes, found.verdict, found.hosts, _lacked(found))
     return [_row(found, *row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
-from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
@@ -19,7 +19,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.scheduling.memo import Memo as SchedulingMemo
+from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.moves import Mover
 
 BUDGET_US = 400_000  # for all trials of one answer, which may take a second in all
@@ -37,7 +37,7 @@ class Trials:
         self._world, self._policy, self._sweeps = world, policy, sweeps
         self.is_submitted = is_submitted
         """Whether the job is in the queue; if not, there is nothing to cancel."""
-        self._scored: SchedulingMemo | None = None
+        self._scored: Memo | None = None
         self._on: dict[tuple[int, tuple[int, ...]], bool] = {}
         self._without: dict[tuple[int, tuple[int, ...]], bool] = {}
         shapes, nodes = len(world.queued) + 1, world.node_count
@@ -125,8 +125,8 @@ class Trials:
         return world
 
     def _placed(self, world: World) -> set[int]:
-        memo = Memo()
-        memo.scheduling = SchedulingMemo(sweeps=self._sweeps)
+        memo = CycleMemo()
+        memo.scheduling = Memo(sweeps=self._sweeps)
         if self._scored is not None:
             memo.scheduling.inherit_scoring(self._scored)
         self._scored = memo.scheduling

@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 
 FACT = "asked_sources"
 MOST_NOTES = 8
@@ -69,12 +69,4 @@ def facts(told: Iterable[AskedSource]) -> dict[str, str]:
 
 def of(kept: Mapping[str, str], where: str) -> list[AskedSource]:
     """The sources of a journal; none: nobody observed it, or an older version did."""
-    if FACT not in kept:
-        return []
-    try:
-        return msgspec.json.decode(kept[FACT], type=list[AskedSource])
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error
+    return kept_facts.read(kept, FACT, list[AskedSource], where) or []

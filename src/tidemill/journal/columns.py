@@ -67,10 +67,10 @@ class Deflater:
         return packed if is_fewer else b"".join(self._plain)
 
 
-def inflated(data: bytes) -> bytes:
+def inflated(data: bytes | memoryview) -> bytes:
     """The bytes that were kept; ValueError where they cannot be."""
     if data[:1] == _STORED:
-        return data[1:]
+        return bytes(data[1:])
     try:
         unpacker = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
         found = unpacker.decompress(data[1:], LARGEST_BYTES)

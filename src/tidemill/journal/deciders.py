@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 
 FACT = "decided_by"
 DEFAULT = "default-scheduler"
@@ -30,12 +30,4 @@ def facts(known: Mapping[str, str], names: Iterable[tuple[str, str]]) -> dict[st
 
 def by_job(kept: Mapping[str, str], where: str) -> dict[str, str]:
     """By job: who decides for it."""
-    if FACT not in kept:
-        return {}
-    try:
-        return msgspec.json.decode(kept[FACT], type=dict[str, str])
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error
+    return kept_facts.read(kept, FACT, dict[str, str], where) or {}

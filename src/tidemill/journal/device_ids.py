@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 
 FACT = "device_ids"
 MOST = 10_000
@@ -55,12 +55,4 @@ def facts(known: Iterable[DeviceNamed], told: Iterable[DeviceNamed]) -> dict[str
 
 def of(kept: Mapping[str, str], where: str) -> list[DeviceNamed]:
     """What a journal keeps."""
-    if FACT not in kept:
-        return []
-    try:
-        return msgspec.json.decode(kept[FACT], type=list[DeviceNamed])
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error
+    return kept_facts.read(kept, FACT, list[DeviceNamed], where) or []

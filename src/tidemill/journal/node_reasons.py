@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from tidemill.engine.fold import earlier
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 from tidemill.model.world import World
 
 FACT = "node_reasons"
@@ -35,15 +35,9 @@ def facts(told: Iterable[NodeReason]) -> dict[str, str]:
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows why its nodes are out, as far as that was so by then."""
-    if FACT not in kept:
+    told = kept_facts.read(kept, FACT, dict[str, tuple[int, str]], where)
+    if told is None:
         return world
-    try:
-        told = msgspec.json.decode(kept[FACT], type=dict[str, tuple[int, str]])
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error
     known = {name: words for name, (since_ms, words) in told.items() if since_ms <= world.now_ms}
     earlier.said_of_nodes(world, known)
     return world

@@ -59,7 +59,7 @@ def pack(batch: Batch) -> bytes:
     room = sum(m.shape[1] * writing.column_bytes(len(m)) for m in (events, *pools))
     p, count = packed(np.empty(room, np.uint8)), len(events)
     order, read = np.empty(count, np.int64), np.empty((count, 1), np.int64)
-    end = writing.write_events(p, events, order, read, 0)
+    end = writing.write_events(p, events, order, read)
     for pool in pools:
         end = writing.write_pool(p, pool, end)
     return columns.deflated(b"".join((_WIDTHS, p.body[:end].tobytes(), *names)))

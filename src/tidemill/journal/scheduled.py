@@ -5,11 +5,10 @@ cluster's budgets, which come and go. Both are of the last time that the schedul
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 import msgspec
 
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 from tidemill.model.held import UnplacedJob
 from tidemill.model.world import World
 
@@ -17,7 +16,6 @@ SCHEDULES = "schedules"
 """For whom the scheduler that writes a journal decides: the name that pods ask for."""
 HELD, KEPT = "held_jobs", "kept_jobs"
 MOST, LONGEST = 1_000, 400
-Kept = TypeVar("Kept")
 
 
 def facts(held: Iterable[UnplacedJob], kept: Iterable[str]) -> dict[str, str]:
@@ -28,28 +26,16 @@ def facts(held: Iterable[UnplacedJob], kept: Iterable[str]) -> dict[str, str]:
 
 def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:
     """Jobs that a journal says are held."""
-    return tuple(_read(kept, HELD, list[UnplacedJob], where) or ())
+    return tuple(kept_facts.read(kept, HELD, list[UnplacedJob], where) or ())
 
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows who decides here, and who must not be stopped now."""
     world.scheduler = kept.get(SCHEDULES, "")
-    names = _read(kept, KEPT, list[str], where) or ()
+    names = kept_facts.read(kept, KEPT, list[str], where) or ()
     world.kept = frozenset(world.job_number[name] for name in names if name in world.job_number)
     return world
 
 
 def _text(rows: object) -> str:
     return msgspec.json.encode(rows).decode()
-
-
-def _read(kept: Mapping[str, str], fact: str, kind: type[Kept], where: str) -> Kept | None:
-    if fact not in kept:
-        return None
-    try:
-        return msgspec.json.decode(kept[fact], type=kind)
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{fact}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from tidemill.core import snapshot
 from tidemill.journal import columns
+from tidemill.journal.packed import reading
+from tidemill.journal.packed.kernel import packed
 from tidemill.model import paging
 from tidemill.model.errors import JournalError
 from tidemill.model.job_names import JobNames, Texts
@@ -26,11 +28,10 @@ NEWEST_KEPT = 2  # the one before serves when the newest was damaged
 SPREAD_KEPT = 8  # over the whole journal, for whoever looks at a moment in the middle of it
 APART = 200_000  # events at least: a sixth of a second to fold, as long as one takes to write
 _LEVEL = 1  # of deflate: 8 % more than at 4, in two thirds of the time
-_ROWS_AT_ONCE = 4_096
+_TEXTS_AT_ONCE = 4_096
 _LONGEST_SHORT, _LONGEST_TEXT = 31, 255  # bytes of texts that have a head of one byte, of two
-_COLUMNS_AT_ONCE = 4
-"""Columns of a table that are made of its rows in one go: rows that are read for one column are at
-hand for the next, and no more than so many columns take memory beside the table."""
+_SHORT_LIST, _LIST_HEADS = 0x90, {0xDC: 2, 0xDD: 4}  # its size in the head, or in bytes after it
+_TEXTS = ("job_names", "job_users")  # of a World: the longest lists in it
 _COLUMNS = b"\2"  # what a World with packed columns begins with
 _PACKED = b"\x78"  # what zlib begins with, in journals of before; a plain World begins otherwise
 _ARRAY = 1  # the type of a packed array, among MessagePack's extensions
@@ -108,7 +109,7 @@ def pack(world: World, crc: int) -> Stored:
     return Stored(world.seq, crc, snapshot.LAYOUT, digest.hexdigest(), body)
 
 
-def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes, bytes]]:
+def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes | memoryview, bytes]]:
     """A World as ``snapshot.dump`` writes it, and with packed columns, in pieces that follow."""
     head = _map_head(len(state))
     yield head, head
@@ -119,6 +120,9 @@ def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes, bytes]]:
             yield from _pieces(value)
         elif isinstance(value, Texts):
             yield from ((piece, piece) for piece in _text_pieces(value))
+        elif isinstance(value, np.ndarray):
+            yield _plain_head(value), b""
+            yield _bytes(value), msgspec.msgpack.encode(_array_out(value))
         else:
             plain = msgspec.msgpack.encode(value, enc_hook=_plain_out)
             yield plain, msgspec.msgpack.encode(value, enc_hook=_array_out)
@@ -127,14 +131,13 @@ def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes, bytes]]:
 def _in_one_piece(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The same entries; arrays that are columns of a table are made contiguous, some at a time."""
     entries = list(state.items())
-    for first in range(0, len(entries), _COLUMNS_AT_ONCE):
-        some = entries[first : first + _COLUMNS_AT_ONCE]
+    for first in range(0, len(entries), snapshot.COLUMNS_AT_ONCE):
+        some = entries[first : first + snapshot.COLUMNS_AT_ONCE]
         strided = [v for _, v in some if isinstance(v, np.ndarray) and not v.flags.c_contiguous]
         made = {id(v): np.empty(v.shape, v.dtype) for v in strided}
-        for at in range(0, max(map(len, strided), default=0), _ROWS_AT_ONCE):
+        for at in paging.stretches(max(map(len, strided), default=0)):
             for array in strided:
-                made[id(array)][at : at + _ROWS_AT_ONCE] = array[at : at + _ROWS_AT_ONCE]
-            paging.let_go()
+                made[id(array)][at] = array[at]
         for key, value in some:
             yield key, made.get(id(value), value)
 
@@ -165,10 +168,42 @@ def _with_heads(letters: NDArray[np.uint8], lengths: I64) -> bytes:
     return np.insert(letters, at, what).tobytes()
 
 
+class PackedTexts(Texts):
+    """A list of texts as MessagePack writes it, of which some are taken at a time."""
+
+    __slots__ = ("_body", "_count", "_starts")
+
+    def __init__(self, body: memoryview) -> None:
+        """``body``: ValueError where it is no list of texts."""
+        self._body, size = body, _LIST_HEADS.get(body[0], 0)
+        self._count = int.from_bytes(body[1 : 1 + size]) if size else body[0] - _SHORT_LIST
+        if not 0 <= self._count < len(body):
+            raise ValueError("it is no list of texts")
+        texts, self._starts = packed(np.frombuffer(body, np.uint8)), [1 + size]
+        for first in range(0, self._count, _TEXTS_AT_ONCE):
+            some = min(_TEXTS_AT_ONCE, self._count - first)
+            end = reading.after_texts(texts, self._starts[-1], some)
+            if end < 0:
+                raise ValueError(reading.words(end))
+            self._starts.append(end)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def some(self, first: int, end: int) -> list[str]:
+        """Those from one number up to another."""
+        found, at = list[str](), first - first % _TEXTS_AT_ONCE
+        for begin in range(at, end, _TEXTS_AT_ONCE):
+            i, some = begin // _TEXTS_AT_ONCE, min(_TEXTS_AT_ONCE, self._count - begin)
+            texts = bytes(self._body[self._starts[i] : self._starts[i + 1]])
+            found += msgspec.msgpack.decode(_list_head(some) + texts, type=list[str])
+        return found[first - at : end - at]
+
+
 def _list_head(size: int) -> bytes:
     """How MessagePack begins a list of so many."""
     if size < 16:
-        return bytes([0x90 | size])
+        return bytes([_SHORT_LIST | size])
     return b"\xdc" + size.to_bytes(2) if size < 1 << 16 else b"\xdd" + size.to_bytes(4)
 
 
@@ -199,29 +234,75 @@ def _state(stored: Stored) -> dict[str, Any] | None:
     try:
         body, digest = stored.body, hashlib.sha256()
         if body[:1] == _COLUMNS:
-            state = msgspec.msgpack.decode(columns.inflated(body[1:]), ext_hook=_array_in)
-            for piece in _plain_pieces(state):
-                digest.update(piece)
+            state = _unpacked(columns.inflated(memoryview(body)[1:]), digest)
         else:
             if body[:1] == _PACKED:
                 body = zlib.decompressobj().decompress(body, LARGEST_BYTES)
             digest.update(body)
-            state = msgspec.msgpack.decode(body)
+            state = snapshot.with_tables(msgspec.msgpack.decode(body))
     except (TypeError, ValueError, LookupError, msgspec.MsgspecError, zlib.error):
         return None  # damage may turn any value into any other
     is_whole = digest.hexdigest() == stored.digest and isinstance(state, dict)
     return state if is_whole else None
 
 
-def _plain_pieces(state: dict[str, Any]) -> Iterator[bytes]:
-    """A World with unpacked columns as ``snapshot.dump`` writes it, in pieces that follow."""
-    yield _map_head(len(state))
-    for key, value in state.items():
-        yield msgspec.msgpack.encode(key)
-        if isinstance(value, dict):
-            yield from _plain_pieces(value)
+def _unpacked(body: bytes, digest: "hashlib._Hash") -> dict[str, Any]:
+    """A World with packed columns as it is loaded; the digest is told what ``dump`` writes of it.
+
+    Of its tables a few columns are at hand at any time, of the names of jobs some thousand.
+    """
+    state = dict[str, Any]()
+    for key, raw in _entries(body, digest):
+        if key in snapshot.TABLES:
+            some = _entries(raw, digest)
+            state[key] = snapshot.rows_of(key, (_array(value, digest) for _, value in some))
+        elif key in _TEXTS:
+            digest.update(raw)
+            state[key] = PackedTexts(memoryview(raw))
         else:
-            yield msgspec.msgpack.encode(value)
+            state[key] = _told(raw, digest)
+    return state
+
+
+def _entries(
+    body: bytes | msgspec.Raw, digest: "hashlib._Hash"
+) -> Iterator[tuple[str, msgspec.Raw]]:
+    """The entries of a map, as they are kept."""
+    found = msgspec.msgpack.decode(body, type=dict[str, msgspec.Raw])
+    digest.update(_map_head(len(found)))
+    for key, raw in found.items():
+        digest.update(msgspec.msgpack.encode(key))
+        yield key, raw
+
+
+def _array(raw: msgspec.Raw, digest: "hashlib._Hash") -> NDArray[Any]:
+    """A column, unpacked."""
+    found = msgspec.msgpack.decode(raw, ext_hook=_array_in)
+    if not isinstance(found, np.ndarray):
+        raise TypeError(f"a table has columns, and this is {found!r}")
+    digest.update(_plain_head(found))
+    digest.update(_bytes(found))
+    return found
+
+
+def _told(raw: msgspec.Raw, digest: "hashlib._Hash") -> Any:  # noqa: ANN401 - whatever was kept
+    """What was kept, unpacked."""
+    value = msgspec.msgpack.decode(raw, ext_hook=lambda *kept: _plain_out(_array_in(*kept)))
+    digest.update(msgspec.msgpack.encode(value))
+    return value
+
+
+def _plain_head(array: NDArray[Any]) -> bytes:
+    """What stands before the bytes of an array as ``snapshot.dump`` writes it."""
+    type_and_shape = msgspec.msgpack.encode((array.dtype.str, array.shape))
+    size = array.nbytes
+    head, width = (0xC4, 1) if size < 1 << 8 else (0xC5, 2) if size < 1 << 16 else (0xC6, 4)
+    return b"\x93" + type_and_shape[1:] + bytes([head]) + size.to_bytes(width)
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    """The bytes of an array; those of one that is in one piece are not copied."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _plain_out(array: NDArray[Any]) -> snapshot.Packed:
@@ -234,7 +315,7 @@ def _array_out(array: NDArray[Any]) -> msgspec.msgpack.Ext:
     if array.dtype.kind not in "biu":
         data = np.ascontiguousarray(array).tobytes()
     else:
-        column = array.astype(np.int64).ravel()  # 64 bits of whatever sign
+        column = array.astype(np.int64, copy=False).ravel()  # 64 bits of whatever sign
         data = columns.pack(column, in_steps=_is_in_steps(column))
     packed = msgspec.msgpack.encode((array.dtype.str, array.shape, data))
     return msgspec.msgpack.Ext(_ARRAY, packed)
@@ -244,18 +325,22 @@ def _is_in_steps(column: NDArray[np.int64]) -> bool:
     """Whether the differences between rows are smaller than the numbers."""
     if not len(column) or column.min() == column.max():  # most columns say the same of all jobs
         return False
-    steps = np.abs(np.diff(column)).sum(dtype=float)
-    return bool(steps < np.abs(column).sum(dtype=float))
+    steps = plain = 0.0
+    for some in paging.stretches(len(column)):
+        steps += np.abs(np.diff(column[max(0, some.start - 1) : some.stop])).sum(dtype=float)
+        plain += np.abs(column[some]).sum(dtype=float)
+    return bool(steps < plain)
 
 
-def _array_in(code: int, packed: memoryview) -> snapshot.Packed:
+def _array_in(code: int, packed: memoryview) -> NDArray[Any]:
     if code != _ARRAY:
         raise ValueError(f"a snapshot holds a value of type {code}")
     name, shape, data = msgspec.msgpack.decode(packed, type=snapshot.Packed)
     dtype = np.dtype(name)
-    if dtype.kind in "biu":
-        data = columns.ColumnReader(data).column(math.prod(shape)).astype(dtype).tobytes()
-    return name, shape, data
+    if dtype.kind not in "biu":
+        return np.frombuffer(data, dtype).reshape(shape)
+    column = columns.ColumnReader(data).column(math.prod(shape))
+    return column.astype(dtype, copy=False).reshape(shape)
 
 
 def refuse_future(world: World, count: int) -> None:

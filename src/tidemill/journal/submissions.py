@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tidemill.engine.fold import earlier
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 from tidemill.model.world import World
 
 BEFORE = "submitted_before"
@@ -25,15 +25,7 @@ def facts(before_ms: Mapping[str, int]) -> dict[str, str]:
 
 def before_ms(kept: Mapping[str, str], where: str) -> dict[str, int]:
     """By job, how long before the beginning of the journal it was submitted."""
-    if BEFORE not in kept:
-        return {}
-    try:
-        return msgspec.json.decode(kept[BEFORE], type=dict[str, int])
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{BEFORE}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error
+    return kept_facts.read(kept, BEFORE, dict[str, int], where) or {}
 
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:

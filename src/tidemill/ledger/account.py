@@ -99,10 +99,6 @@ class Account(NamedTuple):
         """Money per bucket in units of so many micro-dollars; they add up to the total so."""
         return shown(self.money, DENOMINATOR * unit_micro)
 
-    def cents(self) -> list[int]:
-        """Cents per bucket; they add up to the total in cents."""
-        return self.in_units(CENT_MICRO)
-
     def tenths_of_hours(self) -> list[int]:
         """Tenths of accelerator-hours per bucket; they add up to the total."""
         return self.hours_in(MILLI_MS_PER_UNIT_HOUR // 10)
@@ -136,10 +132,10 @@ class Account(NamedTuple):
         return share_out(ONE_PPM if self.paid_milli_ms else 0, self.milli_ms)
 
 
-def zero(has_capability: bool = True) -> Account:
+def zero() -> Account:
     """An account with nothing in it."""
     nothing = (0,) * len(ABOUT)
-    return Account(nothing, nothing, nothing if has_capability else None, nothing)
+    return Account(nothing, nothing, nothing, nothing)
 
 
 def added(accounts: Iterable[Account]) -> Account:

@@ -60,8 +60,8 @@ def groups(world: World) -> Groups:
     """Jobs by what describes them."""
     count = world.job_count
     if not world.job_names.hold("-"):  # each describes itself
-        each = np.arange(count, dtype=np.int64)
-        return Groups(world, each, each, np.ones_like(each))
+        each = paging.put_away(np.arange(count, dtype=np.int64))
+        return Groups(world, each, each, np.broadcast_to(np.int64(1), count))
     numbers = dict[tuple[str, str, int], int]()
     told = (
         numbers.setdefault((*_described_by(name), saving), len(numbers))
@@ -74,10 +74,11 @@ def groups(world: World) -> Groups:
 
 def _savings(world: World) -> I64:
     """A number for each team, interval and cost of saving that jobs have together."""
-    jobs, count = world.jobs, world.job_count
-    found: I64 = world.shapes.queue[paging.column(jobs.shape, count)]
-    for column in (jobs.interval_ms, jobs.cost_ms):
-        values, numbers = np.unique(paging.column(column, count), return_inverse=True)
+    jobs = world.jobs
+    shape, *saved = paging.columns((jobs.shape, jobs.interval_ms, jobs.cost_ms), world.job_count)
+    found: I64 = world.shapes.queue[shape]
+    for column in saved:
+        values, numbers = np.unique(column, return_inverse=True)
         found = found * len(values) + numbers
     return found
 

@@ -1,10 +1,12 @@
 """Cells: what jobs did with their accelerators, and what of it is alike in all but the amount."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.model import paging
 from tidemill.model.tables import I64
 
 
@@ -51,21 +53,33 @@ def unpacked(cells: PackedCells) -> Cells:
 def in_order(cells: PackedCells) -> Cells:
     """Packed cells in columns, by bin, contract, bucket, job and so on, without empty ones.
 
-    No more than keys and sums are held beside the columns: these are the most that a ledger makes.
+    Of a long ledger the columns are put away as they are made, some rows at a time: beside them
+    the order of all of them is at hand, and the keys that it was made of.
     """
     is_empty = cells.sums == 0
     if is_empty.any():
         cells = PackedCells(cells.widths, cells.keys[~is_empty], cells.sums[~is_empty])
+    del is_empty
     jobs = int(cells.keys.max(initial=0) >> sum(cells.widths)).bit_length()
     width = {"job": jobs} | dict(zip(_BELOW_JOB, cells.widths, strict=True))
     widths, keys = [width[name] for name in _IN_ORDER], np.zeros_like(cells.keys)
-    for name, column in _columns(cells.keys, _FROM_JOB, (jobs, *cells.widths)).items():
-        after = _IN_ORDER.index(name) + 1
-        keys |= column << sum(widths[after:])
+    for some in paging.stretches(len(keys)):
+        for name, column in _columns(cells.keys[some], _FROM_JOB, (jobs, *cells.widths)).items():
+            keys[some] |= column << sum(widths[_IN_ORDER.index(name) + 1 :])
     order = np.argsort(keys, kind="stable")
-    sums, keys = cells.sums[order], keys[order]
-    del order
-    return Cells(milli_ms=sums, **_columns(keys, _IN_ORDER, widths))
+    found = {name: _blank(len(keys), width[name]) for name in _IN_ORDER}
+    sums = paging.blank(len(keys), is_kept=True)
+    for some in paging.stretches(len(keys)):
+        sums[some] = cells.sums[order[some]]
+        for name, column in _columns(keys[order[some]], _IN_ORDER, widths).items():
+            if width[name]:
+                found[name][some] = column
+    return Cells(milli_ms=sums, **found)
+
+
+def _blank(rows: int, width: int) -> I64:
+    """Room for a column; of no bits: one value for all rows, as of three or four columns."""
+    return paging.blank(rows, is_kept=True) if width else np.broadcast_to(np.int64(0), rows)
 
 
 def _columns(keys: I64, names: Sequence[str], widths: Sequence[int]) -> dict[str, I64]:
@@ -79,10 +93,22 @@ def _columns(keys: I64, names: Sequence[str], widths: Sequence[int]) -> dict[str
 
 
 def added_packed(*parts: PackedCells) -> PackedCells:
-    """Packed cells of the same made one."""
+    """Packed cells of the same made one: range by range of keys, so that few are at hand twice."""
     widths = tuple(max(column) for column in zip(*(part.widths for part in parts), strict=True))
-    keys = np.concatenate([_widened(part, widths) for part in parts])
-    return PackedCells(widths, *summed(keys, np.concatenate([part.sums for part in parts])))
+    every = [_widened(part, widths) for part in parts]
+    bounds = max(every, key=len)[_AT_ONCE::_AT_ONCE]
+    cuts = [[0, *np.searchsorted(keys, bounds).tolist(), len(keys)] for keys in every]
+    keys, sums, end = paging.blank(sum(map(len, every))), paging.blank(sum(map(len, every))), 0
+    for ranges in zip(*map(pairwise, cuts), strict=True):
+        some = [slice(*each) for each in ranges]
+        found, amounts = summed(
+            np.concatenate([part[at] for part, at in zip(every, some, strict=True)]),
+            np.concatenate([part.sums[at] for part, at in zip(parts, some, strict=True)]),
+        )
+        first, end = end, end + len(found)
+        keys[first:end], sums[first:end] = found, amounts
+        paging.let_go()
+    return PackedCells(widths, keys[:end], sums[:end])
 
 
 def _widened(cells: PackedCells, widths: tuple[int, ...]) -> I64:
@@ -103,6 +129,7 @@ _BELOW_JOB = ("bin", "contract", "bucket", "known", "period")
 _FROM_JOB = ("job", *_BELOW_JOB)
 _IN_ORDER = ("bin", "contract", "bucket", "job", "known", "period")
 _BITS = 63  # of a key
+_AT_ONCE = 1 << 17  # cells that are merged at once
 
 
 def summed_by(keys: I64, amounts: I64, most: int) -> tuple[I64, I64]:
@@ -126,3 +153,4 @@ def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:
 
 
 NOTHING = PackedCells((0,) * len(_BELOW_JOB), np.zeros(0, np.int64), np.zeros(0, np.int64))
+EMPTY = Cells(*(np.zeros(0, np.int64) for _ in Cells._fields))

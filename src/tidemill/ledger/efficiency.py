@@ -224,7 +224,7 @@ def facts_of(statement: Statement, j: int) -> HeldJob:
     is_there = at < len(waits.job) and waits.job[at] == j
     elapsed = int(waits.completion_ms[at] - waits.total_wait_ms[at]) if is_there else None
     return HeldJob(
-        j, world.job_users[j] or None, shape.team, str(statement.classes[j]), shape.total_milli,
+        j, world.job_users[j] or None, shape.team, str(statement.class_of(j)), shape.total_milli,
         sum(role.count * role.cpu_milli for role in shape.roles) or None,
         sum(role.count * role.memory_mib for role in shape.roles) or None,
         int(world.jobs.attempt[j]), elapsed, int(world.jobs.estimate_ms[j]) or None,

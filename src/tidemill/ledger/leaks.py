@@ -175,7 +175,7 @@ def _evidence(statement: Statement, bucket: int) -> str:
         return f"{jobs:,} job{'s'[: jobs != 1]}; most: {named}"
     rows, contracts = statement.rows, statement.world.contract_rows
     sums, some = np.zeros(len(contracts), np.int64), statement.rows_in(bucket)
-    np.add.at(sums, rows.contract[some], rows.milli_ms[some])
+    np.add.at(sums, statement.node_groups[rows.contract[some]], rows.milli_ms[some])
     largest = np.argsort(-sums, kind="stable")[:CONTRACTS_NAMED].tolist()
     named = ", ".join(f"`{contracts[c].name}` {_hours(int(sums[c]))}" for c in largest if sums[c])
     return f"by {contract_word(statement.world)}: {named}"

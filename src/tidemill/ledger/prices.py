@@ -270,11 +270,6 @@ def is_claimed(statement: Statement, fix: Fix) -> bool:
     return bool(fix.edits) and is_large
 
 
-def usd_micro(statement: Statement, bucket: int) -> int:
-    """What a bucket cost, as its line on the ledger says."""
-    return statement.total().usd_micro()[bucket]
-
-
 def _worth(statement: Statement, jobs: I64, milli_ms: int) -> tuple[int, int]:
     """Of time that some jobs get back: dollars not paid any more, and useful time added.
 

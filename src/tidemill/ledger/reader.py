@@ -8,7 +8,6 @@ rare: one event by itself, another time bin, whose turn it is, a move.
 Events that a loop tells are gathered, and read as a batch when there are many or somebody asks.
 """
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -18,7 +17,15 @@ import numpy as np
 
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
-from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP, UNLINED, LedgerState
+from tidemill.core.accounting.columns import (
+    HELD,
+    MARK,
+    NOT_RUNNING,
+    SPAN,
+    STOP,
+    UNLINED,
+    LedgerState,
+)
 from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -26,14 +33,12 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.idle_attribution import Claimants
 from tidemill.ledger.measured import MeasuredRows, MeasuredSums
-from tidemill.ledger.span_binning import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.stops import Stops, StopsSoFar
 from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns, with_shares
 from tidemill.ledger.usable import Usable
-from tidemill.model import paging
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
@@ -181,23 +186,22 @@ class Ledger:
         self._settle()
         return self._alarms
 
-    def waited(self) -> Waited:
-        """How long jobs waited, up to the end of the window, as copies."""
-        rows, count = self._b.attempts, self.world.job_count
-        columns = range(HELD.FIRST_MS, len(HELD))
-        return Waited(*(paging.column(rows[:, column], count) for column in columns))
+    def waited(self, some: slice) -> Waited:
+        """How long some jobs waited, up to the end of the window, as copies."""
+        rows = self._b.attempts[some]
+        return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""
-        world, still_open, i = self.world, array("q"), 0
+        world, still_open, i = self.world, list[I64](), 0
         w = columns_of(world)
         self._take_out()
         while i < w.at[AT.ACTIVE]:
             i = int(kernels.write_open(w, self._b, i))
-            still_open.frombytes(self._written().tobytes())
+            still_open.append(self._written().copy())
             self._b.marks[MARK.SPANS] = 0
         for j, moving in self._moving.items():
-            still_open.extend(self._reserved(j, moving))
+            still_open.append(self._reserved(j, moving))
         return self._spans.cells(world, still_open)
 
     # Going on from a moment ------------------------------------------------------------------
@@ -397,24 +401,16 @@ class Ledger:
             return was.keeps_work
         return False
 
-    def _reserved(self, j: int, moving: MovingHold) -> "array[int]":
+    def _reserved(self, j: int, moving: MovingHold) -> I64:
         """What a job holds before it is there: it is on its way to a restart."""
-        since_ms, now_ms, spans = moving.since_ms, self._mark(MARK.NOW_MS), array("q")
+        since_ms, now_ms = moving.since_ms, self._mark(MARK.NOW_MS)
         is_inside = now_ms > self.window.start_ms and since_ms < self.window.end_ms
-        for c, milli in moving.held if since_ms < now_ms and is_inside else ():
-            spans.extend(
-                (
-                    since_ms,
-                    now_ms,
-                    Bucket.RESTART,
-                    j,
-                    c,
-                    milli,
-                    NOT_RUNNING,
-                    since_ms,
-                    *(0,) * (WIDTH - SPAN.BUSY_PPM),
-                )
-            )
+        held = moving.held if since_ms < now_ms and is_inside else ()
+        spans: I64 = np.zeros((len(held), len(SPAN)), np.int64)
+        for i, (c, milli) in enumerate(held):
+            spans[i, : SPAN.BUSY_PPM] = (
+                since_ms, now_ms, Bucket.RESTART, j, c, milli, NOT_RUNNING, since_ms
+            )  # fmt: skip
         return spans
 
     def _held_in(self, j: int, pieces: tuple[Piece, ...]) -> tuple[tuple[int, int], ...]:
@@ -455,7 +451,7 @@ class Ledger:
         self._b = self._b._replace(
             demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach,
             lots=claimants.lots, lot_of=claimants.lot_of,
-            standings=np.zeros((len(world.queue_rows), len(claimants.reach)), np.int64),
+            standings=np.zeros((len(claimants.reach), len(world.queue_rows)), np.int64),
             learnt=self._estimates.columns(world),
         )  # fmt: skip
         if self._usable is not None:
@@ -523,13 +519,13 @@ class Ledger:
     def _take_out(self) -> None:
         """Add up the spans that kernels wrote; there is room for those of any event then."""
         if self._mark(MARK.SPANS):
-            self._spans.add_all(self._world, self._written())
+            self._spans.add(self._world, self._written())
             self._b.marks[MARK.SPANS] = 0
         w = columns_of(self._world)
         held = self._b.attempts[w.active[: w.at[AT.ACTIVE]], HELD.EARLIER]
         most = self._most_spans(int(held.max(initial=0)))
         if most > len(self._b.spans):
-            self._b = self._b._replace(spans=np.zeros((2 * most, WIDTH), np.int64))
+            self._b = self._b._replace(spans=np.zeros((2 * most, len(SPAN)), np.int64))
 
     def _most_spans(self, earlier: int) -> int:
         """How many spans the next event of a job may write; as ``attempts.most_spans``."""

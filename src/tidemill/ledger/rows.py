@@ -77,11 +77,13 @@ def settled_rows(world: World, settled: Settled) -> LedgerRows:
 
 
 def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:
-    team = world.shapes.queue[paging.column(world.jobs.shape, world.job_count)[cells.job]]
+    team, shapes = np.empty_like(cells.job), paging.column(world.jobs.shape, world.job_count)
+    for some in paging.stretches(len(team)):
+        team[some] = world.shapes.queue[shapes[cells.job[some]]]
     held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.period,
             cells.milli_ms)  # fmt: skip
     parts = [LedgerRows(*held)]
-    del cells, held, team  # each column is made anew, and the old one dropped
+    del cells, held, team, shapes  # each column is made anew, and the old one dropped
     for (number, period), unheld in supply.unheld.items():
         contract, bucket, claimant = np.nonzero(unheld)
         amount = unheld[contract, bucket, claimant]
@@ -102,7 +104,7 @@ def _joined(parts: list[LedgerRows]) -> LedgerRows:
 
 def _kept(column: I64) -> I64:
     """A column: one value where all rows say the same, as three or four do; a long one on disk."""
-    is_same = len(column) > 1 and bool((column == column[0]).all())
+    is_same = len(column) > 1 and column[0] == column[-1] and bool((column == column[0]).all())
     return np.broadcast_to(column[:1].copy(), column.shape) if is_same else paging.put_away(column)
 
 

@@ -62,9 +62,8 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
     """A better interval for groups of training jobs that save, those that win most first."""
     world, found = statement.world, statement.groups
     jobs, worked = world.jobs, statement.held_in(*RAN)
-    interval, cost, attempt, shape = (
-        paging.column(column, world.job_count)
-        for column in (jobs.interval_ms, jobs.cost_ms, jobs.attempt, jobs.shape)
+    interval, cost, attempt, shape = paging.columns(
+        (jobs.interval_ms, jobs.cost_ms, jobs.attempt, jobs.shape), world.job_count
     )
     saves = (interval > 0) & (cost > 0) & (worked > 0)
     stopped = np.where(saves, np.maximum(0, attempt - 1), 0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from tidemill.ledger.account import rounded
 from tidemill.ledger.measured import FIGURES, LATENCIES, MeasuredRows
-from tidemill.model.figures import DeviceFigure
+from tidemill.model.figures import SHOWN, DeviceFigure
 from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure
 from tidemill.model.tables import I64
 
@@ -126,7 +126,7 @@ def _group(measured: MeasuredRows, some_rows: I64) -> MeasuredGroup:
     what, bound = measured.what[some_rows], measured.bound[some_rows]
     amount, weight = measured.amount[some_rows], measured.weight[some_rows]
     figures, times = dict[DeviceFigure, int](), dict[DeviceFigure, int]()
-    for figure in DeviceFigure:
+    for figure in SHOWN:
         some = what == FIGURES + figure
         if held := int(weight[some].sum()):
             figures[figure] = rounded(int(amount[some].sum()), held)

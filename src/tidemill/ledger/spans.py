@@ -5,10 +5,12 @@ and added up in one sweep. Sweeps are merged when they have grown as large as wh
 before, so that a million jobs cost a few merges and not one a sweep.
 """
 
-from array import array
+from collections.abc import Sequence
 
-from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added_packed, in_order
-from tidemill.ledger.span_binning import WIDTH, Window, cut
+import numpy as np
+
+from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added_packed, in_order, packed
+from tidemill.ledger.span_binning import Window, cut
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -23,7 +25,9 @@ class Spans:
 
     def __init__(self, window: Window) -> None:
         self.window = window
-        self._fresh = array("q")
+        self._fresh: list[I64] = []
+        self._waiting = 0
+        """How many spans these are."""
         self._merged = NOTHING
         self._swept: list[PackedCells] = []
         self.unseen: list[tuple[int, int]] = []
@@ -38,37 +42,36 @@ class Spans:
         elif goes_on and not is_blind:
             unseen[-1] = unseen[-1][0], now_ms
 
-    def add(self, world: World, spans: "array[int]") -> None:
-        """Take spans whose fate is known; the fields of each are those of ``cut.HeldSpan``."""
-        self._fresh.extend(spans)
-        if len(self._fresh) >= SWEEP_AT * WIDTH:
+    def add(self, world: World, spans: I64) -> None:
+        """Take spans whose fate is known, as ``core.accounting.columns.SPAN`` says."""
+        self._fresh.append(spans.copy())
+        self._waiting += len(spans)
+        if self._waiting >= SWEEP_AT:
             self._sweep(world)
             if sum(len(part.keys) for part in self._swept) >= len(self._merged.keys):
                 self._merge()
 
-    def add_all(self, world: World, spans: I64) -> None:
-        """Take many spans at once, one a row."""
-        self.add(world, array("q", spans.tobytes()))
-
-    def cells(self, world: World, still_open: "array[int]") -> Cells:
+    def cells(self, world: World, still_open: Sequence[I64]) -> Cells:
         """Everything so far, with the spans that are still open counted as they are given."""
         self._sweep(world)
         self._merge()
-        if not still_open:
-            return in_order(self._merged)
-        at_work = cut(world, still_open, self.window, self.unseen)
-        return in_order(added_packed(self._merged, *at_work))
+        at_work = self._cut(world, still_open)
+        return in_order(added_packed(self._merged, *at_work) if at_work else self._merged)
 
     def hand_over(self, world: World) -> Cells:
         """Everything whose fate is known, which is forgotten here."""
-        found = self.cells(world, array("q"))
+        found = self.cells(world, ())
         self._merged = NOTHING
         return found
 
+    def _cut(self, world: World, spans: Sequence[I64]) -> list[PackedCells]:
+        if not spans:
+            return []
+        return [*map(packed, cut(world, np.concatenate(spans), self.window, self.unseen))]
+
     def _sweep(self, world: World) -> None:
-        if self._fresh:
-            self._swept += cut(world, self._fresh, self.window, self.unseen)
-            self._fresh = array("q")
+        self._swept += self._cut(world, self._fresh)
+        self._fresh, self._waiting = [], 0
 
     def _merge(self) -> None:
         if self._swept:

@@ -20,17 +20,20 @@ from tidemill.ledger import price_periods, usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.books import Holder, comes_up, saves
-from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, RAN, Bucket
+from tidemill.ledger.measured import FIGURES
 from tidemill.ledger.price_periods import PeriodPrices
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, measured_of, rows_of
 from tidemill.ledger.spans import Window
+from tidemill.ledger.told import Told
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
-from tidemill.model import paging
+from tidemill.model import node_groups, paging
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
-from tidemill.model.measures import FOREVER_MS, MINUTE_MS
+from tidemill.model.figures import DeviceFigure
+from tidemill.model.measures import FOREVER_MS, MINUTE_MS, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.tables import I64
@@ -76,8 +79,7 @@ class Statement:
         """Whether it is known when jobs were submitted: if not, neither waits nor demand are."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
-        self.told = ledger.told
-        """Of which jobs somebody measured what."""
+        self._told = ledger.told
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
@@ -143,7 +145,8 @@ class Statement:
         """The rows in the order of buckets, and from where to where each has them."""
         bucket = self.rows.bucket.astype(np.int16)  # numbers of two bytes are not compared to sort
         order = np.argsort(bucket, kind="stable")
-        return order, np.searchsorted(bucket[order], np.arange(max(ABOUT) + 2))
+        ends = np.searchsorted(bucket[order], np.arange(max(ABOUT) + 2))
+        return paging.put_away(order), ends
 
     def by_bin_and_contract(self, some: Some) -> I64:
         """Milli·ms of some rows as a matrix like ``paid``."""
@@ -215,6 +218,21 @@ class Statement:
         largest = some[np.argsort(-sums[some], kind="stable")][:most]
         return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist()]
 
+    @cached_property
+    def told(self) -> Told:
+        """Of which jobs somebody measured what; when their devices were busy, if that was seen for
+        most of the time in which they were up.
+        """
+        told = self.measured
+        is_seen = (told.what == FIGURES + DeviceFigure.BUSY_SEEN) & (told.job >= 0)
+        if not is_seen.any():
+            return self._told
+        seen = np.zeros(self.world.job_count, np.int64)
+        np.add.at(seen, told.job[is_seen], told.weight[is_seen])
+        up = self.held_in(*RAN, Bucket.IDLE)
+        most = np.flatnonzero((seen > 0) & (2 * seen * 1000 * WHOLE_MILLI >= up))
+        return self._told.with_busy(most)
+
     def held_by_jobs(self, bucket: int | None = None) -> I64:
         """Milli·ms of every job, in one bucket or in all that it held."""
         return self.held_in(*(ABOUT if bucket is None else (bucket,)))
@@ -235,7 +253,7 @@ class Statement:
         is_there = np.zeros(most - lowest, bool)
         is_there[self.rows.job - lowest] = True
         found = np.flatnonzero(is_there) + lowest
-        return found[found != NO_JOB]
+        return paging.put_away(found[found != NO_JOB])
 
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
@@ -269,7 +287,7 @@ class Statement:
         found[self._is_assumed()] = _ASSUMED
         found = np.where(is_held & (rows.known > 0), PLACES[rows.known], found)
         found[found == _MEASURED] = CONFIDENCES.index(self.as_known(Confidence.MEASURED))
-        return found
+        return paging.put_away(found)
 
     @property
     def is_assumed(self) -> NDArray[np.bool_]:
@@ -351,7 +369,7 @@ class Statement:
         """For each row its key in a dimension, and the names of keys."""
         world, rows = self.world, self.rows
         if dimension == "contract":
-            return rows.contract, lambda key: world.contract_rows[key].name
+            return self.node_groups[rows.contract], lambda key: world.contract_rows[key].name
         if dimension in ("pool", "kind"):
             return self._contract_keys(dimension)
         if dimension == "team":
@@ -366,6 +384,13 @@ class Statement:
             return self._class_keys(rows.job)
         assert dimension == "time", dimension
         return rows.bin, lambda key: str(self.start_ms + key * self.bin_ms)
+
+    @cached_property
+    def node_groups(self) -> I64:
+        """For each contract the first one of its group of nodes (``node_groups``)."""
+        world = self.world
+        alike = node_groups.first_alike(world.contract_rows, is_observed=world.is_observed)
+        return np.array(alike, np.int64)
 
     def measured_keys(self, dimension: str) -> I64:
         """For each row of what was measured its key by job, user, team or class."""
@@ -384,10 +409,12 @@ class Statement:
 
     def _user_keys(self, jobs: I64) -> tuple[I64, _Names]:
         """Users in order of their names; what is held by jobs without one is unknown."""
-        users = [*self.world.job_users, *(holder.user for holder in reversed(self._holders))]
-        names = sorted(set(users) - {""})
+        told, of_jobs = self.world.job_names.by_user()
+        earlier = [holder.user for holder in reversed(self._holders)]
+        names = sorted({*told, *earlier} - {""})
         number = {name: i + 1 for i, name in enumerate(names)} | {"": 0}
-        codes = np.array([*(number[user] for user in users), -1], np.int64)
+        of_told = np.array([number[user] for user in told], np.int64)
+        codes = np.append(of_told[of_jobs], [*(number[user] for user in earlier), -1])
         shown = (NOBODY, UNKNOWN_USER, *names)
         return codes[jobs], lambda key: shown[key + 1]
 
@@ -402,22 +429,24 @@ class Statement:
         codes = np.concatenate([of_jobs, np.array([*told, NO_JOB], np.int64)])
         return codes[jobs], lambda key: names[key] if key >= 0 else NOBODY
 
-    @cached_property
-    def classes(self) -> list[JobClass]:
-        """What each job is for."""
-        return self.told.classes(self.world)
+    def class_of(self, j: int) -> JobClass:
+        """What a job is for: as it was submitted; a service, if it said so while it ran."""
+        is_told = bool(self.told.serve(np.array([j]))[0])
+        return JobClass.INFERENCE if is_told else self.world.shape_of(j).kind
 
     def called_otherwise(self) -> int:
         """Jobs that said they are services while they ran, and were not submitted as such."""
         jobs = np.arange(self.world.job_count)
-        kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
-        is_submitted = np.array(kinds)[paging.column(self.world.jobs.shape, len(jobs))]
-        return int((self.are_services(jobs) & ~is_submitted).sum())
+        return int((self.told.serve(jobs) & ~self._are_submitted_to_serve(jobs)).sum())
 
     def are_services(self, jobs: I64) -> NDArray[np.bool_]:
         """Of each of these jobs, whether it answers requests."""
-        classes = self.classes
-        return np.array([classes[j] is JobClass.INFERENCE for j in jobs.tolist()], bool)
+        return self.told.serve(jobs) | self._are_submitted_to_serve(jobs)
+
+    def _are_submitted_to_serve(self, jobs: I64) -> NDArray[np.bool_]:
+        kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
+        of_shape = np.array(kinds)
+        return of_shape[paging.column(self.world.jobs.shape, self.world.job_count)][jobs]
 
     @property
     def _holders(self) -> tuple[Holder, ...]:

@@ -54,7 +54,7 @@ class Stops:
     def begin(self, counts: Counter[str], asked: dict[int, Why], attempts: dict[int, int]) -> None:
         """Go on from what others counted."""
         self._counts, self._asked = counts, asked
-        self._make_room(max(attempts, default=0))
+        self._make_room(max((*attempts, *asked), default=0))
         self._seen[[*attempts]] = [*attempts.values()]
 
     @property
@@ -107,9 +107,11 @@ class Stops:
     def _that_matter(self, rows: I64) -> I64:
         """Those of jobs that something else than an end happens to, or did."""
         is_over = _IS_OVER[rows[:, EventColumn.KIND]]
-        named = [*self._asked, *rows[~is_over, EventColumn.WHO].tolist()]
         who = rows[:, EventColumn.WHO]
-        return rows[~is_over | (self._seen[who] != 0) | np.isin(who, named)]
+        is_named = self._seen != 0
+        is_named[who[~is_over]] = True
+        is_named[[*self._asked]] = True
+        return rows[is_named[who]]
 
     def _at_once(self, rows: I64) -> None:
         """Events, by job and then by time, of which none asks anybody to leave."""

@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.ledger.buckets import Bucket
-from tidemill.model import codes, paging
+from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.loads import LoadSource
 from tidemill.model.measures import ONE_PPM
-from tidemill.model.states import Confidence, JobClass
+from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
-from tidemill.model.world import World
 
 _ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
     codes.KIND_CODE[kind]
     for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
 )
+_IS_COUNTED = np.isin(range(len(codes.KINDS)), (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
@@ -52,17 +52,18 @@ class Told:
 
     def __init__(self) -> None:
         self._bits: I64 = np.zeros((64, 2), np.int64)
+        """Of the last row, and of jobs beyond it, nothing was told."""
 
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
-        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
+        is_told = _IS_COUNTED[kind]
         if not is_told.any():
             return
         rows, kind = batch.events[is_told], kind[is_told]
         most = int(rows[:, EventColumn.WHO].max()) + 1
-        if most > len(self._bits):
-            self._bits = grown(self._bits, most)
+        if most >= len(self._bits):
+            self._bits = grown(self._bits, most + 1)
         busy = rows[kind == _ACTIVITY]
         self._mark(0, 0, busy)
         share = busy[:, EventColumn.VALUE]
@@ -100,33 +101,39 @@ class Told:
         """Of each of these jobs, whether its requests were counted."""
         return self._has(jobs, _ASKED)
 
-    def classes(self, world: World) -> list[JobClass]:
-        """What each job is for: as it was submitted; a service, if it said so while it ran."""
-        kinds = [shape.kind for shape in world.shape_rows]
-        shapes = paging.column(world.jobs.shape, world.job_count).tolist()
-        serves = self._has(np.arange(world.job_count), _SERVES).tolist()
-        return [
-            JobClass.INFERENCE if is_service else kinds[s]
-            for s, is_service in zip(shapes, serves, strict=True)
-        ]
+    def serve(self, jobs: I64) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether it said while it ran that it is a service."""
+        return self._has(jobs, _SERVES)
 
     def _has(self, jobs: I64, place: int) -> NDArray[np.bool_]:
-        bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
-        found: NDArray[np.bool_] = (bits[:, 1] >> place & 1) == 1
+        found: NDArray[np.bool_] = (self._bits[:, 1] >> place & 1 == 1)[self._at(jobs)]
         return found
 
     def _known(self, jobs: I64) -> I64:
         """Of each of these jobs, the bits of what is known of it."""
-        bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
-        is_by_requests = (bits[:, 1] >> _ASKED & 1) & ~(bits[:, 1] >> _IN_PART & 1)
-        found: I64 = bits[:, 0] & ~bits[:, 1] & ~is_by_requests
+        told, back = self._bits.T
+        is_by_requests = (back >> _ASKED & 1) & ~(back >> _IN_PART & 1)
+        found: I64 = (told & ~back & ~is_by_requests)[self._at(jobs)]
         return found
 
     def is_tracked(self, jobs: I64) -> NDArray[np.bool_]:
         """Of each of these jobs, whether its own loop told of its steps or of what it saved."""
-        bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
-        found: NDArray[np.bool_] = bits[:, 0] > 1
+        found: NDArray[np.bool_] = (self._bits[:, 0] > 1)[self._at(jobs)]
         return found
 
+    def with_busy(self, jobs: I64) -> "Told":
+        """The same, and of these jobs it is measured when their devices were busy: always, where
+        nobody said otherwise.
+        """
+        found = Told()
+        found._bits = grown(self._bits.copy(), int(jobs.max(initial=0)) + 2)
+        found._bits[jobs, 0] |= 1
+        found._bits[jobs, 1] |= 1 << _IN_PART
+        return found
+
+    def _at(self, jobs: I64) -> I64:
+        """The rows of jobs; that of which nothing was told where they have none."""
+        return np.minimum(jobs, len(self._bits) - 1)
+
     def _mark(self, which: int, place: int, rows: I64) -> None:
-        self._bits[np.unique(rows[:, EventColumn.WHO]), which] |= 1 << place
+        self._bits[rows[:, EventColumn.WHO], which] |= 1 << place

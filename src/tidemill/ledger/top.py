@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded
+from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded, shown
 from tidemill.ledger.buckets import ABOUT, Stage
-from tidemill.ledger.statement import Statement
+from tidemill.ledger.statement import NOBODY, Dimension, Statement
 from tidemill.ledger.waits import UNKNOWN_USER
 from tidemill.model.states import CONFIDENCES, Confidence
 
@@ -67,10 +67,29 @@ def worth_unknown() -> list[int]:
     return [b for b in ABOUT if ABOUT[b].group in (Stage.NOT_OBSERVED, Stage.UNKNOWN)]
 
 
-def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
-    """What each job paid in units of so many micro-dollars, as a breakdown by job prints it."""
-    found = statement.by("job")
-    return dict(zip(found, divided(statement.total(), found.values(), unit_micro), strict=True))
+class PrintedMoney(NamedTuple):
+    """What a job (user, class) paid, and wasted of it, in whole units of money."""
+
+    paid: int
+    wasted: int
+
+
+def in_units(
+    statement: Statement, unit_micro: int, by: Dimension = "job"
+) -> dict[str, PrintedMoney]:
+    """What each job paid and wasted in units of so many micro-dollars: the same in every table.
+
+    Paid as a breakdown of the ledger prints it, so that all of it adds up to the ledger's total;
+    wasted so that it adds up, and is no more than was paid.
+    """
+    found = statement.by(by)
+    paid = divided(statement.total(), found.values(), unit_micro)
+    amounts = [
+        0 if name == NOBODY else sum(account.money[bucket] for bucket in wasted_buckets())
+        for name, account in found.items()
+    ]
+    wasted = shown(amounts, DENOMINATOR * unit_micro, at_most=paid)
+    return dict(zip(found, map(PrintedMoney, paid, wasted), strict=True))
 
 
 def _top(statement: Statement, j: int) -> TopJob:

@@ -155,31 +155,46 @@ def _sum(values: I64) -> int:
 def waits_of(
     ledger: "Ledger", start_ms: int, end_ms: int, *, tells_submissions: bool = True
 ) -> Waits:
-    """The waits of a ledger's window, known up to its end."""
-    first, end, balance, phase, outcome = ledger.waited()
-    submit = paging.column(ledger.world.jobs.submit_ms, len(phase))
-    is_last = ledger.window.end_ms >= ledger.now_ms  # nothing comes after: the end belongs to it
+    """The waits of a ledger's window, known up to its end.
+
+    Made some thousand jobs at a time, so that of a long ledger no column is at hand as a whole.
+    """
+    count, end = ledger.world.job_count, 0
+    made = Waits(*(
+        paging.blank(count, is_kept=True) if kind is I64 else np.zeros(count, bool)
+        for kind in Waits.__annotations__.values()
+    ))  # fmt: skip
+    for at in paging.stretches(count):
+        some = _some_waits(ledger, at, start_ms, end_ms, tells_submissions)
+        first, end = end, end + len(some.job)
+        for column, part in zip(made, some, strict=True):
+            column[first:end] = part
+    return made.some(slice(end))
+
+
+def _some_waits(
+    ledger: "Ledger", at: slice, start_ms: int, end_ms: int, tells_submissions: bool
+) -> Waits:
+    """The same of some jobs, of which not all may have been submitted in the window."""
+    jobs = ledger.world.jobs
+    first, end, balance, phase, outcome = ledger.waited(at)
+    submit, is_last = jobs.submit_ms[at], ledger.window.end_ms >= ledger.now_ms
+    # the last: nothing comes after, and the end belongs to it
     mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
     is_started, is_ended = first < NEVER, phase == PHASE.ENDED
     is_waiting = phase == PHASE.WAITING
     gone = np.where(is_ended, end, end_ms)
-    every = Waits(
-        np.arange(len(phase), dtype=np.int64), submit,
-        np.where(is_started, first, gone) - submit, is_started,
-        balance + np.where(is_waiting, end_ms, 0), is_waiting,
-        gone - submit, is_ended, outcome, is_waiting & is_held(ledger.world, len(phase)),
+    return Waits(
+        np.arange(at.start, at.stop), submit, np.where(is_started, first, gone) - submit,
+        is_started, balance + np.where(is_waiting, end_ms, 0), is_waiting, gone - submit, is_ended,
+        outcome, is_waiting & is_held(ledger.world, jobs.shape[at]),
         np.full(len(phase), tells_submissions),
-    )  # fmt: skip
-    del first, end, balance, phase, submit, gone
-    some = every if mine.all() else every.some(mine)
-    del every
-    return Waits(*(paging.put_away(c) if c.dtype == np.int64 else c for c in some))
+    ).some(mine)  # fmt: skip
 
 
-def is_held(world: World, count: int) -> np.ndarray:
-    """Of each job, whether its like wait for something else than GPUs now."""
-    shape = paging.column(world.jobs.shape, count)
-    found: np.ndarray = world.shapes.cause[shape] == Cause.NOT_ELIGIBLE
+def is_held(world: World, shapes: I64) -> np.ndarray:
+    """Of jobs of each of these shapes, whether they wait for something else than GPUs now."""
+    found: np.ndarray = world.shapes.cause[shapes] == Cause.NOT_ELIGIBLE
     return found
 
 
@@ -204,12 +219,10 @@ _Name = tuple[str] | tuple[int, str]
 
 def _users(waits: Waits, world: World) -> tuple[list[_Name], I64]:
     """The users of jobs in the order of their names, and which of them each job has."""
-    every = [*world.job_users]
-    users = [every[j] or UNKNOWN_USER for j in waits.job.tolist()]
-    names = sorted(set(users))
-    number = {name: i for i, name in enumerate(names)}
-    codes = np.fromiter((number[user] for user in users), np.int64, len(users))
-    return [(name,) for name in names], codes
+    told, of_jobs = world.job_names.by_user()
+    names = sorted({user or UNKNOWN_USER for user in told})
+    of_told = np.array([names.index(user or UNKNOWN_USER) for user in told], np.int64)
+    return [(name,) for name in names], of_told[of_jobs[waits.job]]
 
 
 def _shapes(waits: Waits, world: World, key: Callable[[Shape], _Name]) -> tuple[list[_Name], I64]:

@@ -32,6 +32,9 @@ class DeviceFigure(IntEnum):
     """Of the CPUs of the job's nodes, whoever uses them: idle, with input or output under way."""
     CPU_BUSY = 7
     """Of the CPUs of the job's nodes, whoever uses them: neither idle nor in ``IO_WAIT``."""
+    BUSY_SEEN = 8
+    """That how busy the devices were is measured (0), or not (-1); ``ActivitySeen`` has the share,
+    and is not told where they are busy all the time, as they are taken to be without it."""
 
 
 class FigureSource(IntEnum):
@@ -43,10 +46,13 @@ class FigureSource(IntEnum):
     """Nodes, by node-exporter, from a Prometheus."""
 
 
-STEPS: Final = (20_000, 20_000, 20_000, 20_000, 10, 15, 20_000, 20_000)
+SHOWN: Final = tuple(figure for figure in DeviceFigure if figure is not DeviceFigure.BUSY_SEEN)
+"""Those that are an amount of something."""
+
+STEPS: Final = (20_000, 20_000, 20_000, 20_000, 10, 15, 20_000, 20_000, 1)
 """Of each figure, in its own unit."""
-SHIFTS: Final = (0, 6, 12, 18, 24, 36, 48, 54)
-MASKS: Final = (63, 63, 63, 63, 4095, 4095, 63, 63)
+SHIFTS: Final = (0, 6, 12, 18, 24, 36, 48, 54, 60)
+MASKS: Final = (63, 63, 63, 63, 4095, 4095, 63, 63, 1)
 
 
 def with_figure(packed: Some, figure: int, value: Some) -> Some:

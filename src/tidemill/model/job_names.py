@@ -6,7 +6,7 @@ and 8 to 16 of the table, which alone is read all over (``paging``).
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice, pairwise
 from typing import Self, overload
 
@@ -39,7 +39,8 @@ class Texts(Sequence[str]):  # noqa: PLW1641 - as a list, it is no key
     def __getitem__(self, at: slice) -> list[str]: ...
     def __getitem__(self, at: int | slice) -> str | list[str]:
         if isinstance(at, slice):
-            return [self[i] for i in range(*at.indices(len(self)))]
+            first, end, step = at.indices(len(self))
+            return self.some(first, max(first, end))[::step] if step > 0 else [*self][at]
         j = at + len(self) if at < 0 else at
         if not 0 <= j < len(self):
             raise IndexError(at)
@@ -155,6 +156,13 @@ class JobNames(Texts):
             return fresh if first >= packed else [*self.some_users(first, packed), *fresh]
         return [self._users[u] for u in self._rows[first:end, USER].tolist()]
 
+    def by_user(self) -> tuple[list[str], I64]:
+        """The users there are, in the order in which they came, and which of them each job has."""
+        number = dict(self._user_number)
+        fresh = [number.setdefault(user, len(number)) for user in self._fresh_users]
+        packed = paging.column(self._rows[:, USER], self._packed)
+        return [*number], np.append(packed, np.array(fresh, np.int64))
+
     def number(self, name: str) -> int:
         """The number of the job of this name; -1: there is none."""
         found = self._fresh_numbers().get(name)
@@ -163,27 +171,27 @@ class JobNames(Texts):
         slot = self._slot(name)
         return self._slots.item(slot) - 1 if slot >= 0 else -1
 
-    def has_any(self, names: Sequence[str]) -> bool:
+    def has_any(self, names: Set[str]) -> bool:
         """Whether a job has one of these names."""
-        if self._has_fresh(names) or not self._packed:
-            return self._has_fresh(names)
+        if self._has_fresh(names):
+            return True
         told, mask, step = _hashes(names), len(self._slots) - 1, 0
-        left, at = np.arange(len(names)), told & mask
-        while len(left):
+        at = told & mask
+        while len(told) and self._packed:
             found = self._slots[at]
-            left, at, found = (some[found != 0] for some in (left, at, found))
-            is_same = (found > 0) & (self._rows[found - 1, HASH] == told[left])
-            if any(self.number(names[i]) >= 0 for i in left[is_same].tolist()):
-                return True
+            met = found.nonzero()[0]
+            told, at, found = told[met], at[met], found[met]
+            if ((self._rows[found - 1, HASH] == told) & (found > 0)).any():  # nearly always the one
+                return any(self.number(name) >= 0 for name in names)
             step += 1
             at = (at + step) & mask
         return False
 
-    def _has_fresh(self, names: Sequence[str]) -> bool:
+    def _has_fresh(self, names: Set[str]) -> bool:
         """Whether a fresh name is one of these."""
         if self._forgotten or _FEW * len(names) < len(self._fresh):
             return not self._fresh_numbers().keys().isdisjoint(names)
-        return not {*names}.isdisjoint(self._fresh)
+        return not names.isdisjoint(self._fresh)
 
     def _fresh_numbers(self) -> dict[str, int]:
         """The numbers of the fresh names."""
@@ -333,6 +341,6 @@ class JobUsers(Texts):
         return self._names.some_users(first, end)
 
 
-def _hashes(names: Sequence[str]) -> I64:
+def _hashes(names: Collection[str]) -> I64:
     """What Python makes of each text; not the same in another process."""
     return np.fromiter(map(hash, names), np.int64, len(names))

@@ -8,7 +8,7 @@ use, and no answer can depend on it. As long as all of them together take no mor
 """
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from weakref import WeakSet
 
@@ -19,9 +19,11 @@ Numbers = NDArray[np.int64]
 Maker = Callable[[int], mmap.mmap | None]
 """Memory of so many bytes, all zero; None: take it from the process."""
 
-_COPIED_AT_ONCE = 1 << 14  # rows
+_AT_ONCE = 1 << 14  # rows
 _NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
-STAYS_BYTES = 256 << 20
+STAYS_BYTES = 128 << 20
+LONG_BYTES = 16 << 20  # of a matrix that kernels work on: each page that they touch costs more
+KEPT_BYTES = 1 << 20  # of a column that is put away
 _BROUGHT = 128  # rows that one look-up counts as
 
 _makers: list[Maker] = []
@@ -36,10 +38,11 @@ def take_from(maker: Maker) -> None:
     _makers[:] = [maker]
 
 
-def blank(*shape: int) -> Numbers:
-    """A matrix of zeros."""
+def blank(*shape: int, is_kept: bool = False) -> Numbers:
+    """A matrix of zeros; ``is_kept``: it is written once, and read now and then."""
     size = prod(shape) * np.dtype(np.int64).itemsize
-    mapped = _makers[0](size) if _makers and size else None
+    is_long = size >= (KEPT_BYTES if is_kept else LONG_BYTES)
+    mapped = _makers[0](size) if _makers and is_long else None
     if mapped is None:
         return np.zeros(shape, np.int64)
     _mapped.add(mapped)
@@ -74,18 +77,23 @@ def looked_up() -> None:
     wrote(_BROUGHT)
 
 
+def stretches(rows: int) -> Iterator[slice]:
+    """So many rows, some at a time: what was read or written of one stretch is let go."""
+    for first in range(0, rows, _AT_ONCE):
+        yield slice(first, min(first + _AT_ONCE, rows))
+        if rows - first >= _AT_ONCE:
+            let_go()
+
+
 def copy_rows(rows: Numbers, to: Numbers) -> None:
     """Write rows into a matrix that has as many, or more; some at a time."""
-    for first in range(0, len(rows), _COPIED_AT_ONCE):
-        some = rows[first : first + _COPIED_AT_ONCE]
-        to[first : first + len(some)] = some
-        if len(some) == _COPIED_AT_ONCE:
-            let_go()
+    for some in stretches(len(rows)):
+        to[some] = rows[some]
 
 
 def put_away(numbers: Numbers) -> Numbers:
     """The same numbers, where long matrices are; in the process they are as they were."""
-    made = blank(len(numbers))
+    made = blank(len(numbers), is_kept=True)
     if made.flags.owndata:
         return numbers
     copy_rows(numbers, made)
@@ -95,6 +103,13 @@ def put_away(numbers: Numbers) -> Numbers:
 
 def column(numbers: Numbers, count: int) -> Numbers:
     """A copy of the first so many numbers of a column, read some rows at a time."""
-    found: Numbers = np.empty(count, np.int64)
-    copy_rows(numbers[:count], found)
+    return columns((numbers,), count)[0]
+
+
+def columns(several: Sequence[Numbers], count: int) -> list[Numbers]:
+    """The same of several columns of a matrix, whose rows are read once for all of them."""
+    found: list[Numbers] = [np.empty(count, np.int64) for _ in several]
+    for some in stretches(count):
+        for numbers, copy in zip(several, found, strict=True):
+            copy[some] = numbers[some]
     return found

@@ -134,23 +134,15 @@ class Shapes(NamedTuple):
 Table = TypeVar("Table", Jobs, Nodes, Devices, Contracts, Shapes)
 
 
-def dtypes(table: type[Any]) -> dict[str, Any]:
-    """The column types of a table, from its annotations."""
-    arrays = {I64: np.int64, U64: np.uint64}
-    return {name: arrays[annotation] for name, annotation in table.__annotations__.items()}
-
-
 def of_matrix(table: type[Table], rows: I64) -> Table:
     """The first columns of a matrix, by name."""
     return table(*(rows[:, c] for c in range(len(table._fields))))
 
 
-def grown(rows: I64, count: int, filler: int = 0) -> I64:
+def grown(rows: I64, count: int) -> I64:
     """The same rows in a matrix of at least ``count``, doubling so that appends are cheap."""
     bigger = paging.blank(max(count, 2 * len(rows)), *rows.shape[1:])
     paging.copy_rows(rows, bigger)
-    if filler:
-        bigger[len(rows) :] = filler
     return bigger
 
 
@@ -164,11 +156,3 @@ def sealed_array(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
-
-
-def check(table: Table, rows: int) -> None:
-    """Assert what every table keeps: equal lengths, declared types, room for its rows."""
-    for name, dtype in dtypes(type(table)).items():
-        column = getattr(table, name)
-        assert column.dtype == dtype, f"{name} is {column.dtype}"
-        assert len(column) == len(table[0]) >= rows, f"{name} has {len(column)} rows"

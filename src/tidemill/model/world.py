@@ -105,15 +105,6 @@ class Changes:
         first = self._world.ink.w.at.item(AT.LOG_FIRST)
         return bool(position >= first and self.end - position <= self.KEPT)
 
-    def since(self, position: int) -> list[int] | None:
-        """The nodes changed since a position; None: too long ago to know."""
-        log, end = self._world.ink.w.log, self.end
-        if not self.are_known_since(position):
-            return None
-        first, last = position % self.KEPT, end % self.KEPT
-        found: list[int] = log[first:last].tolist()
-        return found if first <= last else [*log[first:].tolist(), *log[:last].tolist()]
-
 
 class SeenReason(NamedTuple):
     """What another scheduler said of a waiting job, after so many attempts."""
@@ -486,16 +477,22 @@ class World:
             "ratios": self.ratios,
         }
         if self.ink.w.at.item(AT.SEEN) or self.reasons:
-            over = paging.column(self.ink.w.jobs[:, JOB.OVER_MILLI], self.job_count)
-            held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
+            held = self._told([JOB.OVER_MILLI])
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
             state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)
-        told = [paging.column(self.ink.w.jobs[:, c], self.job_count) for c in MEASURED]
-        if any(column.any() for column in told) or self.ink.w.at[AT.BLIND]:
-            some = np.flatnonzero(np.any(told, axis=0)).tolist()
-            measured = [(j, *(column.item(j) for column in told)) for j in some]
+        measured = self._told(MEASURED)
+        if measured or self.ink.w.at[AT.BLIND]:
             state["measured"] = (self.ink.w.at.item(AT.BLIND), measured)
         return state
+
+    def _told(self, columns: list[JOB]) -> list[tuple[int, ...]]:
+        """The jobs that have anything in some columns, with what they have there."""
+        found = list[tuple[int, ...]]()
+        for some in paging.stretches(self.job_count):
+            told = self.ink.w.jobs[some, columns]
+            for i in np.flatnonzero(told.any(axis=1)).tolist():
+                found.append((some.start + i, *told[i].tolist()))
+        return found

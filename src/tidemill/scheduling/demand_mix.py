@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.model import paging
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64
@@ -71,7 +72,7 @@ class Mix:
         """Count the jobs submitted since the last look."""
         for shape in world.shape_rows[len(self._sizes_of) :]:
             self._sizes_of.append(self._sizes(shape))
-        shapes = world.jobs.shape[self._jobs : world.job_count]
+        shapes = paging.column(world.jobs.shape[self._jobs :], world.job_count - self._jobs)
         if len(shapes) == 1:
             self._count(int(shapes[0]), 1)
         else:

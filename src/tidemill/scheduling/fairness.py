@@ -52,29 +52,15 @@ class Fair:
 
     def share(self, used: I64, a: int) -> int:
         """What a queue uses above its floor, now and lately, by the common measure and weight."""
+        w, weight = self.world.matrices, self.world.tree.weights[a]
         if self.world.half_life_ms and a not in self._has_past:
             self._has_past.add(a)
-            _count_past(self.world, self._past, a)
-        quotas, weight = self.world.matrices.quotas, self.world.tree.weights[a]
+            fair_shares.count_past(w.at, w.queues, w.quotas, self._past, a, self.world.now_ms)
         milli = np.ascontiguousarray(used)  # a column of the quotas is not, and kernels take it so
         found: int = fair_shares.share_of(
-            quotas, milli, self._past, self._worth, a, weight, FAIRNESS[self.mode]
+            w.quotas, milli, self._past, self._worth, a, weight, FAIRNESS[self.mode]
         )
         return found
-
-
-def past_milli(world: World, a: int) -> list[int]:
-    """The decayed mean of what a queue used above its floor, by kind, as of now."""
-    past: I64 = np.zeros((len(world.queue_rows), len(world.kinds)), np.int64)
-    if world.half_life_ms:
-        _count_past(world, past, a)
-    found: list[int] = past[a].tolist()
-    return found
-
-
-def _count_past(world: World, past: I64, a: int) -> None:
-    w = world.matrices
-    fair_shares.count_past(w.at, w.queues, w.quotas, past, a, world.now_ms)
 
 
 def _worth(world: World, mode: str) -> list[tuple[int, int]]:

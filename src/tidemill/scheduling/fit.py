@@ -19,7 +19,7 @@ from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.scheduling.topology import constraints, place
-from tidemill.scheduling.topology.constraints import Rung, Wishes
+from tidemill.scheduling.topology.constraints import Wishes
 
 Options = tuple[tuple[Option, ...], ...]
 
@@ -46,12 +46,12 @@ class Fit(NamedTuple):
     shortage: Shortage | None
 
 
-class _Tie(NamedTuple):
-    """How a role is tied: its ladder, and the domain that the whole gang is to sit in."""
+class _RolesBy(NamedTuple):
+    """How roles are placed: by scores; or tied, by their ladders, inside a domain."""
 
-    role: int
-    ladder: tuple[Rung, ...]
-    scope: tuple[int, int]
+    scoring: Scoring = PACKING
+    wish: Wishes | None = None
+    scope: tuple[int, int] = place.ANYWHERE
 
 
 def fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
@@ -63,19 +63,21 @@ def fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring
     wish = constraints.of(room.world.topology, shape) if tiers else None
     if wish is not None:
         return _fit_tied(room, q, shape, options, wish)
-    found = _fit(room, q, shape, options, scoring)
+    found = _fit(room, q, shape, options, _RolesBy(scoring))
     if found.shortage is not None and scoring is not PACKING and len(shape.roles) > 1:
-        found = _fit(room, q, shape, options, PACKING)
+        found = _fit(room, q, shape, options, _RolesBy())
     return found
 
 
-def _fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
+def _fit(room: Snapshot, q: int, shape: Shape, options: Options, way: _RolesBy) -> Fit:
     pieces: tuple[Piece, ...] = ()
     for r, role in enumerate(shape.roles):
-        found, obstacles = _fit_role(room, q, r, role, options[r], scoring)
+        found, obstacles = _fit_role(room, q, r, role, options[r], way)
         if not found:
             undo(room, q, shape, pieces)
             return Fit((), Shortage(r, obstacles))
+        if way.wish is not None:
+            room.take(shape, found)
         room.book(q, shape, found, 1)
         pieces += found
     return Fit(pieces, None)
@@ -146,36 +148,20 @@ def _fit_tied(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wish
     for tier, is_required in wish.scopes:
         tries = None if is_required else PREFERRED_TRIES
         for domain in islice(place.candidates(room, shape.roles, flags, tier), tries):
-            found = _fit_ladders(room, q, shape, options, wish, (tier, domain))
+            found = _fit(room, q, shape, options, _RolesBy(wish=wish, scope=(tier, domain)))
             if found.shortage is None:
                 return found
         if is_required:
             return _apart(room, q, shape, options, wish)
-    found = _fit_ladders(room, q, shape, options, wish, place.ANYWHERE)
+    found = _fit(room, q, shape, options, _RolesBy(wish=wish))
     if found.shortage is not None and not wish.is_binding:
-        return _fit(room, q, shape, options, PACKING)
+        return _fit(room, q, shape, options, _RolesBy())
     return found
-
-
-def _fit_ladders(
-    room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes, scope: tuple[int, int]
-) -> Fit:
-    pieces: tuple[Piece, ...] = ()
-    for r in range(len(shape.roles)):
-        tie = _Tie(r, wish.ladders[r], scope)
-        found, obstacles = _fit_tied_role(room, q, shape, options[r], tie)
-        if not found:
-            undo(room, q, shape, pieces)
-            return Fit((), Shortage(r, obstacles))
-        room.take(shape, found)
-        room.book(q, shape, found, 1)
-        pieces += found
-    return Fit(pieces, None)
 
 
 def _apart(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
     """No domain holds the whole gang: what stands in its way, if not that?"""
-    found = _fit_ladders(room, q, shape, options, wish, place.ANYWHERE)
+    found = _fit(room, q, shape, options, _RolesBy(wish=wish))
     if found.shortage is not None:
         return found
     undo(room, q, shape, found.pieces)
@@ -184,29 +170,12 @@ def _apart(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes)
     return Fit((), Shortage(r, tuple((option, Obstacle.APART, count) for option in options[r])))
 
 
-def _fit_tied_role(
-    room: Snapshot, q: int, shape: Shape, options: tuple[Option, ...], tie: _Tie
-) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
-    obstacles, role = [], shape.roles[tie.role]
-    for option in options:
-        barred = barred_by(room, q, option.kind, role.total_milli)
-        if barred is not None:
-            obstacles.append((option, barred, 0))
-            continue
-        filled = place.fill(room, role, option.is_ok, tie.ladder, tie.scope)
-        if filled.placed:
-            return tuple(Piece(tie.role, *piece) for piece in filled.placed), ()
-        is_apart = filled.hosted >= role.count
-        obstacle = Obstacle.APART if is_apart else Obstacle.UNFIT
-        obstacles.append((option, obstacle, filled.hosted))
-    return (), tuple(obstacles)
-
-
 def _fit_role(
-    room: Snapshot, q: int, r: int, role: Role, options: tuple[Option, ...], scoring: Scoring
+    room: Snapshot, q: int, r: int, role: Role, options: tuple[Option, ...], way: _RolesBy
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
-    if scoring.ranks_nodes and role.count == 1 and not role.kinds and not role.profile:
-        best = _best_of_all(room, q, role, options, scoring)
+    ranks_nodes = way.wish is None and way.scoring.ranks_nodes
+    if ranks_nodes and role.count == 1 and not role.kinds and not role.profile:
+        best = _best_of_all(room, q, role, options, way.scoring)
         if best:
             return (Piece(r, *best[0]),), ()
     obstacles = []
@@ -215,10 +184,15 @@ def _fit_role(
         if barred is not None:
             obstacles.append((option, barred, 0))
             continue
-        filled = room.fill(role, option.is_ok, scoring)
+        if way.wish is None:
+            filled = room.fill(role, option.is_ok, way.scoring)
+        else:
+            filled = place.fill(room, role, option.is_ok, way.wish.ladders[r], way.scope)
         if filled.placed:
             return tuple(Piece(r, *piece) for piece in filled.placed), ()
-        obstacles.append((option, Obstacle.UNFIT, filled.hosted))
+        is_apart = way.wish is not None and filled.hosted >= role.count
+        obstacle = Obstacle.APART if is_apart else Obstacle.UNFIT
+        obstacles.append((option, obstacle, filled.hosted))
     return (), tuple(obstacles)
 
 

@@ -58,10 +58,9 @@ class FreeLot(NamedTuple):
     sizes: tuple[Fits, ...]
 
 
-def survey(world: World, mix: Mix | None = None) -> tuple[FreeLot, ...]:
+def survey(world: World) -> tuple[FreeLot, ...]:
     """Every kind that has nodes which take work, and its pools where there are several."""
-    if mix is None:
-        mix = Mix()
+    mix = Mix()
     mix.update(world)
     found = _Fleet(world)
     rows: list[FreeLot] = []

@@ -127,7 +127,7 @@ class Snapshot:
     def _fill_scored(self, role: Role, is_ok: I64, score: NodeScore) -> "Filled":
         """``fill`` by the score of a plug-in, asked about each node that hosts a replica."""
         if role.count > 1 and role.milli == WHOLE_MILLI:
-            return self.sweep(role, is_ok, spreads=False)
+            return self.sweep(role, is_ok)
         total, r = self.count_hosts(role, is_ok), self.request(role, is_ok, PACKING)
         if total < role.count:
             return Filled(total, ())
@@ -173,12 +173,11 @@ class Snapshot:
         self.requests.heed(scoring)
         self.ground = self.requests.joined(self.ground)
 
-    def sweep(self, role: Role, is_ok: I64, *, spreads: bool) -> "Filled":
+    def sweep(self, role: Role, is_ok: I64) -> "Filled":
         """As ``fill`` without scores, by one sweep over the nodes: for a room that is not kept."""
         r = self.request(role, is_ok, PACKING)
-        return self._filled(
-            role, sweeps.fill(self.world.matrices, self.ground, r, role.count, int(spreads))
-        )
+        found = sweeps.fill(self.world.matrices, self.ground, r, role.count, 0)
+        return self._filled(role, found)
 
     def count_hosts(self, role: Role, is_ok: I64) -> int:
         """How many replicas of a role would fit."""

@@ -24,10 +24,6 @@ class Tide(NamedTuple):
     levels_ppm: tuple[int, ...]
     step_ms: int = HOUR_MS
 
-    def next_ms(self, at_ms: int) -> int:
-        """When the next step begins; on the step for everybody, so that one batch tells all."""
-        return at_ms - at_ms % self.step_ms + self.step_ms
-
 
 class Spell(NamedTuple):
     """Load by use: busy for a while, then abandoned until it ends."""

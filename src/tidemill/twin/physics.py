@@ -7,7 +7,6 @@ catalogue.
 """
 
 from functools import cached_property
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -15,7 +14,8 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Efficiency
 from tidemill.model.states import JobClass
-from tidemill.model.topology import APART, Parallelism
+from tidemill.model.topology import Parallelism
+from tidemill.scheduling.topology.hops import Sizes
 from tidemill.twin import fleet
 from tidemill.twin.spec.tables import Computes, ContractTable, Spec, Traits
 from tidemill.units import (
@@ -190,16 +190,6 @@ def supply(row: Traits, contract: ContractTable, part: Part) -> host.HostSupply:
     )
 
 
-class _Tiers(NamedTuple):
-    """The accelerators of one domain of each tier, outermost first."""
-
-    devices: tuple[int, ...]
-
-    def hop(self, ranks: int) -> int:
-        holding = [t for t, size in enumerate(self.devices) if size >= ranks]
-        return max(holding) + 1 if holding else APART
-
-
 def place(spec: Spec, contract: ContractTable, part: Part, stated: Parallelism) -> Machine:
     """The links that the groups of a job cross at best."""
     per_node = contract.accelerators_per_node
@@ -214,7 +204,7 @@ def place(spec: Spec, contract: ContractTable, part: Part, stated: Parallelism) 
     return machine.of(part, per_node, machine.network_gb_s(Catalogue(), part, per_node))
 
 
-def _tiers(spec: Spec, contract: ContractTable) -> _Tiers:
+def _tiers(spec: Spec, contract: ContractTable) -> Sizes:
     per_node, nodes_per = contract.accelerators_per_node, fleet.nodes_per(spec)[contract.name]
     found = []
     for tier in spec.tiers:
@@ -223,4 +213,4 @@ def _tiers(spec: Spec, contract: ContractTable) -> _Tiers:
             found.append(min(contract.count, nodes * per_node if nodes else contract.count))
         else:
             found.append(min(per_node, tier.devices or per_node))
-    return _Tiers(tuple(found))
+    return Sizes(tuple(found))

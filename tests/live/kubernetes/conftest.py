@@ -57,12 +57,14 @@ def watcher(started: Cluster, observer_token: str, tmp_path: Path) -> Iterator[S
     made = list[KubernetesSource]()
 
     def make(
-        *, port: int | None = None, limit: int = 500, timeout_s: float = 20
-    ) -> KubernetesSource:
+        *, port: int | None = None, limit: int = 500, timeout_s: float = 20,
+        autoscaler_namespace: str = "",
+    ) -> KubernetesSource:  # fmt: skip
         path = tmp_path / f"kubeconfig-{len(made)}"
         path.write_text(json.dumps(started.config({"token": observer_token}, port=port)))
         made.append(
-            KubernetesSource(kubeconfig.find(path), limit=limit, timeout_s=timeout_s)
+            KubernetesSource(kubeconfig.find(path), limit=limit, timeout_s=timeout_s,
+                             autoscaler_namespace=autoscaler_namespace)
         )  # fmt: skip
         return made[-1]
 

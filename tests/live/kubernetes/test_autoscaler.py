@@ -18,10 +18,11 @@ from tests.live.kubernetes.test_reasons import FULL, SAID
 from tests.rigs.kubernetes import wanted
 from tests.rigs.kubernetes.cluster import Cluster, RigError
 from tidemill.live.kubernetes import autoscaler, reasons, translate
+from tidemill.model.errors import SpecError
 from tidemill.model.reasons import Cause
 
 Object = dict[str, Any]
-SHOWN = f"({autoscaler.SHOWN_BY})"
+SHOWN = f"(kubectl get cm -n kube-system {autoscaler.NAME} -o yaml)"
 NO_ACTIVITY = "status: NoActivity"
 SCALING = "status: InProgress"
 STOCKOUT = """status: Backoff
@@ -71,10 +72,12 @@ nodeGroups:{"".join(groups) or " []"}
     return config_map(told)
 
 
-def config_map(told: str, name: str = autoscaler.NAME) -> Object:
-    """A ConfigMap in kube-system."""
+def config_map(
+    told: str, name: str = autoscaler.NAME, namespace: str = autoscaler.NAMESPACE
+) -> Object:
+    """A ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "data": {"status": told},
-            "metadata": {"name": name, "namespace": "kube-system"}}  # fmt: skip
+            "metadata": {"name": name, "namespace": namespace}}  # fmt: skip
 
 
 IN_A = {"pool": "gpu-a"}
@@ -217,12 +220,12 @@ def test_how_to_see_it_is_never_cut_off():
 
 
 def test_the_guide_exports_what_pending_and_why_tell(tmp_path: Path):
-    """The one object that the guide's line writes, imported from a folder beside the others."""
+    """The list that the guide's line writes, imported from a folder beside the others."""
     guide = (ROOT / "docs/guides/import-kubernetes.md").read_text()
-    assert f"get configmap -n {autoscaler.NAMESPACE} {autoscaler.NAME} -o json" in guide
+    assert f"get configmap -A --field-selector metadata.name={autoscaler.NAME} -o json" in guide
     (tmp_path / "cluster.json").write_text(json.dumps(made.listed(*NODES, WAITS)))
     one = status(group("gpu-a", 2, 2, 2))
-    (tmp_path / "autoscaler.json").write_text(json.dumps(one))
+    (tmp_path / "autoscaler.json").write_text(json.dumps(made.listed(one)))
     journal = str(tmp_path / "kube.sqlite")
     done = tidemill("import", "kubernetes", str(tmp_path), "--usd-per-hour", "2", "-j", journal)
     assert done.code == 0, done.err
@@ -231,14 +234,39 @@ def test_the_guide_exports_what_pending_and_why_tell(tmp_path: Path):
         assert "node group `gpu-a` is at its maximum (2 of 2)" in printed, printed
 
 
-def test_a_real_server_gives_the_observer_that_one_alone(rig: Cluster, watcher: Source):
-    """By its role: watched as it changes, its kubectl line runs, another ConfigMap is forbidden."""
-    root = "/api/v1/namespaces/kube-system/configmaps"
+def test_of_files_with_several_the_newest_counts():
+    """One that an autoscaler in another namespace left behind says nothing any more."""
+    old = status(group("gpu-a", 2, 2, 2), probed="2026-11-02T08:50:00Z")
+    new = _in("autoscaling", status(group("gpu-a", 2, 3, 8, SCALING)))
+    for both in ((old, new), (new, old)):
+        said = reason(world_of(*NODES, WAITS, *both), "ml/x")[2]
+        assert "is scaling up" in said
+        assert f"(kubectl get cm -n autoscaling {autoscaler.NAME} -o yaml)" in said
+
+
+@pytest.mark.parametrize("name", ["a/b", "Kube", "-a", "a" * 64, "a?b"])
+def test_what_cannot_be_a_namespace_is_refused(watcher: Source, name: str):
+    """It would be part of an address."""
+    with pytest.raises(SpecError, match="--autoscaler-namespace"):
+        watcher(autoscaler_namespace=name)
+
+
+@pytest.mark.parametrize("namespace", ["", "autoscaling"])
+def test_a_real_server_gives_the_observer_that_one_alone(
+    rig: Cluster, watcher: Source, namespace: str
+):
+    """By its role, in whatever namespace: watched as it changes, its kubectl line runs, another
+    ConfigMap is forbidden, and one in another namespace does not count.
+    """
+    here, there = namespace or "kube-system", "kube-system" if namespace else "ml"
+    rig.try_to("POST", "/api/v1/namespaces", {"metadata": {"name": here}})
+    root = f"/api/v1/namespaces/{here}/configmaps"
+    elsewhere = f"/api/v1/namespaces/{there}/configmaps"
     rig.add_nodes(wanted.node("n0", labels={"pool": "gpu-a"}))
     rig.create("/api/v1/namespaces/ml/pods", wanted.pod("runs", 8))
     rig.wait_until_running("ml", 1)
     rig.create("/api/v1/namespaces/ml/pods", wanted.pod("x", 4))
-    source = watcher()
+    source = watcher(autoscaler_namespace=namespace)
 
     def said() -> str:
         answer = source.poll(0)
@@ -249,10 +277,12 @@ def test_a_real_server_gives_the_observer_that_one_alone(rig: Cluster, watcher: 
     rig.wait_for("the scheduler has spoken", lambda: "Insufficient" in said())
     assert "autoscaler" not in said()
     now = rig.ask("GET", "/api/v1/nodes/n0")["metadata"]["creationTimestamp"]
-    rig.create(root, status(group("gpu-a", 1, 2, 8, SCALING), probed=now), config_map("a", "other"))
+    rig.create(elsewhere, _in(there, status(group("gpu-a", 1, 1, 1), probed=now)))
+    rig.create(root, _in(here, status(group("gpu-a", 1, 2, 8, SCALING), probed=now)),
+               config_map("a", "other", here))  # fmt: skip
     try:
         rig.wait_for("it grows", lambda: "is scaling up: 1 of 2 nodes are Ready" in said())
-        full = status(group("gpu-a", 1, 1, 1), probed=now)
+        full = _in(here, status(group("gpu-a", 1, 1, 1), probed=now))
         rig.ask("PUT", f"{root}/{autoscaler.NAME}", full)
         rig.wait_for("it is full", lambda: "`gpu-a` is at its maximum (1 of 1)" in said())
         (line,) = re.findall(r"\(kubectl (get cm [^)]*)\)", said())
@@ -260,8 +290,14 @@ def test_a_real_server_gives_the_observer_that_one_alone(rig: Cluster, watcher: 
         me = "--as=system:serviceaccount:tidemill:observer"
         assert "maxSize: 1" in rig.kubectl(*shlex.split(line), me)
         with pytest.raises(RigError, match='configmaps "other" is forbidden'):
-            rig.kubectl("get", "cm", "-n", "kube-system", "other", me)
+            rig.kubectl("get", "cm", "-n", here, "other", me)
     finally:
+        rig.ask("DELETE", f"{elsewhere}/{autoscaler.NAME}")
         for name in (autoscaler.NAME, "other"):
             rig.ask("DELETE", f"{root}/{name}")
     rig.wait_for("it is gone", lambda: "autoscaler" not in said())
+
+
+def _in(namespace: str, one: Object) -> Object:
+    one["metadata"]["namespace"] = namespace
+    return one

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tests.live.kubernetes.conftest import ROLE, Source
 from tests.rigs.kubernetes.cluster import FOLDER, Cluster
@@ -267,6 +269,24 @@ def test_the_lines_of_the_guide_make_an_account(rig: Cluster, tmp_path: Path):
     rig.add_nodes(node("n0"))
     with KubernetesSource(kubeconfig.find(tmp_path / "observer.yaml")) as source:
         assert [one.name for one in source.poll(0).nodes] == ["n0"]
+
+
+def test_tried_once_as_the_guide_says_the_books_tell_what_there_is(
+    rig: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The first block of the guide, as it stands: who waits and which nodes there are."""
+    guide = (ROOT / "docs" / "guides" / "observe-kubernetes.md").read_text()
+    (lines,) = re.findall(r"```text\n(tidemill observe .*?--once.*?)```", guide, re.DOTALL)
+    rig.add_nodes(node("n0"))
+    rig.create("/api/v1/namespaces/ml/pods", pod("wide", 16))
+    rig.wait_for("it is there", lambda: "wide" in rig.pods("ml"))
+    monkeypatch.setenv("KUBECONFIG", str(rig.kubeconfig))
+    monkeypatch.chdir(tmp_path)
+    told = [tidemill(*shlex.split(line)[1:]) for line in lines.splitlines()]
+    assert [one.code for one in told] == [0, 0, 0], told
+    _, pending, fleet = (" ".join(one.out.split()) for one in told)
+    assert "1 job waiting, 16 GPUs requested" in pending
+    assert "nodes: 1 ready" in fleet
 
 
 def test_a_journal_is_of_one_cluster(rig: Cluster, watcher: Source, tmp_path: Path):

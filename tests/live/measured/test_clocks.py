@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from tests.conftest import ROOT
+from tests.track.reading import read
 from tidemill.live.measured import clocks, loops
-from tidemill.live.track import read
 from tidemill.live.track.records import TrackRecord
 
 RECORDS = ROOT / "examples" / "track" / "h200" / "records.jsonl"
@@ -19,7 +19,7 @@ def said(ahead_s: int) -> list[str]:
     ms = {f"{name}_ms": (pl.col(name) * 1000).cast(pl.Int64) - 1000 * ahead_s
           for name in ("start", "end")}  # fmt: skip
     attempts = pl.read_csv(JOBS).with_columns(**ms)
-    return clocks.said(launches, {launch.job: launch.job for launch in launches}, attempts)
+    return [*clocks.said([*clocks.contradictions(launches, attempts, "track")], len(launches))]
 
 
 def test_loops_within_their_jobs_need_no_word():
@@ -29,8 +29,9 @@ def test_loops_within_their_jobs_need_no_word():
 
 @pytest.mark.parametrize(
     ("ahead_s", "word"),
-    [(300, "`starved`, 4m 59s after its end"), (-120, "`shared`, 1m 59s before its start")],
-)
+    [(300, "`starved`, its loop ran 4m 59s after its end"),
+     (-120, "`shared`, its loop ran 1m 59s before its start")],
+)  # fmt: skip
 def test_a_clock_that_is_minutes_off_is_said(ahead_s: int, word: str):
     """By how much, of which job, and on which side."""
     (text,) = said(ahead_s)

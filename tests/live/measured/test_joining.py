@@ -5,6 +5,7 @@ import pytest
 
 from tidemill import api
 from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.unknowns import is_busy_told, unknowns_of
 from tidemill.live.history import events
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measurements, both, nothing
@@ -68,6 +69,17 @@ def test_windows_of_two_sources_are_cut_at_each_others_edges():
     assert found[Bucket.USEFUL] == pytest.approx(30, abs=0.01), "an MFU is of the whole window"
     assert found[Bucket.IDLE] == pytest.approx(20, abs=0.01)
     assert found[Bucket.UNKNOWN] == pytest.approx(10 + 20, abs=0.01), "60 to 80 half, 80 to 100"
+
+
+@pytest.mark.parametrize(("until_s", "is_known"), [(60, True), (40, False)])
+def test_a_device_that_was_always_busy_is_known_to_be_so(until_s: int, is_known: bool):
+    """That nothing was idle is measured where most of the time is; else it is unknown."""
+    told = measured(window(0, until_s, "dcgm", busy_ppm=1_000_000))
+    history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
+    statement = api.keep_history(history).statement
+    assert statement.total().milli_ms[Bucket.IDLE] == 0
+    assert is_busy_told(statement) is is_known
+    assert (Bucket.IDLE in unknowns_of(statement)) is not is_known
 
 
 def test_what_no_window_covers_is_unknown():

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import polars as pl
 import pytest
 from msgspec import structs
 
@@ -15,7 +16,7 @@ from tidemill.live.history.events import build
 from tidemill.live.measured import loops, tracking
 from tidemill.live.measured.loops import LoopRecords
 from tidemill.live.prices.rules import flat
-from tidemill.live.track.records import BeganRecord, EndedRecord, TrackRecord
+from tidemill.live.track.records import BeganRecord, EndedRecord, StepsRecord, TrackRecord
 from tidemill.model.states import Confidence
 
 SLOW, USUAL = [60_000] * 30 + [80_000] * 60, [60_000] * 90
@@ -109,3 +110,30 @@ def test_a_loop_that_is_watched_is_compared_with_its_own_past():
     assert found[0] == found[1] == found[2]
     # three of four ranks wait 20 of 40 ms for it, the fourth waits 20 for the others
     assert found[0][0][2] == pytest.approx(1_000_000 * 60 / 140, rel=0.1)
+
+
+def test_windows_do_not_depend_on_when_what_was_told_is_forgotten():
+    """A checkpoint in the part of a second that was told counts for the rest of that second too.
+
+    Two journals of the same loop, one of an observer that was killed, have been told up to other
+    moments: seconds of a loop begin when it does, those of a cluster do not.
+    """
+    head: dict[str, Any] = {"v": 1, "job": "a", "run": "a0", "rank": 0}
+    told = list[TrackRecord]()
+    for i in range(240):
+        from_us = BEGIN_US + 370_000 + 125_000 * i
+        saving_us = 100_000 if i % 7 == 0 else 0
+        told.append(
+            StepsRecord(
+                **head, seq=i, from_us=from_us, until_us=from_us + 125_000, skew_us=0, steps=1,
+                other_us=0, checkpoint_us=saving_us, compute_us=125_000 - saving_us,
+            )
+        )  # fmt: skip
+    whole = loops.measured(loops.launches(told)).windows.sort("start_ms")
+    for mark_s in range(1, 29):
+        loop, mark_us = LoopRecords(), BEGIN_US + 1_000_000 * mark_s
+        for one in told:
+            loop.take(one)
+        loop.forget(mark_us, BEGIN_US)
+        found = loops.measured(loop.launches(), since_us=mark_us).windows.sort("start_ms")
+        assert found.rows() == whole.filter(pl.col("end_ms") > mark_us // 1000).rows(), mark_s

@@ -21,14 +21,14 @@ from tests.rigs.slurm.cluster import quick_folder
 from tidemill import api
 from tidemill.cli import device_evidence, observers
 from tidemill.journal.asked_sources import SourcePart
-from tidemill.ledger import efficiency
+from tidemill.ledger import efficiency, unknowns
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import assuming
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import loops
-from tidemill.live.measured.windows import ERRORS, Measurements, nothing
+from tidemill.live.measured.windows import ERRORS, WINDOWS, Measurements, nothing
 from tidemill.live.observing.measuring import (
     LoopsMeasuring,
     MeasuredPart,
@@ -39,7 +39,7 @@ from tidemill.live.observing.measuring import (
 from tidemill.live.observing.observer import AnswerTaken, Observer
 from tidemill.live.prometheus import fetching, joining
 from tidemill.live.prometheus.client import Client
-from tidemill.live.track import TrackReader
+from tidemill.live.track.reader import TrackReader
 from tidemill.model.errors import BackendError, SpecError
 from tidemill.model.loads import LatencyFigure
 
@@ -310,6 +310,51 @@ def test_what_gpus_tell_is_booked_as_an_import_books_it(
     assert abs(one.load.requests - (last**2 - first**2) // 900) <= 300, "but for its edges"
     assert one.load.waiting_milli
     assert one.load.latencies[LatencyFigure.WHOLE].at_most_us(Fraction(1, 2)) == 500_000
+
+
+class AlwaysBusy:
+    """Devices of job 7 that are busy all the time, in windows of a minute; the first is unseen."""
+
+    name, part, where, step_ms, resent_s = "devices", SourcePart.DEVICES, "here", 60_000, 0.0
+
+    def settled_ms(self, until_ms: int) -> int:
+        """The end of a minute."""
+        return until_ms // 60_000 * 60_000
+
+    def measure(self, span: MeasuredSpan, whose: joining.Whose) -> MeasuredPart:
+        """Those of the time that is asked for."""
+        assert len(whose.attempts)
+        first = self.settled_ms((BEGIN_S + 80) * 1000)
+        starts = range(max(first, self.settled_ms(span.mark_ms)), span.until_ms, 60_000)
+        rows = [
+            {"job": "7", "start_ms": at, "end_ms": at + 60_000, "source": "dcgm",
+             "busy_ppm": 1_000_000}
+            for at in starts
+        ]  # fmt: skip
+        windows = pl.DataFrame(rows, schema={name: WINDOWS[name] for name in WINDOWS})
+        return MeasuredPart(nothing()._replace(windows=windows))
+
+
+def test_devices_that_were_always_busy_are_told_as_an_import_tells_them(
+    cluster: Cluster, tmp_path: Path
+):
+    """By a new process for every answer: idle is measured, 0, and the events are the same."""
+    where = tmp_path / "fleet.sqlite"
+    for now in range(100, 420, 30):
+        cluster.at(now, *[row for row in shown(now) if row["id"] == 7])
+        ask(cluster, where, [AlwaysBusy()])
+    found = api.read_statement(str(where))
+    until_s = found.world.now_ms // 1000
+    span = MeasuredSpan(BEGIN_S * 1000, (BEGIN_S + until_s) * 1000, 0, 0)
+    answer = cluster.source.poll(BEGIN_S * 1000)
+    whole = AlwaysBusy().measure(span, joining.Whose(answer.attempts)).measured
+    once = imported(cluster, whole, until_s)
+    assert by_name(found) == by_name(once)
+    for books in (found, once):
+        assert unknowns.is_busy_told(books)
+        assert Bucket.IDLE not in unknowns.unknowns_of(books)
+    seen = api.events_frame(str(where)).filter(pl.col("kind") == "figure_seen")
+    assert len(seen) == 1, "it is told once, whoever was killed in between"
 
 
 class Errors:

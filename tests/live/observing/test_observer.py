@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.ledger.sums import amounts
 from tidemill import api
 from tidemill.journal import completeness, open_journal
@@ -325,3 +326,22 @@ def test_which_gpus_a_job_held_is_known_after_its_end(cluster: Cluster):
     assert masks == [[[0b111100]]] * 3
     cluster.at(300)
     assert not len(cluster.source.poll(BEGIN_S * 1000).attempts)
+
+
+def test_nodes_that_join_one_by_one_are_one_group_that_grows(
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
+):
+    """Each is paid from when it joined; ledger and fleet show one row for all."""
+    where = str(tmp_path / "fleet.sqlite")
+    for now, nodes in ((100, 2), (200, 3), (300, 4), (400, 5)):
+        cluster.print("scontrol", "".join(NODE.format(n=n + 1) for n in range(nodes)))
+        cluster.at(now, RUNNING)
+        ask()
+    found = api.read_statement(where)
+    assert len(found.world.contract_rows) == 4, "an event never changes a contract"
+    ((name, account),) = found.by("contract").items()
+    assert (name, account.paid_milli_ms) == ("H100 x8", found.total().paid_milli_ms)
+    _, row, _ = tidemill("ledger", where, "--by", "contract").out.splitlines()
+    assert row.split()[:2] == ["H100", "x8"]
+    fleet = json.loads(tidemill("fleet", where, "--json").out)
+    assert [(row["contract"], row["paid_milli"]) for row in fleet["contracts"]] == [(name, 40_000)]

@@ -310,8 +310,9 @@ def test_what_a_loop_posted_is_kept_once_and_booked(watched: Watched):
     assert not [*(watched.folder / "waiting").rglob("*.jsonl")]
     sums = held_of(watched.folder / "posted.sqlite")
     saving_s = sums[Bucket.CHECKPOINT, _row(watched, "loop")["JobID"]] / WHOLE_MILLI / 1000 / 8
-    # Slurm knows the second in which a job ends: what the loop did in it is not booked.
-    assert told["saving_s"] - 1 < saving_s < told["saving_s"] * 1.01
+    # Slurm knows the second in which a job ends: what the loop did in it is not booked, one
+    # checkpoint of 0.2 s at most
+    assert told["saving_s"] * 0.99 - 0.2 < saving_s < told["saving_s"] * 1.01
 
 
 def test_observers_that_listen_and_are_killed_tell_what_one_would(watched: Watched):
@@ -323,7 +324,7 @@ def test_observers_that_listen_and_are_killed_tell_what_one_would(watched: Watch
         {key: amount for key, amount in held_of(one).items() if key[1] not in running}
         for one in (journal, at_once)
     )
-    assert held == pytest.approx(expected, rel=0.01)  # 0.3 % was seen, of unknown cause
+    assert held == expected
 
 
 def test_what_gpus_measured_is_what_prometheus_has(watched: Watched):

@@ -13,13 +13,12 @@ import pytest
 
 from tests.live.slurm.conftest import Played
 from tests.rigs.slurm.story import DRAINED_BECAUSE, STORY
-from tidemill.live.slurm import amounts, commands, hostlists, reasons
+from tidemill.live.slurm import amounts, commands, reasons
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.commands import SlurmCommand
 from tidemill.live.slurm.polling import SlurmSource
 from tidemill.live.slurm.reading import open_output
 from tidemill.live.slurm.rows import (
-    SlurmAccount,
     SlurmAssociation,
     SlurmJob,
     SlurmNode,
@@ -27,7 +26,6 @@ from tidemill.live.slurm.rows import (
     SlurmPartition,
     SlurmQos,
     SlurmReservation,
-    SlurmStep,
 )
 from tidemill.model.errors import BackendError
 from tidemill.model.reasons import Cause
@@ -47,7 +45,12 @@ def by_name(rows: list) -> dict[str, Any]:
     return {row.name: row for row in rows}
 
 
-@pytest.mark.parametrize("command", [commands.QUEUE, commands.JOBS], ids=["squeue", "scontrol"])
+JOBS = SlurmCommand(
+    "jobs in detail", ("scontrol", "--all", "--details", "--oneliner", "show", "job")
+)
+
+
+@pytest.mark.parametrize("command", [commands.QUEUE, JOBS], ids=["squeue", "scontrol"])
 def test_every_job_is_told_as_it_was_made(rig, command):
     """State, reason, GPUs requested and the layer that owns the wait: as the story wants them."""
     jobs = by_name(read(rig, command))
@@ -66,7 +69,6 @@ def test_every_job_is_told_as_it_was_made(rig, command):
         elif told.state == "RUNNING":
             assert (told.name, job.gpus_allocated) == (told.name, told.gpus)
             assert job.gpu_type == "h100"
-    assert jobs["failing"].exit_code == 3
     assert jobs["nobody"].user == "nobody"
     assert (jobs["urgent"].qos, jobs["limited"].account) == ("high", "small")
     assert jobs["dependent"].dependency.startswith(f"afterok:{rig.ids['gang']}")
@@ -83,24 +85,25 @@ def test_arrays_het_jobs_and_requeues_keep_their_identity(rig):
     assert {row.het_job_id for row in het} == {rig.ids["het"]}
     assert sorted((row.het_offset, row.gpus_allocated) for row in het) == [(0, 1), (1, 2)]
     jobs = by_name(rows)
-    assert (jobs["again"].job_id, jobs["again"].restarts) == (rig.ids["again"], 1)
-    assert (jobs["victim"].job_id, jobs["victim"].restarts) == (rig.ids["victim"], 1)
+    assert jobs["again"].job_id == rig.ids["again"]
+    assert jobs["victim"].job_id == rig.ids["victim"]
 
 
 def test_devices_are_told_and_nobody_shares_one(rig):
     """Indices of all running jobs: as many as they have GPUs, each on one node at most once."""
     taken = defaultdict[str, list[int]](list)
-    for job in read(rig, commands.JOBS, Output.JOBS_BLOCKS):
+    for job in read(rig, JOBS, Output.JOBS_BLOCKS):
         for entry in (job.gres_detail or "").split(";") if job.state == "RUNNING" else ():
             node, _, text = entry.partition("=")
             for gres in amounts.gres(text) or ():
                 taken[node] += gres.devices or ()
-    nodes = {node.name: node for node in read(rig, commands.NODES, Output.NODES_BLOCKS)}
+    used = dict(re.findall(r"NodeName=(\S+) .*GresUsed=gpu:h100:(\d+)", rig.cluster.run(
+        "scontrol", "--details", "--oneliner", "show", "node")))  # fmt: skip
     for name, devices in taken.items():
         assert len(devices) == len(set(devices))
         assert set(devices) <= set(range(8))
         suspended = 1 if name == "n3" else 0  # `asleep` keeps its GPU, and is not running
-        assert nodes[name].gpus_allocated == len(devices) + suspended
+        assert int(used[name]) == len(devices) + suspended
     assert sorted(taken) == ["n1", "n2", "n3"]
 
 
@@ -110,11 +113,11 @@ def test_nodes(rig):
     assert sorted(nodes) == ["n1", "n2", "n3", "n4"]
     assert {(node.gpus, node.gpu_type) for node in nodes.values()} == {(8, "h100")}
     drained = nodes["n4"]
-    assert (drained.state, drained.state_flags, drained.gpus_allocated) == ("IDLE", "DRAIN", 0)
-    assert (drained.reason, drained.reason_by) == (DRAINED_BECAUSE, "root")
+    assert (drained.state, drained.state_flags) == ("IDLE", "DRAIN")
+    assert drained.reason == DRAINED_BECAUSE
     events = read(rig, commands.downtime("now-1hour"), Output.EVENTS_TEXT)
     down = [row for row in events if isinstance(row, SlurmNodeEvent) and row.node == "n4"]
-    assert [(row.reason, row.end_ms) for row in down] == [(DRAINED_BECAUSE, None)]
+    assert [row.end_ms for row in down] == [None]
     assert down[0].start_ms == drained.reason_ms
     job = by_name(read(rig, commands.QUEUE))["drained"]
     found = reasons.meaning(
@@ -130,12 +133,10 @@ def test_partitions_reservations_and_limits(rig):
     """What was configured, read back."""
     [partition] = [row for row in read(rig, commands.PARTITIONS) if row.name == "gpu"]
     assert isinstance(partition, SlurmPartition)
-    assert hostlists.expand(partition.node_list or "") == ("n1", "n2", "n3", "n4")
-    assert (partition.is_default, partition.max_time_kind) == (True, "unlimited")
-    assert amounts.tres_gpus(partition.tres or "") == (32, "h100")
+    assert (partition.state, partition.node_count, partition.max_time_ms) == ("UP", 4, None)
     [maintenance] = [row for row in read(rig, commands.RESERVATIONS) if row.name == "maint"]
     assert isinstance(maintenance, SlurmReservation)
-    assert (maintenance.name, maintenance.node_list, maintenance.users) == ("maint", "n3", "root")
+    assert (maintenance.name, maintenance.node_list) == ("maint", "n3")
     assert (maintenance.end_ms or 0) - (maintenance.start_ms or 0) == 2 * 3_600_000
     limits = read(rig, commands.ASSOCIATIONS)
     small = next(row for row in limits if row.account == "small" and row.user is None)
@@ -144,9 +145,6 @@ def test_partitions_reservations_and_limits(rig):
     high = next(row for row in read(rig, commands.QOS) if row.name == "high")
     assert isinstance(high, SlurmQos)
     assert (high.priority, high.preempt) == (100, "normal")
-    accounts = read(rig, commands.ACCOUNTS)
-    names = {row.name for row in accounts if isinstance(row, SlurmAccount)}
-    assert names >= {"root", "research", "small"}
 
 
 STARTED = 14
@@ -167,21 +165,18 @@ def history(rig: Played) -> list:
 
 
 def test_the_accounting_tells_every_attempt(rig):
-    """A requeued and a preempted job have an ended attempt each; who cancelled is told."""
+    """A requeued and a preempted job have an ended attempt each."""
     rows = history(rig)
     jobs = [row for row in rows if isinstance(row, SlurmJob)]
     ended = {row.name: row for row in jobs if row.end_ms is not None}
     assert ended["again"].state == "REQUEUED"
     assert ended["victim"].state == "PREEMPTED"
-    assert (ended["cancelled"].state, ended["cancelled"].cancelled_by_uid) == ("CANCELLED", 0)
-    assert (ended["failing"].exit_code, ended["done"].exit_code) == (3, 0)
+    assert [ended[name].state for name in ("cancelled", "failing", "done")] == [
+        *("CANCELLED", "FAILED", "COMPLETED")
+    ]
     assert {row.name for row in jobs}.isdisjoint({"held", "later", "dependent"})  # not eligible
     assert {row.cluster for row in jobs} == {"lab"}
-    steps = [row for row in rows if isinstance(row, SlurmStep) and row.job_id == rig.ids["gang"]]
-    assert {(row.step, row.gpus_allocated, row.node_count) for row in steps} == {
-        ("batch", 2, 1),
-        ("0", 4, 2),
-    }
+    assert jobs == rows
 
 
 def test_every_way_to_print_says_the_same(rig):
@@ -274,9 +269,7 @@ def test_a_job_over_its_time_limit_is_told(rig):
         timeout_s=60,
     )  # fmt: skip
     [job] = [
-        row
-        for row in read(rig, commands.history("now-1hour", steps=False))
-        if row.job_id == rig.ids["overtime"]
+        row for row in read(rig, commands.history("now-1hour")) if row.job_id == rig.ids["overtime"]
     ]
     assert (job.state, job.end_ms > job.start_ms) == ("TIMEOUT", True)
 
@@ -291,7 +284,6 @@ def test_the_accounting_agrees_with_a_count_by_hand(rig):
     for row in rows:
         if isinstance(row, SlurmJob) and row.end_ms and row.start_ms and row.gpus_allocated:
             ours[row.user, row.account] += row.gpus_allocated * (row.end_ms - row.start_ms)
-            assert row.elapsed_ms == row.end_ms - row.start_ms - (row.suspended_ms or 0)
     text = rig.cluster.run(
         "sacct", "-X", "-D", "-P", "-n", "-a", "-S", "now-1hour",
         "-o", "user,account,elapsedraw,state,alloctres",

@@ -19,7 +19,6 @@ from tidemill.live.slurm.rows import (
     SlurmNode,
     SlurmNodeEvent,
     SlurmQos,
-    SlurmStep,
 )
 from tidemill.live.slurm.text_tables import TextReader
 from tidemill.model.errors import SpecError
@@ -36,27 +35,24 @@ def read(text: str, **options):
 
 
 def test_recorded_sacct_text():
-    """Requeue, preemption, array, het job, steps: as 22.05 printed them."""
+    """Requeue, preemption, array, het job, as 22.05 printed them; steps are left out."""
     with open_output(PRINTED / "sacct_22.05.txt", zone="UTC") as reading:
         rows = list(reading.rows())
     assert reading.output is Output.SACCT_TEXT
     assert reading.refusals.total == 0
     jobs = [row for row in rows if isinstance(row, SlurmJob)]
     lines = (PRINTED / "sacct_22.05.txt").read_text().splitlines()[1:]
-    assert len(jobs) == sum("." not in line.partition("|")[0] for line in lines)
-    assert len(rows) == len(lines)
+    assert jobs == rows
+    assert len(jobs) == sum("." not in line.partition("|")[0] for line in lines) < len(lines)
     first, second = (job for job in jobs if job.job_id == 1)
     assert (first.state, first.start_ms, first.end_ms) == ("REQUEUED", T0 + 1000, T0 + 3000)
     assert (second.state, second.gpus_allocated, second.gpu_type) == ("COMPLETED", 8, "h100")
-    assert first.db_index != second.db_index
     tasks = [job.array_task_id for job in jobs if job.array_job_id == 8]
     assert tasks == [1, 2, 3, 4, 5, 6]
     assert [(j.job_id, j.het_offset) for j in jobs if j.het_job_id == 10] == [(10, 0), (11, 1)]
     pending = next(job for job in jobs if job.job_id == 9)
     assert (pending.start_ms, pending.node_list, pending.gpus_allocated) == (None, None, None)
-    assert (pending.gpus_requested, pending.time_limit_kind) == (24, "partition")
-    step = next(row for row in rows if isinstance(row, SlurmStep) and row.job_id == 1)
-    assert (step.step, step.exit_signal, step.gpus_allocated) == ("batch", 15, 8)
+    assert (pending.gpus_requested, pending.time_limit_ms) == (24, None)
 
 
 def test_columns_that_are_missing_are_unknown():
@@ -103,7 +99,7 @@ def test_wrong_rows_are_named_and_the_rest_is_kept():
         "line 4: NNodes is `one`: `one` is no number",
         "line 5: State is `DANCING`: not a state of a job that Slurm has",
         "line 6: AllocTRES is `gres/gpu=many`: `many` is no number",
-        "line 7: JobID is `x`: not a job id such as 123, 123_4, 123_[5-9], 123+0 or 123.batch",
+        "line 7: JobID is `x`: not a job id such as 123, 123_4, 123_[5-9] or 123+0",
         "line 8: 4 fields, the header has 5",
         "line 9: 6 fields, the header has 5",
     ]
@@ -202,25 +198,20 @@ def test_squeue_text_tells_plans_from_facts():
     )
     assert refused == []
     pending, running = rows
-    assert (pending.start_ms, pending.planned_start_ms, pending.reason) == (
-        None,
-        200_000,
-        "Resources",
-    )
+    assert (pending.start_ms, pending.reason) == (None, "Resources")
     assert (pending.job_id, pending.array_tasks, pending.gpus_requested) == (8, "1-6%2", 24)
-    assert (running.start_ms, running.end_ms, running.planned_end_ms) == (100_000, None, 400_000)
+    assert (running.start_ms, running.end_ms) == (100_000, None)
     assert (running.node_list, running.gpus_requested, running.gpu_type) == ("n[2-3]", 16, "h100")
 
 
 def test_sinfo_and_sacctmgr_text():
-    """Nodes with who drained them, limits of accounts and QOS, stretches of downtime."""
+    """Nodes with why they are drained, limits of accounts and QOS, stretches of downtime."""
     nodes, _ = read(
         "NODELIST|PARTITION|STATE|GRES|REASON|USER|TIMESTAMP\n"
         "n1|gpu*|idle|gpu:h100:8|none|Unknown|Unknown\n"
         "n4|gpu*|drained|gpu:h100:8|ECC errors on GPU 3|root|1794846586\n"
     )
     same: dict[str, Any] = {
-        "partitions": "gpu",
         "state": "IDLE",
         "gres": "gpu:h100:8",
         "gpus": 8,
@@ -229,7 +220,7 @@ def test_sinfo_and_sacctmgr_text():
     assert nodes == [
         SlurmNode(name="n1", **same),
         SlurmNode(name="n4", **same, state_flags="DRAIN", reason="ECC errors on GPU 3",
-                  reason_by="root", reason_ms=T0),
+                  reason_ms=T0),
     ]  # fmt: skip
     limits, _ = read(
         "Cluster|Account|User|Share|GrpJobs|GrpTRES|MaxWall|QOS|Def QOS\n"
@@ -243,7 +234,7 @@ def test_sinfo_and_sacctmgr_text():
         "Name|Priority|GraceTime|Preempt|MaxTRESPU\nhigh|100|00:00:30|normal|gres/gpu=8\n"
     )
     assert qos == [
-        SlurmQos(name="high", priority=100, grace_ms=30_000, preempt="normal",
+        SlurmQos(name="high", priority=100, preempt="normal",
                  max_tres_per_user="gres/gpu=8"),
     ]  # fmt: skip
     events, _ = read(
@@ -251,9 +242,8 @@ def test_sinfo_and_sacctmgr_text():
         "lab|n4|1794846586|Unknown|DRAIN|ECC errors on GPU 3|root(0)\n"
     )
     assert events == [
-        SlurmNodeEvent(cluster="lab", node="n4", start_ms=T0, state="DRAIN", state_flags="DRAIN",
-                       reason="ECC errors on GPU 3", user="root(0)"),
-    ]  # fmt: skip
+        SlurmNodeEvent(node="n4", start_ms=T0, state="DRAIN", state_flags="DRAIN"),
+    ]
 
 
 def test_small_blocks_read_the_same_as_one():
@@ -287,8 +277,6 @@ RULES = {
     "number": fields.number("n"),
     "moment": fields.moment("t", BERLIN),
     "moment without a zone": fields.moment("t", None),
-    "duration": fields.duration("d"),
-    "seconds": fields.seconds("s"),
     "job id": fields.JOB_ID,
     "raw id": fields.RAW_ID,
 }

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tidemill.live.slurm import amounts, hostlists, identity, states, times
 from tidemill.live.slurm.amounts import Gres
 from tidemill.live.slurm.identity import JobIdentity
-from tidemill.live.slurm.times import Limit
 from tidemill.model.errors import SpecError
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -59,13 +58,13 @@ def test_durations(text, found):
     assert times.duration_ms(text) == found
 
 
-def test_time_limits_say_their_kind():
-    """No limit, the partition's limit and an unknown limit are three different things."""
-    assert times.limit("01:00:00") == Limit(3_600_000, "set")
-    assert times.limit("UNLIMITED") == Limit(None, "unlimited")
-    assert times.limit("Partition_Limit") == Limit(None, "partition")
-    assert times.limit("") == Limit(None, None)
-    assert times.limit_minutes("90") == Limit(5_400_000, "set")
+@pytest.mark.parametrize("word", ["UNLIMITED", "Partition_Limit", ""])
+def test_time_limits(word):
+    """A duration, or minutes; no limit, the partition's and an unknown one are none."""
+    assert times.limit_ms("01:00:00") == 3_600_000
+    assert times.limit_minutes_ms("90") == 5_400_000
+    assert times.limit_ms(word) is None
+    assert times.limit_minutes_ms(word) is None
 
 
 def test_an_unknown_zone_is_told():
@@ -172,21 +171,18 @@ def test_memory(text, found):
     ("text", "found"),
     [
         ("123", JobIdentity(123)),
-        ("123.batch", JobIdentity(123, step="batch")),
         ("123_4", JobIdentity(None, 123, 4)),
-        ("123_4.0", JobIdentity(None, 123, 4, step="0")),
         ("123_[5-9%2]", JobIdentity(None, 123, None, "5-9%2")),
         ("123_[1-3,7,...]", JobIdentity(None, 123, None, "1-3,7,...")),
         ("123+1", JobIdentity(None, het_job_id=123, het_offset=1)),
-        ("123+0.extern", JobIdentity(None, het_job_id=123, het_offset=0, step="extern")),
     ],
 )
 def test_job_ids(text, found):
-    """Arrays, pending ranges, het jobs and steps."""
+    """Arrays, pending ranges and het jobs."""
     assert identity.parse(text) == found
 
 
-@pytest.mark.parametrize("text", ["", "x", "12x", "1_", "1_[", "9" * 30, "1 2"])
+@pytest.mark.parametrize("text", ["", "x", "12x", "1_", "1_[", "9" * 30, "1 2", "1.batch"])
 def test_what_is_no_job_id_is_refused(text):
     """Nothing is guessed from a text that is no job id."""
     with pytest.raises(ValueError):
@@ -203,19 +199,19 @@ def test_masks_of_array_tasks():
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("COMPLETED", ("COMPLETED", None, None)),
-        ("CANCELLED by 1000", ("CANCELLED", None, 1000)),
-        ("CANCELLED+", ("CANCELLED", None, None)),
-        ("RUNNING+COMPLETING", ("RUNNING", "COMPLETING", None)),
-        ("CG", ("COMPLETING", None, None)),
-        ("PD", ("PENDING", None, None)),
-        ("OUT_OF_MEMORY", ("OUT_OF_MEMORY", None, None)),
-        ("REQUEUED", ("REQUEUED", None, None)),
-        ("SPECIAL_EXIT", ("SPECIAL_EXIT", None, None)),
+        ("COMPLETED", ("COMPLETED", None)),
+        ("CANCELLED by 1000", ("CANCELLED", None)),
+        ("CANCELLED+", ("CANCELLED", None)),
+        ("RUNNING+COMPLETING", ("RUNNING", "COMPLETING")),
+        ("CG", ("COMPLETING", None)),
+        ("PD", ("PENDING", None)),
+        ("OUT_OF_MEMORY", ("OUT_OF_MEMORY", None)),
+        ("REQUEUED", ("REQUEUED", None)),
+        ("SPECIAL_EXIT", ("SPECIAL_EXIT", None)),
     ],
 )
 def test_states_of_jobs(text, found):
-    """Long and short forms, flags, and who cancelled it."""
+    """Long and short forms, and flags; who cancelled it is not kept."""
     assert states.job(text) == found
 
 

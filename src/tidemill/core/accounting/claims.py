@@ -106,7 +106,7 @@ def gather(w, b):
         if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.LOTS], s):
             continue
         rule = b.demands[shapes[s, SHAPE.FIRST_ROLE], DEMAND.RULE]
-        b.standings[shapes[s, SHAPE.QUEUE], rule] = UNRANKED
+        b.standings[rule, shapes[s, SHAPE.QUEUE]] = UNRANKED
         claims[count, CLAIMANT.SHAPE] = s
         count += 1
     return count
@@ -149,11 +149,11 @@ def standing_once(w, b, s):
     depth, rule = b.marks[MARK.DEPTH], b.demands[r, DEMAND.RULE]
     if w.shapes[s, SHAPE.ROLES] != 1:
         return standing(w.shapes, w.queues, w.quotas, b.demands, b.reach, s, depth)
-    if b.standings[q, rule] == UNRANKED:
-        b.standings[q, rule] = standing(
+    if b.standings[rule, q] == UNRANKED:
+        b.standings[rule, q] = standing(
             w.shapes, w.queues, w.quotas, b.demands, b.reach, s, depth
         )  # fmt: skip
-    return b.standings[q, rule]
+    return b.standings[rule, q]
 
 
 @kernel
@@ -220,17 +220,23 @@ def surely_takes(shapes, demands, may_use, lots, lots_known, s):
 
 
 @kernel
-def insert_claim(w, b, kept, sure):
-    """Put the last of a sorted line in its place, with what it surely takes; the sum of all."""
-    claims = b.claims
+def insert_claim(w, b, kept, sure, left):
+    """Put one more in its place in a sorted line, with what it surely takes.
+
+    How many are kept then, and the sum of all: without those before whom nothing can be left.
+    """
+    claims, i = b.claims, kept
     claims[kept, CLAIMANT.SURE] = surely_takes(
         w.shapes, b.demands, b.may_use, b.lots, b.marks[MARK.LOTS], claims[kept, CLAIMANT.SHAPE]
     )  # fmt: skip
     sure += claims[kept, CLAIMANT.SURE]
-    while kept > 0 and goes_before(claims, kept, kept - 1, KEY):
-        swap(claims, kept, kept - 1)
+    while i > 0 and goes_before(claims, i, i - 1, KEY):
+        swap(claims, i, i - 1)
+        i -= 1
+    while sure - claims[kept, CLAIMANT.SURE] >= left:
+        sure -= claims[kept, CLAIMANT.SURE]
         kept -= 1
-    return sure
+    return kept + 1, sure
 
 
 @kernel
@@ -246,11 +252,7 @@ def keep_first(w, b, count, left):
         if kept == KEPT_AT_MOST:
             return 0
         swap(claims, i, kept)
-        sure = insert_claim(w, b, kept, sure)
-        kept += 1
-        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
-            kept -= 1
-            sure -= claims[kept, CLAIMANT.SURE]
+        kept, sure = insert_claim(w, b, kept, sure, left)
     return kept
 
 
@@ -260,8 +262,8 @@ def rank_by_age(w, b, s):
     marks, shapes, standings = b.marks, w.shapes, b.standings
     if w.at[AT.PROMISED] != 0 and shapes[s, SHAPE.PROMISED] != 0:
         return -1, 0
-    rank = standings[shapes[s, SHAPE.QUEUE], 0]
-    if standings.shape[1] > 1 or rank == UNRANKED:
+    rank = standings[0, shapes[s, SHAPE.QUEUE]]
+    if len(standings) > 1 or rank == UNRANKED:
         rank = standing_once(w, b, s)
     return rank, -shapes[s, SHAPE.PRIORITY] if marks[MARK.ORDER] == ORDER.PRIORITY else 0
 
@@ -280,9 +282,9 @@ def is_after(claims, last, rank, place, head):
 def keep_oldest(w, b, left):
     """As ``keep_first``, of all who wait, in one look; where no fair shares decide."""
     shapes, claims, standings, kept, sure = w.shapes, b.claims, b.standings, 0, 0
-    for q in range(len(standings)):
-        for rule in range(standings.shape[1]):
-            standings[q, rule] = UNRANKED
+    for rule in range(len(standings)):
+        for q in range(standings.shape[1]):
+            standings[rule, q] = UNRANKED
     for i in range(w.at[AT.QUEUED]):
         s = w.queued[i]
         if b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]] < 0:
@@ -299,11 +301,7 @@ def keep_oldest(w, b, left):
         claims[kept, CLAIMANT.PLACE] = place
         claims[kept, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         claims[kept, CLAIMANT.SHAPE] = s
-        sure = insert_claim(w, b, kept, sure)
-        kept += 1
-        while sure - claims[kept - 1, CLAIMANT.SURE] >= left:
-            kept -= 1
-            sure -= claims[kept, CLAIMANT.SURE]
+        kept, sure = insert_claim(w, b, kept, sure, left)
     return kept
 
 

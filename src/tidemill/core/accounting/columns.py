@@ -143,22 +143,22 @@ class EARLIER(IntEnum):
 
 
 class SPAN(IntEnum):
-    """A time in which a job held accelerators of one contract; see ``span_binning.HeldSpan``."""
+    """A time in which a job held accelerators of one contract."""
 
     START_MS = 0
     END_MS = 1
-    BUCKET = 2
+    BUCKET = 2  # where the work goes, or LASTED
     JOB = 3
     CONTRACT = 4
     MILLI = 5
-    ORIGIN_MS = 6
-    SINCE_MS = 7
+    ORIGIN_MS = 6  # when the run began, or NOT_RUNNING
+    SINCE_MS = 7  # when the stretch of this busy share began: divisions are cumulative from here
     BUSY_PPM = 8
-    SLOW_PPM = 9
-    BESIDE_PPM = 10
-    STALLS = 11
-    EFFICIENCY = 12
-    STRAGGLER = 13
+    SLOW_PPM = 9  # how much longer its steps took than at the best place for it,
+    BESIDE_PPM = 10  # and because of neighbours on its devices
+    STALLS = 11  # shares of its time that were measured, packed (``model.measured``); 0: none
+    EFFICIENCY = 12  # its measured efficiency, packed
+    STRAGGLER = 13  # what part of its waits for other ranks is for slow ones, packed
 
 
 class DEMAND(IntEnum):
@@ -259,7 +259,7 @@ class LedgerState(NamedTuple):
     demands: I64
     may_use: I64  # rule by lot
     reach: I64  # rule by kind: what the scheduler takes it to be able to use
-    standings: I64  # scratch, queue by rule: how it stands by its guaranteed quotas
+    standings: I64  # scratch, rule by queue: how it stands by its guaranteed quotas
     turns: I64  # by shape: whose turn it is, where the order was asked for
     claims: I64
     lots: I64

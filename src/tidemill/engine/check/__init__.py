@@ -16,7 +16,7 @@ import numpy as np
 
 from tidemill.engine.check import endings, order, reading, reservations, words
 from tidemill.engine.check.book import Book
-from tidemill.engine.check.columns import REG, RULE, Rows
+from tidemill.engine.check.columns import RULE, SUM, Rows
 from tidemill.engine.check.rare import Rare
 from tidemill.engine.check.telling import PLACE
 from tidemill.model.batch import Batch, EventColumn
@@ -86,12 +86,12 @@ class Checker:
         book, rows = self._book, Rows(batch.events, batch.pieces)
         book.read()
         self.take(policy)
-        book.sums.reg[REG.ROWS] = len(batch.events)
+        book.sums.reg[SUM.ROWS] = len(batch.events)
         view, sums, e, rare = book.view, book.sums, 0, None
         wrong: list[str] = []
         while True:
             e = reading.read(view, sums, book.facts, rows, e)
-            lost += max(0, sums.reg.item(REG.WRONGS) - len(sums.wrong))
+            lost += max(0, sums.reg.item(SUM.WRONGS) - len(sums.wrong))
             wrong += self._told(batch)
             if e >= len(batch.events):
                 return wrong, lost
@@ -111,7 +111,7 @@ class Checker:
     def take(self, policy: Policy) -> None:
         """Write into the registers what a policy says, and when the mix was looked at."""
         reg = self._book.sums.reg
-        reg[REG.MIX_POINT] = self.world.mix_point
+        reg[SUM.MIX_POINT] = self.world.mix_point
         if policy is not self._policy:
             self._policy = policy
             order.write(policy, reg)
@@ -120,9 +120,9 @@ class Checker:
         """Whether the order is one that kernels do not know, and nobody makes room."""
         if policy.order in BY_SHAPE or policy.may_reorder or self.world.promised:
             return False
-        if self._book.sums.reg[REG.ORDER]:
+        if self._book.sums.reg[SUM.ORDER]:
             return False
-        return bool(self._book.sums.reg[REG.PLACES_ONLY])
+        return bool(self._book.sums.reg[SUM.PLACES_ONLY])
 
     def _out_of_order(self, batch: Batch, policy: Policy) -> list[str]:
         """Who is placed before one that asks for the same and goes first, in words."""
@@ -146,8 +146,8 @@ class Checker:
     def _told(self, batch: Batch) -> list[str]:
         """What kernels found, in words; and forget it."""
         sums = self._book.sums
-        count = sums.reg.item(REG.WRONGS)
-        sums.reg[REG.WRONGS] = 0
+        count = sums.reg.item(SUM.WRONGS)
+        sums.reg[SUM.WRONGS] = 0
         return [words.sentence(self.world, batch, row) for row in sums.wrong[:count]]
 
 

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from tidemill.engine.check.columns import (
     BOND,
+    BRANCH,
     END,
     GANG,
     OF,
     ON,
-    QUEUE,
-    REG,
+    SUM,
     TAKES,
     UPKEEP,
     WORTHY,
@@ -84,9 +84,9 @@ class Book:
             self._read_at = stamp
         self.make_names(world.job_count)
         reg = self.sums.reg
-        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
-        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
-        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
+        reg[SUM.NOW], reg[SUM.WRONGS], reg[SUM.PLACED] = world.now_ms, 0, 0
+        reg[SUM.JOBS], reg[SUM.NODES] = world.job_count, world.node_count
+        reg[SUM.CONTRACTS], reg[SUM.SHAPES] = world.contract_count, len(world.shape_rows)
 
     def _read_rows(self) -> None:
         """Read the rows that are new."""
@@ -94,7 +94,7 @@ class Book:
         if world.topology is not self._topology:
             self._topology, self._nodes = world.topology, 0
             self._shapes = self._roles = self._bonds = 0
-            reg[REG.SLICED] = 0
+            reg[SUM.SLICED] = 0
             self._domains.clear()
         if self._nodes < world.node_count:
             self._read_nodes()
@@ -170,7 +170,7 @@ class Book:
             for role in shape.roles:
                 of_role[self._roles] = self._facts_of(role, () if is_gang else shape.bonds)
                 self._roles += 1
-                self.sums.reg[REG.SLICED] += bool(role.profile)
+                self.sums.reg[SUM.SLICED] += bool(role.profile)
             self.sums = self.sums._replace(of_role=of_role)
             self.facts = self.facts._replace(of_shape=of_shape)
         self._shapes = len(world.shape_rows)
@@ -230,15 +230,15 @@ class Book:
             for share in row.shares:
                 lends[q, world.kind_number[share.kind]] = share.lend_milli
         keeps = any(share.lend_milli < FOREVER_MS for row in rows for share in row.shares)
-        self.sums.reg[REG.KEEPS] = keeps
+        self.sums.reg[SUM.KEEPS] = keeps
         has_floor = (world.floor > 0).any()
-        self.sums.reg[REG.IS_FLAT] = max(parents, default=-1) < 0 and not has_floor
-        self.sums.reg[REG.IS_BOUND] = has_floor or (world.limit < FOREVER_MS).any()
-        queue: I64 = np.zeros((len(rows), len(QUEUE)), np.int64)
-        queue[:, QUEUE.PARENT] = parents
-        queue[:, QUEUE.DEPTH] = [_depth(parents, q) for q in range(len(rows))]
-        queue[:, QUEUE.UPWARD] = np.argsort(-queue[:, QUEUE.DEPTH], kind="stable")
-        queue[:, QUEUE.WEIGHT] = [row.weight for row in rows]
+        self.sums.reg[SUM.IS_FLAT] = max(parents, default=-1) < 0 and not has_floor
+        self.sums.reg[SUM.IS_BOUND] = has_floor or (world.limit < FOREVER_MS).any()
+        queue: I64 = np.zeros((len(rows), len(BRANCH)), np.int64)
+        queue[:, BRANCH.PARENT] = parents
+        queue[:, BRANCH.DEPTH] = [_depth(parents, q) for q in range(len(rows))]
+        queue[:, BRANCH.UPWARD] = np.argsort(-queue[:, BRANCH.DEPTH], kind="stable")
+        queue[:, BRANCH.WEIGHT] = [row.weight for row in rows]
         names = ("on_team", "so_far", "lately", "leaving")
         made = {name: np.zeros(lends.shape, np.int64) for name in names}
         worth: I64 = np.zeros((len(kinds), len(WORTHY)), np.int64)
@@ -311,13 +311,13 @@ def _with_rows(rows: I64, count: int) -> I64:
 
 def _blank() -> tuple[Sums, Facts]:
     sizes = {
-        "reg": (len(REG),),
+        "reg": (len(SUM),),
         "wrong": (_WRONGS, len(WRONG)),
         "on_device": (0, len(TAKES)),
         "on_node": (0, len(ON)),
         "named": (0,),
         "of_role": (0, len(OF)),
-        "queue": (0, len(QUEUE)),
+        "queue": (0, len(BRANCH)),
         "axes": (0, 2),
         "of_shape": (0, len(GANG)),
         "bonds": (0, len(BOND)),

@@ -70,8 +70,8 @@ class WRONG(IntEnum):
     HOW = 4
 
 
-class REG(IntEnum):
-    """Registers: single numbers."""
+class SUM(IntEnum):
+    """Registers of ``Sums``: single numbers."""
 
     NOW = 0
     JOBS = 1  # how many there are of these
@@ -166,8 +166,8 @@ class BOND(IntEnum):
     BLOCK = 2  # devices of a block, for tiers inside the node
 
 
-class QUEUE(IntEnum):
-    """By queue."""
+class BRANCH(IntEnum):
+    """By queue: its place in the tree of queues."""
 
     PARENT = 0
     UPWARD = 1  # by place: the queues, those below before those above

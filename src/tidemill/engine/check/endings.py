@@ -7,7 +7,7 @@ may end *sooner* than is kept, the state says (``AT.PACE_CHANGES``). Where ends 
 (history tells them, somebody is leaving or runs at another speed) nothing is kept.
 """
 
-from tidemill.engine.check.columns import END, REG, UPKEEP
+from tidemill.engine.check.columns import END, SUM, UPKEEP
 from tidemill.engine.check.expecting import end_of_active
 from tidemill.engine.check.kernel import kernel
 from tidemill.model.columns import AT, JOB, NODE, PIECE
@@ -39,30 +39,27 @@ def copy(ends, i, to):
 
 
 @kernel
-def sink(ends, start, i, count):
-    """Let an entry of the heap from ``start`` on sink until nobody below it ends after it."""
+def sink(ends, i, count):
+    """Let an entry of the heap sink until nobody below it ends after it."""
     while 2 * i + 1 < count:
         down = 2 * i + 1
-        after = start + down + 1
-        if down + 1 < count and ends_before(
-            ends, start + down, ends[after, END.AT_MS], ends[after, END.JOB]
-        ):
-            down += 1
-        under = start + down
-        if not ends_before(ends, start + i, ends[under, END.AT_MS], ends[under, END.JOB]):
+        after = down + 1
+        if after < count and ends_before(ends, down, ends[after, END.AT_MS], ends[after, END.JOB]):
+            down = after
+        if not ends_before(ends, i, ends[down, END.AT_MS], ends[down, END.JOB]):
             return
-        swap(ends, start + i, under)
+        swap(ends, i, down)
         i = down
 
 
 @kernel
-def sort(ends, start, count):
-    """Sort so many entries by their ends."""
+def sort(ends, count):
+    """Sort the first entries by their ends."""
     for i in range(count // 2 - 1, -1, -1):
-        sink(ends, start, i, count)
+        sink(ends, i, count)
     for last in range(count - 1, 0, -1):
-        swap(ends, start, start + last)
-        sink(ends, start, 0, last)
+        swap(ends, 0, last)
+        sink(ends, 0, last)
 
 
 @kernel
@@ -170,7 +167,7 @@ def is_true(w, reg, j, at_ms):
 @kernel
 def list_all(w, reg, named, kept, ends, until):
     """Everybody who is there and ends before a moment, in order; whether all of it is steady."""
-    found, are_steady = 0, reg[REG.LEARNS] == 0
+    found, are_steady = 0, reg[SUM.LEARNS] == 0
     for i in range(w.at[AT.ACTIVE]):
         j = w.active[i]
         are_steady = are_steady and is_steady(w.jobs, j)
@@ -181,7 +178,7 @@ def list_all(w, reg, named, kept, ends, until):
             ends[found, END.AT_MS] = at_ms
             ends[found, END.JOB] = j
             found += 1
-    sort(ends, 0, found)
+    sort(ends, found)
     kept[UPKEEP.NEW] = 0
     kept[UPKEEP.FIRST] = 0
     kept[UPKEEP.END] = found
@@ -211,11 +208,11 @@ def add_new(w, reg, kept, ends, since):
 @kernel
 def ask_again(w, reg, kept, ends):
     """Ask anew about those whose end has come; whether all found room."""
-    if kept[UPKEEP.NEW] > 0 and ends[kept[UPKEEP.END], END.AT_MS] <= reg[REG.NOW]:
+    if kept[UPKEEP.NEW] > 0 and ends[kept[UPKEEP.END], END.AT_MS] <= reg[SUM.NOW]:
         line_up(kept, ends)
     while kept[UPKEEP.FIRST] < kept[UPKEEP.END]:
         i = kept[UPKEEP.FIRST]
-        if ends[i, END.AT_MS] > reg[REG.NOW]:
+        if ends[i, END.AT_MS] > reg[SUM.NOW]:
             break
         kept[UPKEEP.FIRST] += 1
         j = ends[i, END.JOB]
@@ -234,18 +231,18 @@ def expect(w, reg, named, kept, ends, until):
     is_kept = (
         kept[UPKEEP.IS_STEADY] != 0
         and is_known
-        and reg[REG.LEARNS] == 0
+        and reg[SUM.LEARNS] == 0
         and kept[UPKEEP.PACE] == w.at[AT.PACE_CHANGES]
-        and kept[UPKEEP.UNKNOWN_MS] == reg[REG.UNKNOWN_MS]
+        and kept[UPKEEP.UNKNOWN_MS] == reg[SUM.UNKNOWN_MS]
         and kept[UPKEEP.END] - kept[UPKEEP.FIRST] <= 2 * w.at[AT.ACTIVE] + SPARE
     )
     if is_kept:
         move_up(kept, ends)
         is_kept = ask_again(w, reg, kept, ends) and add_new(w, reg, kept, ends, since)
     if not is_kept:
-        is_kept = list_all(w, reg, named, kept, ends, until if reg[REG.LEARNS] else FOREVER_MS)
+        is_kept = list_all(w, reg, named, kept, ends, until if reg[SUM.LEARNS] else FOREVER_MS)
     kept[UPKEEP.IS_STEADY] = is_kept
     kept[UPKEEP.ENDS_TO] = w.at[AT.LOGGED]
-    kept[UPKEEP.READ_MS] = reg[REG.NOW]
+    kept[UPKEEP.READ_MS] = reg[SUM.NOW]
     kept[UPKEEP.PACE] = w.at[AT.PACE_CHANGES]
-    kept[UPKEEP.UNKNOWN_MS] = reg[REG.UNKNOWN_MS]
+    kept[UPKEEP.UNKNOWN_MS] = reg[SUM.UNKNOWN_MS]

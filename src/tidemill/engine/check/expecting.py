@@ -4,7 +4,7 @@ Said again, without the layers' tables: history is counts over steps of half dou
 """
 
 from tidemill.compiled import shared
-from tidemill.engine.check.columns import REG
+from tidemill.engine.check.columns import SUM
 from tidemill.engine.check.kernel import kernel
 from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
@@ -51,7 +51,7 @@ def reached(run_times, ratios, q, size, guess, share, past):
 @kernel
 def told(jobs, shapes, run_times, ratios, reg, j):
     """The size of a job's like if history tells of it, else UNTOLD."""
-    if reg[REG.LEARNS] == 0:
+    if reg[SUM.LEARNS] == 0:
         return UNTOLD
     s, size, total = jobs[j, JOB.SHAPE], 0, 0
     q, whole = shapes[s, SHAPE.QUEUE], -(-shapes[s, SHAPE.TOTAL_MILLI] // 1000)
@@ -76,8 +76,8 @@ def times(value, ppm):
 def expected(jobs, shapes, run_times, ratios, reg, j, done):
     """How long a job that has done so much is taken to run in all."""
     size, guess = told(jobs, shapes, run_times, ratios, reg, j), jobs[j, JOB.ESTIMATE_MS]
-    q, share = shapes[jobs[j, JOB.SHAPE], SHAPE.QUEUE], reg[REG.SHARE_PPM]
-    per_step, total = guess or ONE_PPM, guess or reg[REG.UNKNOWN_MS] or 1
+    q, share = shapes[jobs[j, JOB.SHAPE], SHAPE.QUEUE], reg[SUM.SHARE_PPM]
+    per_step, total = guess or ONE_PPM, guess or reg[SUM.UNKNOWN_MS] or 1
     if size != UNTOLD:
         total = times(per_step, reached(run_times, ratios, q, size, guess, share, -1))
     total, done = max(1, min(total, LARGEST_MS)), max(done, jobs[j, JOB.REACHED_MS])
@@ -94,7 +94,7 @@ def expected(jobs, shapes, run_times, ratios, reg, j, done):
 @kernel
 def end_from(jobs, shapes, run_times, ratios, reg, j, begin, speed):
     """When a job that began then is expected to end."""
-    now = reg[REG.NOW]
+    now = reg[SUM.NOW]
     done = jobs[j, JOB.SAVED_MS] + max(0, now - begin) * speed // ONE_PPM
     left = expected(jobs, shapes, run_times, ratios, reg, j, done) - done
     if speed != ONE_PPM:
@@ -109,7 +109,7 @@ def end_of_active(jobs, shapes, run_times, ratios, reg, j):
     if shapes[jobs[j, JOB.SHAPE], SHAPE.IS_LASTING] != 0:
         return FOREVER_MS
     if jobs[j, JOB.IS_LEAVING] != 0:
-        return reg[REG.NOW]
+        return reg[SUM.NOW]
     if jobs[j, JOB.ATTEMPT] > 1:
         begin += jobs[j, JOB.RESTART_MS]
     return end_from(jobs, shapes, run_times, ratios, reg, j, begin, max(1, speed))
@@ -118,7 +118,7 @@ def end_of_active(jobs, shapes, run_times, ratios, reg, j):
 @kernel
 def end_if_placed(jobs, shapes, run_times, ratios, reg, j):
     """When a waiting job is expected to end if it is placed now."""
-    begin = reg[REG.NOW] + jobs[j, JOB.STARTUP_MS]
+    begin = reg[SUM.NOW] + jobs[j, JOB.STARTUP_MS]
     if jobs[j, JOB.ATTEMPT] > 0:
         begin += jobs[j, JOB.RESTART_MS]
     return end_from(jobs, shapes, run_times, ratios, reg, j, begin, ONE_PPM)

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from tidemill.engine.check.columns import REG
+from tidemill.engine.check.columns import SUM
 from tidemill.engine.check.expecting import expected
 from tidemill.engine.check.ranks import ATTAINED, SHORTEST, SMALLEST
 from tidemill.engine.check.reading import SHORTER_MAY_PASS, STRICT
@@ -18,7 +18,7 @@ from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
-STEPS_AT_MOST = REG.FOURTH_STEP - REG.FIRST_STEP + 1
+STEPS_AT_MOST = SUM.FOURTH_STEP - SUM.FIRST_STEP + 1
 """Of the order ``attained``, that kernels know; with more of them the order itself is asked."""
 _MEASURES = {"none": 0, "drf": DRF, "bill": BILL}
 _READ = {"shortest": SHORTEST, "smallest": SMALLEST, "attained": ATTAINED}
@@ -31,33 +31,33 @@ def reads(policy: Policy) -> bool:
 
 def write(policy: Policy, reg: I64) -> I64:
     """Write what a policy says into the registers, and return them."""
-    reg[REG.BY_PRIORITY] = policy.order == "priority"
-    reg[REG.LEARNS] = policy.estimates == "history"
-    reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
-    reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
-    reg[REG.CULL_AFTER_MS] = policy.cull_idle_after_ms
-    reg[REG.REORDERS] = policy.may_reorder and policy.order not in BY_SHAPE
-    reg[REG.IS_FAIR] = policy.fairness != "none"
-    reg[REG.FAIRNESS] = _MEASURES[policy.fairness] if policy.order in BY_SHAPE else 0
-    reg[REG.BACKFILLS] = policy.backfill != "none"
-    reg[REG.MIN_RUN_MS] = policy.min_run_ms
-    reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
+    reg[SUM.BY_PRIORITY] = policy.order == "priority"
+    reg[SUM.LEARNS] = policy.estimates == "history"
+    reg[SUM.SHARE_PPM], reg[SUM.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
+    reg[SUM.HOLD_AFTER_MS] = policy.hold_after_ms
+    reg[SUM.CULL_AFTER_MS] = policy.cull_idle_after_ms
+    reg[SUM.REORDERS] = policy.may_reorder and policy.order not in BY_SHAPE
+    reg[SUM.IS_FAIR] = policy.fairness != "none"
+    reg[SUM.FAIRNESS] = _MEASURES[policy.fairness] if policy.order in BY_SHAPE else 0
+    reg[SUM.BACKFILLS] = policy.backfill != "none"
+    reg[SUM.MIN_RUN_MS] = policy.min_run_ms
+    reg[SUM.EVICTIONS_AT_MOST] = policy.evictions_at_most
     steps = policy.attained_steps_ms
     is_short = len(steps) <= STEPS_AT_MOST
-    reg[REG.PATIENCE_MS] = policy.patience_ms
-    reg[REG.ORDER] = _READ[policy.order] if reads(policy) else 0
-    reg[REG.STEPS] = len(steps) if is_short else 0
-    reg[REG.FIRST_STEP : REG.FIRST_STEP + reg[REG.STEPS]] = steps if is_short else ()
-    goes_in_line = (policy.order in BY_SHAPE or reg[REG.ORDER] > 0) and not policy.may_reorder
+    reg[SUM.PATIENCE_MS] = policy.patience_ms
+    reg[SUM.ORDER] = _READ[policy.order] if reads(policy) else 0
+    reg[SUM.STEPS] = len(steps) if is_short else 0
+    reg[SUM.FIRST_STEP : SUM.FIRST_STEP + reg[SUM.STEPS]] = steps if is_short else ()
+    goes_in_line = (policy.order in BY_SHAPE or reg[SUM.ORDER] > 0) and not policy.may_reorder
     is_plain = policy.backfill != "none" and policy.fairness == "none"
-    reg[REG.JUDGES] = is_plain and policy.order in BY_SHAPE
-    reg[REG.LINES] = goes_in_line * (SHORTER_MAY_PASS if policy.backfill != "none" else STRICT)
+    reg[SUM.JUDGES] = is_plain and policy.order in BY_SHAPE
+    reg[SUM.LINES] = goes_in_line * (SHORTER_MAY_PASS if policy.backfill != "none" else STRICT)
     return reg
 
 
 def registers(policy: Policy) -> I64:
     """Registers in which only what a policy says is written."""
-    return write(policy, np.zeros(len(REG), np.int64))
+    return write(policy, np.zeros(len(SUM), np.int64))
 
 
 def goes_before(world: World, policy: Policy, j: int, other: int) -> bool:

@@ -1,6 +1,6 @@
 """Pieces of a plan: what each takes of its node, and whether it may be there."""
 
-from tidemill.engine.check.columns import OF, ON, QUEUE, REG, RULE, TAKES
+from tidemill.engine.check.columns import BRANCH, OF, ON, RULE, SUM, TAKES
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.telling import tell
 from tidemill.model.batch import EventColumn, PieceColumn
@@ -70,7 +70,7 @@ def use(on_team, queue, q, k, milli):
     """A queue takes this much more of a type; for all that is above it too."""
     while q >= 0:
         on_team[q, k] += milli
-        q = queue[q, QUEUE.PARENT]
+        q = queue[q, BRANCH.PARENT]
 
 
 @kernel
@@ -98,7 +98,7 @@ def take_piece(w, c, f, p, e, i, r):
     c.on_node[n, ON.CPU] += replicas * w.roles[r, ROLE.CPU]
     c.on_node[n, ON.MEMORY] += replicas * w.roles[r, ROLE.MEMORY]
     c.on_node[n, ON.IS_PLACED] = 1
-    c.reg[REG.PLACED] += 1
+    c.reg[SUM.PLACED] += 1
     use(c.on_team, c.queue, w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.QUEUE], k, there * milli)
 
 

@@ -11,7 +11,7 @@ reserved begins where the earlier one does not.
 """
 
 from tidemill.compiled import shared
-from tidemill.engine.check.columns import GANG, ON, REG, RULE
+from tidemill.engine.check.columns import GANG, ON, RULE, SUM
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.gangs import read_gang
 from tidemill.engine.check.kernel import kernel
@@ -47,7 +47,7 @@ IS_PASSED_ACTIVE, IS_PASSED_TWICE, IS_PASSED_BY_NOBODY = map(
     int, (RULE.PASSED_ACTIVE, RULE.PASSED_TWICE, RULE.PASSED_BY_NOBODY)
 )
 IS_NOT_IDLE = int(RULE.NOT_IDLE)
-STRICT, SHORTER_MAY_PASS = 1, 2  # in ``REG.LINES``
+STRICT, SHORTER_MAY_PASS = 1, 2  # in ``SUM.LINES``
 READ_AT_ONCE = 256
 """Jobs of a line that is read for every plan, where each job has a place of its own; a longer one
 is read for one plan in so many more."""
@@ -70,17 +70,17 @@ def read_passed(reg, wrong, jobs, named, e, j):
         tell(reg, wrong, IS_PASSED_ACTIVE, e, j, 0, 0)
     if jobs[j, JOB.PASSED_MS] >= 0:
         tell(reg, wrong, IS_PASSED_TWICE, e, j, 0, 0)
-    if reg[REG.PLACED] == 0:
+    if reg[SUM.PLACED] == 0:
         tell(reg, wrong, IS_PASSED_BY_NOBODY, e, j, 0, 0)
 
 
 @kernel
 def read_cancel(reg, wrong, jobs, of_shape, e, j):
     """What is cancelled is there, not about to leave, and interactive work long since idle."""
-    since, after = jobs[j, JOB.IDLE_MS], reg[REG.CULL_AFTER_MS]
+    since, after = jobs[j, JOB.IDLE_MS], reg[SUM.CULL_AFTER_MS]
     read_there(reg, wrong, jobs, e, j)
     is_unused = of_shape[jobs[j, JOB.SHAPE], GANG.IS_INTERACTIVE] != 0 and since >= 0
-    if not is_unused or after == 0 or reg[REG.NOW] < since + after:
+    if not is_unused or after == 0 or reg[SUM.NOW] < since + after:
         tell(reg, wrong, IS_NOT_IDLE, e, j, 0, 0)
 
 
@@ -91,11 +91,11 @@ def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
     Who does is who is first in line, unless the order reads jobs.
     """
     other, end = shapes[jobs[j, JOB.SHAPE], SHAPE.HEAD], -1
-    while other >= 0 and (other != j or reg[REG.ORDER] != 0):
+    while other >= 0 and (other != j or reg[SUM.ORDER] != 0):
         if named[other] == 0 and (
-            reg[REG.ORDER] == 0 or goes_first(jobs, shapes, run_times, ratios, reg, other, j)
+            reg[SUM.ORDER] == 0 or goes_first(jobs, shapes, run_times, ratios, reg, other, j)
         ):
-            if reg[REG.LINES] == STRICT:
+            if reg[SUM.LINES] == STRICT:
                 return other
             if end < 0:
                 end = end_if_placed(jobs, shapes, run_times, ratios, reg, j)
@@ -112,11 +112,11 @@ def is_line_known(jobs, shapes, of_shape, reg, s):
     Who went since was one of them, and nobody came between unless somebody came back. A plan that
     was not carried out told nothing.
     """
-    if of_shape[s, GANG.PLAN] == 0 or reg[REG.LEARNS] != 0:
+    if of_shape[s, GANG.PLAN] == 0 or reg[SUM.LEARNS] != 0:
         return False
     if of_shape[s, GANG.RETURNS] != shapes[s, SHAPE.RETURNS]:
         return False
-    is_this = of_shape[s, GANG.PLAN] == reg[REG.PLANS]
+    is_this = of_shape[s, GANG.PLAN] == reg[SUM.PLANS]
     return is_this or jobs[of_shape[s, GANG.LAST], JOB.STATE] != WAITING
 
 
@@ -127,7 +127,7 @@ def soonest(jobs, shapes, run_times, ratios, reg, named, j, last, least):
     while other > last:
         if named[other] == 0:
             end = end_if_placed(jobs, shapes, run_times, ratios, reg, other)
-            least = min(least, end - reg[REG.NOW])
+            least = min(least, end - reg[SUM.NOW])
         other = jobs[other, JOB.PREVIOUS]
     return least
 
@@ -140,7 +140,7 @@ def is_next(jobs, shapes, run_times, ratios, of_shape, reg, named, j):
     that one and this is read, unless that does not tell.
     """
     s, last, least = jobs[j, JOB.SHAPE], -1, FOREVER_MS
-    ends_in = end_if_placed(jobs, shapes, run_times, ratios, reg, j) - reg[REG.NOW]
+    ends_in = end_if_placed(jobs, shapes, run_times, ratios, reg, j) - reg[SUM.NOW]
     is_known = is_line_known(jobs, shapes, of_shape, reg, s)
     if is_known and of_shape[s, GANG.LAST] < j:
         last, least = of_shape[s, GANG.LAST], of_shape[s, GANG.LEAST_MS]
@@ -148,7 +148,7 @@ def is_next(jobs, shapes, run_times, ratios, of_shape, reg, named, j):
     if last >= 0 and ends_in >= least:
         least = soonest(jobs, shapes, run_times, ratios, reg, named, j, -1, FOREVER_MS)
     if not is_known or of_shape[s, GANG.LAST] < j:
-        of_shape[s, GANG.PLAN] = reg[REG.PLANS]
+        of_shape[s, GANG.PLAN] = reg[SUM.PLANS]
         of_shape[s, GANG.LAST] = j
         of_shape[s, GANG.RETURNS] = shapes[s, SHAPE.RETURNS]
         of_shape[s, GANG.LEAST_MS] = least
@@ -159,10 +159,10 @@ def is_next(jobs, shapes, run_times, ratios, of_shape, reg, named, j):
 def passed_over(w, c, f, j):
     """Some job that a plan leaves waiting, though it goes before one that it places; -1: none."""
     reg, s = c.reg, w.jobs[j, JOB.SHAPE]
-    if reg[REG.ORDER] != 0:
-        if reg[REG.PLANS] % (1 + w.shapes[s, SHAPE.WAITING] // READ_AT_ONCE) != 0:
+    if reg[SUM.ORDER] != 0:
+        if reg[SUM.PLANS] % (1 + w.shapes[s, SHAPE.WAITING] // READ_AT_ONCE) != 0:
             return -1
-    elif reg[REG.LINES] != STRICT and is_next(
+    elif reg[SUM.LINES] != STRICT and is_next(
         w.jobs, w.shapes, w.run_times, w.ratios, f.of_shape, reg, c.named, j
     ):
         return -1
@@ -172,7 +172,7 @@ def passed_over(w, c, f, j):
 @kernel
 def read_lines(w, c, f, p):
     """Tell who is placed before one that asks for the same and goes first."""
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             j = p.events[e, EventColumn.WHO]
             other = passed_over(w, c, f, j)
@@ -203,7 +203,7 @@ def read_row(w, c, f, p, e):
     elif kind == EVICT:
         return read_stop(w, c, p, e)
     if kind == MIX:
-        return c.reg[REG.JOBS] > c.reg[REG.MIX_POINT]
+        return c.reg[SUM.JOBS] > c.reg[SUM.MIX_POINT]
     return kind in (PLACE, PASSED, WHY, CANCEL, RELEASE)
 
 
@@ -212,17 +212,17 @@ def read_row(w, c, f, p, e):
 def read(w, c, f, p, e):
     """Read a plan from a row on; the first row of a rare kind, for Python, or where it ends."""
     if e == 0:
-        c.reg[REG.PLANS] += 1
+        c.reg[SUM.PLANS] += 1
     if e == 0 and not are_known(c.reg, c.wrong, p.events, p.event_pieces):
-        return c.reg[REG.ROWS]
-    while e < c.reg[REG.ROWS]:
+        return c.reg[SUM.ROWS]
+    while e < c.reg[SUM.ROWS]:
         if not read_row(w, c, f, p, e):
             return e
         e += 1
-    goes_in_line = c.reg[REG.LINES] != 0 and w.at[AT.PROMISED] == 0  # who has room made goes first
-    if goes_in_line and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
+    goes_in_line = c.reg[SUM.LINES] != 0 and w.at[AT.PROMISED] == 0  # who has room made goes first
+    if goes_in_line and c.reg[SUM.PLACES_ONLY] and c.reg[SUM.WRONGS] == 0:
         read_lines(w, c, f, p)
-    if c.reg[REG.WRONGS] == 0 and are_shares_alone(w, c):
+    if c.reg[SUM.WRONGS] == 0 and are_shares_alone(w, c):
         read_shares(w, c, f, p)
     finish(w, c, p)
     return e

@@ -9,7 +9,7 @@ neither floors nor shares decide who is first; of anything else nothing is said.
 """
 
 from tidemill.compiled import shared
-from tidemill.engine.check.columns import END, GANG, OF, REG, RULE, UPKEEP
+from tidemill.engine.check.columns import END, GANG, OF, RULE, SUM, UPKEEP
 from tidemill.engine.check.endings import expect, first_of, is_true
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.kernel import kernel
@@ -53,7 +53,7 @@ def fits_at(w, reg, y, r, until):
 @kernel
 def goes_before(jobs, shapes, reg, j, other):
     """Whether a waiting job is looked at before another."""
-    if reg[REG.BY_PRIORITY] != 0:
+    if reg[SUM.BY_PRIORITY] != 0:
         mine = shapes[jobs[j, JOB.SHAPE], SHAPE.PRIORITY]
         theirs = shapes[jobs[other, JOB.SHAPE], SHAPE.PRIORITY]
         if mine != theirs:
@@ -121,27 +121,33 @@ def may_be_limited(jobs, shapes, quotas, events, rows, s):
 @kernel
 def is_overdue(jobs, reg, j):
     """Whether a job was first passed so long ago that nobody may pass it any more."""
-    return 0 <= jobs[j, JOB.PASSED_MS] <= reg[REG.NOW] - reg[REG.HOLD_AFTER_MS]
+    return 0 <= jobs[j, JOB.PASSED_MS] <= reg[SUM.NOW] - reg[SUM.HOLD_AFTER_MS]
 
 
 @kernel
 def place_earlier(w, c, p, y, j, r):
     """Take what those get who come before a job."""
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         is_placed, who = p.events[e, EventColumn.KIND] == PLACE, p.events[e, EventColumn.WHO]
         if is_placed and goes_before(w.jobs, w.shapes, c.reg, who, j):
             place(w, p, y, r, e)
 
 
 @kernel
+def is_passer(w, c, p, e, j):
+    """Whether this row of the plan places somebody who comes after a job."""
+    if p.events[e, EventColumn.KIND] != PLACE:
+        return False
+    return not goes_before(w.jobs, w.shapes, c.reg, p.events[e, EventColumn.WHO], j)
+
+
+@kernel
 def last_end(w, c, f, p, j, r):
     """When the last of those ends who pass a job; FOREVER_MS: one passes it who may not at all."""
     found, is_late = -1, is_overdue(w.jobs, c.reg, j)
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         who = p.events[e, EventColumn.WHO]
-        if p.events[e, EventColumn.KIND] != PLACE:
-            continue
-        if goes_before(w.jobs, w.shapes, c.reg, who, j):
+        if not is_passer(w, c, p, e, j):
             continue
         if not is_late:
             end = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who)
@@ -154,13 +160,11 @@ def last_end(w, c, f, p, j, r):
 @kernel
 def place_passers(w, c, p, y, j, r, moment):
     """Take what those get who pass a job and end after a moment."""
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         who = p.events[e, EventColumn.WHO]
-        if p.events[e, EventColumn.KIND] != PLACE:
-            continue
-        if goes_before(w.jobs, w.shapes, c.reg, who, j):
-            continue
-        if end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who) > moment:
+        if is_passer(w, c, p, e, j) and (
+            end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who) > moment
+        ):
             place(w, p, y, r, e)
 
 
@@ -195,7 +199,7 @@ def is_delayed(w, c, f, p, y, j):
         types += f.wants[c.of_role[r, OF.RULE], k]
     if wanted == 0 or (types > 1 and w.shapes[s, SHAPE.ROLES] > 1):
         return False
-    if may_be_limited(w.jobs, w.shapes, w.quotas, p.events, c.reg[REG.ROWS], s):
+    if may_be_limited(w.jobs, w.shapes, w.quotas, p.events, c.reg[SUM.ROWS], s):
         return False
     y.kept[UPKEEP.WANTED] = wanted
     lay_out(w, c, f, y, r, c.of_role[r, OF.RULE])
@@ -221,9 +225,9 @@ def is_judged(at, reg):
     """
     if at[AT.PROMISED] != 0 or at[AT.LEAVING] != 0:
         return False
-    if reg[REG.JUDGES] == 0 or reg[REG.IS_FLAT] == 0 or reg[REG.SLICED] != 0:
+    if reg[SUM.JUDGES] == 0 or reg[SUM.IS_FLAT] == 0 or reg[SUM.SLICED] != 0:
         return False
-    return reg[REG.PLACES_ONLY] != 0
+    return reg[SUM.PLACES_ONLY] != 0
 
 
 @kernel
@@ -234,7 +238,7 @@ def read_passing(w, c, f, p, y):
     Who makes room, or takes nodes away, changes what was counted on.
     """
     last = -1
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             j = p.events[e, EventColumn.WHO]
             c.named[j] += PLACED
@@ -249,7 +253,7 @@ def read_passing(w, c, f, p, y):
         wants_some(w.shapes, c.of_role, f.wants, y.claimed, w.jobs[j, JOB.SHAPE], 1)
         following = next_passed(w, c, f, y.claimed, last)
         j = following if following != j else -1
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             c.named[p.events[e, EventColumn.WHO]] -= PLACED
-    return c.reg[REG.WRONGS]
+    return c.reg[SUM.WRONGS]

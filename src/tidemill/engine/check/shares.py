@@ -8,7 +8,7 @@ and no limit has a say, and only of shares that differ by more than rounding can
 else nothing is said. ``tests/engine/shares_oracle.py`` says the same in plain Python.
 """
 
-from tidemill.engine.check.columns import GANG, QUEUE, REG, RULE, WORTHY
+from tidemill.engine.check.columns import BRANCH, GANG, RULE, SUM, WORTHY
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.pieces import use
@@ -19,7 +19,7 @@ from tidemill.model.columns import AT, CONTRACT, JOB, NODE, QUOTA, ROLE, SHAPE
 from tidemill.model.world import PAST_BITS
 
 HAS_LESS = int(RULE.HAS_LESS)
-DRF, BILL = 1, 2  # in ``REG.FAIRNESS``
+DRF, BILL = 1, 2  # in ``SUM.FAIRNESS``
 CLEAR_MILLI, CLEAR_PART = 8, 1e-6  # more than rounding makes of a few sums of whole thousandths
 LN_2, TERMS = 0.6931471805599453, 20
 HALVINGS_AT_MOST = 64  # after so many nothing is left
@@ -47,13 +47,13 @@ def begin(w, c):
     for k in range(len(c.worth)):
         c.worth[k, WORTHY.THERE] = 0
         c.worth[k, WORTHY.PAID] = 0
-    for i in range(c.reg[REG.CONTRACTS]):
+    for i in range(c.reg[SUM.CONTRACTS]):
         k, milli = w.contracts[i, CONTRACT.KIND], w.contracts[i, CONTRACT.LAUNCHED_MILLI]
         c.worth[k, WORTHY.THERE] += milli
         c.worth[k, WORTHY.PAID] += milli * w.contracts[i, CONTRACT.RATE_USD_MICRO]
     half_life = w.at[AT.HALF_LIFE_MS]
     for q in range(len(c.queue)):
-        left = left_after(c.reg[REG.NOW] - w.queues[q, PAST_MS], half_life) if half_life else 0.0
+        left = left_after(c.reg[SUM.NOW] - w.queues[q, PAST_MS], half_life) if half_life else 0.0
         for k in range(len(c.worth)):
             used, past = w.quotas[q, k, QUOTA.USED] << PAST_BITS, w.quotas[q, k, QUOTA.PAST]
             c.so_far[q, k] = 0
@@ -80,28 +80,28 @@ def share_of(w, c, q):
     found = 0.0
     for k in range(len(c.worth)):
         milli = w.quotas[q, k, QUOTA.USED] + c.so_far[q, k] + c.lately[q, k] / FINE
-        part = milli * worth_of(c.worth, c.reg[REG.FAIRNESS], k)
-        if c.reg[REG.FAIRNESS] == BILL:
+        part = milli * worth_of(c.worth, c.reg[SUM.FAIRNESS], k)
+        if c.reg[SUM.FAIRNESS] == BILL:
             found += part
         elif part > found:
             found = part
-    return found / c.queue[q, QUEUE.WEIGHT]
+    return found / c.queue[q, BRANCH.WEIGHT]
 
 
 @kernel
 def has_less(w, c, q, other):
     """Whether a queue surely has less than another, where their paths part."""
     queue, dearest = c.queue, 0.0
-    while queue[q, QUEUE.DEPTH] > queue[other, QUEUE.DEPTH]:
-        q = queue[q, QUEUE.PARENT]
-    while queue[other, QUEUE.DEPTH] > queue[q, QUEUE.DEPTH]:
-        other = queue[other, QUEUE.PARENT]
+    while queue[q, BRANCH.DEPTH] > queue[other, BRANCH.DEPTH]:
+        q = queue[q, BRANCH.PARENT]
+    while queue[other, BRANCH.DEPTH] > queue[q, BRANCH.DEPTH]:
+        other = queue[other, BRANCH.PARENT]
     if q == other:
         return False
-    while queue[q, QUEUE.PARENT] != queue[other, QUEUE.PARENT]:
-        q, other = queue[q, QUEUE.PARENT], queue[other, QUEUE.PARENT]
+    while queue[q, BRANCH.PARENT] != queue[other, BRANCH.PARENT]:
+        q, other = queue[q, BRANCH.PARENT], queue[other, BRANCH.PARENT]
     for k in range(len(c.worth)):
-        worth = worth_of(c.worth, c.reg[REG.FAIRNESS], k)
+        worth = worth_of(c.worth, c.reg[SUM.FAIRNESS], k)
         dearest = max(dearest, worth)
     return share_of(w, c, q) * (1 + CLEAR_PART) + CLEAR_MILLI * dearest < share_of(w, c, other)
 
@@ -129,7 +129,7 @@ def passed_over(w, c, f, j):
             continue
         mine = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
         its = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, reg, other)
-        if reg[REG.BACKFILLS] == 0 or mine >= its:
+        if reg[SUM.BACKFILLS] == 0 or mine >= its:
             return other
     return -1
 
@@ -151,18 +151,18 @@ def are_shares_alone(w, c):
 
     And whether it is the turn of this plan to be read for them.
     """
-    if c.reg[REG.FAIRNESS] == 0 or c.reg[REG.IS_BOUND] != 0 or c.reg[REG.PLACES_ONLY] == 0:
+    if c.reg[SUM.FAIRNESS] == 0 or c.reg[SUM.IS_BOUND] != 0 or c.reg[SUM.PLACES_ONLY] == 0:
         return False
     if w.at[AT.PROMISED] != 0 or w.at[AT.LEAVING] != 0 or w.at[AT.SLICED] != 0:
         return False
-    return c.reg[REG.PLANS] % (1 + (w.at[AT.WAITING] + len(c.queue)) // READ_AT_ONCE) == 0
+    return c.reg[SUM.PLANS] % (1 + (w.at[AT.WAITING] + len(c.queue)) // READ_AT_ONCE) == 0
 
 
 @kernel
 def read_shares(w, c, f, p):
     """Tell who is placed before one that asks for the same and whose team has less."""
     begin(w, c)
-    for e in range(c.reg[REG.ROWS]):
+    for e in range(c.reg[SUM.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             j = p.events[e, EventColumn.WHO]
             other = passed_over(w, c, f, j)

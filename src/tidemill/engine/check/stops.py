@@ -5,7 +5,7 @@ What a job is protected by, and by what right it is stopped: by the order of the
 rare, and so are orders of a plug-in: those are Python's (``rare``).
 """
 
-from tidemill.engine.check.columns import QUEUE, REG, RULE
+from tidemill.engine.check.columns import BRANCH, RULE, SUM
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.ranks import goes_first
 from tidemill.engine.check.telling import tell
@@ -57,13 +57,13 @@ def loses_nothing(jobs, j, now):
 @kernel
 def read_protection(reg, wrong, jobs, e, j, why):
     """Nobody is stopped for another before its time, nor too often without saving anything."""
-    if why in (REORDERED, REPACKED) and loses_nothing(jobs, j, reg[REG.NOW]):
+    if why in (REORDERED, REPACKED) and loses_nothing(jobs, j, reg[SUM.NOW]):
         return
-    least = reg[REG.MIN_RUN_MS] << min(DOUBLINGS, jobs[j, JOB.EVICTIONS])
-    is_up = jobs[j, JOB.STATE] == RUNNING and reg[REG.NOW] - jobs[j, JOB.SINCE_MS] >= least
+    least = reg[SUM.MIN_RUN_MS] << min(DOUBLINGS, jobs[j, JOB.EVICTIONS])
+    is_up = jobs[j, JOB.STATE] == RUNNING and reg[SUM.NOW] - jobs[j, JOB.SINCE_MS] >= least
     if least != 0 and not is_up:
         tell(reg, wrong, IS_TOO_SOON, e, j, 0, 0)
-    if jobs[j, JOB.FRUITLESS] >= reg[REG.EVICTIONS_AT_MOST] and why != RECLAIMED:
+    if jobs[j, JOB.FRUITLESS] >= reg[SUM.EVICTIONS_AT_MOST] and why != RECLAIMED:
         tell(reg, wrong, IS_TOO_OFTEN, e, j, 0, 0)
 
 
@@ -74,7 +74,7 @@ def has_floor(quotas, queue, q):
         for k in range(quotas.shape[1]):
             if quotas[q, k, QUOTA.FLOOR] > 0:
                 return True
-        q = queue[q, QUEUE.PARENT]
+        q = queue[q, BRANCH.PARENT]
     return False
 
 
@@ -85,16 +85,16 @@ def read_order(w, c, e, j, heir, why):
     False: the order is one that kernels do not know.
     """
     reg, wrong = c.reg, c.wrong
-    if reg[REG.REORDERS] == 0:
+    if reg[SUM.REORDERS] == 0:
         tell(reg, wrong, IS_NOT_REORDERED, e, j, 0, 0)
     elif why == REPACKED:
-        if not loses_nothing(w.jobs, j, reg[REG.NOW]):
+        if not loses_nothing(w.jobs, j, reg[SUM.NOW]):
             tell(reg, wrong, IS_LOSING, e, j, 0, 0)
-    elif reg[REG.ORDER] == 0:
+    elif reg[SUM.ORDER] == 0:
         return False
     elif not goes_first(w.jobs, w.shapes, w.run_times, w.ratios, reg, heir, j):
         q = w.shapes[w.jobs[heir, JOB.SHAPE], SHAPE.QUEUE]
-        if reg[REG.IS_FAIR] == 0 and not has_floor(w.quotas, c.queue, q):
+        if reg[SUM.IS_FAIR] == 0 and not has_floor(w.quotas, c.queue, q):
             tell(reg, wrong, IS_AFTER, e, j, heir, 0)
     return True
 
@@ -103,15 +103,15 @@ def read_order(w, c, e, j, heir, why):
 def is_in(queue, q, above):
     """Whether a queue is another one, or below it."""
     while q >= 0 and q != above:
-        q = queue[q, QUEUE.PARENT]
+        q = queue[q, BRANCH.PARENT]
     return q >= 0
 
 
 @kernel
 def branch(queue, q, other):
     """The highest queue above one, itself counted, that another is not in."""
-    while queue[q, QUEUE.PARENT] >= 0 and not is_in(queue, other, queue[q, QUEUE.PARENT]):
-        q = queue[q, QUEUE.PARENT]
+    while queue[q, BRANCH.PARENT] >= 0 and not is_in(queue, other, queue[q, BRANCH.PARENT]):
+        q = queue[q, BRANCH.PARENT]
     return q
 
 
@@ -141,7 +141,7 @@ def borrows(quotas, c, q, heirs, k):
         used = quotas[q, k, QUOTA.USED] + c.on_team[q, k] - c.leaving[q, k]
         if used <= quotas[q, k, QUOTA.FLOOR]:
             return False
-        q = c.queue[q, QUEUE.PARENT]
+        q = c.queue[q, BRANCH.PARENT]
     return True
 
 
@@ -183,7 +183,7 @@ def count_leaving(w, c, j):
             k, q = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND], w.shapes[s, SHAPE.QUEUE]
             while q >= 0:
                 c.leaving[q, k] += w.pieces[p, PIECE.REPLICAS] * replica
-                q = c.queue[q, QUEUE.PARENT]
+                q = c.queue[q, BRANCH.PARENT]
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
 
 

@@ -1,6 +1,6 @@
 """The sums of a plan, compared with what there is; they are zero again afterwards."""
 
-from tidemill.engine.check.columns import ON, QUEUE, REG, RULE, TAKES
+from tidemill.engine.check.columns import BRANCH, ON, RULE, SUM, TAKES
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.telling import ABOUT, CANCEL, EVICT, MOVE, NODES, PLACE, tell
 from tidemill.model.batch import EventColumn, PieceColumn
@@ -63,15 +63,15 @@ def kept(quotas, on_team, lends, queue, k, after):
     """What queues do not lend of their floors, before the plan or after it; from the leaves up."""
     total = 0
     for q in range(len(queue)):
-        queue[q, QUEUE.BELOW] = 0
+        queue[q, BRANCH.BELOW] = 0
     for i in range(len(queue)):
-        q, keeps = queue[i, QUEUE.UPWARD], 0
+        q, keeps = queue[i, BRANCH.UPWARD], 0
         used = quotas[q, k, QUOTA.USED] + after * on_team[q, k]
         if lends[q, k] >= 0:
             keeps = max(0, quotas[q, k, QUOTA.FLOOR] - lends[q, k]) - used
-        keeps = max(keeps, queue[q, QUEUE.BELOW])
-        if queue[q, QUEUE.PARENT] >= 0:
-            queue[queue[q, QUEUE.PARENT], QUEUE.BELOW] += keeps
+        keeps = max(keeps, queue[q, BRANCH.BELOW])
+        if queue[q, BRANCH.PARENT] >= 0:
+            queue[queue[q, BRANCH.PARENT], BRANCH.BELOW] += keeps
         else:
             total += keeps
     return total
@@ -82,7 +82,7 @@ def finish_kept(reg, wrong, kinds, quotas, on_team, lends, queue, k):
     """What queues do not lend of their floors must stay free for them, or not get less."""
     taken = 0
     for q in range(len(queue)):
-        if queue[q, QUEUE.PARENT] < 0:
+        if queue[q, BRANCH.PARENT] < 0:
             taken += on_team[q, k]
     if taken:
         free = max(kinds[k, KIND.FREE_MILLI], kept(quotas, on_team, lends, queue, k, 0))
@@ -101,7 +101,7 @@ def finish_team(reg, wrong, quotas, on_team, queue, e, q, forgets):
             elif milli and quotas[q, k, QUOTA.USED] + milli > quotas[q, k, QUOTA.LIMIT]:
                 tell(reg, wrong, IS_LIMIT, e, q, k, 0)
                 on_team[q, k] = -milli  # it is told once
-        q = queue[q, QUEUE.PARENT]
+        q = queue[q, BRANCH.PARENT]
 
 
 @kernel
@@ -110,7 +110,7 @@ def forget_leaving(leaving, queue, q):
     while q >= 0:
         for k in range(leaving.shape[1]):
             leaving[q, k] = 0
-        q = queue[q, QUEUE.PARENT]
+        q = queue[q, BRANCH.PARENT]
 
 
 @kernel
@@ -129,15 +129,15 @@ def finish_name(reg, wrong, on_node, named, kind, who, e):
 @kernel
 def finish(w, c, p):
     """Compare all sums with what there is, and leave them at zero."""
-    reg, wrong, events, rows = c.reg, c.wrong, p.events, c.reg[REG.ROWS]
+    reg, wrong, events, rows = c.reg, c.wrong, p.events, c.reg[SUM.ROWS]
     for e in range(rows):
         first = events[e, EventColumn.FIRST]
         for i in range(first, first + events[e, EventColumn.COUNT]):
             n = p.event_pieces[i, PieceColumn.NODE]
             finish_node(reg, wrong, w.nodes, w.devices, c.on_node, c.on_device, e, n)
-    for k in range(c.on_team.shape[1] if reg[REG.PLACED] and reg[REG.KEEPS] else 0):
+    for k in range(c.on_team.shape[1] if reg[SUM.PLACED] and reg[SUM.KEEPS] else 0):
         finish_kept(reg, wrong, w.kinds, w.quotas, c.on_team, c.lends, c.queue, k)
-    for forgets in range(2 if reg[REG.PLACED] else 0):
+    for forgets in range(2 if reg[SUM.PLACED] else 0):
         for e in range(rows):
             if events[e, EventColumn.COUNT]:
                 s = w.jobs[events[e, EventColumn.WHO], JOB.SHAPE]

@@ -1,6 +1,6 @@
 """Telling what is wrong with a plan, and the numbers in it that nothing has."""
 
-from tidemill.engine.check.columns import REG, RULE, WRONG
+from tidemill.engine.check.columns import RULE, SUM, WRONG
 from tidemill.engine.check.kernel import kernel
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -13,27 +13,27 @@ PLACE, EVICT, MOVE, CANCEL, WHY, PASSED, MIX, HALF_LIFE, RELEASE = (
         ev.MixSampled, ev.HalfLifeSet, ev.AskedRelease,
     )
 )  # fmt: skip
-_ABOUT: dict[type, REG] = {
+_ABOUT: dict[type, SUM] = {
     **dict.fromkeys(
-        (ev.AskedPlace, ev.AskedEvict, ev.AskedMove, ev.AskedCancel, ev.JobPassed), REG.JOBS
+        (ev.AskedPlace, ev.AskedEvict, ev.AskedMove, ev.AskedCancel, ev.JobPassed), SUM.JOBS
     ),
-    **dict.fromkeys((ev.AskedDrain, ev.AskedRepair, ev.AskedReturn, ev.AskedSpare), REG.NODES),
-    ev.AskedLaunch: REG.CONTRACTS,
-    ev.CauseChanged: REG.SHAPES,
-    ev.AskedRelease: REG.SHAPES,
+    **dict.fromkeys((ev.AskedDrain, ev.AskedRepair, ev.AskedReturn, ev.AskedSpare), SUM.NODES),
+    ev.AskedLaunch: SUM.CONTRACTS,
+    ev.CauseChanged: SUM.SHAPES,
+    ev.AskedRelease: SUM.SHAPES,
 }
 NOBODY = -1
 ABOUT = tuple(int(_ABOUT.get(kind, NOBODY)) for kind in codes.KINDS)
 """By kind of action: whom it is about, as the register that counts them."""
-JOBS, NODES = int(REG.JOBS), int(REG.NODES)
+JOBS, NODES = int(SUM.JOBS), int(SUM.NODES)
 IS_DATED, IS_UNKNOWN = int(RULE.DATED), int(RULE.UNKNOWN)
 
 
 @kernel
 def tell(reg, wrong, rule, row, who, what, how):
     """Note a broken promise; where there is no room for more, only that there is one."""
-    i = reg[REG.WRONGS]
-    reg[REG.WRONGS] = i + 1
+    i = reg[SUM.WRONGS]
+    reg[SUM.WRONGS] = i + 1
     if i < len(wrong):
         wrong[i, WRONG.RULE] = rule
         wrong[i, WRONG.ROW] = row
@@ -55,13 +55,13 @@ def is_known(reg, wrong, about, number, row):
 def are_known(reg, wrong, events, event_pieces):
     """Whether all numbers in a plan are of something; and notes whether it only places."""
     found = True
-    reg[REG.PLACES_ONLY] = 1
-    for e in range(reg[REG.ROWS]):
+    reg[SUM.PLACES_ONLY] = 1
+    for e in range(reg[SUM.ROWS]):
         kind, first = events[e, EventColumn.KIND], events[e, EventColumn.FIRST]
-        if events[e, EventColumn.AT] != reg[REG.NOW]:
+        if events[e, EventColumn.AT] != reg[SUM.NOW]:
             tell(reg, wrong, IS_DATED, e, 0, events[e, EventColumn.AT], 0)
         if kind not in (PLACE, WHY, PASSED, MIX, HALF_LIFE):
-            reg[REG.PLACES_ONLY] = 0
+            reg[SUM.PLACES_ONLY] = 0
         for i in range(first, first + events[e, EventColumn.COUNT]):
             n = event_pieces[i, PieceColumn.NODE]
             found = is_known(reg, wrong, NODES, n, e) and found

@@ -5,7 +5,7 @@ What is free now is kept from one plan to the next: only nodes that changed sinc
 when it was answered, so its cost grows with the plan, not with the fleet.
 """
 
-from tidemill.engine.check.columns import REG, UPKEEP, YARD
+from tidemill.engine.check.columns import SUM, UPKEEP, YARD
 from tidemill.engine.check.kernel import kernel
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, PIECE, ROLE, SHAPE
@@ -56,7 +56,7 @@ def lay_node(nodes, devices, roles, yard, yard_free, hosts, kept, r, n):
 @kernel
 def lay_out(w, c, f, y, r, rule):
     """What is free now, for one role: nodes that changed since the last plan are read again."""
-    kept, node_count, read_to = y.kept, c.reg[REG.NODES], w.at[AT.LOGGED]
+    kept, node_count, read_to = y.kept, c.reg[SUM.NODES], w.at[AT.LOGGED]
     since = kept[UPKEEP.LAID_TO]
     is_known = since >= w.at[AT.LOG_FIRST] and read_to - since <= len(w.log)
     if kept[UPKEEP.LAID] == node_count and kept[UPKEEP.ROLE] == r and is_known:

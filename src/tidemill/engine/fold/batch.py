@@ -99,8 +99,9 @@ class Inflow:
         came = world.job_count - first
         self._tried = end
         shares = jobs[came:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
-        is_new = len({*names}) == len(names) and not world.job_names.has_any(names[came:])
-        if came == len(names) or not is_new or (shares > ONE_PPM).any():
+        new = {*names[came:]}
+        is_new = len(new) == len(names) - came and not world.job_names.has_any(new)
+        if not new or not is_new or (shares > ONE_PPM).any():
             return
         if end > len(world.ink.w.jobs):
             world.grow(jobs=max(end, room), active=max(end, room))

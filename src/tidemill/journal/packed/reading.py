@@ -22,9 +22,11 @@ SORTED = tuple(
 KINDS = 256  # of events there are fewer; of damaged rows perhaps not
 PIECES, JOBS, NODES = range(3)  # columns of ``counts``: rows of each pool that were used up
 
-EARLY, BEYOND, BROAD, KINDLESS, FORMLESS = -1, -2, -3, -4, -16
+EARLY, BEYOND, BROAD, KINDLESS, TEXTLESS, FORMLESS = -1, -2, -3, -4, -5, -16
 _MOST_PLANES = 8
 _POSITIVE = 2**63 - 1
+FIRST_SHORT, LAST_SHORT = 0xA0, 0xBF  # heads of texts: how many bytes they have
+FIRST_WIDE, LAST_WIDE = 0xD9, 0xDB  # the same in one, two or four bytes that follow
 IS_PIECED = tuple(int(kind in PIECED) for kind in range(KINDS))
 
 
@@ -37,6 +39,7 @@ def words(fault: int) -> str:
         BEYOND: "a column has a number that its table has not",
         BROAD: f"a number of more than {_MOST_PLANES} bytes",
         KINDLESS: "this version knows no such kind of event",
+        TEXTLESS: "it has something else where a text should be",
     }[fault]
 
 
@@ -59,6 +62,27 @@ def end_of_planes(p, at, count):
         return BROAD
     end = at + 1 + planes * count
     return end if end <= len(p.body) else EARLY
+
+
+@kernel
+def after_texts(p, at, count):
+    """Where so many texts end that begin at a place, as MessagePack writes them."""
+    body = p.body
+    for _ in range(count):
+        if at >= len(body):
+            return EARLY
+        head, wide = int(body[at]), 0
+        if head >= FIRST_WIDE and head <= LAST_WIDE:
+            wide = 1 << (head - FIRST_WIDE)
+        elif head < FIRST_SHORT or head > LAST_SHORT:
+            return TEXTLESS
+        size = 0 if wide else head - FIRST_SHORT
+        if at + 1 + wide > len(body):
+            return EARLY
+        for i in range(wide):
+            size = size << 8 | int(body[at + 1 + i])
+        at += 1 + wide + size
+    return at if at <= len(body) else EARLY
 
 
 @kernel

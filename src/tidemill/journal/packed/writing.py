@@ -137,10 +137,10 @@ def write_pool(p, read, at):
 
 
 @kernel
-def write_events(p, events, order, read, at):
+def write_events(p, events, order, read):
     """The events of a batch; most of their columns in the order of kinds."""
     count = len(events)
-    at = write_column(p, events, int(EventColumn.AT), count, 1, at)
+    at = write_column(p, events, int(EventColumn.AT), count, 1, 0)
     at = write_column(p, events, int(EventColumn.KIND), count, 0, at)
     sort_by_kind(p, events, order, 0, count)
     for i in range(len(SORTED)):

@@ -37,6 +37,15 @@ _PACKED = {"batches": ("added", "body"), "snapshots": ("body",), "books": ("body
            "rolled": ("names", "state", "ledger")}  # fmt: skip
 """What is packed already: the server would try in vain."""
 
+_WRITTEN = (
+    "UPDATE form SET writer = writer WHERE false",
+    "UPDATE facts SET value = value WHERE false",
+    *(f"INSERT INTO {table} SELECT * FROM {table} WHERE false"
+      for table in ("batches", "snapshots", "facts")),
+    "DELETE FROM snapshots WHERE false",
+)  # fmt: skip
+"""What whoever appends does, to no row: the server judges the right to it all the same."""
+
 _NUMBER = "SELECT oid::bigint FROM pg_namespace WHERE nspname = ?"
 _HAS_FORM = "SELECT count(*) FROM pg_tables WHERE schemaname = ? AND tablename = 'form'"
 
@@ -79,19 +88,36 @@ def number_of(session: Session, schema: str) -> int | None:
 
 def create(session: Session, schema: str) -> None:
     """Make an empty journal, whole or not at all; one that somebody just made is left as it is."""
-    quoted = f'"{schema}"'
     with session.transaction():
-        session.execute("SELECT pg_advisory_xact_lock(?, hashtext(?))", (LOCK_CLASS, schema))
-        if number_of(session, schema) is None:
-            session.execute(f"CREATE SCHEMA {quoted}")
-            for table in _TABLES:
-                session.execute(f"CREATE {table.format(quoted)}")
-            for table, columns in _PACKED.items():
-                for column in columns:
-                    session.execute(
-                        f"ALTER TABLE {quoted}.{table} ALTER COLUMN {column} SET STORAGE EXTERNAL"
-                    )
-            session.execute(f"INSERT INTO {quoted}.form VALUES (?, 0, ?)", (VERSION, ""))
+        _make(session, schema)
+
+
+def rehearse(session: Session, schema: str) -> None:
+    """Make a journal where there is none, write as its writer does, and take all of it back.
+
+    Refused as the writer would be. Nobody waits for it: it changes no row that is there.
+    """
+    with session.transaction(is_kept=False):
+        _make(session, schema)
+        check(session, schema)
+        for statement in _WRITTEN:
+            session.execute(statement)
+
+
+def _make(session: Session, schema: str) -> None:
+    quoted = f'"{schema}"'
+    session.execute("SELECT pg_advisory_xact_lock(?, hashtext(?))", (LOCK_CLASS, schema))
+    if number_of(session, schema) is not None:
+        return
+    session.execute(f"CREATE SCHEMA {quoted}")
+    for table in _TABLES:
+        session.execute(f"CREATE {table.format(quoted)}")
+    for table, columns in _PACKED.items():
+        for column in columns:
+            session.execute(
+                f"ALTER TABLE {quoted}.{table} ALTER COLUMN {column} SET STORAGE EXTERNAL"
+            )
+    session.execute(f"INSERT INTO {quoted}.form VALUES (?, 0, ?)", (VERSION, ""))
 
 
 def check(session: Session, schema: str) -> None:
@@ -102,7 +128,7 @@ def check(session: Session, schema: str) -> None:
             f"`{where}` is not a Tidemill journal: the schema `{schema}` has other tables",
             hint="give another name after `journal=`",
         )
-    found = session.ask("SELECT version FROM form")
+    found = session.ask(f'SELECT version FROM "{schema}".form')
     version = found[0][0] if found else 0
     if version > VERSION:
         raise JournalError(

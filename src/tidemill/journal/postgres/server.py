@@ -131,12 +131,16 @@ class Session:
             return connection.execute(text, values or None, binary=True)
 
     @contextmanager
-    def transaction(self, seq: int = 0) -> Iterator["Session"]:
-        """All that is executed in the block is kept, or nothing; LostError: one of the two."""
+    def transaction(self, seq: int = 0, *, is_kept: bool = True) -> Iterator["Session"]:
+        """All that is executed in the block is kept, or nothing; LostError: one of the two.
+
+        Without ``is_kept`` it is nothing in any case.
+        """
         connection = self._open()
         self._is_writing = True
         try:
-            with kindly(self.address, connection, seq), connection.transaction():
+            undo = not is_kept
+            with kindly(self.address, connection, seq), connection.transaction(force_rollback=undo):
                 yield self
         finally:
             self._is_writing = False

@@ -161,9 +161,11 @@ class Advance:
             return None
         known, names = self._world.job_number, rows["job"].unique().to_list()
         lives = {telling.origin(name, known): name for name in names}
-        return Measurements(
-            *(frame.with_columns(pl.col("job").replace(lives)) for frame in self._figures)
-        )
+        named = {
+            name: frame.with_columns(pl.col("job").replace(lives))
+            for name, frame in self._figures._asdict().items() if name != "against"
+        }  # fmt: skip
+        return self._figures._replace(**named)
 
     def _told(self, ordered: Sorted, until_ms: int) -> Iterator[Batch]:
         """What happens up to a moment on the nodes that there are."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.journal.contradictions import Contradiction
 from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.history import clusters, earlier, fitting, fleet
@@ -56,6 +57,8 @@ class History(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     devices: Sequence[DeviceNamed] = ()
     """Which cards drivers reported errors of."""
+    contradictions: Sequence[Contradiction] = ()
+    """Where those who measured contradict the scheduler."""
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
@@ -167,6 +170,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         assumed, came_up, tells, _all_submitted_before(jobs, begins_ms),
         said_of_nodes(seen, begins_ms, end_ms),
         devices=joining.devices_of(measured, begins_ms),
+        contradictions=() if measured is None else measured.contradictions(),
     )  # fmt: skip
 
 

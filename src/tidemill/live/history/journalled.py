@@ -100,8 +100,8 @@ def windows_of(journal: Journal) -> pl.DataFrame:
 
     for event in journal.read():
         match event:
-            case ev.FigureSeen(job=j):
-                tell(j, event.at_ms, {FIGURE_COLUMNS[event.figure]: event.value})
+            case ev.FigureSeen(job=j) if (name := FIGURE_COLUMNS[event.figure]) in WINDOWS:
+                tell(j, event.at_ms, {name: event.value})
             case ev.ActivitySeen(job=j):
                 tell(j, event.at_ms, {"busy_ppm": event.busy_ppm})
             case (

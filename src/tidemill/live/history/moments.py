@@ -57,4 +57,6 @@ class Moments:
             rows[:, MOMENT.AT] = at[order]
             rows[:, MOMENT.WHAT] = what[order] >> _WHO_BITS
             rows[:, MOMENT.WHO] = what[order] & ((1 << _WHO_BITS) - 1)
+            del at, what, order
+            paging.let_go()
             yield rows

@@ -17,7 +17,7 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pods import PodRequest
 
 NAMESPACE, NAME = "kube-system", "cluster-autoscaler-status"
-SHOWN_BY = f"kubectl get cm -n {NAMESPACE} {NAME} -o yaml"
+"""Where it writes by default; its option `--namespace` says otherwise."""
 STALE_MS = 900_000
 """It is written every 10 s by default, and what it is held against is 5 minutes old at most."""
 LONGEST_NAME, LONGEST_ERROR, LONGEST_WORDS = 60, 80, 160
@@ -98,6 +98,13 @@ class AutoscalerStatus(Struct, rename="camel"):
     autoscaler_status: str
     cluster_wide: _ClusterWide = msgspec.field(default_factory=_ClusterWide)
     node_groups: tuple[NodeGroup, ...] = ()
+    namespace: str = NAMESPACE
+    """Of the ConfigMap."""
+
+    @property
+    def shown_by(self) -> str:
+        """The command that shows it."""
+        return f"kubectl get cm -n {self.namespace} {NAME} -o yaml"
 
     @property
     def is_understood(self) -> bool:
@@ -115,20 +122,21 @@ class AutoscalerStatus(Struct, rename="camel"):
 
 def read(one: Object) -> AutoscalerStatus | None:
     """The status in its ConfigMap; None: it is another one."""
-    found = fields.text(one, "metadata", "namespace"), fields.text(one, "metadata", "name")
-    if found != (NAMESPACE, NAME):
+    if fields.text(one, "metadata", "name") != NAME:
         return None
     try:
-        return msgspec.yaml.decode(fields.text(one, "data", "status"), type=AutoscalerStatus)
+        found = msgspec.yaml.decode(fields.text(one, "data", "status"), type=AutoscalerStatus)
     except (msgspec.DecodeError, RecursionError):
-        return AutoscalerStatus("")
+        found = AutoscalerStatus("")
+    found.namespace = fields.text(one, "metadata", "namespace")
+    return found
 
 
 class GroupsNow:
     """Node groups with the nodes of each, as far as these are known."""
 
     def __init__(self, status: AutoscalerStatus, nodes: Iterable[KubeNode], seen_ms: int) -> None:
-        self.is_understood = status.is_understood
+        self.is_understood, self.shown_by = status.is_understood, status.shown_by
         self._groups, self._nodes = status.node_groups, _by_group(status.node_groups, nodes)
         self._answered: dict[PodRequest, str] = {}
         probed_ms, self._of = status.probed_ms, ""
@@ -138,7 +146,7 @@ class GroupsNow:
     def words(self, request: PodRequest) -> str:
         """What is said of the groups whose nodes would take a pod, and how to see it."""
         if self._of:
-            return f"the last status of cluster-autoscaler is of {self._of} ({SHOWN_BY})"
+            return f"the last status of cluster-autoscaler is of {self._of} ({self.shown_by})"
         if request not in self._answered:
             self._answered[request] = self._words(request)
         return self._answered[request]
@@ -157,7 +165,7 @@ class GroupsNow:
             if len(", ".join([*shown, line])) <= LONGEST_WORDS:
                 shown.append(line)
         more = f", and {len(lines) - len(shown)} more" if len(lines) > len(shown) else ""
-        return f"the autoscaler's node group {', '.join(shown)}{more} ({SHOWN_BY})"
+        return f"the autoscaler's node group {', '.join(shown)}{more} ({self.shown_by})"
 
 
 def _by_group(groups: Iterable[NodeGroup], nodes: Iterable[KubeNode]) -> dict[str, list[KubeNode]]:

@@ -164,13 +164,18 @@ class _Reader:
         raise UnknownExpression(f"`{told}` in `{_shown(self.text)}`")
 
     def _list(self) -> _Ask:
+        items = self._until("]")
+        return lambda device: [item(device) for item in items]
+
+    def _until(self, end: str) -> list[_Ask]:
+        """Expressions with commas between them, up to a sign."""
         items = list[_Ask]()
-        while not self._take("]"):
+        while not self._take(end):
             items.append(self.either())
             if not self._take(","):
-                self._need("]")
+                self._need(end)
                 break
-        return lambda device: [item(device) for item in items]
+        return items
 
     def _literal(self, kind: str) -> _Ask:
         which, told = self._next()
@@ -216,13 +221,7 @@ class _Reader:
     def _call(self, of: _Ask, name: str) -> _Ask:
         if name not in _METHODS:
             raise UnknownExpression(f"`.{name}()`")
-        arguments = list[_Ask]()
-        while not self._take(")"):
-            arguments.append(self.either())
-            if not self._take(","):
-                self._need(")")
-                break
-        count, method = _METHODS[name]
+        arguments, (count, method) = self._until(")"), _METHODS[name]
         if len(arguments) != count:
             raise UnknownExpression(f"`.{name}()` with {len(arguments)} arguments")
         return lambda device: method(of(device), *(one(device) for one in arguments))

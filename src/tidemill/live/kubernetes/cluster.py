@@ -123,7 +123,8 @@ def read(told: ToldObjects) -> Cluster:
     times += [one.at_ms for some in happenings.values() for one in some]
     times += [row.created_ms or 0 for row in found.values()]
     seen_ms = max(times, default=0)
-    status = next(filter(None, told.read("ConfigMap", ("",), autoscaler.read)), None)
+    told_by = filter(None, told.read("ConfigMap", ("",), autoscaler.read))
+    status = max(told_by, key=lambda one: one.probed_ms or 0, default=None)  # of files, the newest
     locals_ = told.read("LocalQueue", (kueue.GROUP,), kueue.read_local_queue)
     return Cluster(
         nodes=(*all_nodes, *_coming(told, all_nodes)), pods=tuple(all_pods), owners=found,

@@ -193,10 +193,6 @@ class Objects:
             else:
                 self.add(one, f"{where}, item {i}", of, version if of else "")
 
-    def count(self) -> int:
-        """How many objects there are."""
-        return sum(map(len, self._by_kind.values()))
-
     def left(self) -> Counter[str]:
         """Objects of kinds that nobody asked for."""
         return Counter({

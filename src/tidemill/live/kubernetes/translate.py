@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from tidemill.journal import deciders
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
-from tidemill.live.kubernetes import autoscaler, kueue, objects, pending, resources
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
+from tidemill.live.kubernetes import kueue, objects, pending, resources
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
 from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
@@ -93,7 +93,7 @@ def translate(
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
             "cluster-autoscaler's status is not the YAML that it writes since 1.30 and is not"
-            f" understood: what its node groups do is unknown ({autoscaler.SHOWN_BY})"
+            f" understood: what its node groups do is unknown ({cluster.autoscaler.shown_by})"
         )
     if left := told.left():
         listed = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(left.items()))

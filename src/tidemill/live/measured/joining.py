@@ -19,7 +19,7 @@ from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured import loops, sharing
-from tidemill.live.measured.windows import WINDOWS, Measurements
+from tidemill.live.measured.windows import DEVICES, WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model import measured as packed
@@ -43,8 +43,9 @@ FIGURE_COLUMNS = {
     DeviceFigure.CLOCK_MHZ: "clock_mhz",
     DeviceFigure.IO_WAIT: "iowait_ppm",
     DeviceFigure.CPU_BUSY: "cpu_ppm",
+    DeviceFigure.BUSY_SEEN: "busy_seen",
 }
-"""Where windows have what devices and nodes measure."""
+"""Where windows have what devices and nodes measure; the last one is made of the others."""
 FIGURE_SOURCES = {
     DeviceFigure.IO_WAIT: FigureSource.NODES,
     DeviceFigure.CPU_BUSY: FigureSource.NODES,
@@ -293,11 +294,12 @@ def _pieces(runs: pl.DataFrame, windows: pl.DataFrame, said: pl.DataFrame) -> pl
 
 
 def _complete(windows: pl.DataFrame) -> pl.DataFrame:
-    """All columns of windows, those that no source knows as null."""
+    """All columns of windows, those that no source knows as null; and ``busy_seen``."""
+    is_seen = (pl.col("source") == DEVICES) & pl.col("busy_ppm").is_not_null()
     return windows.select(
         (pl.col(name) if name in windows.columns else pl.lit(None)).cast(kind).alias(name)
         for name, kind in WINDOWS.items()
-    )
+    ).with_columns(busy_seen=pl.when(is_seen).then(pl.lit(0, pl.Int64)))
 
 
 def _divided() -> dict[str, pl.Expr]:

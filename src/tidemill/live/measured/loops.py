@@ -117,9 +117,10 @@ class Process:
     def forget(self, before_us: int) -> None:
         """Drop what nobody asks for once its time was told."""
         self._forgotten_up_us = self.up_us
-        old = [one for one in self.stretches if one.until_us <= before_us]
+        kept_us = before_us - SECOND_US  # the bin that was told in part is divided as a whole
+        old = [one for one in self.stretches if one.until_us <= kept_us]
         self.earlier = _joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
-        self.stretches = [one for one in self.stretches if one.until_us > before_us]
+        self.stretches = [one for one in self.stretches if one.until_us > kept_us]
         self.loads = [one for one in self.loads if one.until_us > before_us]
         saved_us = before_us - SAVING_US
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
@@ -283,15 +284,13 @@ def _names(launch: Launch) -> Iterator[str]:
             yield ids["slurm_job"]
 
 
-def attempts(
-    told: Sequence[Launch], until_us: int | None = None, gpu_type: str = ""
-) -> pl.DataFrame:
+def attempts(told: Sequence[Launch], gpu_type: str = "") -> pl.DataFrame:
     """The launches as attempts, where no scheduler tells of them: ``ATTEMPTS``.
 
     One that told nothing of its end was killed when it last told anything; unless that is within a
-    few seconds of ``until_us``, when everybody was last heard of.
+    few seconds of when everybody was last heard of.
     """
-    until_us = max((launch.last_us for launch in told), default=0) if until_us is None else until_us
+    until_us = max((launch.last_us for launch in told), default=0)
     rows = []
     for i, launch in enumerate(told):
         is_last = i + 1 == len(told) or told[i + 1].job != launch.job

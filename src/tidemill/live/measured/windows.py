@@ -5,9 +5,16 @@ A source (a training loop, DCGM by Prometheus) knows its own wire format and not
 shares are millionths of the window, of all GPUs of the job on average; null: not measured.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
 import polars as pl
+
+from tidemill.journal.contradictions import Contradiction
+
+DEVICES = "dcgm"
+"""Who measures devices, by whatever exporter."""
 
 WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,  # the name of the job in the books (``ATTEMPTS.job``)
@@ -73,6 +80,17 @@ LOADS: dict[str, pl.DataType | type[pl.DataType]] = {
 """One row per service, stretch of time and figure; stretches of one source do not overlap."""
 
 
+CONTRADICTIONS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "sort": pl.String,  # a ``ContradictionSort``
+    "name": pl.String,  # of the node or job
+    "source": pl.String,
+    "says": pl.String,
+    "first_ms": pl.Int64,
+    "last_ms": pl.Int64,
+}
+"""One row per node or job of which a source says otherwise than the scheduler."""
+
+
 class Measurements(NamedTuple):
     """All that was measured of the jobs of a history."""
 
@@ -81,6 +99,16 @@ class Measurements(NamedTuple):
     ups: pl.DataFrame
     errors: pl.DataFrame = pl.DataFrame(schema=ERRORS)
     loads: pl.DataFrame = pl.DataFrame(schema=LOADS)
+    against: pl.DataFrame = pl.DataFrame(schema=CONTRADICTIONS)
+
+    def with_against(self, found: Iterable[Contradiction]) -> "Measurements":
+        """The same, and where whoever measured it contradicts the scheduler."""
+        rows = [msgspec.structs.astuple(one) for one in found]
+        return self._replace(against=pl.DataFrame(rows, schema=CONTRADICTIONS, orient="row"))
+
+    def contradictions(self) -> list[Contradiction]:
+        """Where those who measured it contradict the scheduler."""
+        return msgspec.convert(self.against.to_dicts(), list[Contradiction])
 
 
 def nothing() -> Measurements:

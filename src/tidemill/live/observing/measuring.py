@@ -12,12 +12,13 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 from tidemill.journal.asked_sources import SourcePart
-from tidemill.live.measured import loops, tracking
+from tidemill.live.measured import clocks, loops, tracking
 from tidemill.live.measured.joining import SKEW_MS
 from tidemill.live.measured.windows import Measurements, nothing
-from tidemill.live.prometheus import fetching, joining
+from tidemill.live.prometheus import contradicting, fetching, joining
 from tidemill.live.prometheus.client import Access, Client
 from tidemill.live.prometheus.joining import Whose
+from tidemill.live.track import records
 from tidemill.live.track.following import FollowedRecords
 from tidemill.model.errors import SpecError
 from tidemill.track import http
@@ -73,13 +74,14 @@ class LoopsMeasuring:
     """Records that training loops write into a folder, or send to a server that keeps them there.
 
     Records come within a few seconds, so the lateness of the journal is enough for them.
-    ``is_sent``: to a server that stops with the observer.
+    ``is_sent``: to a server that stops with the observer; ``ahead_ms``: how far the loops' clocks
+    are ahead of the scheduler's.
     """
 
     name, step_ms, part = "track", 0, SourcePart.LOOPS
 
-    def __init__(self, path: Path, is_sent: bool = False) -> None:
-        self.path, self.where = path, str(path)
+    def __init__(self, path: Path, is_sent: bool = False, ahead_ms: int = 0) -> None:
+        self.path, self.where, self._ahead_ms = path, str(path), ahead_ms
         self.resent_s = HttpOutlet.longest_pause_s + http.PATIENCE_S if is_sent else 0.0
         self._followed, self._loops = FollowedRecords(path), loops.LoopRecords()
         self._refused, self._is_going_on = 0, False
@@ -91,21 +93,26 @@ class LoopsMeasuring:
     def measure(self, span: MeasuredSpan, whose: Whose) -> MeasuredPart:
         """What loops told since they were last asked, and what of the rest is still to be told."""
         late, ahead = 0, dict[str, int]()
-        for record in self._followed.more(span.oldest_ms - SKEW_MS):
+        since_ms = span.oldest_ms - SKEW_MS
+        for told in self._followed.more(since_ms + min(0, self._ahead_ms)):
+            record = records.moved(told, 1000 * self._ahead_ms)
             self._loops.take(record)
             until_us = loops.times_of(record)[1]
             late += self._is_going_on and until_us <= 1000 * span.mark_ms
             ahead[record.job] = max(ahead.get(record.job, 0), until_us // 1000 - span.now_ms)
         self._is_going_on = True
-        self._loops.forget(1000 * span.mark_ms, 1000 * (span.oldest_ms - SKEW_MS))
-        told = self._loops.launches()
+        self._loops.forget(1000 * span.mark_ms, 1000 * since_ms)
+        launches = self._loops.launches()
         jobs = {*whose.attempts["job"].to_list(), *whose.numbers}
-        found_in = loops.names_in(told, jobs, whose.pods)
+        found_in = loops.names_in(launches, jobs, whose.pods)
         names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
-        known = [launch for launch in told if launch.job in names]
+        known = [launch for launch in launches if launch.job in names]
         found = tracking.measured(known, names, 1000 * span.mark_ms, 1000 * span.until_ms)
-        notes = [*self._notes(told, names), *_clocks_ahead(ahead)]
-        return MeasuredPart(found, late, tuple(notes))
+        notes = [*self._notes(launches, names), *_clocks_ahead(ahead)]
+        against = clocks.contradictions(
+            loops.renamed(known, names), whose.attempts, self.where, span.mark_ms, span.now_ms
+        )
+        return MeasuredPart(found.with_against(against), late, tuple(notes))
 
     def _notes(self, told: list[loops.Launch], names: dict[str, str]) -> list[str]:
         notes = list[str]()
@@ -134,7 +141,7 @@ def _clocks_ahead(ahead_ms: dict[str, int]) -> list[str]:
     said = (
         f"clocks of tracked jobs are ahead of the scheduler's ({len(wrong):,}), that of `{job}`"
         f" by {most_ms / 1000:,.0f} s: what they tell is booked by so much too late (set the clock"
-        " of its machine)"
+        f" of its machine, or say --track-ahead {most_ms / 1000:.0f}s if all of them are)"
     )
     return [said]
 
@@ -179,27 +186,31 @@ class PrometheusMeasuring:
         """The windows from the watermark on."""
         start_ms = self._edge_ms(span.mark_ms) + self._ahead_ms
         end_ms = span.until_ms + self._ahead_ms
+        against = contradicting.DevicesAgainst(
+            self.where, contradicting.by_bare_name(whose.nodes, self._prefixes),
+            self._own(whose).attempts, self._ahead_ms,
+        )  # fmt: skip
         with Client(
             self.url, Access.told(), patience_s=self._patience_s, timeout_s=self._answer_s,
             within_s=fetching.answers_s(start_ms, end_ms),
         ) as client:  # fmt: skip
             notes = self._clock(client)
             try:
-                hours = fetching.read_minutes(client, start_ms, end_ms)
+                hours = against.watched(fetching.read_minutes(client, start_ms, end_ms))
                 found = joining.join(hours, self._own(whose), self.step_ms, self._ahead_ms)
             except SpecError as error:  # it has no metrics of GPUs in this time
                 return MeasuredPart(nothing(), notes=(*notes, error.message))
         if not (len(found.windows) or len(found.loads)):
             notes.append("no GPU that a job holds was sampled")
         remarks = [self._said.setdefault(sort, words) for sort, words in found.left_out.items()]
-        errors = self.with_clusters(found.errors(), whose.nodes)
+        errors = self.with_clusters(found.errors(), [node.name for node in whose.nodes])
         if len(found.xids):
             notes.append(f"{_count(len(found.xids), 'error')} that GPU drivers reported (XID)")
         if lost := len(found.xids) - len(errors):
             notes.append(f"{_count(lost, 'error')} of drivers on nodes that clusters share by name")
         loads = found.loads.filter(pl.col("start_ms") >= span.mark_ms)  # each stretch once
         told = nothing()._replace(windows=found.measured(), errors=errors, loads=loads)
-        return MeasuredPart(told, 0, tuple(notes), tuple(remarks))
+        return MeasuredPart(told.with_against(against.found()), 0, tuple(notes), tuple(remarks))
 
     def _clock(self, client: Client) -> list[str]:
         """That its clock is another than was declared, if it is."""

@@ -13,6 +13,7 @@ from tidemill.journal import (
     Journal,
     asked_sources,
     completeness,
+    contradictions,
     deciders,
     device_ids,
     exists,
@@ -202,6 +203,7 @@ class Observer:
             is_unwatched=is_gap,
         )  # fmt: skip
         self._keep_devices(measured)
+        notes += self._keep_contradictions(measured)
         for batch in going.batches(until_ms):
             self._keep_submissions(going.submitted_before)
             fold_batch(self._world, batch)
@@ -257,6 +259,18 @@ class Observer:
             if kept.get(key) != value:
                 self._journal.set_meta(key, value)
 
+    def _keep_contradictions(self, measured: Measurements | None) -> list[str]:
+        """Where those who measure contradict the scheduler; what of it is news, in words."""
+        if measured is None or not (told := measured.contradictions()):
+            return []
+        before = contradictions.of(self._journal.facts(), self._journal.where)
+        for key, value in contradictions.facts(contradictions.gone_on(before, told)).items():
+            self._journal.set_meta(key, value)
+        known = {(one.sort, one.name, one.source) for one in before}
+        news = [one for one in told if (one.sort, one.name, one.source) not in known]
+        more = [f"… and {len(news) - 5:,} more contradictions"] if len(news) > 5 else []
+        return [*(f"`{one.name}`: {one.says} (see doctor)" for one in news[:5]), *more]
+
     def _keep_late(self, late: Late) -> None:
         """All that was late since the journal began, by what it was."""
         if late != NOTHING_LATE:
@@ -292,8 +306,7 @@ class Observer:
         placed = [self._world.jobs.placed_ms.item(j) for j in self._world.placements]
         oldest_ms = self._begins_ms + min(placed, default=self._world.now_ms)
         attempts = instances.with_instances(answer.attempts, answer.shapes)
-        nodes = tuple(node.name for node in answer.nodes)
-        whose = Whose(attempts, answer.pods, answer.numbers, nodes)
+        whose = Whose(attempts, answer.pods, answer.numbers, answer.nodes)
         span = MeasuredSpan(self.mark_ms, until_ms, oldest_ms, answer.now_ms)
         for one in self._measuring:
             asking = Asking(one.where, one.part)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured.windows import ERRORS, LOADS, WINDOWS
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.measured.windows import DEVICES, ERRORS, LOADS, WINDOWS
 from tidemill.live.prometheus import instances, serving
 from tidemill.live.prometheus.load_minutes import SEEN
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
@@ -22,7 +23,6 @@ from tidemill.model.errors import SpecError
 from tidemill.model.loads import LoadFigure
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 
-SOURCE = "dcgm"
 RESOLUTION_MS = 5 * MINUTE_MS
 LEAST_SEEN = 0.5
 """Of the GPU-time of a window that must have been sampled; below it the window is unknown."""
@@ -61,8 +61,8 @@ class Whose(NamedTuple):
     """The job of each pod, by namespace and name."""
     numbers: Mapping[str, str] = {}
     """Other names of jobs, such as the number of a member of an array."""
-    nodes: Sequence[str] = ()
-    """All nodes, where jobs and nodes of several clusters are told apart by their names."""
+    nodes: Sequence[SeenNode] = ()
+    """All nodes; those of several clusters are told apart by their names."""
 
 
 class Activity(NamedTuple):
@@ -477,7 +477,7 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
         memory_ppm=_ppm(pl.when(is_most).then("memory")),
         gpus_held="gpus",
         seen_ppm=(ONE_PPM * pl.col("seen_ms") // held_ms).clip(0, ONE_PPM),
-        source=pl.lit(SOURCE),
+        source=pl.lit(DEVICES),
     ).with_columns(busy_field=pl.when(pl.col("busy_ppm").is_not_null()).then("busy_field"))
     made = _with_waits(made.drop("start_ms", "end_ms"), hour.nodes).rename(
         {"start": "start_ms", "end": "end_ms"}

@@ -24,62 +24,17 @@ FIRST_KEYS = {
 }
 """The key that opens a record, and what the text then is."""
 
-FREE_TEXT = frozenset(
-    {
-        "JobName",
-        "Comment",
-        "AdminComment",
-        "SystemComment",
-        "Command",
-        "WorkDir",
-        "StdErr",
-        "StdIn",
-        "StdOut",
-        "SubmitLine",
-        "OS",
-        "Reason",
-        "Extra",
-        "BatchHost",
-        "Container",
-    }
-)
-AFTER_FREE_TEXT = frozenset(
-    {
-        "UserId",
-        "HetJobIdSet",
-        "StdErr",
-        "StdIn",
-        "StdOut",
-        "WorkDir",
-        "Power",
-        "Comment",
-        "AdminComment",
-        "SystemComment",
-        "Extra",
-        "RealMemory",
-        "Dependency",
-        "FailedNode",
-        "NumNodes",
-        "TresPerNode",
-        "TresPerJob",
-        "TresPerTask",
-        "TresPerSocket",
-        "NtasksPerTRES",
-        "MailUser",
-        "MailType",
-        "CpusPerTres",
-        "SubmitLine",
-        "Command",
-        "InstanceId",
-        "ResumeAfterTime",
-        "BatchFlag",
-        "Requeue",
-        "GresEnforceBind",
-        "MemPerTres",
-        "TresBind",
-        "ContainerID",
-    }
-)
+FREE_TEXT = frozenset({
+    "JobName", "Comment", "AdminComment", "SystemComment", "Command", "WorkDir", "StdErr", "StdIn",
+    "StdOut", "SubmitLine", "OS", "Reason", "Extra", "BatchHost", "Container",
+})  # fmt: skip
+AFTER_FREE_TEXT = frozenset({
+    "UserId", "HetJobIdSet", "StdErr", "StdIn", "StdOut", "WorkDir", "Power", "Comment",
+    "AdminComment", "SystemComment", "Extra", "RealMemory", "Dependency", "FailedNode", "NumNodes",
+    "TresPerNode", "TresPerJob", "TresPerTask", "TresPerSocket", "NtasksPerTRES", "MailUser",
+    "MailType", "CpusPerTres", "SubmitLine", "Command", "InstanceId", "ResumeAfterTime",
+    "BatchFlag", "Requeue", "GresEnforceBind", "MemPerTres", "TresBind", "ContainerID",
+})  # fmt: skip
 """Keys that may follow free text in one line."""
 
 MOST_LINES = 20_000
@@ -89,7 +44,7 @@ NOTHING = re.compile(r"No \w+ in the system")
 """What scontrol prints where there is nothing to show."""
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
-_REASON = re.compile(r"(.*?)\s*\[([^@\[\]]+)@([^\[\]]+)\]", re.DOTALL)
+_REASON = re.compile(r"(.*?)\s*\[[^@\[\]]+@([^\[\]]+)\]", re.DOTALL)
 _USER = re.compile(r"(.*)\((\d+)\)")
 
 
@@ -150,22 +105,16 @@ def _next_key(line: str, begin: int, is_free: bool) -> re.Match[str] | None:
     return None
 
 
-def rows(output: Output, record: BlockRecord, zone: tzinfo | None) -> Struct:
-    """The row of one record; ``ValueError`` where it cannot be read."""
-    return ROWS[output](record, zone)
-
-
 def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
     def moment(key: str) -> int | None:
         return times.time_ms(record.get(key), zone)
 
-    state, limit = states.job(record.get("JobState")), times.limit(record.get("TimeLimit"))
+    state = states.job(record.get("JobState"))
     pends, is_over = state.state == "PENDING", state.state in states.ENDED
     start, end = moment("StartTime"), moment("EndTime")
     user, uid = _user(record.get("UserId"))
     array, tasks = record.number_of("ArrayJobId"), record.get("ArrayTaskId")
     task = int(tasks) if tasks.isdigit() else None
-    code, signal = fields.exit_code(record.get("ExitCode"))
     tres = record.text("TRES")  # 22.05: of a pending job requested, else allocated
     req = record.text("ReqTRES") or (tres if pends else None)
     alloc = record.text("AllocTRES") or (None if pends else tres)
@@ -202,16 +151,8 @@ def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
         submit_ms=moment("SubmitTime"),
         eligible_ms=moment("EligibleTime"),
         start_ms=None if pends else start,
-        planned_start_ms=start if pends else None,
         end_ms=end if is_over else None,
-        planned_end_ms=None if is_over else end,
-        elapsed_ms=times.duration_ms(record.get("RunTime")),
-        time_limit_ms=limit.limit_ms,
-        time_limit_kind=limit.kind,
-        exit_code=code if is_over else None,
-        exit_signal=signal if is_over else None,
-        priority=record.number_of("Priority"),
-        restarts=record.number_of("Restarts"),
+        time_limit_ms=times.limit_ms(record.get("TimeLimit")),
         node_list=nodes,
         required_nodes=record.text("ReqNodeList"),
         node_count=fields.whole(count) if count else None,
@@ -223,8 +164,6 @@ def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
         gpus_requested=requested.number,
         gpus_allocated=allocated.number,
         gpu_type=allocated.type or requested.type,
-        features=record.text("Features"),
-        failed_node=record.text("FailedNode"),
     )
 
 
@@ -250,49 +189,31 @@ def _node(record: BlockRecord, zone: tzinfo | None) -> SlurmNode:
         return times.time_ms(record.get(key), zone)
 
     state = states.node(record.get("State"))
-    gres, used = record.text("Gres"), record.text("GresUsed")
-    gpus, by_gres = amounts.gres_gpus(gres or ""), amounts.gres_gpus(used or "").number
-    alloc = record.text("AllocTRES")
-    reason, by, when = _reason(record.get("Reason"), zone)
+    gres = record.text("Gres")
+    gpus = amounts.gres_gpus(gres or "")
+    reason, when = _reason(record.get("Reason"), zone)
     return SlurmNode(
         name=_named(record, "NodeName"),
         state=state.state,
         state_flags=state.flags,
         reason=reason,
-        reason_by=by,
         reason_ms=when,
-        partitions=record.text("Partitions"),
-        features=record.text("AvailableFeatures"),
         gres=gres,
-        gres_used=used,
-        cfg_tres=record.text("CfgTRES"),
-        alloc_tres=alloc,
         gpus=gpus.number,
-        gpus_allocated=amounts.tres_gpus(alloc or "").number if by_gres is None else by_gres,
         gpu_type=gpus.type,
         cpus=record.number_of("CPUTot"),
-        cpus_allocated=record.number_of("CPUAlloc"),
         memory_mib=record.number_of("RealMemory"),
-        memory_allocated_mib=record.number_of("AllocMem"),
         boot_ms=moment("BootTime"),
-        slurmd_start_ms=moment("SlurmdStartTime"),
-        last_busy_ms=moment("LastBusyTime"),
-        reservation=record.text("ReservationName"),
-        hostname=record.text("NodeHostName"),
-        address=record.text("NodeAddr"),
-        version=record.text("Version"),
-        instance_id=record.text("InstanceId"),
         instance_type=record.text("InstanceType"),
-        comment=record.text("Comment"),
     )
 
 
-def _reason(text: str, zone: tzinfo | None) -> tuple[str | None, str | None, int | None]:
-    """`ECC errors [root@2026-11-16T16:29:46]`: what, who and when."""
+def _reason(text: str, zone: tzinfo | None) -> tuple[str | None, int | None]:
+    """`ECC errors [root@2026-11-16T16:29:46]`: what and when."""
     found = _REASON.fullmatch(text)
     if not found:
-        return text or None, None, None
-    return found[1], found[2], times.time_ms(found[3], zone)
+        return text or None, None
+    return found[1], times.time_ms(found[2], zone)
 
 
 def _named(record: BlockRecord, key: str) -> str:
@@ -303,25 +224,13 @@ def _named(record: BlockRecord, key: str) -> str:
 
 def _partition(record: BlockRecord, zone: tzinfo | None) -> SlurmPartition:
     del zone
-    longest = times.limit(record.get("MaxTime"))
-    default = record.get("Default")
     return SlurmPartition(
         name=_named(record, "PartitionName"),
         state=record.text("State"),
-        node_list=record.text("Nodes"),
         node_count=record.number_of("TotalNodes"),
-        cpus=record.number_of("TotalCPUs"),
-        tres=record.text("TRES"),
-        is_default={"YES": True, "NO": False}.get(default),
-        max_time_ms=longest.limit_ms,
-        max_time_kind=longest.kind,
-        default_time_ms=times.limit(record.get("DefaultTime")).limit_ms,
+        max_time_ms=times.limit_ms(record.get("MaxTime")),
         max_nodes=record.number_of("MaxNodes"),
-        priority_tier=record.number_of("PriorityTier"),
-        preempt_mode=record.text("PreemptMode"),
         qos=record.text("QoS"),
-        allow_accounts=record.text("AllowAccounts"),
-        allow_qos=record.text("AllowQos"),
     )
 
 
@@ -332,13 +241,6 @@ def _reservation(record: BlockRecord, zone: tzinfo | None) -> SlurmReservation:
         start_ms=times.time_ms(record.get("StartTime"), zone),
         end_ms=times.time_ms(record.get("EndTime"), zone),
         node_list=record.text("Nodes"),
-        node_count=record.number_of("NodeCnt"),
-        cores=record.number_of("CoreCnt"),
-        tres=record.text("TRES"),
-        partition=record.text("PartitionName"),
-        users=record.text("Users"),
-        accounts=record.text("Accounts"),
-        features=record.text("Features"),
         flags=record.text("Flags"),
     )
 
@@ -349,3 +251,4 @@ ROWS: dict[Output, Callable[[BlockRecord, tzinfo | None], Struct]] = {
     Output.PARTITIONS_BLOCKS: _partition,
     Output.RESERVATIONS_BLOCKS: _reservation,
 }
+"""The row of one record, by what it is; ``ValueError`` where it cannot be read."""

@@ -1,8 +1,8 @@
 """Which column of which command is which field: one table per command, by the printed header.
 
 Names are compared in lower case without spaces. A column that no table has is not read, and the
-reading says which these were. Where a command prints one thing in several columns (`Elapsed` and
-`ElapsedRaw`), the first in the table that is there wins.
+reading says which these were. Where a command prints one thing in several columns (`Timelimit` and
+`TimelimitRaw`), the first in the table that is there wins.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,6 @@ class Output(StrEnum):
     SINFO_TEXT = "sinfo -o"
     ASSOCIATIONS_TEXT = "sacctmgr -P show assoc"
     QOS_TEXT = "sacctmgr -P show qos"
-    ACCOUNTS_TEXT = "sacctmgr -P show account"
     EVENTS_TEXT = "sacctmgr -P show event"
     SACCT_JSON = "sacct --json"
     QUEUE_JSON = "squeue --json"
@@ -44,7 +43,6 @@ def sacct(zone: tzinfo | None) -> Columns:
     return {
         "jobid": fields.JOB_ID,
         "jobidraw": fields.RAW_ID,
-        "dbindex": fields.text("db_index"),
         "cluster": fields.text("cluster"),
         "jobname": fields.text("name"),
         "user": fields.text("user"),
@@ -59,31 +57,17 @@ def sacct(zone: tzinfo | None) -> Columns:
         "eligible": fields.moment("eligible_ms", zone),
         "start": fields.moment("start_ms", zone),
         "end": fields.moment("end_ms", zone),
-        "elapsedraw": fields.seconds("elapsed_ms"),
-        "elapsed": fields.duration("elapsed_ms"),
-        "suspended": fields.rare_duration("suspended_ms"),
-        "timelimitraw": fields.limit_minutes("time_limit"),
-        "timelimit": fields.limit("time_limit"),
-        "exitcode": fields.EXIT,
-        "priority": fields.priority("priority"),
-        "restarts": fields.number("restarts"),
-        "restartcnt": fields.number("restarts"),
+        "timelimitraw": fields.limit_minutes("time_limit_ms"),
+        "timelimit": fields.limit("time_limit_ms"),
         "nodelist": fields.node_list("node_list"),
         "nnodes": fields.number("node_count"),
         "allocnodes": fields.number("nodes_allocated"),
         "reqnodes": fields.number("nodes_requested"),
-        "ntasks": fields.number("tasks"),
         "alloccpus": fields.positive("cpus"),
         "ncpus": fields.positive("cpus"),
         "reqcpus": fields.positive("requested_cpus"),
         "reqtres": fields.REQ_TRES,
         "alloctres": fields.ALLOC_TRES,
-        "constraints": fields.text("features"),
-        "flags": fields.text("flags"),
-        "failednode": fields.node_list("failed_node"),
-        "tresusageinave": fields.text("tres_usage_average"),
-        "tresusageinmax": fields.text("tres_usage_max"),
-        "tresusageintot": fields.text("tres_usage_total"),
     }
 
 
@@ -112,14 +96,11 @@ def squeue(zone: tzinfo | None) -> Columns:
         "eligible_time": fields.moment("eligible_ms", zone),
         "start_time": fields.moment("start_ms", zone),
         "end_time": fields.moment("end_ms", zone),
-        "time": fields.duration("elapsed_ms"),
-        "time_limit": fields.limit("time_limit"),
-        "priority": fields.priority("priority"),
+        "time_limit": fields.limit("time_limit_ms"),
         "nodes": fields.number("node_count"),
         "cpus": fields.number("cpus"),
         "tres_per_node": fields.TRES_PER_NODE,
         "tres_alloc": fields.ALLOC_TRES,
-        "features": fields.text("features"),
     }
 
 
@@ -127,21 +108,12 @@ def sinfo(zone: tzinfo | None) -> Columns:
     """Columns of `sinfo -N -o "%N|…"`."""
     return {
         "nodelist": fields.node_list("name"),
-        "nodehost": fields.text("hostname"),
-        "hostnames": fields.text("hostname"),
-        "node_addr": fields.text("address"),
-        "cluster": fields.text("cluster"),
-        "partition": fields.partition("partitions"),
         "state": fields.NODE_STATE,
         "gres": fields.NODE_GRES,
-        "gres_used": fields.NODE_GRES_USED,
         "cpus": fields.number("cpus"),
         "memory": fields.number("memory_mib"),
-        "avail_features": fields.text("features"),
         "reason": fields.text("reason", "none", "None"),
-        "user": fields.text("reason_by", "Unknown"),
         "timestamp": fields.moment("reason_ms", zone),
-        "version": fields.text("version"),
     }
 
 
@@ -157,14 +129,13 @@ def associations(zone: tzinfo | None) -> Columns:
         "share": fields.text("shares"),
         "fairshare": fields.text("shares"),
         "qos": fields.text("qos"),
-        "defqos": fields.text("default_qos"),
         **_group_limits(),
         "maxtres": fields.text("max_tres_per_job"),
         "maxtrespernode": fields.text("max_tres_per_node"),
         "maxjobs": fields.number("max_jobs"),
         "maxsubmit": fields.number("max_submit_jobs"),
         "maxsubmitjobs": fields.number("max_submit_jobs"),
-        "maxwall": fields.wall("max_wall_ms"),
+        "maxwall": fields.limit("max_wall_ms"),
     }
 
 
@@ -174,10 +145,7 @@ def qos(zone: tzinfo | None) -> Columns:
     return {
         "name": fields.text("name"),
         "priority": fields.number("priority"),
-        "gracetime": fields.duration("grace_ms"),
         "preempt": fields.text("preempt"),
-        "preemptmode": fields.text("preempt_mode"),
-        "flags": fields.text("flags"),
         **_group_limits(),
         "maxtres": fields.text("max_tres_per_job"),
         "maxtrespernode": fields.text("max_tres_per_node"),
@@ -193,7 +161,7 @@ def qos(zone: tzinfo | None) -> Columns:
         "maxjobsperaccount": fields.number("max_jobs_per_account"),
         "maxsubmitpa": fields.number("max_submit_per_account"),
         "maxsubmitjobsperaccount": fields.number("max_submit_per_account"),
-        "maxwall": fields.wall("max_wall_ms"),
+        "maxwall": fields.limit("max_wall_ms"),
         "mintres": fields.text("min_tres"),
     }
 
@@ -206,30 +174,17 @@ def _group_limits() -> Columns:
         "grpjobs": fields.number("grp_jobs"),
         "grpsubmit": fields.number("grp_submit_jobs"),
         "grpsubmitjobs": fields.number("grp_submit_jobs"),
-        "grpwall": fields.wall("grp_wall_ms"),
-    }
-
-
-def accounts(zone: tzinfo | None) -> Columns:
-    """Columns of `sacctmgr -P show account`."""
-    del zone
-    return {
-        "account": fields.text("name"),
-        "descr": fields.text("description"),
-        "org": fields.text("organization"),
+        "grpwall": fields.limit("grp_wall_ms"),
     }
 
 
 def events(zone: tzinfo | None) -> Columns:
     """Columns of `sacctmgr -P show event`."""
     return {
-        "cluster": fields.text("cluster"),
         "nodename": fields.text("node"),
         "timestart": fields.moment("start_ms", zone),
         "timeend": fields.moment("end_ms", zone),
         "state": fields.NODE_STATE,
-        "reason": fields.text("reason"),
-        "user": fields.text("user"),
     }
 
 
@@ -259,7 +214,6 @@ TEXT_TABLES = (
     _table(Output.SQUEUE_TEXT, squeue, rows.SlurmJob, "JOBID"),
     _table(Output.SINFO_TEXT, sinfo, rows.SlurmNode, "NODELIST STATE", "NODELIST GRES"),
     _table(Output.QOS_TEXT, qos, rows.SlurmQos, "Name Preempt", "Name GrpTRES", "Name MaxTRESPU"),
-    _table(Output.ACCOUNTS_TEXT, accounts, rows.SlurmAccount, "Account Descr"),
     _table(
         Output.ASSOCIATIONS_TEXT, associations, rows.SlurmAssociation,
         "Account Share", "Account GrpTRES", "Account QOS", "Account MaxTRES",

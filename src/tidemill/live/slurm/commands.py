@@ -28,11 +28,9 @@ MOST_BYTES = 4 << 30
 """Of one command's output: about 10 million rows of sacct. It goes to a file without a name."""
 
 SACCT_COLUMNS = (
-    *("JobIDRaw", "JobID", "DBIndex", "Cluster", "User", "UID", "Account", "Partition", "QOS"),
-    *("Reservation", "JobName", "State", "Reason", "Submit", "Eligible", "Start", "End"),
-    *("ElapsedRaw", "Suspended", "TimelimitRaw", "ExitCode", "Priority", "NodeList", "NNodes"),
-    *("ReqNodes", "NTasks", "AllocCPUS", "ReqCPUS", "ReqTRES", "AllocTRES", "Constraints", "Flags"),
-    *("TRESUsageInAve", "TRESUsageInMax", "TRESUsageInTot"),
+    *("JobIDRaw", "JobID", "Cluster", "User", "UID", "Account", "Partition", "QOS", "Reservation"),
+    *("JobName", "State", "Reason", "Submit", "Eligible", "Start", "End", "TimelimitRaw"),
+    *("NodeList", "NNodes", "ReqNodes", "AllocCPUS", "ReqCPUS", "ReqTRES", "AllocTRES"),
 )
 """In every version since 21.08; a column that a version does not have makes sacct stop."""
 
@@ -48,27 +46,23 @@ class SlurmCommand(Struct, frozen=True):
         return " ".join(self.arguments).replace(DELIMITER, "$'\\x1f'")
 
 
-def history(begin: str, end: str = "now", *, steps: bool = True) -> SlurmCommand:
-    """Job attempts that were eligible between two times, of all users, with their steps.
+def history(begin: str) -> SlurmCommand:
+    """Job attempts that were eligible since then, of all users.
 
-    ``begin`` and ``end`` as sacct takes them: `2026-11-01`, `now-7days`, or seconds since 1970
-    with a leading `uts`. Jobs that are held or wait for another job are not eligible, so sacct
-    leaves them out: ``queue`` has them. ``--duplicates`` shows the earlier attempts of requeued
-    jobs.
+    ``begin`` as sacct takes it: `2026-11-01`, `now-7days`, or seconds since 1970 with a leading
+    `uts`. Jobs that are held or wait for another job are not eligible, so sacct leaves them out:
+    ``queue`` has them. ``--duplicates`` shows the earlier attempts of requeued jobs.
     """
     arguments = (
         *("sacct", "--allusers", "--duplicates", "--parsable2", f"--delimiter={DELIMITER}"),
-        *("--starttime", begin, "--endtime", end, "--format", ",".join(SACCT_COLUMNS)),
-        *(() if steps else ("--allocations",)),
+        *("--starttime", begin, "--endtime", "now", "--format", ",".join(SACCT_COLUMNS)),
+        "--allocations",
     )
     return SlurmCommand("the history of jobs", arguments)
 
 
 QUEUE = SlurmCommand("the queue", ("squeue", "--all", "--states=all", "--json"))
 """With the jobs that ended a moment ago, which the controller still knows (`MinJobAge`)."""
-JOBS = SlurmCommand(
-    "jobs in detail", ("scontrol", "--all", "--details", "--oneliner", "show", "job")
-)
 NODES = SlurmCommand("nodes", ("scontrol", "--all", "--details", "--oneliner", "show", "node"))
 PARTITIONS = SlurmCommand("partitions", ("scontrol", "--all", "--oneliner", "show", "partition"))
 RESERVATIONS = SlurmCommand("reservations", ("scontrol", "--oneliner", "show", "reservation"))
@@ -82,9 +76,6 @@ ASSOCIATIONS = SlurmCommand(
     ("sacctmgr", "--parsable2", "show", "assoc", f"format={ASSOCIATION_COLUMNS}"),
 )
 QOS = SlurmCommand("limits of QOS", ("sacctmgr", "--parsable2", "show", "qos"))
-ACCOUNTS = SlurmCommand("accounts", ("sacctmgr", "--parsable2", "show", "account"))
-
-
 CLOCK = SlurmCommand("the controller's clock", ("sdiag",))
 
 

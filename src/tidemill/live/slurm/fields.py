@@ -206,41 +206,14 @@ KNOWN_ZONES = ("1971", "2037")
 """Years whose summer times polars knows as the standard library does."""
 
 
-def duration(name: str) -> FieldRule:
-    """`[D-]HH:MM:SS[.mmm]` in ms."""
-    return FieldRule((name,), (int,), times.duration_ms, lambda texts: [_durations(texts)])
-
-
-def rare_duration(name: str) -> FieldRule:
-    """The same where nearly all rows say the same."""
-    return FieldRule((name,), (int,), times.duration_ms)
-
-
-def _durations(texts: pl.Expr) -> pl.Expr:
-    """`HH:MM:SS`, which is nearly all of them."""
-    usual = pl.when(texts.str.contains(r"^[0-9]{2}:[0-9]{2}:[0-9]{2}$")).then(texts)
-    hours, minutes, seconds = (usual.str.slice(at, 2).cast(pl.Int64) for at in (0, 3, 6))
-    return ((hours * 60 + minutes) * 60 + seconds) * 1000
-
-
-def seconds(name: str) -> FieldRule:
-    """Whole seconds in ms."""
-    return FieldRule((name,), (int,), times.seconds_ms, lambda texts: [_seconds(texts)])
-
-
 def limit(name: str) -> FieldRule:
-    """A time limit: how long in ms, and its kind."""
-    return FieldRule((f"{name}_ms", f"{name}_kind"), (int, str), times.limit)
+    """A time limit in ms; none where there is none, or the partition's holds."""
+    return FieldRule((name,), (int,), times.limit_ms)
 
 
 def limit_minutes(name: str) -> FieldRule:
-    """A time limit in minutes, and its kind."""
-    return FieldRule((f"{name}_ms", f"{name}_kind"), (int, str), times.limit_minutes)
-
-
-def wall(name: str) -> FieldRule:
-    """A limit of which only the length counts; not set: none."""
-    return FieldRule((name,), (int,), lambda found: times.limit(found).limit_ms)
+    """The same, from minutes."""
+    return FieldRule((name,), (int,), times.limit_minutes_ms)
 
 
 def _id_parts(texts: pl.Expr) -> pl.Expr:
@@ -251,7 +224,7 @@ def _id_parts(texts: pl.Expr) -> pl.Expr:
 
 def _job_ids(parts: pl.Expr) -> list[pl.Expr]:
     groups = parts.struct
-    number, task, tasks, offset, step = (groups.field(str(i)) for i in range(1, 6))
+    number, task, tasks, offset = (groups.field(str(i)) for i in range(1, 5))
     leader, in_het = number.cast(pl.Int64), offset.is_not_null()
     in_array = task.is_not_null() | tasks.is_not_null()
     return [
@@ -261,13 +234,12 @@ def _job_ids(parts: pl.Expr) -> list[pl.Expr]:
         tasks,
         pl.when(in_het).then(leader),
         offset.cast(pl.Int64),
-        step,
     ]
 
 
 JOB_ID = FieldRule(
     identity.JobIdentity._fields,
-    (int, int, int, str, int, int, str),
+    (int, int, int, str, int, int),
     identity.parse,
     _job_ids,
     prepare=_id_parts,
@@ -285,22 +257,8 @@ RAW_ID = FieldRule(
 )
 """The own number of a job, from `JobIDRaw`."""
 
-JOB_STATE = FieldRule(("state", "state_flags", "cancelled_by_uid"), (str, str, int), states.job)
+JOB_STATE = FieldRule(("state", "state_flags"), (str, str), states.job)
 NODE_STATE = FieldRule(("state", "state_flags"), (str, str), states.node)
-
-
-def exit_code(found: str) -> tuple[int | None, int | None]:
-    """`3:0`: exit code and signal."""
-    if found in amounts.NOTHING:
-        return None, None
-    code, _, signal = found.partition(":")
-    try:
-        return int(code), int(signal or 0)
-    except ValueError:
-        raise ValueError("not an exit code such as 1:0") from None
-
-
-EXIT = FieldRule(("exit_code", "exit_signal"), (int, int), exit_code)
 
 
 def _tres(found: str) -> tuple[str | None, int | None, str | None]:
@@ -317,7 +275,6 @@ REQ_TRES = FieldRule(("req_tres", "req_gpus", "req_type"), (str, int, str), _tre
 ALLOC_TRES = FieldRule(("alloc_tres", "gpus_allocated", "alloc_type"), (str, int, str), _tres)
 TRES_PER_NODE = FieldRule(("tres_per_node", "node_gpus", "node_type"), (str, int, str), _gres)
 NODE_GRES = FieldRule(("gres", "gpus", "gpu_type"), (str, int, str), _gres)
-NODE_GRES_USED = FieldRule(("gres_used", "gpus_allocated", "used_type"), (str, int, str), _gres)
 
 
 def nodes_or_reason(found: str) -> tuple[str | None, str | None]:
@@ -333,18 +290,3 @@ NODES_OR_REASON = FieldRule(("node_list", "reason"), (str, str), nodes_or_reason
 def node_list(name: str) -> FieldRule:
     """Nodes, folded as Slurm prints them; `None assigned` is none."""
     return text(name, "None assigned")
-
-
-def partition(name: str) -> FieldRule:
-    """The name of a partition; sinfo marks the default one by `*`."""
-    return _plain(name, lambda texts: [texts.str.strip_suffix("*").replace("", None)])
-
-
-def priority(name: str) -> FieldRule:
-    """A whole number; the fraction of 2³² that squeue's `%p` prints says nothing, so none."""
-    return FieldRule(
-        (name,),
-        (int,),
-        lambda found: None if "." in found else whole(found),
-        lambda texts: [_plain_numbers(texts)],
-    )

@@ -16,11 +16,11 @@ NO_NODES = frozenset({"", "(null)", "None assigned", "None", "N/A", "n/a"})
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def expand(text: str, most: int = MOST_NAMES) -> tuple[str, ...]:
+def expand(text: str) -> tuple[str, ...]:
     """The names, in the order of the list; ``ValueError`` when it is no list or too long."""
-    if (found := count(text)) > most:
+    if (found := count(text)) > MOST_NAMES:
         raise ValueError(
-            f"`{shortened(text)}` stands for {found:,} nodes; at most {most:,} are read"
+            f"`{shortened(text)}` stands for {found:,} nodes; at most {MOST_NAMES:,} are read"
         )
     return tuple(
         "".join(parts)

@@ -1,4 +1,4 @@
-"""Which job a text means: `123`, `123_4` (array), `123_[5-9%2]`, `123+1` (het), `123_4.batch`."""
+"""Which job a text means: `123`, `123_4` (array), `123_[5-9%2]`, `123+1` (het)."""
 
 import re
 from typing import NamedTuple
@@ -15,14 +15,10 @@ class JobIdentity(NamedTuple):
     array_tasks: str | None = None
     het_job_id: int | None = None
     het_offset: int | None = None
-    step: str | None = None
 
 
-PATTERN = (
-    r"^([0-9]+)(?:_(?:([0-9]+)|\[([0-9,:%-]*(?:\.\.\.)?[0-9,:%-]*)\]))?(?:\+([0-9]+))?"
-    r"(?:\.([A-Za-z0-9_+-]+))?$"
-)
-"""Number, task, tasks that pend together, offset in a het job, step."""
+PATTERN = r"^([0-9]+)(?:_(?:([0-9]+)|\[([0-9,:%-]*(?:\.\.\.)?[0-9,:%-]*)\]))?(?:\+([0-9]+))?$"
+"""Number, task, tasks that pend together, offset in a het job."""
 
 _ID = re.compile(PATTERN)
 MOST_DIGITS = 18  # fits 64 bits
@@ -32,8 +28,8 @@ def parse(text: str) -> JobIdentity:
     """The parts of a printed job id; ``ValueError`` if it is none."""
     found = _ID.fullmatch(text)
     if not found or max(map(len, re.findall(r"\d+", text))) > MOST_DIGITS:
-        raise ValueError("not a job id such as 123, 123_4, 123_[5-9], 123+0 or 123.batch")
-    number, task, tasks, offset, step = found.groups()
+        raise ValueError("not a job id such as 123, 123_4, 123_[5-9] or 123+0")
+    number, task, tasks, offset = found.groups()
     in_array, in_het = task is not None or tasks is not None, offset is not None
     return JobIdentity(
         None if in_array or in_het else int(number),
@@ -42,7 +38,6 @@ def parse(text: str) -> JobIdentity:
         tasks,
         int(number) if in_het else None,
         int(offset) if in_het else None,
-        step,
     )
 
 

@@ -14,7 +14,6 @@ from tidemill.live.slurm.rows import (
     SlurmNode,
     SlurmPartition,
     SlurmReservation,
-    SlurmStep,
 )
 
 Record = dict[str, Any]
@@ -28,38 +27,25 @@ def output_of(key: str, record: Record) -> Output | None:
     return LISTS.get(key)
 
 
-def rows(output: Output, record: Record) -> Iterator[Struct]:
-    """The rows of one record; ``ValueError`` where it cannot be read."""
-    return ROWS[output](record)
-
-
 # --- sacct --------------------------------------------------------------------------------------
 
 
 def _accounted(record: Record) -> Iterator[Struct]:
-    """A job attempt of sacct and its steps."""
-    time, state = (
-        record.get("time"),
-        states.job_of_words(values.words(part(record, "state", "current"))),
-    )
-    limit = values.limit(part(time, "limit"))
-    array = _array(record)
+    """A job attempt of sacct."""
+    state = states.job_of_words(values.words(part(record, "state", "current")))
+    time, array = record.get("time"), _array(record)
     alloc, req = (values.tres(part(record, "tres", name)) for name in ("allocated", "requested"))
-    exit_code, exit_signal = _exit(record.get("exit_code"), state.state)
     het = values.positive(part(record, "het", "job_id"))
-    ids: dict[str, Any] = {
-        "job_id": values.number(record.get("job_id")),
-        "array_job_id": array[0],
-        "array_task_id": array[1],
-        "het_job_id": het,
-        "het_offset": values.number(part(record, "het", "job_offset")) if het else None,
-        "cluster": values.text(record.get("cluster")),
-        "account": values.text(record.get("account")),
-    }
     pends = state.state == "PENDING"
     yield SlurmJob(
-        **ids,
+        job_id=values.number(record.get("job_id")),
+        array_job_id=array[0],
+        array_task_id=array[1],
         array_tasks=array[2],
+        het_job_id=het,
+        het_offset=values.number(part(record, "het", "job_offset")) if het else None,
+        cluster=values.text(record.get("cluster")),
+        account=values.text(record.get("account")),
         name=values.text(record.get("name")),
         user=values.text(record.get("user")) or values.text(part(record, "association", "user")),
         partition=values.text(record.get("partition")),
@@ -72,14 +58,7 @@ def _accounted(record: Record) -> Iterator[Struct]:
         eligible_ms=values.moment(part(time, "eligible")),
         start_ms=None if pends else values.moment(part(time, "start")),
         end_ms=values.moment(part(time, "end")),
-        elapsed_ms=values.seconds(part(time, "elapsed")),
-        suspended_ms=values.seconds(part(time, "suspended")),
-        time_limit_ms=limit.limit_ms,
-        time_limit_kind=limit.kind,
-        exit_code=exit_code,
-        exit_signal=exit_signal,
-        priority=values.number(record.get("priority")),
-        restarts=values.number(record.get("restart_cnt")),
+        time_limit_ms=values.limit_ms(part(time, "limit")),
         node_list=values.text(record.get("nodes")),
         node_count=values.positive(record.get("allocation_nodes")) or _nodes_requested(req),
         cpus=values.number(part(record, "required", "CPUs")),
@@ -88,12 +67,7 @@ def _accounted(record: Record) -> Iterator[Struct]:
         gpus_requested=amounts.tres_gpus(req or "").number,
         gpus_allocated=amounts.tres_gpus(alloc or "").number,
         gpu_type=amounts.tres_gpus(alloc or "").type or amounts.tres_gpus(req or "").type,
-        features=values.text(record.get("constraints")),
-        flags=values.joined(record.get("flags")),
-        failed_node=values.text(record.get("failed_node")),
     )
-    for step in record.get("steps") or ():
-        yield _step(step, ids)
 
 
 def _nodes_requested(req_tres: str | None) -> int | None:
@@ -115,52 +89,12 @@ def _array(record: Record) -> tuple[int | None, int | None, str | None]:
     return leader, None, f"{found}%{at_once}" if at_once and "%" not in found else found
 
 
-def _exit(value: Any, state: str | None) -> tuple[int | None, int | None]:  # noqa: ANN401
-    """Exit code and signal. 22.05 prints SUCCESS for jobs that failed: then it is not known."""
-    code, signal = values.exit_status(value)
-    return (None, None) if state == "FAILED" and not code and not signal else (code, signal)
-
-
-def _step(record: Record, ids: dict[str, Any]) -> SlurmStep:
-    state = states.job_of_words(values.words(record.get("state")))
-    alloc = values.tres(part(record, "tres", "allocated"))
-    exit_code, exit_signal = _exit(record.get("exit_code"), state.state)
-    time = record.get("time")
-    return SlurmStep(
-        **ids,
-        step=_step_name(part(record, "step", "id")),
-        name=values.text(part(record, "step", "name")),
-        state=state.state,
-        state_flags=state.flags,
-        start_ms=values.moment(part(time, "start")),
-        end_ms=values.moment(part(time, "end")),
-        elapsed_ms=values.seconds(part(time, "elapsed")),
-        suspended_ms=values.seconds(part(time, "suspended")),
-        exit_code=exit_code,
-        exit_signal=exit_signal,
-        node_list=values.text(part(record, "nodes", "range")),
-        node_count=values.number(part(record, "nodes", "count")),
-        tasks=values.number(part(record, "tasks", "count")),
-        alloc_tres=alloc,
-        gpus_allocated=amounts.tres_gpus(alloc or "").number,
-        gpu_type=amounts.tres_gpus(alloc or "").type,
-        tres_usage_average=values.tres(part(record, "tres", "consumed", "average")),
-        tres_usage_max=values.tres(part(record, "tres", "consumed", "max")),
-        tres_usage_total=values.tres(part(record, "tres", "consumed", "total")),
-    )
-
-
-def _step_name(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
-    """`batch` or `0`; newer versions print `17.batch`."""
-    return None if value is None else str(value).rpartition(".")[2]
-
-
 # --- squeue and scontrol show job ---------------------------------------------------------------
 
 
 def _queued(record: Record) -> Iterator[Struct]:
     state = states.job_of_words(values.words(record.get("job_state")))
-    limit, nodes = values.limit(record.get("time_limit")), values.text(record.get("nodes"))
+    nodes = values.text(record.get("nodes"))
     start, end = (values.moment(record.get(key)) for key in ("start_time", "end_time"))
     pends, is_over = state.state == "PENDING", state.state in states.ENDED
     leader, het = (
@@ -170,7 +104,6 @@ def _queued(record: Record) -> Iterator[Struct]:
     req, alloc = (values.text(record.get(f"tres_{key}_str")) for key in ("req", "alloc"))
     detail = _gres_detail(nodes, values.words(record.get("gres_detail")))
     requested, allocated = requested_gpus(record, req), allocated_gpus(alloc, detail)
-    exit_code, exit_signal = values.exit_status(record.get("exit_code"))
     yield SlurmJob(
         job_id=values.number(record.get("job_id")),
         array_job_id=leader,
@@ -194,15 +127,8 @@ def _queued(record: Record) -> Iterator[Struct]:
         submit_ms=values.moment(record.get("submit_time")),
         eligible_ms=values.moment(record.get("eligible_time")),
         start_ms=None if pends else start,
-        planned_start_ms=start if pends else None,
         end_ms=end if is_over else None,
-        planned_end_ms=None if is_over else end,
-        time_limit_ms=limit.limit_ms,
-        time_limit_kind=limit.kind,
-        exit_code=exit_code if is_over else None,
-        exit_signal=exit_signal if is_over else None,
-        priority=values.number(record.get("priority")),
-        restarts=values.number(record.get("restart_cnt")),
+        time_limit_ms=values.limit_ms(record.get("time_limit")),
         node_list=nodes,
         node_count=values.number(record.get("node_count")),
         required_nodes=values.text(record.get("required_nodes")),
@@ -214,9 +140,6 @@ def _queued(record: Record) -> Iterator[Struct]:
         gpus_requested=requested.number,
         gpus_allocated=allocated.number,
         gpu_type=allocated.type or requested.type,
-        features=values.text(record.get("features")),
-        flags=values.joined(record.get("flags")),
-        failed_node=values.text(record.get("failed_node")),
     )
 
 
@@ -274,39 +197,21 @@ def _node(record: Record) -> Iterator[Struct]:
     state = states.node_of_words(
         [*values.words(record.get("state")), *values.words(record.get("state_flags"))]
     )
-    gres, used = (values.text(record.get(key)) for key in ("gres", "gres_used"))
-    gpus, busy = amounts.gres_gpus(gres or ""), amounts.gres_gpus(used or "")
+    gres = values.text(record.get("gres"))
+    gpus = amounts.gres_gpus(gres or "")
     yield SlurmNode(
         name=_name(record.get("name")),
-        cluster=values.text(record.get("cluster_name")),
         state=state.state,
         state_flags=state.flags,
         reason=values.text(record.get("reason")),
-        reason_by=values.text(record.get("reason_set_by_user")),
         reason_ms=values.moment(record.get("reason_changed_at")),
-        partitions=values.joined(record.get("partitions")),
-        features=values.joined(record.get("features")),
         gres=gres,
-        gres_used=used,
-        cfg_tres=values.text(record.get("tres")),
-        alloc_tres=values.text(record.get("tres_used")),
         gpus=gpus.number,
-        gpus_allocated=busy.number,
         gpu_type=gpus.type,
         cpus=values.number(record.get("cpus")),
-        cpus_allocated=values.number(record.get("alloc_cpus")),
         memory_mib=values.number(record.get("real_memory")),
-        memory_allocated_mib=values.number(record.get("alloc_memory")),
         boot_ms=values.moment(record.get("boot_time")),
-        slurmd_start_ms=values.moment(record.get("slurmd_start_time")),
-        last_busy_ms=values.moment(record.get("last_busy")),
-        reservation=values.text(record.get("reservation")),
-        hostname=values.text(record.get("hostname")),
-        address=values.text(record.get("address")),
-        version=values.text(record.get("version") or record.get("slurmd_version")),
-        instance_id=values.text(record.get("instance_id")),
         instance_type=values.text(record.get("instance_type")),
-        comment=values.text(record.get("comment")),
     )
 
 
@@ -328,28 +233,20 @@ def _sinfo(record: Record) -> Iterator[Struct]:
         for text in values.words(part(record, "nodes", "nodes"))
         for name in hostlists.expand(text)
     ]
-    gres, used = (values.text(part(record, "gres", key)) for key in ("total", "used"))
-    gpus, busy = amounts.gres_gpus(gres or ""), amounts.gres_gpus(used or "")
-    is_one = len(names) == 1
+    gres = values.text(part(record, "gres", "total"))
+    gpus = amounts.gres_gpus(gres or "")
     for name in names:
         yield SlurmNode(
             name=name,
             state=state.state,
             state_flags=state.flags,
             reason=values.text(part(record, "reason", "description")),
-            reason_by=values.text(part(record, "reason", "user")),
             reason_ms=values.moment(part(record, "reason", "time")),
-            partitions=values.text(part(record, "partition", "name")),
-            features=values.text(part(record, "features", "total")),
             gres=gres,
-            gres_used=used if is_one else None,
             gpus=gpus.number,
-            gpus_allocated=busy.number if is_one else None,
             gpu_type=gpus.type,
             cpus=_same(record, "cpus"),
-            cpus_allocated=values.number(part(record, "cpus", "allocated")) if is_one else None,
             memory_mib=_same(record, "memory"),
-            reservation=values.text(record.get("reservation")),
         )
 
 
@@ -360,23 +257,13 @@ def _same(record: Record, key: str) -> int | None:
 
 
 def _partition(record: Record) -> Iterator[Struct]:
-    longest = values.limit(part(record, "maximums", "time"))
     yield SlurmPartition(
         name=_name(record.get("name")),
-        cluster=values.text(record.get("cluster")),
         state=values.joined(part(record, "partition", "state"), "+"),
-        node_list=values.text(part(record, "nodes", "configured")),
         node_count=values.number(part(record, "nodes", "total")),
-        cpus=values.number(part(record, "cpus", "total")),
-        tres=values.text(part(record, "tres", "configured")),
-        max_time_ms=longest.limit_ms,
-        max_time_kind=longest.kind,
-        default_time_ms=values.limit(part(record, "defaults", "time")).limit_ms,
+        max_time_ms=values.limit_ms(part(record, "maximums", "time")),
         max_nodes=values.number(part(record, "maximums", "nodes")),
-        priority_tier=values.number(part(record, "priority", "tier")),
         qos=values.text(part(record, "qos", "assigned")),
-        allow_accounts=values.text(part(record, "accounts", "allowed")),
-        allow_qos=values.text(part(record, "qos", "allowed")),
     )
 
 
@@ -386,13 +273,6 @@ def _reservation(record: Record) -> Iterator[Struct]:
         start_ms=values.moment(record.get("start_time")),
         end_ms=values.moment(record.get("end_time")),
         node_list=values.text(record.get("node_list")),
-        node_count=values.number(record.get("node_count")),
-        cores=values.number(record.get("core_count")),
-        tres=values.text(record.get("tres")),
-        partition=values.text(record.get("partition")),
-        users=values.text(record.get("users")),
-        accounts=values.text(record.get("accounts")),
-        features=values.text(record.get("features")),
         flags=values.joined(record.get("flags")),
     )
 
@@ -412,3 +292,4 @@ ROWS: dict[Output, Callable[[Record], Iterator[Struct]]] = {
     Output.PARTITIONS_JSON: _partition,
     Output.RESERVATIONS_JSON: _reservation,
 }
+"""The rows of one record, by what it is; ``ValueError`` where it cannot be read."""

@@ -7,13 +7,10 @@ for anything else.
 
 from typing import Any
 
-from tidemill.live.slurm.times import Limit
-
 NO_VALUES = frozenset(
     {-1, -2, 0xFFFF, 0xFFFE, 0xFFFFFFFF, 0xFFFFFFFE, (1 << 64) - 1, (1 << 64) - 2}
 )
 """What Slurm's integers of 16, 32 and 64 bits hold for *infinite* and *not set*; also signed."""
-INFINITE = frozenset({0xFFFFFFFF, (1 << 64) - 1})
 NO_TEXT = frozenset({"", "(null)", "None assigned", "N/A", "n/a"})
 
 
@@ -54,19 +51,10 @@ def moment(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
     return None if seconds is None else seconds * 1000
 
 
-def seconds(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
-    """A duration in ms, from seconds."""
+def limit_ms(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
+    """A time limit in ms, from minutes; None: there is none, or it is not told."""
     found = number(value)
-    return None if found is None else found * 1000
-
-
-def limit(value: Any) -> Limit:  # noqa: ANN401 - decoded JSON
-    """A time limit, from minutes."""
-    is_infinite = isinstance(value, dict) and bool(value.get("infinite"))
-    if is_infinite or (isinstance(value, int) and value in INFINITE):
-        return Limit(None, "unlimited")
-    found = number(value)
-    return Limit(None, None) if found is None else Limit(found * 60_000, "set")
+    return None if found is None else found * 60_000
 
 
 def text(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
@@ -87,19 +75,6 @@ def words(value: Any) -> list[str]:  # noqa: ANN401 - decoded JSON
 def joined(value: Any, by: str = ",") -> str | None:  # noqa: ANN401 - decoded JSON
     """Words in one text."""
     return by.join(words(value)) or None
-
-
-def exit_status(value: Any) -> tuple[int | None, int | None]:  # noqa: ANN401 - decoded JSON
-    """Exit code and signal, from a wait status or from their parts."""
-    if not isinstance(value, dict):
-        status = number(value)
-        return (None, None) if status is None else (status >> 8 & 0xFF, status & 0x7F)
-    if "set" in value:
-        return exit_status(number(value))
-    signal = value.get("signal") or {}
-    found = number(signal.get("id", signal.get("signal_id"))) or 0
-    code = number(value.get("return_code"))
-    return 0 if code is None and found else code, found
 
 
 def tres(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON

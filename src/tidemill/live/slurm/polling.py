@@ -74,7 +74,7 @@ class SlurmSource:
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
         asks = [
             commands.QUEUE,
-            commands.history(begin, steps=False),
+            commands.history(begin),
             commands.downtime(begin),
             commands.NODES,
         ]

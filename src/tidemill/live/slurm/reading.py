@@ -44,8 +44,6 @@ class SlurmReading(ABC):
         """Of delimited text: the header, as printed."""
         self.errors: tuple[str, ...] = ()
         """What the command itself said went wrong (`errors` in its JSON)."""
-        self.skips_steps = False
-        """Whether steps in delimited text are of no use to whoever reads."""
         self.wanted: frozenset[str] | None = None
         """What of jobs in delimited text is of use to whoever reads; None: all of it."""
         self._stream, self._zone = stream, zone
@@ -97,10 +95,7 @@ class _TextReading(SlurmReading):
         self._reader, self._encoding = reader, encoding
 
     def _found(self) -> Iterator[RowFrame | Struct]:
-        return self._reader.frames(
-            self._stream, encoding=self._encoding, skips_steps=self.skips_steps,
-            wanted=self.wanted,
-        )  # fmt: skip
+        return self._reader.frames(self._stream, encoding=self._encoding, wanted=self.wanted)
 
 
 class _JsonReading(SlurmReading):
@@ -118,7 +113,7 @@ class _JsonReading(SlurmReading):
                 continue
             self.output = output
             try:
-                made = list(json_rows.rows(output, record))
+                made = list(json_rows.ROWS[output](record))
             except (ValueError, TypeError, AttributeError) as error:
                 named = record.get("job_id", record.get("name", "?"))
                 self.refusals.add("record", number, f"`{named}` of {output}: {error}", RECORD_HINT)
@@ -135,7 +130,7 @@ class _BlockReading(SlurmReading):
                 self.refusals.add("record", record.number, message)
                 continue
             try:
-                yield blocks.rows(self.output, record, self._zone)
+                yield blocks.ROWS[self.output](record, self._zone)
             except ValueError as error:
                 if str(error) == times.NO_ZONE:
                     key, found = next(pair for pair in record.pairs if times.is_in_iso(pair[1]))

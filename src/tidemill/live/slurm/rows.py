@@ -1,4 +1,4 @@
-"""One row per thing that Slurm tells of: job attempt, step, node, partition, reservation, limits.
+"""One row per thing that Slurm tells of: job attempt, node, partition, reservation, limits.
 
 All fields are plain (an integer, a text, a truth value, or ``None`` where it was not told), so a
 row is also a row of columns (``frames``). Times are milliseconds since 1970 in UTC. Texts with a
@@ -10,10 +10,10 @@ from msgspec import Struct
 
 class SlurmJob(Struct, frozen=True, kw_only=True):
     """One attempt of a job. A requeued job has several rows with one ``job_id``; ``submit_ms``
-    (and ``db_index``, where sacct gave it) tells them apart.
+    tells them apart.
 
     ``start_ms`` and ``end_ms`` are what happened. What squeue and scontrol print there for a job
-    that pends or still runs is Slurm's plan: ``planned_start_ms``, ``planned_end_ms``.
+    that pends or still runs is its plan, and not kept.
     """
 
     job_id: int | None = None
@@ -24,8 +24,6 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     """Members of an array that still pend together: `5-9%2`."""
     het_job_id: int | None = None
     het_offset: int | None = None
-    db_index: str | None = None
-    """A number of up to 64 bits, unsigned, so a text here."""
     cluster: str | None = None
     name: str | None = None
     user: str | None = None
@@ -37,7 +35,6 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     state: str | None = None
     state_flags: str | None = None
     """Flags beside the state, joined by `+`: `COMPLETING`."""
-    cancelled_by_uid: int | None = None
     reason: str | None = None
     """Why it pends, or why it ended, in Slurm's word; see ``reasons``."""
     reason_text: str | None = None
@@ -47,17 +44,7 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     eligible_ms: int | None = None
     start_ms: int | None = None
     end_ms: int | None = None
-    planned_start_ms: int | None = None
-    planned_end_ms: int | None = None
-    elapsed_ms: int | None = None
-    suspended_ms: int | None = None
     time_limit_ms: int | None = None
-    time_limit_kind: str | None = None
-    """`set`, `unlimited` or `partition` (the partition's own limit); None: not told."""
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    priority: int | None = None
-    restarts: int | None = None
     node_list: str | None = None
     node_count: int | None = None
     """Nodes allocated; of a pending job: requested."""
@@ -74,122 +61,46 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     gpus_requested: int | None = None
     gpus_allocated: int | None = None
     gpu_type: str | None = None
-    features: str | None = None
-    flags: str | None = None
-    failed_node: str | None = None
-
-
-class SlurmStep(Struct, frozen=True, kw_only=True):
-    """One step of a job attempt: the batch script, one `srun`, or what ran outside of both."""
-
-    job_id: int | None = None
-    array_job_id: int | None = None
-    array_task_id: int | None = None
-    het_job_id: int | None = None
-    het_offset: int | None = None
-    step: str | None = None
-    """`batch`, `extern`, `interactive`, or a number."""
-    db_index: str | None = None
-    cluster: str | None = None
-    name: str | None = None
-    account: str | None = None
-    state: str | None = None
-    state_flags: str | None = None
-    cancelled_by_uid: int | None = None
-    submit_ms: int | None = None
-    start_ms: int | None = None
-    end_ms: int | None = None
-    elapsed_ms: int | None = None
-    suspended_ms: int | None = None
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    node_list: str | None = None
-    node_count: int | None = None
-    tasks: int | None = None
-    alloc_tres: str | None = None
-    gpus_allocated: int | None = None
-    gpu_type: str | None = None
-    tres_usage_average: str | None = None
-    tres_usage_max: str | None = None
-    tres_usage_total: str | None = None
-    """Measured by Slurm where it gathers it: `cpu=00:01:02,gres/gpuutil=97,gres/gpumem=71G`."""
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True):
     """One node as it is now."""
 
     name: str
-    cluster: str | None = None
     state: str | None = None
     state_flags: str | None = None
     """`DRAIN`, `NOT_RESPONDING`, `PLANNED`, `MAINTENANCE` …, joined by `+`."""
     reason: str | None = None
-    reason_by: str | None = None
     reason_ms: int | None = None
-    partitions: str | None = None
-    features: str | None = None
     gres: str | None = None
-    gres_used: str | None = None
-    cfg_tres: str | None = None
-    alloc_tres: str | None = None
     gpus: int | None = None
-    gpus_allocated: int | None = None
     gpu_type: str | None = None
     cpus: int | None = None
-    cpus_allocated: int | None = None
     memory_mib: int | None = None
-    memory_allocated_mib: int | None = None
     boot_ms: int | None = None
-    slurmd_start_ms: int | None = None
-    last_busy_ms: int | None = None
-    reservation: str | None = None
-    hostname: str | None = None
-    address: str | None = None
-    version: str | None = None
-    instance_id: str | None = None
     instance_type: str | None = None
-    comment: str | None = None
 
 
 class SlurmPartition(Struct, frozen=True, kw_only=True):
     """One partition: which nodes, who may, how long."""
 
     name: str
-    cluster: str | None = None
     state: str | None = None
-    node_list: str | None = None
     node_count: int | None = None
-    cpus: int | None = None
-    tres: str | None = None
-    is_default: bool | None = None
     max_time_ms: int | None = None
-    max_time_kind: str | None = None
-    default_time_ms: int | None = None
     max_nodes: int | None = None
     """None: no limit, or not told."""
-    priority_tier: int | None = None
-    preempt_mode: str | None = None
     qos: str | None = None
-    allow_accounts: str | None = None
-    allow_qos: str | None = None
 
 
 class SlurmReservation(Struct, frozen=True, kw_only=True):
     """One reservation: nodes that are kept for some users or for maintenance, from when to when."""
 
     name: str
-    cluster: str | None = None
     state: str | None = None
     start_ms: int | None = None
     end_ms: int | None = None
     node_list: str | None = None
-    node_count: int | None = None
-    cores: int | None = None
-    tres: str | None = None
-    partition: str | None = None
-    users: str | None = None
-    accounts: str | None = None
-    features: str | None = None
     flags: str | None = None
 
 
@@ -206,7 +117,6 @@ class SlurmAssociation(Struct, frozen=True, kw_only=True):
     parent: str | None = None
     shares: str | None = None
     qos: str | None = None
-    default_qos: str | None = None
     grp_tres: str | None = None
     grp_tres_mins: str | None = None
     grp_tres_run_mins: str | None = None
@@ -226,9 +136,6 @@ class SlurmQos(Struct, frozen=True, kw_only=True):
     name: str
     priority: int | None = None
     preempt: str | None = None
-    preempt_mode: str | None = None
-    grace_ms: int | None = None
-    flags: str | None = None
     grp_tres: str | None = None
     grp_tres_mins: str | None = None
     grp_tres_run_mins: str | None = None
@@ -247,25 +154,14 @@ class SlurmQos(Struct, frozen=True, kw_only=True):
     min_tres: str | None = None
 
 
-class SlurmAccount(Struct, frozen=True, kw_only=True):
-    """One account: the team that usage is charged to."""
-
-    name: str
-    description: str | None = None
-    organization: str | None = None
-
-
 class SlurmNodeEvent(Struct, frozen=True, kw_only=True):
     """A stretch of time in which a node was down or drained (`sacctmgr show event`).
 
     Without ``node``: the cluster itself changed (its TRES, or its controller stopped).
     """
 
-    cluster: str | None = None
     node: str | None = None
     start_ms: int | None = None
     end_ms: int | None = None
     state: str | None = None
     state_flags: str | None = None
-    reason: str | None = None
-    user: str | None = None

@@ -64,47 +64,17 @@ NODE_STATES = {
 }
 """Base states of a node."""
 
-NODE_FLAGS = {
-    "BLOCK": "BLOCKED",
-    "BLOCKED": "BLOCKED",
-    "BOOT": "REBOOT_ISSUED",
-    "CLOUD": "CLOUD",
-    "COMP": "COMPLETING",
-    "COMPLETING": "COMPLETING",
-    "DRAIN": "DRAIN",
-    "DYNAMIC_FUTURE": "DYNAMIC_FUTURE",
-    "DYNAMIC_NORM": "DYNAMIC_NORM",
-    "EXTERNAL": "EXTERNAL",
-    "FAIL": "FAIL",
-    "INVAL": "INVALID_REG",
-    "INVALID": "INVALID",
-    "INVALID_REG": "INVALID_REG",
-    "MAINT": "MAINTENANCE",
-    "MAINTENANCE": "MAINTENANCE",
-    "NOT_RESPONDING": "NOT_RESPONDING",
-    "NO_RESPOND": "NOT_RESPONDING",
-    "NPC": "PERFCTRS",
-    "PERFCTRS": "PERFCTRS",
-    "PLANNED": "PLANNED",
-    "PLND": "PLANNED",
-    "POWERED_DOWN": "POWERED_DOWN",
-    "POWERING_DOWN": "POWERING_DOWN",
-    "POWERING_UP": "POWERING_UP",
-    "POWER_DOWN": "POWER_DOWN",
-    "POWER_DRAIN": "POWER_DRAIN",
-    "POWER_UP": "POWER_UP",
-    "POW_DN": "POWERED_DOWN",
-    "POW_UP": "POWERING_UP",
-    "REBOOT": "REBOOT_REQUESTED",
-    "REBOOT_CANCELED": "REBOOT_CANCELED",
-    "REBOOT_ISSUED": "REBOOT_ISSUED",
-    "REBOOT_REQUESTED": "REBOOT_REQUESTED",
-    "RES": "RESERVED",
-    "RESERVED": "RESERVED",
-    "RESUME": "RESUME",
-    "RESV": "RESERVED",
-    "UNDRAIN": "UNDRAIN",
-}
+NODE_FLAGS = {word: word for word in (
+    "BLOCKED", "CLOUD", "COMPLETING", "DRAIN", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "EXTERNAL", "FAIL",
+    "INVALID", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "PERFCTRS", "PLANNED",
+    "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "POWER_DRAIN", "POWER_UP",
+    "REBOOT_CANCELED", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED", "RESUME", "UNDRAIN",
+)} | {
+    "BLOCK": "BLOCKED", "BOOT": "REBOOT_ISSUED", "COMP": "COMPLETING", "INVAL": "INVALID_REG",
+    "MAINT": "MAINTENANCE", "NO_RESPOND": "NOT_RESPONDING", "NPC": "PERFCTRS", "PLND": "PLANNED",
+    "POW_DN": "POWERED_DOWN", "POW_UP": "POWERING_UP", "REBOOT": "REBOOT_REQUESTED",
+    "RES": "RESERVED", "RESV": "RESERVED",
+}  # fmt: skip
 """Flags beside a base state, under one name each."""
 
 BROKEN = frozenset({"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"})
@@ -146,18 +116,10 @@ NODE_SUFFIXES = {
 """Characters after a state, from the manual of sinfo."""
 
 _SHORT = {short: name for name, short in [*JOB_STATES.items(), *JOB_FLAGS.items()] if short}
-_BY = re.compile(r"(.*?) by (\d+)")
+_BY = re.compile(r"(.*?) by \d+")
 
 
-class StateOfJob(NamedTuple):
-    """Base state, flags joined by `+`, and who cancelled it."""
-
-    state: str | None
-    flags: str | None = None
-    cancelled_by_uid: int | None = None
-
-
-class StateOfNode(NamedTuple):
+class StateFound(NamedTuple):
     """Base state, and flags joined by `+`."""
 
     state: str | None
@@ -165,19 +127,18 @@ class StateOfNode(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def job(text: str) -> StateOfJob:
-    """The state of a job or a step from one text; ``ValueError`` for a word Slurm does not have."""
+def job(text: str) -> StateFound:
+    """The state of a job from one text; ``ValueError`` for a word Slurm does not have."""
     by = _BY.fullmatch(text)
     words = (by[1] if by else text.rstrip("+")).split("+")
-    found = job_of_words([word for word in words if word])
-    return found._replace(cancelled_by_uid=int(by[2])) if by else found
+    return job_of_words([word for word in words if word])
 
 
-def job_of_words(words: list[str]) -> StateOfJob:
+def job_of_words(words: list[str]) -> StateFound:
     """The state from a list, as newer JSON has it."""
     known = [_job_word(word.strip()) for word in words]
     base = next((word for word in known if word in JOB_STATES), known[0] if known else None)
-    return StateOfJob(base, "+".join(word for word in known if word != base) or None)
+    return StateFound(base, "+".join(word for word in known if word != base) or None)
 
 
 def _job_word(word: str) -> str:
@@ -187,18 +148,18 @@ def _job_word(word: str) -> str:
     return name
 
 
-def node(text: str) -> StateOfNode:
+def node(text: str) -> StateFound:
     """The state of a node from one text, in the long or the short form."""
     if text in {"", "(null)", "N/A"}:
-        return StateOfNode(None)
+        return StateFound(None)
     bare = text.rstrip("".join(NODE_SUFFIXES))
     suffixes = [NODE_SUFFIXES[letter] for letter in text[len(bare) :]]
     found = node_of_words(bare.rstrip("+").split("+"))
     flags = [*(found.flags.split("+") if found.flags else []), *suffixes]
-    return StateOfNode(found.state, "+".join(dict.fromkeys(flags)) or None)
+    return StateFound(found.state, "+".join(dict.fromkeys(flags)) or None)
 
 
-def node_of_words(words: list[str]) -> StateOfNode:
+def node_of_words(words: list[str]) -> StateFound:
     """The state from a list, as newer JSON has it."""
     base, flags = None, list[str]()
     for word in (word.strip().upper() for word in words if word):
@@ -211,6 +172,4 @@ def node_of_words(words: list[str]) -> StateOfNode:
             flags.append(NODE_FLAGS[word])
         else:
             raise ValueError(f"`{word}` is not a state of a node that Slurm has")
-    return StateOfNode(
-        base or (flags[0] if flags else None), "+".join(dict.fromkeys(flags)) or None
-    )
+    return StateFound(base or (flags[0] if flags else None), "+".join(dict.fromkeys(flags)) or None)

@@ -2,7 +2,7 @@
 
 Each chunk of lines goes through the rules of its columns; a row with a field that its rule refuses
 is left out and named by line, column and what was found. sacct prints steps among the jobs: they
-become frames of their own.
+are not looked at.
 """
 
 from collections.abc import Iterator
@@ -43,13 +43,12 @@ class TextReader:
         *,
         encoding: str = "utf-8",
         block_bytes: int | None = None,
-        skips_steps: bool = False,
         wanted: frozenset[str] | None = None,
     ) -> Iterator[RowFrame]:
         """The rows in chunks; ``stream`` stands at the beginning of the file.
 
-        ``skips_steps``: without steps of jobs, which are not looked at. ``wanted``: what of jobs is
-        looked at, if not all is; columns beside that stay unknown if no text can be wrong in them.
+        ``wanted``: what of jobs is looked at, if not all is; columns beside that stay unknown if no
+        text can be wrong in them.
         """
         if wanted is not None and self.table.makes is rows.SlurmJob:
             self.rules = {
@@ -64,7 +63,7 @@ class TextReader:
             encoding=encoding,
             block_bytes=block_bytes or delimited.BLOCK_BYTES,
         ):
-            yield from self._frames(self._without_steps(chunk) if skips_steps else chunk)
+            yield from self._frames(self._without_steps(chunk))
 
     def _without_steps(self, chunk: LineChunk) -> LineChunk:
         """The lines of a chunk that are of jobs: the id of a step has a dot."""
@@ -85,9 +84,8 @@ class TextReader:
         if not height:
             return
         if self.table.makes is rows.SlurmJob:
-            yield from _jobs_and_steps(columns, height, self.table.output)
-        else:
-            yield RowFrame(self.table.makes, frames.frame_of(self.table.makes, columns, height))
+            columns = _job_columns(columns, height, self.table.output)
+        yield RowFrame(self.table.makes, frames.frame_of(self.table.makes, columns, height))
 
     def _columns(self, chunk: LineChunk) -> tuple[dict[str, pl.Series], np.ndarray]:
         columns = dict[str, pl.Series]()
@@ -149,22 +147,6 @@ def _rules(header: Header, columns: Columns) -> dict[int, fields.FieldRule]:
     return rules
 
 
-def _jobs_and_steps(
-    columns: dict[str, pl.Series], height: int, output: Output
-) -> Iterator[RowFrame]:
-    nothing = pl.repeat(None, height, dtype=pl.String, eager=True)
-    is_step = columns.get("step", nothing).is_not_null()
-    columns = _job_columns(columns, height, output)
-    for makes, keep in ((rows.SlurmJob, ~is_step), (rows.SlurmStep, is_step)):
-        if not keep.any():
-            continue
-        own = {name: columns[name] for name in makes.__struct_fields__ if name in columns}
-        table = pl.DataFrame(own)
-        if not keep.all():
-            table = table.filter(keep)
-        yield RowFrame(makes, frames.frame_of(makes, table.to_dict(), table.height))
-
-
 def _job_columns(
     columns: dict[str, pl.Series], height: int, output: Output
 ) -> dict[str, pl.Series]:
@@ -185,11 +167,9 @@ def _job_columns(
         "gpus_requested": pl.coalesce(known("req_gpus"), product("node_gpus", "node_count")),
     }
     if output is Output.SQUEUE_TEXT and "state" in columns:
-        pends, runs = pl.col("state") == "PENDING", ~pl.col("state").is_in(states.ENDED)
+        pends, is_over = pl.col("state") == "PENDING", pl.col("state").is_in(states.ENDED)
         made |= {
             "start_ms": pl.when(~pends).then(known("start_ms")),
-            "planned_start_ms": pl.when(pends).then(known("start_ms")),
-            "end_ms": pl.when(~runs).then(known("end_ms")),
-            "planned_end_ms": pl.when(runs).then(known("end_ms")),
+            "end_ms": pl.when(is_over).then(known("end_ms")),
         }
     return {**columns, **table.select(**made).to_dict()}

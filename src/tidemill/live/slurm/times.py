@@ -7,7 +7,6 @@ sacct, squeue and scontrol print local time without a zone, so the zone has to b
 
 import re
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidemill.model.errors import SpecError
@@ -17,7 +16,7 @@ NO_TIME = frozenset({"", "Unknown", "None", "N/A", "n/a", "(null)", "NONE", "Nev
 
 NO_DURATION = frozenset({"", "INVALID", "N/A", "n/a", "(null)", "NONE", "Unknown", "None"})
 UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "infinite", "-1"})
-PARTITION_LIMIT = frozenset({"Partition_Limit", "PARTITION_LIMIT"})
+NO_LIMIT = NO_DURATION | UNLIMITED | {"Partition_Limit", "PARTITION_LIMIT"}
 
 MOST_SECONDS = 10**12
 """Larger numbers are no seconds (milliseconds, perhaps), and would not fit a column."""
@@ -27,13 +26,6 @@ NO_ZONE = "a time of day without a zone"
 
 _DURATION = re.compile(r"(?:(?P<d>\d+)-)?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+)(?:\.(?P<f>\d+))?")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
-
-
-class Limit(NamedTuple):
-    """A time limit: how long, and of what kind (`set`, `unlimited`, `partition`, or not told)."""
-
-    limit_ms: int | None
-    kind: str | None
 
 
 def zone_of(name: str) -> tzinfo:
@@ -101,29 +93,12 @@ def seconds_ms(text: str) -> int | None:
     return int(text) * 1000
 
 
-def limit(text: str) -> Limit:
-    """A time limit: a duration, `UNLIMITED` or `Partition_Limit`."""
-    return _limit(text, duration_ms)
+def limit_ms(text: str) -> int | None:
+    """A time limit; None: `UNLIMITED`, the partition's own, or not told."""
+    return None if text in NO_LIMIT else duration_ms(text)
 
 
-def limit_minutes(text: str) -> Limit:
-    """A time limit in minutes, as sacct's `TimelimitRaw` and `scontrol` with plain numbers."""
-    return _limit(text, lambda minutes: 60 * _seconds(minutes))
-
-
-def _seconds(text: str) -> int:
-    found = seconds_ms(text)
-    if found is None:
-        raise ValueError("not a whole number of minutes")
-    return found
-
-
-def _limit(text: str, read: object) -> Limit:
-    assert callable(read)
-    if text in UNLIMITED:
-        return Limit(None, "unlimited")
-    if text in PARTITION_LIMIT:
-        return Limit(None, "partition")
-    if text in NO_DURATION:
-        return Limit(None, None)
-    return Limit(read(text), "set")
+def limit_minutes_ms(text: str) -> int | None:
+    """The same in minutes, as sacct's `TimelimitRaw` prints it."""
+    found = None if text in NO_LIMIT else seconds_ms(text)
+    return None if found is None else 60 * found

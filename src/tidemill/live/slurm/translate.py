@@ -198,7 +198,6 @@ class Gathering:
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
         first, tracks, has_asked = len(self._jobs), False, _has_asked_alone(opened)
-        opened.skips_steps = True
         opened.wanted = _WANTED_LIVE if opened.output in _LIVE else _WANTED
         for makes, frame in opened.frames():
             if makes is SlurmJob and len(frame):

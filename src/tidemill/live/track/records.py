@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tidemill.track.format import LONGEST_LINE, LONGEST_TEXT, MOST, VERSION
 
@@ -276,6 +277,17 @@ def parse(line: bytes) -> TrackRecord:
     if isinstance(record, LoadRecord) and record.from_us > record.until_us:
         raise UnusableRecord("the stretch ends before it begins")
     return record
+
+
+def moved(record: TrackRecord, ahead_us: int) -> TrackRecord:
+    """The record of a machine whose clock is so far ahead, by a clock that is right."""
+    if not ahead_us:
+        return record
+    if isinstance(record, StepsRecord | LoadRecord):
+        return replace(
+            record, from_us=record.from_us - ahead_us, until_us=record.until_us - ahead_us
+        )
+    return replace(record, at_us=record.at_us - ahead_us)
 
 
 def _version(line: bytes) -> str:

@@ -107,11 +107,6 @@ class Distinct(Generic[Row]):
             if self.number(row) != len(self.rows) - 1:
                 raise ValueError("a row is there already")
 
-    def shrink(self, size: int) -> None:
-        """Forget all but the first rows."""
-        while len(self.rows) > size:
-            del self._numbers[self.rows.pop()]
-
 
 Sizes = tuple[int, int, int, int, int, int]
 
@@ -145,11 +140,6 @@ class Dictionary:
     def sizes(self) -> Sizes:
         """How many rows each of its tables has."""
         return cast(Sizes, tuple(len(table.rows) for table in self.tables()))
-
-    def shrink(self, sizes: Sizes) -> None:
-        """Forget what was added since it had these sizes."""
-        for table, size in zip(self.tables(), sizes, strict=True):
-            table.shrink(size)
 
 
 NAMELESS: Final = "-"

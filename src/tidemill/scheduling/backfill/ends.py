@@ -169,17 +169,25 @@ def enter(ends, j):
 
 
 @kernel
-def drop_near(w, ends):
-    """Drop who went of those who are sorted."""
-    rows, order, tally, found = ends.rows, ends.order, ends.tally, 0
-    near, count = tally[TALLY.NEAR], tally[TALLY.COUNT]
-    for i in range(near):
+def drop_among(w, ends, first, end):
+    """Drop who went of those in these places; where those end who stay."""
+    rows, order, found = ends.rows, ends.order, first
+    for i in range(first, end):
         j = order[i]
         if is_there(w.jobs, rows, j):
             order[found] = j
             found += 1
         else:
             rows[j, ENDING.ATTEMPT] = 0
+    return found
+
+
+@kernel
+def drop_near(w, ends):
+    """Drop who went of those who are sorted."""
+    order, tally = ends.order, ends.tally
+    near, count = tally[TALLY.NEAR], tally[TALLY.COUNT]
+    found = drop_among(w, ends, 0, near)
     for i in range(min(near - found, count - near)):
         order[found + i] = order[count - 1 - i]
     tally[TALLY.NEAR] = found
@@ -189,15 +197,8 @@ def drop_near(w, ends):
 @kernel
 def drop_far(w, ends):
     """Drop who went of those who end later."""
-    rows, order, tally, found = ends.rows, ends.order, ends.tally, ends.tally[TALLY.NEAR]
-    for i in range(found, tally[TALLY.COUNT]):
-        j = order[i]
-        if is_there(w.jobs, rows, j):
-            order[found] = j
-            found += 1
-        else:
-            rows[j, ENDING.ATTEMPT] = 0
-    tally[TALLY.COUNT] = found
+    tally = ends.tally
+    tally[TALLY.COUNT] = drop_among(w, ends, tally[TALLY.NEAR], tally[TALLY.COUNT])
 
 
 @kernel

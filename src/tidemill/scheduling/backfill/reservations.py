@@ -270,7 +270,7 @@ class Reservations:
                 rest = tuple(piece for piece in one.pieces if not piece.slices) if cut else None
                 self._kept[one.job] = kept(shape, one.pieces if rest is None else rest)
             rows = self._kept[one.job]
-            keeping.keep(self.world.matrices, self.room.ground, rows, 0, len(rows))
+            keeping.keep(self.world.matrices, self.room.ground, rows, len(rows))
             if cut:
                 self._sliced[one.job] = keep_slices(self.room, shape, cut)
 
@@ -279,7 +279,7 @@ class Reservations:
         for one in reversed(those):
             let_slices_go(self.room, self._sliced.pop(one.job, []))
             rows = self._kept[one.job]
-            keeping.let_go(self.world.matrices, self.room.ground, rows, 0, len(rows))
+            keeping.let_go(self.world.matrices, self.room.ground, rows, len(rows))
 
     def _end_ms(self, j: int) -> int:
         """When a waiting job is expected to end if it is placed now."""

@@ -14,6 +14,7 @@ from tidemill.scheduling.desk.columns import ASK, REG, SEATING, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.offering import BY_NODE, line_up_by_node, may_use, write_victim
 from tidemill.scheduling.desk.placing import book, fit
+from tidemill.scheduling.desk.resizing import is_among
 from tidemill.scheduling.desk.rights import seek
 from tidemill.scheduling.desk.role_by_role import note_seats
 from tidemill.scheduling.desk.stopping import (
@@ -68,15 +69,6 @@ def line_up_nodes(w, d, g, s):
 
 
 @kernel
-def is_known(candidates, count, j):
-    """Whether a job is one of those that were found."""
-    for i in range(count):
-        if candidates[i] == j:
-            return True
-    return False
-
-
-@kernel
 def may_move_now(w, d, j):
     """Whether a job may be moved now; ``REG`` says when others may."""
     reg, jobs = d.reg, w.jobs
@@ -100,7 +92,7 @@ def find_movable(w, d, g, s):
         p = w.nodes[g.sorting[i, SORT.DOMAIN], NODE.FIRST_PIECE]
         while p >= 0:
             j = w.pieces[p, PIECE.JOB]
-            if not is_known(d.candidates, found, j) and may_move_now(w, d, j):
+            if not is_among(d.candidates, found, j) and may_move_now(w, d, j):
                 d.candidates[found] = j
                 found += 1
             p = w.pieces[p, PIECE.NEXT_ON_NODE]

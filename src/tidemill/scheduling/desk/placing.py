@@ -370,6 +370,7 @@ def keep_disturbed(w, d, g):
         if promises[i, PROMISE.IS_DISTURBED] != 0:
             first = promises[i, PROMISE.FIRST_PIECE]
             take(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+    note_disturbed(w, d, g)
 
 
 @kernel
@@ -380,6 +381,7 @@ def let_disturbed_go(w, d, g):
         if promises[i, PROMISE.IS_DISTURBED] != 0:
             first = promises[i, PROMISE.FIRST_PIECE]
             give(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+    note_disturbed(w, d, g)
 
 
 @kernel
@@ -424,10 +426,8 @@ def fit_beside(w, d, g, t, s, q):
         if d.reg[REG.PROMISES] == 1 and is_single(d, g, s):
             return seat_single(w, d, g, t, d.asks[s, ASK.FIRST_OPTION])
     keep_disturbed(w, d, g)
-    note_disturbed(w, d, g)
     found = fit_held(w, d, g, t, s, q)
     let_disturbed_go(w, d, g)
-    note_disturbed(w, d, g)
     return found
 
 

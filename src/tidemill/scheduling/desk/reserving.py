@@ -381,9 +381,9 @@ def fit_after(w, d, g, t, e, s, given, wanted):
     """
     end = pieces_promised(d)
     end_until(w, d, g, e, given, wanted)
-    keep(w, g, d.promised, 0, end)
+    keep(w, g, d.promised, end)
     count = fit_and_leave(w, d, g, t, s)
-    let_go(w, g, d.promised, 0, end)
+    let_go(w, g, d.promised, end)
     if count > 0:
         write_promised(w, d, s, count)
     return count

@@ -15,7 +15,6 @@ from tidemill.scheduling.desk.placing import (
     book,
     keep_disturbed,
     let_disturbed_go,
-    note_disturbed,
     obstacle,
 )
 from tidemill.scheduling.fitting.books import APART, KEPT_OFF, LIMIT, SHORT, UNFIT
@@ -185,10 +184,8 @@ def fit_largest(w, d, g, t, s, q):
 def fit_gang_beside(w, d, g, t, s, q):
     """As ``fit_largest``, beside the reservations that would be disturbed."""
     keep_disturbed(w, d, g)
-    note_disturbed(w, d, g)
     found = fit_largest(w, d, g, t, s, q)
     let_disturbed_go(w, d, g)
-    note_disturbed(w, d, g)
     return found
 
 

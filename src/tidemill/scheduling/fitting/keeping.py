@@ -71,14 +71,14 @@ def note(w, g, promised, start, end):
 
 
 @kernel
-def keep(w, g, promised, start, end):
-    """Take what the pieces in these rows need and is free now."""
-    take(w, g, promised, start, end)
-    note(w, g, promised, start, end)
+def keep(w, g, promised, end):
+    """Take what the pieces in the first rows need and is free now."""
+    take(w, g, promised, 0, end)
+    note(w, g, promised, 0, end)
 
 
 @kernel
-def let_go(w, g, promised, start, end):
+def let_go(w, g, promised, end):
     """Give back what was kept."""
-    give(w, g, promised, start, end)
-    note(w, g, promised, start, end)
+    give(w, g, promised, 0, end)
+    note(w, g, promised, 0, end)

@@ -76,12 +76,12 @@ def play_one(rank, winner, e, n, now):
 
 
 @kernel
-def load(nodes, devices, parts, n, scratch, row):
-    """Write the free milli of the working devices of a node into a row; return how many."""
+def load(nodes, devices, parts, n, scratch):
+    """Write the free milli of the working devices of a node into row 0; return how many."""
     count, first = 0, nodes[n, NODE.FIRST_DEVICE]
     for d in range(first, first + nodes[n, NODE.DEVICES]):
         if devices[d, DEVICE.IS_FAILED] == 0:
-            scratch[row, count] = parts[d, PART.FREE]
+            scratch[0, count] = parts[d, PART.FREE]
             count += 1
     return count
 
@@ -94,7 +94,7 @@ def look(w, g, t, n):
     count for in it; for ``fgd`` its fragments.
     """
     spots, wasted, kind, lost = g.spots, g.wasted, w.nodes[n, NODE.KIND], 0
-    count = load(w.nodes, w.devices, g.parts, n, t.scratch, 0)
+    count = load(w.nodes, w.devices, g.parts, n, t.scratch)
     free = t.scratch[0]
     for i in range(count):
         if free[i] < t.limits[3]:
@@ -115,7 +115,7 @@ def look(w, g, t, n):
 def rank_by_tables(w, g, t, r, n):
     """The scores of a node that can host a replica in one number, the higher the better."""
     requests, spots = g.requests, g.spots
-    count = load(w.nodes, w.devices, g.parts, n, t.scratch, 0)
+    count = load(w.nodes, w.devices, g.parts, n, t.scratch)
     cpu, memory = spots[n, SPOT.CPU], spots[n, SPOT.MEMORY]
     return rank_node(
         count, w.nodes[n, NODE.KIND], cpu, memory, cpu == w.nodes[n, NODE.CPU_MILLI],
@@ -237,7 +237,7 @@ def put_by_tables(w, g, t, r, i, n):
     if milli >= WHOLE:
         put_some(w, g, r, i, n, 1)
         return
-    free, count = t.scratch[0], load(w.nodes, w.devices, parts, n, t.scratch, 0)
+    free, count = t.scratch[0], load(w.nodes, w.devices, parts, n, t.scratch)
     chosen, mask = tightest(free, count, milli), 0
     cpu, memory = spots[n, SPOT.CPU], spots[n, SPOT.MEMORY]
     for code in t.codes:
@@ -407,7 +407,7 @@ def best_few(w, g, t, r, few):
 def look_ahead(w, g, t, r, n, few):
     """What a score that looks ahead is made of, in the first row: see ``tide_parts``."""
     requests, cpu, memory = g.requests, g.spots[n, SPOT.CPU], g.spots[n, SPOT.MEMORY]
-    count = load(w.nodes, w.devices, g.parts, n, t.scratch, 0)
+    count = load(w.nodes, w.devices, g.parts, n, t.scratch)
     gain, price, _ = tide_parts(
         t.scratch[0], count, w.nodes[n, NODE.KIND], cpu, memory,
         cpu == w.nodes[n, NODE.CPU_MILLI], requests[r, REQUEST.ACCELERATORS],

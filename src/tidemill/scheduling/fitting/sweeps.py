@@ -386,13 +386,14 @@ def put_hosted(w, g, r, i, n, replicas):
 
 
 @kernel
-def put_many(w, g, r, i, left):
-    """Fill nodes with what is left of a gang, the best first; how many pieces there are then.
+def put_many(w, g, r, left):
+    """Fill nodes with a gang, the best first; how many pieces there are then.
 
     Nodes that host as much and have as little free as the best come one after the other, so they
     are all filled in one pass. One last replica is left to ``find_one``.
     """
-    spots, hosts, rows, h = g.spots, g.hosts, g.regs[CALL.ROWS], g.requests[r, REQUEST.HOSTS_ROW]
+    i, spots, hosts, rows = 0, g.spots, g.hosts, g.regs[CALL.ROWS]
+    h = g.requests[r, REQUEST.HOSTS_ROW]
     while left > 1:
         n = best_for_many(spots, hosts, g.hosting, h, rows, left)
         hosted, free = min(hosts[h, n], left), spots[n, SPOT.FREE]
@@ -419,7 +420,7 @@ def fill(w, g, r, count, spreads):
     if total < count:
         return -min(total, PLENTY) - 1
     if spreads == 0 and g.requests[r, REQUEST.MILLI] >= WHOLE:
-        return put_many(w, g, r, 0, count)
+        return put_many(w, g, r, count)
     for i in range(count):
         put_hosted(w, g, r, i, find_one(w, g, r, spreads), 1)
     return count

@@ -181,7 +181,7 @@ class _Roll:
 def _sweep(room: Snapshot, role: Role, options: tuple[Option, ...]) -> Fit:
     """As ``fit`` for one role where neither limits nor shares are kept."""
     for option in options:
-        placed = room.sweep(role, option.is_ok, spreads=False).placed
+        placed = room.sweep(role, option.is_ok).placed
         if placed:
             return Fit(tuple(Piece(0, *place) for place in placed), None)
     return Fit((), Shortage(0, tuple((option, Obstacle.UNFIT, 0) for option in options)))

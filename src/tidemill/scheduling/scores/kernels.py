@@ -145,10 +145,7 @@ def sharing(free, count, accelerators, milli):
     """Fill devices that are shared already, then used nodes, then the smallest empty node."""
     if accelerators == 0:
         return 0
-    whole = 0
-    for d in range(count):
-        if free[d] == WHOLE:
-            whole += 1
+    whole = whole_of(free, count)
     if whole == count:
         return max(PERCENT // 3 - whole, min(whole, PERCENT // 3))
     if milli < WHOLE:

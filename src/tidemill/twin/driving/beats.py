@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from tidemill.core.idle import next_due, next_due_at
 from tidemill.core.replay import CANCEL, PLACED, WOKE, fold_one
-from tidemill.engine.check.columns import REG as SUM
+from tidemill.engine.check.columns import SUM
 from tidemill.engine.check.reading import read
 from tidemill.engine.check.reservations import is_judged, is_turn, read_passing
 from tidemill.engine.loop import BEATS_AT_ONE_MOMENT

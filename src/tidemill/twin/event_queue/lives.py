@@ -6,8 +6,6 @@ a code, and goes on when it is called again. The cluster state is asked whether 
 the one that was meant.
 """
 
-from enum import IntEnum
-
 from tidemill.compiled import shared
 from tidemill.core import rhythm
 from tidemill.core.fold import RUNNING, STARTING, WAITING
@@ -54,17 +52,12 @@ slowed_ms = kernel(rhythm.slowed_ms)
 time_ms = kernel(rhythm.time_ms)
 
 
-class CODE(IntEnum):
-    """Why ``happen`` came back."""
-
-    OVER = 0  # the moment is over
-    RARE = 1  # the first entry of the queue is for Python to take out
-    SINGLE = 2  # the event after those that were folded is for Python to fold
-    READ_ON = 3  # more jobs must be read before it is known whether one comes now
-    FULL = 4  # ``events`` must have more rows
-
-
-OVER, RARE, SINGLE, READ_ON, FULL = map(int, CODE)
+# Why ``happen`` came back:
+OVER = 0  # the moment is over
+RARE = 1  # the first entry of the queue is for Python to take out
+SINGLE = 2  # the event after those that were folded is for Python to fold
+READ_ON = 3  # more jobs must be read before it is known whether one comes now
+FULL = 4  # ``events`` must have more rows
 
 
 # What an attempt will do ----------------------------------------------------------------------

@@ -80,4 +80,4 @@ def _summary(row: rows.TraceRow) -> Summary:
 
 
 def _known(row: rows.TraceRow, column: str) -> float | None:
-    return row.number(column) if row.cells.get(column) else None
+    return row.number(column) if row.cell(column) else None

@@ -22,7 +22,7 @@ def load(path: Path, options: Options) -> Trace:
     names = rows.Names()
 
     def make(row: rows.TraceRow) -> Arrival:
-        priority = row.whole("priority") if row.cells.get("priority") else 0
+        priority = row.whole("priority") if row.cell("priority") else 0
         shape = gang(row, "num_gpu", "muri", options, priority)
         work_ms = max(1, round(row.number("iterations") * row.number("iteration_time")))
         job = Job(f"muri-{names.of(row, 'job_id')}", shape, user=row.user())

@@ -127,11 +127,11 @@ def pod_lines(
 
 
 def _maybe(row: rows.TraceRow, column: str) -> str:
-    return row.text(column) if row.cells.get(column, "").strip() else ""
+    return row.text(column) if row.cell(column).strip() else ""
 
 
 def _time_ms(row: rows.TraceRow, column: str) -> int:
-    return row.ms(column) if row.cells.get(column) else -1
+    return row.ms(column) if row.cell(column) else -1
 
 
 def _contracts(nodes: list[NodeLine], options: Options) -> tuple[Contract, ...]:

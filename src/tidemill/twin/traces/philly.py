@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tidemill.journal.moments import Calendar
 from tidemill.model.rows import Job, Queue, Shape
-from tidemill.twin.arrivals import Arrival
 from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import Options
 from tidemill.twin.traces.trace import Trace, fleet_of, gang, in_order, scaled
@@ -26,16 +25,15 @@ def load(path: Path, options: Options) -> Trace:
     shapes = dict[tuple[str, str], Shape]()  # what many rows say alike is read once
     works_ms = dict[str, int]()
 
-    def make(row: rows.TraceRow) -> Arrival:
-        cells = row.cells
-        asked = cells.get("num_gpus", ""), cells.get("cluster", "")
+    def make(row: rows.TraceRow) -> tuple[int, Job, int]:
+        asked = row.cell("num_gpus"), row.cell("cluster")
         if (shape := shapes.get(asked)) is None:
             shape = shapes[asked] = gang(row, "num_gpus", row.text("cluster"), options)
-        job = Job(f"philly-{row.line}", shape, user=row.user() if "user" in cells else "")
-        at_ms, told = moment_ms(row, "timestamp"), cells.get("duration", "")
+        job = Job(f"philly-{row.line}", shape, user=row.user() if "user" in row.places else "")
+        at_ms, told = moment_ms(row, "timestamp"), row.cell("duration")
         if (work_ms := works_ms.get(told)) is None:
             work_ms = works_ms[told] = scaled(row.ms("duration", 1), options)
-        return Arrival(at_ms, job, work_ms)
+        return at_ms, job, work_ms
 
     made, skipped, broken = rows.each(path, COLUMNS, options, make)
     arrivals = in_order(path, made)
@@ -46,7 +44,7 @@ def load(path: Path, options: Options) -> Trace:
         contracts=(contract,),
         queues=tuple(Queue(team) for team in teams),
         arrivals=arrivals,
-        calendar=calendar_of(min(arrival.at_ms for arrival in made)),
+        calendar=calendar_of(made[0][0]),
         skipped=skipped,
         broken=broken,
         notes=notes,
@@ -60,7 +58,7 @@ def calendar_of(first_ms: int) -> Calendar:
 
 def moment_ms(row: rows.TraceRow, column: str) -> int:
     """A date without a zone, as milliseconds since 1970 as if it were UTC."""
-    text = row.cells.get(column, "").strip()[:26]  # Azure writes seven places; six are known here
+    text = row.cell(column).strip()[:26]  # Azure writes seven places; six are known here
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

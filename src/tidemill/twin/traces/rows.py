@@ -31,11 +31,18 @@ class TraceRow(NamedTuple):
 
     path: Path
     line: int
-    cells: dict[str, str]
+    places: dict[str, int]
+    """Where each column stands."""
+    cells: list[str]
+
+    def cell(self, column: str) -> str:
+        """What a column says as it stands there; "": there is none, or the line ends before it."""
+        place, cells = self.places.get(column, -1), self.cells
+        return cells[place] if 0 <= place < len(cells) else ""
 
     def text(self, column: str) -> str:
         """What stands in a column: something, not too much of it, and nothing that is invisible."""
-        found = self.cells.get(column, "").strip()
+        found = self.cell(column).strip()
         if not 0 < len(found) <= names.LONGEST:
             self.refuse(column, f"between 1 and {names.LONGEST} characters")
         if names.fault(found):
@@ -52,7 +59,7 @@ class TraceRow(NamedTuple):
     def number(self, column: str, least: float = 0) -> float:
         """A number, at least this."""
         try:
-            value = decimal_number(self.cells.get(column, ""))
+            value = decimal_number(self.cell(column))
         except ValueError:
             self.refuse(column, "a number")
         if not least <= value <= LARGEST:
@@ -65,13 +72,13 @@ class TraceRow(NamedTuple):
 
     def user(self) -> str:
         """Who submitted the job, where the file has a column `user`; else nobody said."""
-        return self.text("user") if "user" in self.cells and self.cells["user"].strip() else ""
+        return self.text("user") if self.cell("user").strip() else ""
 
     def refuse(self, column: str, asked: str) -> NoReturn:
         """Raise the error for one cell."""
         raise SpecError(
             f"`{self.path}`, line {self.line}, column `{column}`: expected {asked};"
-            f" found {shown(self.cells.get(column, ''))}",
+            f" found {shown(self.cell(column))}",
             hint="mend the row, or leave such rows out with `--skip-broken`",
         )
 
@@ -116,6 +123,7 @@ def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Tra
         lines = csv.reader(_bounded(path, file))
         header = [name.strip() for name in next(lines, [])]
         _refuse_unless(path, header, columns)
+        places = {name: place for place, name in enumerate(header)}
         for count, cells in enumerate(lines, 1):
             if count > options.rows_at_most:
                 raise SpecError(
@@ -129,7 +137,7 @@ def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Tra
                     hint="quote cells that hold a comma, or name the missing columns",
                 )
             if cells:
-                yield TraceRow(path, lines.line_num, dict(zip(header, cells, strict=False)))
+                yield TraceRow(path, lines.line_num, places, cells)
 
 
 def header_of(path: Path) -> list[str]:

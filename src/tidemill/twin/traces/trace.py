@@ -10,7 +10,7 @@ from msgspec import Struct
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, ONE_PPM, WHOLE_MILLI, duration_text
-from tidemill.model.rows import MAX_COUNT, Contract, Queue, Role, Shape, Template
+from tidemill.model.rows import MAX_COUNT, Contract, Job, Queue, Role, Shape, Template
 from tidemill.twin import fleet
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.faults import Faults
@@ -98,12 +98,14 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
     return contract, tuple(notes)
 
 
-def in_order(path: Path, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
-    """Arrivals by time, the first at 0; a trace without any is refused."""
+def in_order(
+    path: Path, arrivals: list[Arrival] | list[tuple[int, Job, int]]
+) -> tuple[Arrival, ...]:
+    """Arrivals by time, the first at 0; a trace without any is refused. The list is sorted too."""
     rows.refuse_empty(path, len(arrivals), "jobs")
     arrivals.sort(key=itemgetter(0))  # when each comes
-    first_ms = arrivals[0].at_ms
-    return tuple(Arrival._make((one[0] - first_ms, *one[1:])) for one in arrivals)
+    first_ms = arrivals[0][0]
+    return tuple([Arrival(one[0] - first_ms, *one[1:]) for one in arrivals])
 
 
 def span_note(arrivals: tuple[Arrival, ...]) -> str:

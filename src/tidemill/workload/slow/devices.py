@@ -11,7 +11,7 @@ import numpy as np
 
 from tidemill.model.tables import I64
 from tidemill.workload.slow import peers
-from tidemill.workload.slow.peers import F64, RULE, SlowRule
+from tidemill.workload.slow.peers import F64, RULE, PeerLook, SlowRule
 
 FEWEST_MINUTES = 8
 DEVICE_RULE = RULE._replace(spreads=4.0)  # no waits of others speak for it
@@ -62,15 +62,20 @@ def find(told: DeviceMinutes, rule: SlowRule = DEVICE_RULE) -> tuple[SlowDevice,
     if clock.shape[1] < 2 or len(at) < FEWEST_MINUTES:
         return ()
     logs = -np.log(clock[at])
-    look = peers.look(logs - peers.of_others(logs), rule)
+
+    def looked(left: list[int]) -> PeerLook:
+        over = np.full_like(logs, np.nan)
+        over[:, left] = logs[:, left] - peers.of_others(logs[:, left])
+        return peers.look(over, rule)
+
     made = []
-    for device, one in peers.exceptions(look, rule):
+    for device, one in peers.exceptions(looked, clock.shape[1], rule).items():
         inside = np.concatenate([np.arange(a, b) for a, b in one.stretches])
         others = np.delete(np.arange(clock.shape[1]), device)
         made.append(
             SlowDevice(
                 device, int(told.at_ms[at[inside[0]]]), int(told.at_ms[at[inside[-1]]]),
-                len(inside), peers.ppm_of(peers.excess(look, inside, device)),
+                len(inside), peers.ppm_of(peers.excess(one.look, inside, device)),
                 _figures(told, at[inside], np.array([device])), _figures(told, at[inside], others),
                 round(one.chance[2], 1),
             )

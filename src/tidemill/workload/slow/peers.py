@@ -13,7 +13,7 @@ least waits longer than otherwise. Where they do not, nobody is held up, and ``s
 asked for.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import lgamma, log, log1p
 from typing import NamedTuple
 
@@ -38,24 +38,15 @@ class SlowRule(NamedTuple):
     smoothed: int = 7
     """Windows of a running median: odd."""
     chance: float = 0.05
+    chance_beside: float = 0.001
+    """Of a member beside one that stands out already."""
 
 
 RULE = SlowRule()
 LEAST_SPREAD = 0.01  # members of one kind differ by about a percent (silicon, placement)
+FEW = 16  # members: of more, one makes no difference to the median
 MOST_OF_A_RUN = 0.75  # what is slow longer than that leaves too little to compare waits with
 _SHARES = (0.02, 0.125, 0.25)  # of the members: "among the highest" means one of these, the best
-
-
-class LeastWaits(NamedTuple):
-    """Who waits least for the others in each window, how long, and how long who comes next."""
-
-    member: I64
-    least: F64
-    next_least: F64
-
-    def of_others(self, member: int) -> F64:
-        """The least wait of the others; infinite where none of them tells it."""
-        return np.where(self.member == member, self.next_least, self.least)
 
 
 class PeerLook(NamedTuple):
@@ -65,8 +56,8 @@ class PeerLook(NamedTuple):
     smooth: F64
     summed: F64
     """Of ``over`` up to each window, of members of which something is known."""
-    waits: LeastWaits | None
-    """In usual own times; None: nobody measures it."""
+    waits: F64 | None
+    """For the others, in usual own times; infinite: it does not tell. None: nobody measures it."""
 
 
 class Exceptional(NamedTuple):
@@ -77,26 +68,34 @@ class Exceptional(NamedTuple):
     chance: tuple[int, int, float]
 
 
-def least_waits(waits: F64) -> LeastWaits:
-    """Of windows × members; NaN: it does not tell."""
-    known = np.where(np.isfinite(waits), waits, np.inf)
-    two = np.partition(known, 1, axis=1)
-    return LeastWaits(known.argmin(axis=1), two[:, 0], two[:, 1])
-
-
-def look(over: F64, rule: SlowRule, waits: LeastWaits | None = None) -> PeerLook:
-    """A series, what it is smoothed, and the waits beside it."""
+def look(over: F64, rule: SlowRule, waits: F64 | None = None) -> PeerLook:
+    """A series, what it is smoothed, and the waits beside it (NaN: not told)."""
     known = np.where(np.isfinite(over), over, 0.0)
     summed = np.concatenate([np.zeros_like(known[:1]), np.cumsum(known, axis=0)])
     summed[:, ~np.isfinite(over).any(axis=0)] = np.nan
-    return PeerLook(over, smooth(over, rule.smoothed), summed, waits)
+    told = None if waits is None else np.where(np.isfinite(waits), waits, np.inf)
+    return PeerLook(over, smooth(over, rule.smoothed), summed, told)
 
 
-def exceptions(look: PeerLook, rule: SlowRule) -> Iterator[tuple[int, Exceptional]]:
-    """Members that pass all gates; none where most do: then none is an exception."""
-    passed = list(_passing(look, rule))
-    if len(passed) * 2 <= look.over.shape[1]:
-        yield from passed
+def exceptions(
+    looked: Callable[[list[int]], PeerLook], members: int, rule: SlowRule
+) -> dict[int, Exceptional]:
+    """Members that pass all gates; none where most do: then none is an exception.
+
+    ``looked``: at these members against each other. Who passes is no peer of the others, and they
+    are looked at again without it: of two slow members the second is never the highest, and both
+    are what the others are measured by where there are few. How much each is over is in the end
+    told against those alone who do not stand out.
+    """
+    found, left = dict[int, Exceptional](), [*range(members)]
+    while len(left) > 1 and (passed := dict(_passing(looked, rule, left))):
+        if (len(found) + len(passed)) * 2 > members:
+            break
+        found |= passed
+        left = [member for member in left if member not in passed]
+    if len(found) < 2 or members > FEW:
+        return found
+    return {one: found[one]._replace(look=looked(sorted([*left, one]))) for one in found}
 
 
 def chance_of(
@@ -120,7 +119,7 @@ def chance_of(
 def of_others(logs: F64) -> F64:
     """The median of the other members; of many, one more or less makes no difference."""
     count = logs.shape[1]
-    if count > 16:
+    if count > FEW:
         return np.repeat(middle(logs)[:, None], count, axis=1)
     return np.stack([middle(np.delete(logs, r, axis=1)) for r in range(count)], axis=1)
 
@@ -144,12 +143,18 @@ def smooth(over: F64, width: int) -> F64:
     return made
 
 
-def _passing(look: PeerLook, rule: SlowRule) -> Iterator[tuple[int, Exceptional]]:
-    gate = log1p(rule.gate_ppm / ONE_PPM)
-    windows, ranks = look.over.shape
-    reached = (look.smooth > gate).sum(axis=0) >= rule.least_windows
-    order = np.argsort(np.argsort(-np.where(np.isfinite(look.over), look.over, -np.inf), axis=1))
-    for rank in np.flatnonzero(reached).tolist():
+def _passing(
+    looked: Callable[[list[int]], PeerLook], rule: SlowRule, left: list[int]
+) -> Iterator[tuple[int, Exceptional]]:
+    """Of the members that are left, those that pass all gates."""
+    look = looked(left)
+    gate, (windows, members) = log1p(rule.gate_ppm / ONE_PPM), look.over.shape
+    most_chance = rule.chance if len(left) == members else rule.chance_beside
+    reached = (look.smooth[:, left] > gate).sum(axis=0) >= rule.least_windows
+    over_left = look.over[:, left]
+    order = np.argsort(np.argsort(-np.where(np.isfinite(over_left), over_left, -np.inf), axis=1))
+    for place in np.flatnonzero(reached).tolist():
+        rank = left[place]
         stretches = [
             (a, b) for a, b in _stretches(look.smooth[:, rank], gate) if b - a >= rule.least_windows
         ]
@@ -157,12 +162,14 @@ def _passing(look: PeerLook, rule: SlowRule) -> Iterator[tuple[int, Exceptional]
             continue
         inside = np.concatenate([np.arange(a, b) for a, b in stretches])
         over = excess(look, inside, rank)
-        chance = chance_of(order[inside, rank], ranks, windows, len(stretches))
-        if over < gate or chance[2] > log(rule.chance) / log(10):
+        chance = chance_of(order[inside, place], len(left), windows, len(stretches))
+        if over < gate or chance[2] > log(most_chance) / log(10):
             continue
         is_unheld = longer_waits(look, inside, rank, rule) < rule.gate_ppm / ONE_PPM
         spreads = rule.spreads_unheld if is_unheld else rule.spreads
-        if over >= spreads * _spread(look, len(inside), rank):
+        others = [one for one in left if one != rank]
+        alone = looked(others) if 1 < len(others) < FEW else look
+        if over >= spreads * _spread(alone, len(inside), others):
             yield rank, Exceptional(look, stretches, chance)
 
 
@@ -188,6 +195,7 @@ def longer_waits(look: PeerLook, inside: I64, rank: int, rule: SlowRule) -> floa
 
     In usual own times. NaN: nothing to compare with. Another slow member in the same windows waits
     least of the others, then and otherwise: who is beside it by chance does not inherit its waits.
+    One that is over the gate too, and less so, hides nothing: it waits for this one as others do.
     """
     is_outside = np.ones(len(look.over), bool)
     is_outside[inside] = False
@@ -197,21 +205,24 @@ def longer_waits(look: PeerLook, inside: I64, rank: int, rule: SlowRule) -> floa
         or len(inside) > MOST_OF_A_RUN * len(is_outside)
     ):
         return np.nan
-    least = look.waits.of_others(rank)
+    gate = log1p(rule.gate_ppm / ONE_PPM)
+    is_left_out = (look.smooth > gate) & (look.smooth <= look.smooth[:, rank, None])
+    is_left_out[:, rank] = True
+    least = np.where(is_left_out, np.inf, look.waits).min(axis=1)
     if not np.isfinite(least).all():
         return np.nan
     return float(np.median(least[inside]) - np.median(least[is_outside]))
 
 
-def _spread(look: PeerLook, windows: int, rank: int) -> float:
-    """What the other members wander, robustly: their means over stretches of so many windows.
+def _spread(look: PeerLook, windows: int, others: list[int]) -> float:
+    """What other members wander, robustly: their means over stretches of so many windows.
 
     Anywhere in the run, since what members do in the same few windows is too little to tell.
     """
     length = max(1, min(windows, len(look.over) // 2))
     at = np.arange(0, len(look.summed) - length, max(1, length // 4))
-    others = np.delete((look.summed[at + length] - look.summed[at]) / length, rank, axis=1)
-    means = others[np.isfinite(others)]
+    wandered = (look.summed[at + length] - look.summed[at])[:, others] / length
+    means = wandered[np.isfinite(wandered)]
     if not len(means):
         return LEAST_SPREAD
     return max(LEAST_SPREAD, 1.4826 * float(np.median(np.abs(means - np.median(means)))))

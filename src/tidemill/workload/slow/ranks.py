@@ -10,6 +10,7 @@ on may be a pipeline stage with more work: they are told (``unlike``), and not a
 """
 
 from enum import StrEnum
+from functools import partial
 from itertools import pairwise
 from math import log1p
 from typing import NamedTuple
@@ -130,10 +131,11 @@ def _missing(kept: RankWindows, ranks: int) -> Missing | None:
 def _suspects(
     kept: RankWindows, rule: SlowRule
 ) -> tuple[tuple[SlowRank, ...], UnlikeRanks | None, tuple[SlowStretch, ...]]:
-    change, level = _looks(kept, rule)
-    changed, above = dict(peers.exceptions(change, rule)), dict(peers.exceptions(level, rule))
+    looks = (partial(one, kept, rule) for one in (_change, _level))
+    count = kept.own_us.shape[1]
+    changed, above = (peers.exceptions(looked, count, rule) for looked in looks)
     always = [r for r, one in above.items() if r not in changed and one.stretches[0][0] == 0]
-    unlike = _unlike(level, always, rule)
+    unlike = _unlike(_level(kept, rule, [*range(count)]), always, rule)
     told = unlike.ranks if unlike else ()
     found = {rank: one for rank, one in (above | changed).items() if rank not in told}
     waits = _waits_for(kept, found)
@@ -173,21 +175,30 @@ def _unlike(level: PeerLook, always: list[int], rule: SlowRule) -> UnlikeRanks |
     return UnlikeRanks(found, peers.ppm_of(float(np.nanmedian(level.over[:, list(found)]))))
 
 
-def _looks(kept: RankWindows, rule: SlowRule) -> tuple[PeerLook, PeerLook]:
-    """Against what was usual for each rank, and against its peers."""
-    logs, roles = np.log(np.maximum(kept.own_us, 1.0)), kept.roles
+def _change(kept: RankWindows, rule: SlowRule, left: list[int]) -> PeerLook:
+    """Some ranks against what was usual for each of them."""
+    logs = np.log(np.maximum(kept.own_us[:, left], 1.0))
+    alone = logs - peers.middle(logs.T)  # each rank against itself: stages differ, and stay so
+    alone -= peers.middle(alone)[:, None]
+    change = alone - np.quantile(peers.smooth(alone, rule.smoothed), 0.25, axis=0)
+    return _look(kept, rule, left, change - peers.of_others(change))
+
+
+def _level(kept: RankWindows, rule: SlowRule, left: list[int]) -> PeerLook:
+    """Some ranks against their peers of equal role."""
+    logs, roles = np.log(np.maximum(kept.own_us[:, left], 1.0)), kept.roles[left]
     level = np.full_like(logs, np.nan)
     for role in np.unique(roles):
         mine = np.flatnonzero(roles == role)
         if len(mine) > 1:
             level[:, mine] = logs[:, mine] - peers.of_others(logs[:, mine])
-    alone = logs - peers.middle(logs.T)  # each rank against itself: stages differ, and stay so
-    alone -= peers.middle(alone)[:, None]
-    usual = np.quantile(peers.smooth(alone, rule.smoothed), 0.25, axis=0)
-    change = alone - usual
-    change -= peers.middle(change)[:, None]
-    waits = peers.least_waits(kept.wait_us / max(1.0, peers.typical(kept.own_us)))
-    return peers.look(change, rule, waits), peers.look(level, rule, waits)
+    return _look(kept, rule, left, level)
+
+
+def _look(kept: RankWindows, rule: SlowRule, left: list[int], over: F64) -> PeerLook:
+    every = np.full_like(kept.own_us, np.nan)
+    every[:, left] = over
+    return peers.look(every, rule, kept.wait_us / max(1.0, peers.typical(kept.own_us)))
 
 
 def _waits_for(kept: RankWindows, found: dict[int, Exceptional]) -> dict[int, F64]:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 from typer.testing import CliRunner, Result
 
 from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_placing import PODS
+from tests.rigs import postgres
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, token
 from tests.rigs.kubernetes.wanted import node, pod
@@ -159,6 +161,28 @@ def test_a_journal_of_somebody_else_is_refused(rig: Cluster, tmp_path: Path):
     mine = Checked(rig, tmp_path, "-j", ours.journal)
     assert "1 job so far" in mine.of("journal")[0]["found"]
     assert "1 run, 0 wait" in mine.of("jobs")[0]["found"]
+
+
+def test_a_journal_that_could_not_be_made_on_postgresql_is_told(rig: Cluster, tmp_path: Path):
+    """By making it and taking that back: the server has no more schemas than before."""
+    if reason := postgres.missing():
+        pytest.skip(f"this test starts a real PostgreSQL, and cannot: {reason}")
+    with (
+        postgres.running() as server,
+        psycopg.connect(server.address("x").partition("?")[0], autocommit=True) as admin,
+    ):
+        admin.execute("CREATE ROLE scheduler LOGIN")
+        mine = server.address("live", user="scheduler")
+        refused = Checked(rig, tmp_path, "-j", mine)
+        assert refused.result.exit_code == 1
+        assert "permission denied for database" in refused.of("journal")[0]["found"]
+        assert "CREATE on the database" in refused.of("journal")[0]["so"]
+        admin.execute("GRANT CREATE ON DATABASE postgres TO scheduler")
+        good = Checked(rig, tmp_path, "-j", mine)
+        assert good.result.exit_code == 0, good.text
+        assert good.of("journal")[0]["found"] == f"a new one can be made: `{mine}`"
+        made = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'tidemill%'"
+        assert admin.execute(made).fetchall() == [(0,)]
 
 
 def of_nobody(folder: Path, *options: str) -> Result:

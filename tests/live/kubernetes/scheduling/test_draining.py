@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
-from tests.rigs.kubernetes.wanted import container, node, pod
+from tests.rigs.kubernetes.wanted import gang_notes, node, pod, replica_set
 from tidemill.journal import open_journal
 from tidemill.live.kubernetes import notices
 from tidemill.live.kubernetes.notices import NodeNotice
@@ -48,18 +48,6 @@ def names(rig: Cluster, job: str) -> set[str]:
     return {name for name in rig.pods("ml") if name.startswith(job)}
 
 
-def replicas(name: str, count: int, gpus: int) -> dict[str, Any]:
-    """A ReplicaSet whose pods are one gang: made again at once, not after a pause as a Job's."""
-    labels, told = {"app": name}, {"tidemill/gang": name, "tidemill/gang-size": str(count)}
-    template = {"metadata": {"labels": labels, "annotations": told},
-                "spec": {"schedulerName": OURS, "containers": [container(gpus)]}}  # fmt: skip
-    return {
-        "apiVersion": "apps/v1", "kind": "ReplicaSet",
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": template},
-    }  # fmt: skip
-
-
 def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     """Cordoned at once; a minute before the deadline the whole gang goes, from other nodes too.
 
@@ -68,7 +56,8 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     """
     rig.kubectl("apply", "-f", str(FILE))
     rig.add_nodes(node("n0"), node("n1"))
-    rig.create(SETS, replicas("train", 2, 6))
+    # a set makes its pods again at once, a Job after a pause
+    rig.create(SETS, replica_set("train", 2, 6, gang_notes("train", 2), schedulerName=OURS))
     rig.create("/api/v1/namespaces/ml/pods", pod("bare", 1, schedulerName=OURS), pod("other", 1))
     with scheduling(rig, tmp_path, "--may-drain") as ours:
         rig.wait_until_running("ml", 4)

@@ -125,12 +125,14 @@ def test_every_line_for_kubectl_is_run_and_the_way_back_leaves_nothing(
     (tmp_path / "policy.toml").write_text(policy)
     (tmp_path / "fleet-policy.yaml").write_text(block("yaml", "apiVersion: tidemill.dev"))
     rig.add_nodes(node("n0"))
+    (tmp_path / "kustomization.yaml").write_text(block("yaml", "apiVersion: kustomize"))
     rig.create("/api/v1/namespaces/ml/pods", pod("p", 16, schedulerName=OURS))
     blocks = {text.split("\n")[0]: text for text in shell_blocks(GUIDE)}
-    shadow, apply, login, crd, back = (
+    shadow, apply, login, crd, label, everywhere, before, back = (
         next(text for text in shell_blocks(GUIDE) if words in text)
-        for words in ("--shadow", "schedule.yaml\n", "server=$(", "schedule crd", "delete -k")
-    )
+        for words in ("--shadow", "schedule.yaml\n", "server=$(", "schedule crd", "gpu-pods=true",
+                      "patch mutating", "gpu-pods-", "delete -k")
+    )  # fmt: skip
     (observer,) = [text for text in shell_blocks(OBSERVING) if "observer" in text]
     reader.types(observer)
     assert "no" in reader.types("kubectl --kubeconfig observer.yaml auth can-i create pods"
@@ -152,12 +154,19 @@ def test_every_line_for_kubectl_is_run_and_the_way_back_leaves_nothing(
     lines = inline(GUIDE)
     for line in (one for one in lines if one.startswith("kubectl apply")):
         reader.types(line)
+    reader.types(label)
+    reader.types(everywhere)
     (secret,) = (one for one in lines if "create secret" in one)
     reader.types(secret.replace("…", "host/db"))
     assert "Name:" in reader.types("kubectl describe pod", more=" p -n ml")
+    told = re.findall(r"`(-o jsonpath=[^`]+)` to `kubectl get pod`", " ".join(GUIDE.split()))
+    reader.types("kubectl get pod", more=f" p -n ml {told[0]}")
+    (suspend,) = (one for one in lines if one.startswith("kubectl patch job"))
+    reader.typed.append(suspend)  # test_deploying suspends a Job so
     rig.kubectl("cordon", "n0")
     assert "n0 uncordoned" in reader.types("kubectl uncordon", more=" n0")
     assert {"deployment.apps/scheduler", "secret/journal"} <= {*remains(rig)}
+    assert "p " in reader.types(before)
     reader.types(back)
     rig.wait_for("nothing is left of it", lambda: not remains(rig))
     assert rig.try_to("GET", f"{ROLES}/tidemill-observer")[0] == 200

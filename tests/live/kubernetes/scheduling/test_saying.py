@@ -5,8 +5,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
+from tests.rigs import postgres
+from tests.rigs.kubernetes import takeovers
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import gang, node, pod
@@ -95,6 +98,45 @@ def test_whoever_waits_is_told_whoever_decided_it_before(rig: Cluster, tmp_path:
     with scheduling(rig, tmp_path) as last:
         rig.wait_for("it is told again", lambda: told(rig, "solo")[0] == "NoSuchNode", 60)
         assert last.stop() == 0
+
+
+def test_a_takeover_tells_whoever_waits_and_was_not_told(rig: Cluster, tmp_path: Path):
+    """The leader is killed. The other tells a pod whose word is missing, one that came meanwhile
+    and one that is held; what a pod says already it does not write again. So does whoever stands
+    by: it writes nothing.
+    """
+    if reason := postgres.missing():
+        pytest.skip(f"this test starts a real PostgreSQL, and cannot: {reason}")
+    rig.try_to("DELETE", takeovers.LEASE_PATH)
+    rig.add_nodes(node("n0"))
+    half = {"annotations": {"tidemill/gang": "half", "tidemill/gang-size": "2"}}
+    with takeovers.two_replicas(rig, tmp_path) as (leader, other):
+        leader.start()
+        leader.wait_for("leading")
+        rig.create(PODS, *(pod(name, 16, schedulerName=OURS) for name in ("kept", "lost")))
+        rig.wait_for("both are told", lambda: {told(rig, n)[0] for n in ("kept", "lost")}
+                     == {"NoSuchNode"}, 120)  # fmt: skip
+        other.start()
+        other.wait_for("standing by")
+        rig.ask("PATCH", f"{PODS}/lost/status", {"status": {"conditions": None}}, kind=MERGE)
+        version = rig.pods("ml")["kept"]["metadata"]["resourceVersion"]
+        leader.kill()
+        assert told(rig, "lost") == ("", ""), "who told it does not tell it again"
+        rig.create(PODS, pod("late", 16, schedulerName=OURS),
+                   pod("half", 1, schedulerName=OURS, metadata=half))  # fmt: skip
+        other.wait_for("began")
+        rig.wait_for("those that had no word have one", lambda: (
+            told(rig, "lost")[0], told(rig, "late")[0], told(rig, "half")[0]
+        ) == ("NoSuchNode", "NoSuchNode", "WaitingForGang"), 60)  # fmt: skip
+        assert rig.pods("ml")["kept"]["metadata"]["resourceVersion"] == version
+        written = {name: one["metadata"]["resourceVersion"] for name, one in rig.pods("ml").items()}
+        leader.said.unlink()
+        leader.start()
+        leader.wait_for("standing by")
+        rig.create(PODS, pod("last", 16, schedulerName=OURS))
+        rig.wait_for("the leader says on", lambda: told(rig, "last")[0] == "NoSuchNode", 60)
+        now = rig.pods("ml")
+        assert {name: now[name]["metadata"]["resourceVersion"] for name in written} == written
 
 
 def test_waits_begin_when_a_pod_was_created_whoever_was_there_to_see_it(

@@ -5,11 +5,11 @@ and a crash are one case: what differs is told. Whoever uses it folds each event
 the next, so that every comparison is with the state as it is by then.
 
 - What a pod holds in the cluster, its job holds here: of ours where our plan put it, else where it
-  is seen. Pods of others are counted and never moved.
+  is seen. Pods of others are counted and never moved (``ForeignPods``).
 - A promise of which nothing was carried out is forgotten: the job waits again. One that was carried
   out in part is completed (``vacant``); where it cannot be, the whole gang is taken back.
 - A gang waits here only while all of its pods wait there. What is not placed whatever is free is
-  held, in no queue, with the reason (``held``).
+  held, in no queue, with the reason (``held``; ``JobsNow`` finds it).
 - An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
   (``ElasticGangs``), and what it makes of that is told.
 - A job that lacks a counter of shared devices may have others stopped for it (``Cutting``).
@@ -17,32 +17,23 @@ the next, so that every comparison is with the state as it is by then.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, NamedTuple
-
-from msgspec.structs import replace
+from collections.abc import Callable, Generator, Iterable
+from typing import NamedTuple
 
 from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import (
-    declared,
-    estimates,
-    extras,
-    neighbours,
-    seats,
-    shapes,
-    sizes,
-    spreading,
-)
+from tidemill.live.kubernetes.scheduling import extras, seats
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
+from tidemill.live.kubernetes.scheduling.foreign import ForeignPods
+from tidemill.live.kubernetes.scheduling.jobs_now import JobsNow
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
-from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
+from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import (
@@ -50,13 +41,11 @@ from tidemill.live.kubernetes.scheduling.units import (
     Vacant,
     as_held,
     comes_back,
-    end_of,
-    in_gang,
-    key_of,
-    may_be_stopped,
     new_job,
+    new_team,
+    note,
 )
-from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
+from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB
@@ -102,24 +91,23 @@ class Differ:
         self.give_back: list[int] = []
         """Jobs that were asked to leave, and of which nothing left: they go on."""
         self.spared = Spared(view)
-        self.seating = PodSeating(world, view, self.lives, self._is_short)
+        self.seating = PodSeating(world, view, self.lives)
+        self.foreign = ForeignPods(
+            self.seating, is_being_sent, lambda unit: bool(self._now(self.view.unit(unit)).held)
+        )
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.cutting = Cutting(view, self.lives, self.seating.unit_of)
+        self._jobs = JobsNow(self.seating, self.elastic, self.cutting, self.nodes)
+        self.unread = self._jobs.unread
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
         self._over_units: dict[UnitKey, None] = {}
-        self._over_foreign: dict[Key, None] = {}
-        """Whoever holds devices that are not booked for it, since others hold them: looked at again
+        """Jobs on devices that are not booked for them, since others hold them: looked at again
         whenever anything changes."""
-        self._spread: dict[UnitKey, None] = {}
-        """Gangs that are spread by what is free: looked at again whenever anything changes."""
         self._put_off: set[UnitKey] = set()
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
         """What the last look found of the jobs that it looked at."""
-        self.unread: dict[UnitKey, tuple[str, ...]] = {}
-        """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
-        empties this."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
 
@@ -134,8 +122,8 @@ class Differ:
         self.nodes.keep_labels(self._selected(view.dirty_units))
         yield from self.nodes.tell(at_ms)
         if is_changed:
-            view.dirty_units.update({**self._over_units, **self._spread})
-            view.dirty_foreign.update(self._over_foreign)
+            view.dirty_units.update({**self._over_units, **self._jobs.spread})
+            view.dirty_foreign.update(self.seating.unbooked)
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
         view.dirty_foreign.clear()
@@ -150,9 +138,9 @@ class Differ:
             found[key] = self._now(view.unit(key))
             yield from self._release(at_ms, key, found[key])
         for pod in foreign:
-            yield from self._foreign_gone(at_ms, pod)
+            yield from self.foreign.gone(at_ms, pod)
         for pod in foreign:
-            yield from self._foreign_here(at_ms, pod)
+            yield from self.foreign.here(at_ms, pod)
         for key in found:
             yield from self._hold(at_ms, key, found[key])
         yield from self.nodes.close(at_ms, self._crowded())
@@ -188,7 +176,7 @@ class Differ:
         shown |= {
             "/".join(key)
             for key, pod in view.pods.items()
-            if not view.is_ours(pod) and self._is_here(pod)
+            if not view.is_ours(pod) and self.foreign.is_here(pod)
         }
         for j, name in enumerate(world.job_names):
             state = world.jobs.state.item(j)
@@ -202,7 +190,7 @@ class Differ:
 
     def may_evict(self, j: int) -> bool:
         """Whether a job is ours to stop, and somebody makes its pods again."""
-        return j in self.unit_of and self._comes_back(j)
+        return j in self.unit_of and self.seating.comes_back(j)
 
     def waiting(self, key: UnitKey) -> list[tuple[KubePod, int]]:
         """The pods of a job of ours that could be bound now, with the number of their role."""
@@ -254,110 +242,10 @@ class Differ:
             if known is None or world.queue_rows[known] != queue:
                 yield ev.QueueSet(at_ms, queue)
 
-    def _team(self, at_ms: int, team: str) -> Told:
-        if team not in self.world.queue_number:
-            yield ev.QueueSet(at_ms, Queue(team))
-
     # Jobs of ours -------------------------------------------------------------------------------
 
     def _now(self, unit: PodUnit) -> UnitNow:
-        view, job = self.view, unit.job
-        scale = sizes.of_unit(view, unit) if view.heeds_scales else None
-        self.elastic.share_out(unit, is_elastic=scale is not None)
-        alone = [pod for pod in unit.pods if pod.request.gpu is None]
-        shape: Shape | Unplaceable
-        if alone:
-            shape = shapes.of_pod(replace(alone[0], node=""), job.team, job.job_class)
-            request = alone[0].request
-            if request.unkept or request.uncounted or request.extras:
-                shape = shapes.unkept(alone[0])
-            mine = [(pod, 0) for pod in alone]
-        elif job.roles:
-            shape = shapes.of_job(job, self.nodes.kinds_of, self.rules.topology)
-            mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
-        else:
-            shape, mine = Unplaceable("Gone", "it has no pods"), []
-        shape = self.elastic.sized(unit.key, shape, scale)
-        scale = None if isinstance(scale, Unplaceable) else scale
-        shape, mine = self._kept(unit, shape, mine)
-        alive = [
-            (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
-        ]
-        held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
-        for pod, r in sorted(alive, key=lambda one: in_gang(one[0])):
-            n = self.lives.node_number(self.view.place_of(pod)) if pod.node else None
-            if n is not None:
-                held.append((pod, (r, n)))
-            elif pod.node:
-                is_lost = True
-            elif pod.leaves_ms is None and not pod.gates:
-                waits.append((pod, r))
-        if isinstance(shape, Shape) and not may_be_stopped(alive):
-            shape = replace(shape, is_preemptible=False)
-        is_free = not held and not is_lost and not job.is_suspended
-        pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
-        lacks = scale.now - len(waits) if scale is not None else None
-        hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
-        is_complete = is_free and bool(waits) and hold is None
-        end = None if alive else end_of(pod for pod, _ in mine)
-        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
-        return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
-
-    def _kept(
-        self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed
-    ) -> tuple[Shape | Unplaceable, spreading.Placed]:
-        """A shape that keeps rules about other pods, and the roles of its pods then."""
-        j, view = self.lives.job(unit.key), self.view
-        known = self.world.shape_of(j) if j is not None else None
-        ground = neighbours.RuleContext(self.rules.topology, known, self.seating.room)
-        shape = neighbours.kept(view, unit, shape, ground)
-        is_held = any(pod.node and not pod.is_over for pod, _ in mine)
-        if is_held and known is not None and spreading.is_split(known):
-            shape = known
-        is_split = isinstance(shape, Shape) and spreading.is_split(shape)
-        _note(self._spread, unit.key, is_so=is_split and not is_held)
-        if isinstance(shape, Unplaceable) or not is_split:
-            return shape, mine
-        key = shape.roles[0].affinity[0][-1].key
-        machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
-        places = ["" if one is None else one.labels.get(key, "") for one in machines]
-        return shape, spreading.with_roles(shape, mine, places)
-
-    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
-        """How long it should run; 0: nobody says, or nobody can read it."""
-        if unread := estimates.unread(pods, unit.job.owner):
-            self.unread[unit.key] = unread
-        return estimates.of_job(pods, unit.job.owner)
-
-    def _hold_of(
-        self,
-        unit: PodUnit,
-        shape: Shape | Unplaceable,
-        pending: Sequence[KubePod],
-        waits: Sequence[tuple[KubePod, int]],
-        lacks: int | None,
-    ) -> Unplaceable | None:
-        """Why none of the pods that wait is placed, whatever is free; None: they may be.
-
-        ``lacks``: how many pods of an elastic gang are still to come; None: it has one size.
-        """
-        if isinstance(shape, Unplaceable):
-            return shape
-        with_gpus = [pod for pod in pending if pod.request.gpu is not None]
-        is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
-        if not is_told and (flaw := declared.flaw(self.view.cluster, with_gpus)) is not None:
-            return flaw
-        lack = self.view.claimed.lack_of(pending)
-        if lack and unit.key not in self.cutting.heirs:
-            return Unplaceable(NO_COUNTER, lack)
-        counts = Counter(r for _, r in waits)
-        is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
-        if is_part if lacks is None else lacks:
-            wanted = sum(role.count for role in shape.roles)
-            wanted = wanted if lacks is None else len(waits) + lacks
-            gates = [gate for pod in pending for gate in pod.gates]
-            return declared.incomplete(len(pending), wanted, gates)
-        return self.barred.get(unit.key)
+        return self._jobs.now(unit, self.rules.topology)
 
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
@@ -416,7 +304,7 @@ class Differ:
             if over != world.matrices.jobs.item(j, JOB.OVER_MILLI) or not over:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             mine = seats.of_job(world, j)
-        _note(self._over_units, key, is_so=bool(seen - mine))
+        note(self._over_units, key, is_so=bool(seen - mine))
         if world.jobs.is_leaving[j] and j not in world.moving:
             self.leaving.append(j)
             return
@@ -451,14 +339,9 @@ class Differ:
             attempt = self.world.jobs.attempt.item(j)
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
 
-    def _is_short(self, machine: str) -> bool:
-        """Whether a pod of others sits on a machine without devices that are booked for it."""
-        pods = (self.view.pods.get(key) for key in self._over_foreign)
-        return any(pod is not None and pod.node == machine for pod in pods)
-
     def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
-        yield from self._team(at_ms, now.shape.team)
+        yield from new_team(self.world, at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
         yield ev.JobSubmitted(at_ms, new_job(name, now.shape, now.estimate_ms))
         j = self.world.job_number[name]
@@ -490,111 +373,13 @@ class Differ:
                     yield ev.AskedEvict(at_ms, j, attempt, ev.Why.PREEMPTED, heir)
                 return
 
-    # Pods of others -----------------------------------------------------------------------------
-
-    def _is_here(self, pod: KubePod) -> bool:
-        place = self.view.place_of(pod)
-        return not pod.is_over and bool(pod.node) and self.lives.node_number(place) is not None
-
-    def _foreign_gone(self, at_ms: int, key: Key) -> Told:
-        j, pod = self.lives.present("/".join(key)), self.view.pods.get(key)
-        if pod is None or not self._is_here(pod):
-            self._over_foreign.pop(key, None)
-        if j is None or j in self.unit_of or (pod is not None and self._is_here(pod)):
-            return
-        jobs = self.world.jobs
-        ended = self.view.pod(key)
-        is_done = ended is not None and ended.outcome is AttemptEnd.DONE
-        if is_done and jobs.state.item(j) == JobState.RUNNING:
-            yield ev.JobFinished(at_ms, j, jobs.attempt.item(j))
-        else:
-            yield ev.JobCancelled(at_ms, j)
-
-    def _foreign_here(self, at_ms: int, key: Key) -> Told:
-        pod = self.view.pods.get(key)
-        if pod is None or not self._is_here(pod) or self.view.is_ours(pod):
-            return
-        world, name = self.world, "/".join(key)
-        n = self.lives.node_number(self.view.place_of(pod))
-        assert n is not None, "it was found"
-        j = self.lives.present(name)
-        shape = self.view.shape_of(pod)
-        was = world.shape_of(j) if j is not None else shape  # its class stays: owners come and go
-        if j is not None and (replace(shape, kind=was.kind) != was or j in self.unit_of):
-            yield ev.JobCancelled(at_ms, j)
-            j = None
-        if j is None:
-            yield from self._team(at_ms, shape.team)
-            life_name = self.lives.next_name(name)
-            yield ev.JobSubmitted(at_ms, new_job(life_name, shape))
-            j = world.job_number[life_name]
-        is_waiting = world.jobs.state.item(j) == JobState.WAITING
-        told = {(0, n): self.view.mask_of(pod)}
-        is_other = seats.of_job(world, j) != Counter({(0, n): 1})
-        if is_waiting or is_other or seats.are_elsewhere(world, j, told):
-            yield from self._make_way(at_ms, n, shape.roles[0].accelerators, told[0, n])
-            pieces, over = seats.pieces(world, j, Counter({(0, n): 1}), told)
-            _note(self._over_foreign, key, is_so=over > 0)
-            if over and over == world.matrices.jobs.item(j, JOB.OVER_MILLI):
-                pass  # as it was told
-            elif is_waiting:
-                attempt = world.jobs.attempt.item(j) + 1
-                yield ev.PlacementSeen(at_ms, j, attempt, pieces, over)
-            else:
-                yield from seats.changed(world, at_ms, j, pieces, over)
-            if over:
-                yield from self._give_way(at_ms, n, shape.roles[0].accelerators, told[0, n])
-        if pod.up_ms is not None and world.jobs.state.item(j) == JobState.STARTING:
-            yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
-
-    def _make_way(self, at_ms: int, n: int, each: int, told: int) -> Told:
-        """Promises of ours of which nothing was sent yield to what is there."""
-        world = self.world
-        for j in sorted(world.aboard[n], reverse=True):
-            if seats.free_mask(world, n, 1, each, marks=Marks(told=told))[1] or not each:
-                return
-            if told and not told & seats.mask_on(world, j, n):
-                continue
-            unit = self.unit_of.get(j)
-            if unit is None or self._is_being_sent(j) or world.jobs.is_leaving[j]:
-                continue
-            if not self._now(self.view.unit(unit)).held:
-                yield ev.JobFailed(at_ms, j, world.jobs.attempt.item(j), ev.Why.UNSAID)
-
-    def _give_way(self, at_ms: int, n: int, each: int, told: int) -> Told:
-        """Another scheduler has bound to devices that ours hold: the youngest of ours leave.
-
-        No more of them than are in the way; those that are leaving already count. ``told``: which
-        devices, if that is known.
-        """
-        world, mine = self.world, dict[int, int]()
-        for j in world.aboard[n]:
-            held = seats.mask_on(world, j, n)
-            if j in self.unit_of and (not told or told & held):
-                mine[j] = (held & told if told else held).bit_count()
-        lacking = each - seats.free_mask(world, n, each, 1, Marks(told=told))[1]
-        lacking -= sum(mine[j] for j in mine if world.jobs.is_leaving[j])
-        for j in sorted(mine, key=lambda j: (world.jobs.placed_ms.item(j), j), reverse=True):
-            if lacking > 0 and not world.jobs.is_leaving[j] and self._comes_back(j):
-                lacking -= mine[j]
-                yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
-
     def _crowded(self) -> set[str]:
         """Nodes where pods sit on more devices than there are: what leaves them is not given away.
 
         Otherwise the next job of ours takes it, has to leave as well, and so on for ever.
         """
-        pods = [pod for key in self._over_foreign if (pod := self.view.pods.get(key)) is not None]
+        pods = [
+            pod for key in self.seating.unbooked if (pod := self.view.pods.get(key)) is not None
+        ]
         pods += [pod for unit in self._over_units for pod in self.view.unit_pods(unit)]
         return {self.view.place_of(pod) for pod in pods if pod.node and not pod.is_over}
-
-    def _comes_back(self, j: int) -> bool:
-        pods = self.view.unit_pods(self.unit_of[j])
-        return all(pod.owner is not None for pod in pods if not pod.is_over)
-
-
-def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind
-    if is_so:
-        known[key] = None
-    else:
-        known.pop(key, None)

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats, sizes
-from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize, called_off
+from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -54,7 +54,7 @@ class ElasticGangs:
         elif scale is not None and is_still and self._is_other(j, scale, seen, wanted):
             yield from self._sit(at_ms, j, now, seen)
         elif move is not None and is_still and self._is_overdue(at_ms, j):
-            self._spared.refused(self._seating.unit_of[j], called_off(move))
+            self._spared.refused(self._seating.unit_of[j])
             yield from self._sit(at_ms, j, now, seen)
         elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
             return

@@ -18,7 +18,6 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.view import ClusterView
-from tidemill.model.world import Move
 
 LONGEST_MS = 120_000
 """So long a gang may take to have the size that it was asked for; then it is called off. Owners act
@@ -39,12 +38,6 @@ class Resize(NamedTuple):
     wanted: int
     leavers: tuple[KubePod, ...] = ()
     """Pods that have to be evicted first."""
-
-
-def called_off(move: Move) -> str:
-    """Why a job keeps its size for now."""
-    what = "fewer" if move.lost else "more"
-    return f"its owner did not give it {what} pods within {LONGEST_MS // 1000} s"
 
 
 class Resizer:

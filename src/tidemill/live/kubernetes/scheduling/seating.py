@@ -4,7 +4,7 @@ Of gangs of one size and of several alike.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
@@ -13,7 +13,7 @@ from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant, key_of
-from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
 from tidemill.model import events as ev
 from tidemill.model.columns import SHAPE
 from tidemill.model.rows import MAX_DEVICES, Piece
@@ -24,17 +24,18 @@ Told = Iterator[ev.Event]
 
 
 class PodSeating:
-    """The seats of jobs of ours; ``is_short``: whether somebody sits on a machine without one."""
+    """The seats of jobs of ours."""
 
-    def __init__(
-        self, world: World, view: ClusterView, lives: PresentLives, is_short: Callable[[str], bool]
-    ) -> None:
-        self.world, self.view, self.lives, self._is_short = world, view, lives, is_short
+    def __init__(self, world: World, view: ClusterView, lives: PresentLives) -> None:
+        self.world, self.view, self.lives = world, view, lives
         self.unit_of: dict[int, UnitKey] = {}
         self.vacant: list[Vacant] = []
         """Seats to be filled; whoever fills them empties this."""
         self.barred: dict[UnitKey, Unplaceable] = {}
         """Jobs of ours that are not to be placed for now: the server refused to bind them."""
+        self.unbooked: dict[Key, None] = {}
+        """Pods of others on devices that are not booked for them, since ours hold them: looked at
+        again whenever anything changes."""
 
     def seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
         """The seat of a pod on a node, with the first of these devices."""
@@ -60,6 +61,16 @@ class PodSeating:
         """Whether a seat can be taken: its node takes work, and nobody sits there without one."""
         is_ready = self.world.nodes.state.item(seat[1]) == NodeState.READY
         return is_ready and not self._is_short(self.lives.node_name(seat[1]))
+
+    def _is_short(self, machine: str) -> bool:
+        """Whether a pod of others sits on a machine without devices that are booked for it."""
+        pods = (self.view.pods.get(key) for key in self.unbooked)
+        return any(pod is not None and pod.node == machine for pod in pods)
+
+    def comes_back(self, j: int) -> bool:
+        """Whether somebody makes the pods of a job of ours anew."""
+        pods = self.view.unit_pods(self.unit_of[j])
+        return all(pod.owner is not None for pod in pods if not pod.is_over)
 
     def room(self, pod: KubePod, key: str) -> Counter[str]:
         """For how many more pods like this one nodes have devices now, by their label ``key``."""

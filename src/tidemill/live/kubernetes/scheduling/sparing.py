@@ -5,7 +5,7 @@ go at once, and for a while after the API server refused one of them whatever th
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from tidemill.live.kubernetes import budgets
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -21,15 +21,15 @@ class Spared:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._by_budget: dict[UnitKey, str] = {}
-        self._refused: dict[UnitKey, tuple[float, float, str]] = {}
-        """Until when, how long that was, and what the server said."""
+        self._by_budget: dict[UnitKey, None] = {}
+        self._refused: dict[UnitKey, tuple[float, float]] = {}
+        """Until when, and how long that was."""
 
-    def refused(self, unit: UnitKey, said: str) -> None:
+    def refused(self, unit: UnitKey) -> None:
         """The server did not let a pod of this job go."""
-        _, before_s, _ = self._refused.get(unit, (0.0, AGAIN_S / 2, ""))
+        _, before_s = self._refused.get(unit, (0.0, AGAIN_S / 2))
         lasts_s = min(2 * before_s, LONGEST_S)
-        self._refused[unit] = (time.monotonic() + lasts_s, lasts_s, said)
+        self._refused[unit] = (time.monotonic() + lasts_s, lasts_s)
 
     def look(self, units: Iterable[UnitKey], namespaces: Iterable[str]) -> None:
         """Ask the budgets about these jobs, and about all in namespaces whose budgets changed."""
@@ -41,29 +41,20 @@ class Spared:
             self._ask(unit)
 
     def _ask(self, unit: UnitKey) -> None:
-        mine = self._view.budgets_of(unit.namespace)
-        found = budgets.shortfall(mine, alive(self._view.unit_pods(unit))) if mine else None
-        if found is None:
-            self._by_budget.pop(unit, None)
+        mine, pods = self._view.budgets_of(unit.namespace), alive(self._view.unit_pods(unit))
+        if not pods:  # it is over
+            self._refused.pop(unit, None)
+        if mine and budgets.shortfall(mine, pods) is not None:
+            self._by_budget[unit] = None
         else:
-            self._by_budget[unit] = found.words
-
-    def why(self, unit: UnitKey) -> str:
-        """Why a job must not be stopped, in words; "": it may be."""
-        until, _, said = self._refused.get(unit, (0.0, 0.0, ""))
-        return self._by_budget.get(unit) or (said if until > time.monotonic() else "")
+            self._by_budget.pop(unit, None)
 
     def jobs(self, number: Callable[[UnitKey], int | None]) -> frozenset[int]:
         """Those that must not be stopped, by their numbers."""
         now = time.monotonic()
-        units = {*self._by_budget, *(u for u, (until, *_) in self._refused.items() if until > now)}
+        units = {*self._by_budget, *(u for u, (until, _) in self._refused.items() if until > now)}
         found = (number(unit) for unit in units)
         return frozenset(j for j in found if j is not None)
-
-    def forget(self, known: Mapping[UnitKey, int]) -> None:
-        """Drop jobs that are not there any more."""
-        for unit in [unit for unit in self._refused if unit not in known]:
-            del self._refused[unit]
 
 
 def alive(pods: Iterable[KubePod]) -> list[KubePod]:

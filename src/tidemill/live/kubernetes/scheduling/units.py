@@ -1,8 +1,8 @@
 """The pods of one job of ours as the cluster shows them now, and seats that are to be filled."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,7 +12,9 @@ from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.view import Key
-from tidemill.model.rows import Checkpointing, Job, Shape
+from tidemill.model import events as ev
+from tidemill.model.rows import Checkpointing, Job, Queue, Shape
+from tidemill.model.world import World
 
 PREEMPTIBLE = "tidemill/preemptible"
 """The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
@@ -91,3 +93,17 @@ def end_of(pods: Iterable[KubePod]) -> AttemptEnd:
 def new_job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
     """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
     return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))
+
+
+def new_team(world: World, at_ms: int, team: str) -> Iterator[ev.Event]:
+    """A team that nobody declared has no quota."""
+    if team not in world.queue_number:
+        yield ev.QueueSet(at_ms, Queue(team))
+
+
+def note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind
+    """Remember a key as long as something is so of it."""
+    if is_so:
+        known[key] = None
+    else:
+        known.pop(key, None)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes import autoscaler
 from tidemill.live.kubernetes import cluster as clusters
@@ -44,6 +45,8 @@ class ServedKind(Struct, frozen=True):
     version: str
     kind: str
     plural: str
+    namespace: str = ""
+    """The only one that is read; "": all are."""
 
     @property
     def api_version(self) -> str:
@@ -52,8 +55,8 @@ class ServedKind(Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where all of them are that are read, in all namespaces."""
-        within = f"namespaces/{autoscaler.NAMESPACE}/" if self.kind == "ConfigMap" else ""
+        """Where all of them are that are read."""
+        within = f"namespaces/{self.namespace}/" if self.namespace else ""
         return f"/{'apis' if self.group else 'api'}/{self.api_version}/{within}{self.plural}"
 
     @property
@@ -119,8 +122,11 @@ class _GroupList(Struct):
     groups: tuple[_Group, ...] = ()
 
 
-async def discover(client: ApiClient, readers: Readers = READERS) -> Discovered:
+async def discover(
+    client: ApiClient, readers: Readers, autoscaler_namespace: str = ""
+) -> Discovered:
     """Ask a server what it has."""
+    only = {"ConfigMap": autoscaler_namespace or autoscaler.NAMESPACE}
     found, notes = list[ServedKind](), list[str]()
     wanted = dict[str, set[str]]()
     for group, kind in readers:
@@ -138,7 +144,8 @@ async def discover(client: ApiClient, readers: Readers = READERS) -> Discovered:
             except ApiRefusal as error:
                 notes.append(f"the server does not say what {group}/{version} has: {error}")
                 continue
-            some = [one for one in served if one.kind in missing]
+            some = [replace(one, namespace=only.get(one.kind, ""))
+                    for one in served if one.kind in missing]  # fmt: skip
             found += some
             missing = missing - {one.kind for one in some}
     return Discovered(tuple(found), tuple(notes))

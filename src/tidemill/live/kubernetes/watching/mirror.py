@@ -205,8 +205,10 @@ class ClusterCopy:
         limit: int = PAGE,
         on_change: OnChange | None = None,
         readers: Readers = READERS,
+        autoscaler_namespace: str = "",
     ) -> None:
         self._client, self._now_ms, self._limit = client, now_ms, limit
+        self._autoscaler_namespace = autoscaler_namespace
         self._on_change, self._readers = on_change, readers
         self.copies: dict[ServedKind, KindCopy] = {}
         self._tasks: dict[ServedKind, asyncio.Task[None]] = {}
@@ -217,7 +219,7 @@ class ClusterCopy:
 
     async def start(self) -> None:
         """Find out what the server has, and begin to copy it; raises what the server says."""
-        self._follow(await kinds.discover(self._client, self._readers))
+        self._follow(await self._discover())
         self._looking = asyncio.create_task(self._look_again())
 
     async def stop(self) -> None:
@@ -309,11 +311,14 @@ class ClusterCopy:
                 self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change, self._readers)
                 self._tasks[kind] = asyncio.create_task(self._keep(self.copies[kind]))
 
+    async def _discover(self) -> Discovered:
+        return await kinds.discover(self._client, self._readers, self._autoscaler_namespace)
+
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
             try:
-                self._follow(await kinds.discover(self._client, self._readers))
+                self._follow(await self._discover())
             except (*UNREACHABLE, ApiRefusal, msgspec.DecodeError):
                 continue  # the watches say that the server is down
 

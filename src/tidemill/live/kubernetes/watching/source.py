@@ -5,6 +5,7 @@ and deleted in between is seen. Times are the cluster's; this machine's clock do
 """
 
 import asyncio
+import re
 import threading
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
@@ -12,7 +13,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from tidemill.live.history.advance import SourceAnswer
-from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes import autoscaler, fields
 from tidemill.live.kubernetes.api.client import (
     PAGE,
     TIMEOUT_S,
@@ -26,11 +27,13 @@ from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.translate import translate
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy, ShownObjects, WatchState
-from tidemill.model.errors import BackendError
+from tidemill.model.errors import BackendError, SpecError
 
 SKEW_SAID_MS = 5_000
 MOST_TRIES = 5
 """Of a server that takes watches and ends them at once, as one does that was just started."""
+
+_NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 Answer = TypeVar("Answer")
 
@@ -47,7 +50,14 @@ class KubernetesSource:
         team_by: str = "namespace",
         timeout_s: float = TIMEOUT_S,
         limit: int = PAGE,
+        autoscaler_namespace: str = "",
     ) -> None:
+        if autoscaler_namespace and not _NAMESPACE.fullmatch(autoscaler_namespace):
+            raise SpecError(
+                f"--autoscaler-namespace is `{autoscaler_namespace}`, which cannot be a namespace",
+                hint=f"such as {autoscaler.NAMESPACE}, without the name of the ConfigMap",
+            )
+        self._autoscaler_namespace = autoscaler_namespace
         self._access, self._team_by = access, team_by
         self._timeout_s, self._limit = timeout_s, limit
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -130,7 +140,8 @@ class KubernetesSource:
         client = await self._asked()
         await self._clock()
         if self.copy is None:
-            copy = ClusterCopy(client, client.clock.now_ms, limit=self._limit)
+            copy = ClusterCopy(client, client.clock.now_ms, limit=self._limit,
+                               autoscaler_namespace=self._autoscaler_namespace)  # fmt: skip
             self._cluster = await identity(client)
             await copy.start()
             self.copy = copy

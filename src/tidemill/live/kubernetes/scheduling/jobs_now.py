@@ -1,0 +1,157 @@
+"""What the pods of a job of ours show: what it holds, what of it waits, and what keeps it.
+
+Why a job is not placed, whatever is free, is decided here (``_hold_of``); the comparison only tells
+it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import (
+    declared,
+    estimates,
+    neighbours,
+    shapes,
+    sizes,
+    spreading,
+)
+from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
+from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
+from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
+from tidemill.live.kubernetes.scheduling.seating import PodSeating
+from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.units import (
+    UnitNow,
+    end_of,
+    in_gang,
+    key_of,
+    may_be_stopped,
+    note,
+)
+from tidemill.live.kubernetes.scheduling.view import PodUnit
+from tidemill.model.rows import Shape
+from tidemill.model.topology import Topology
+
+
+class JobsNow:
+    """Jobs of ours as the cluster shows them at this moment."""
+
+    def __init__(
+        self,
+        seating: PodSeating,
+        elastic: ElasticGangs,
+        cutting: Cutting,
+        nodes: NodeChanges,
+    ) -> None:
+        self._seating, self._elastic, self._cutting = seating, elastic, cutting
+        self._view, self._lives, self._nodes = seating.view, seating.lives, nodes
+        self.spread: dict[UnitKey, None] = {}
+        """Gangs that are spread by what is free: looked at again whenever anything changes."""
+        self.unread: dict[UnitKey, tuple[str, ...]] = {}
+        """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
+        empties this."""
+
+    def now(self, unit: PodUnit, topology: Topology) -> UnitNow:
+        """The pods of a job; ``topology``: the tiers that it may be tied to."""
+        view, job = self._view, unit.job
+        scale = sizes.of_unit(view, unit) if view.heeds_scales else None
+        self._elastic.share_out(unit, is_elastic=scale is not None)
+        alone = [pod for pod in unit.pods if pod.request.gpu is None]
+        shape: Shape | Unplaceable
+        if alone:
+            shape = shapes.of_pod(replace(alone[0], node=""), job.team, job.job_class)
+            request = alone[0].request
+            if request.unkept or request.uncounted or request.extras:
+                shape = shapes.unkept(alone[0])
+            mine = [(pod, 0) for pod in alone]
+        elif job.roles:
+            shape = shapes.of_job(job, self._nodes.kinds_of, topology)
+            mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
+        else:
+            shape, mine = Unplaceable("Gone", "it has no pods"), []
+        shape = self._elastic.sized(unit.key, shape, scale)
+        scale = None if isinstance(scale, Unplaceable) else scale
+        shape, mine = self._kept(unit, shape, mine, topology)
+        alive = [
+            (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
+        ]
+        held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
+        for pod, r in sorted(alive, key=lambda one: in_gang(one[0])):
+            n = self._lives.node_number(self._view.place_of(pod)) if pod.node else None
+            if n is not None:
+                held.append((pod, (r, n)))
+            elif pod.node:
+                is_lost = True
+            elif pod.leaves_ms is None and not pod.gates:
+                waits.append((pod, r))
+        if isinstance(shape, Shape) and not may_be_stopped(alive):
+            shape = replace(shape, is_preemptible=False)
+        is_free = not held and not is_lost and not job.is_suspended
+        pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
+        lacks = scale.now - len(waits) if scale is not None else None
+        hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
+        is_complete = is_free and bool(waits) and hold is None
+        end = None if alive else end_of(pod for pod, _ in mine)
+        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
+        return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+
+    def _kept(
+        self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed, topology: Topology
+    ) -> tuple[Shape | Unplaceable, spreading.Placed]:
+        """A shape that keeps rules about other pods, and the roles of its pods then."""
+        j, view = self._lives.job(unit.key), self._view
+        known = self._lives.world.shape_of(j) if j is not None else None
+        ground = neighbours.RuleContext(topology, known, self._seating.room)
+        shape = neighbours.kept(view, unit, shape, ground)
+        is_held = any(pod.node and not pod.is_over for pod, _ in mine)
+        if is_held and known is not None and spreading.is_split(known):
+            shape = known
+        is_split = isinstance(shape, Shape) and spreading.is_split(shape)
+        note(self.spread, unit.key, is_so=is_split and not is_held)
+        if isinstance(shape, Unplaceable) or not is_split:
+            return shape, mine
+        key = shape.roles[0].affinity[0][-1].key
+        machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
+        places = ["" if one is None else one.labels.get(key, "") for one in machines]
+        return shape, spreading.with_roles(shape, mine, places)
+
+    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
+        """How long it should run; 0: nobody says, or nobody can read it."""
+        if unread := estimates.unread(pods, unit.job.owner):
+            self.unread[unit.key] = unread
+        return estimates.of_job(pods, unit.job.owner)
+
+    def _hold_of(
+        self,
+        unit: PodUnit,
+        shape: Shape | Unplaceable,
+        pending: Sequence[KubePod],
+        waits: Sequence[tuple[KubePod, int]],
+        lacks: int | None,
+    ) -> Unplaceable | None:
+        """Why none of the pods that wait is placed, whatever is free; None: they may be.
+
+        ``lacks``: how many pods of an elastic gang are still to come; None: it has one size.
+        """
+        if isinstance(shape, Unplaceable):
+            return shape
+        with_gpus = [pod for pod in pending if pod.request.gpu is not None]
+        is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
+        if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus)) is not None:
+            return flaw
+        lack = self._view.claimed.lack_of(pending)
+        if lack and unit.key not in self._cutting.heirs:
+            return Unplaceable(NO_COUNTER, lack)
+        counts = Counter(r for _, r in waits)
+        is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
+        if is_part if lacks is None else lacks:
+            wanted = sum(role.count for role in shape.roles)
+            wanted = wanted if lacks is None else len(waits) + lacks
+            gates = [gate for pod in pending for gate in pod.gates]
+            return declared.incomplete(len(pending), wanted, gates)
+        return self._seating.barred.get(unit.key)

@@ -1,0 +1,27 @@
+"""Contracts that are one group of nodes: what an observer signs as nodes join reads as one.
+
+An event never changes a contract, so a node that joins an observed cluster and finds no room under
+those that are signed gets one of its own: the same name with a number. People see one group that
+grows. Money stays exact: each hour costs what its own contract says.
+"""
+
+import re
+from collections.abc import Sequence
+
+from tidemill.model.rows import Contract
+
+_NUMBERED = re.compile(r"(.*) \(\d+\)$")
+
+
+def first_alike(rows: Sequence[Contract], *, is_observed: bool) -> list[int]:
+    """For each contract the first one of its group; of what people describe, each by itself."""
+    if not is_observed:
+        return [*range(len(rows))]
+    names = {row.name for row in rows}
+    first, found = dict[tuple[object, ...], int](), list[int]()
+    for c, row in enumerate(rows):
+        numbered = _NUMBERED.match(row.name)
+        name = numbered[1] if numbered and numbered[1] in names else row.name
+        key = (name, row.kind, row.pool, row.node, row.terms)
+        found.append(first.setdefault(key, c))
+    return found
