@@ -135,7 +135,16 @@ def _supply(case: Case) -> Remedy:
 
 
 def _fewer(case: Case) -> PricedFix:
-    """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
+    """All that match are ready and still too few: labels leave fewer nodes than contracts say, or
+    no topology domain has so many.
+    """
+    together = facts.bond(case)
+    if together is not None and together[2] < together[1]:
+        must, _, most = together
+        return PricedFix(
+            f"request at most {phrasing.together(case.role, most)} in one `{must.tier}`, or prefer"
+            f" the `{must.tier}` instead of requiring it"
+        )
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
     where = phrasing.where(case.role)

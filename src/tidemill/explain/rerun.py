@@ -103,9 +103,14 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     placed, causes = {world.jobs.shape.item(j) for j in found.placed}, dict(found.causes)
     short = [s for s, cause in causes.items() if cause in CURED_BY_WAITING or s in placed]
     for s in short[:SHAPES_AT_MOST]:
-        alone = _look(world, policy, Glance(world, sweeps=memo.sweeps), [s])
-        causes[s] = Cause.NONE if alone.placed else alone.causes[s]
+        causes[s] = alone(world, policy, s, sweeps=memo.sweeps)
     return Look(causes, {})
+
+
+def alone(world: World, policy: Policy, s: int, *, sweeps: bool) -> Cause:
+    """What keeps a shape out if no other waited; NONE: it would be placed."""
+    found = _look(world, policy, Glance(world, sweeps=sweeps), [s])
+    return Cause.NONE if found.placed else found.causes[s]
 
 
 def _look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:

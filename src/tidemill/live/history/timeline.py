@@ -75,8 +75,10 @@ class HistoryTimeline:
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
+        self.over_beside = 0
+        """Of those, of jobs that are not larger than their node, which notes name already."""
         self.over_names: list[str] = []
-        """The first of their jobs."""
+        """The first of these jobs."""
 
     def batches(self, dictionary: Dictionary, *, in_one: bool = False) -> Iterator[Batch]:
         """Every event after the opening; ``in_one``: all of them in one batch, to be kept whole."""
@@ -85,7 +87,7 @@ class HistoryTimeline:
         told = AttemptColumns(ordered, self._numbers, self._machines.standing(), self._shapes)
         writer = EventWriter(
             dictionary, ordered.counts[1], self._world, self._shapes,
-            told.places + len(self._machines),
+            told.places + len(self._machines), ordered.unfit,
         )  # fmt: skip
         moments, reasons = self._moments(ordered.counts), list[pl.DataFrame]()
         for jobs in ordered.in_order():
@@ -112,6 +114,7 @@ class HistoryTimeline:
         self._close(writer, pl.concat(reasons).sort("number"))
         yield writer.take()
         self.over, self.over_names = writer.over, writer.over_names()
+        self.over_beside = writer.over_beside
 
     def _tell(
         self, writer: EventWriter, told: AttemptColumns, held: I64, moments: I64, i: int

@@ -69,9 +69,10 @@ class KubernetesBackend:
 
     @property
     def wake_ms(self) -> int:
-        """When the last plan asked to be woken, or the books are to go on."""
+        """When the last plan asked to be woken, seats come free, or the books are to go on."""
         world = self._world
-        return min(self._wake_ms, world.now_ms + TICK_MS if world.node_count else FOREVER_MS)
+        tick_ms = world.now_ms + TICK_MS if world.node_count else FOREVER_MS
+        return min(self._wake_ms, self.differ.due_ms, tick_ms)
 
     def look(self) -> None:
         """Plan again, although the cluster shows nothing new: the policy is another."""

@@ -10,6 +10,11 @@ from tidemill.model.held import UnplacedJob
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
+SHORT = (
+    "pods of this gang are gone and nobody makes them anew: their seats are free for others, and"
+    " the rest of it holds its own; delete the rest, or give the pods an owner that makes them anew"
+)
+
 
 def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
     """Jobs that are not placed whatever is free."""

@@ -286,6 +286,10 @@ class ClusterScheduler:
             units += mine
         units += [unit for unit, why in differ.held.items() if self._held.get(unit) != why]
         self._held = dict(differ.held)
+        for j in differ.left:
+            self._log("gang lacks pods", job=world.job_names[j], said=keeping.SHORT)
+            self.sayer.happened(differ.unit_of[j], "Scheduling", "PartialGang", keeping.SHORT)
+        differ.left.clear()
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
@@ -400,7 +404,8 @@ class ClusterScheduler:
         leaving, self.sender.evicting_jobs = self.sender.evicting_jobs, []
         for j, heir in self.backend.preempted:
             if j in leaving and (unit := self.differ.unit_of.get(j)) is not None:
-                self.sayer.preempted(unit, keeping.preempted_words(self.world, j, heir))
+                words = keeping.preempted_words(self.world, j, heir)
+                self.sayer.happened(unit, "Preempting", "Preempted", words)
         done = {*leaving, *called_off}
         self.backend.preempted = [pair for pair in self.backend.preempted if pair[0] not in done]
 
@@ -428,8 +433,8 @@ class ClusterScheduler:
         policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
-            self.loop.policy, self.differ.rules = policy, rules.fleet
-            self.differ.cutting.policy = policy
+            self.loop.follow(policy)
+            self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
             for key, value in policies.facts(policy).items():
                 self.journal.set_meta(key, value)
             self.backend.look()

@@ -101,12 +101,12 @@ class WaitSayer:
         """Whether nobody is still to be told."""
         return self._task is None or self._task.done()
 
-    def preempted(self, unit: UnitKey, words: str) -> None:
-        """The pods of a job are evicted to make room: each gets an Event that says for whom."""
+    def happened(self, unit: UnitKey, action: str, reason: str, words: str) -> None:
+        """Each pod of a job that sits on a node, or is evicted from there, gets an Event."""
         for pod in self._differ.view.unit_pods(unit):
             is_evicted = not pod.is_over or pod.deleted_ms is not None  # that may have been quick
             if pod.node and is_evicted:
-                self._begin(self._happen(pod, "Preempting", "Preempted", words))
+                self._begin(self._happen(pod, action, reason, words))
 
     def _begin(self, work: "asyncio._CoroutineLike[None]") -> None:
         task = asyncio.get_running_loop().create_task(work)
