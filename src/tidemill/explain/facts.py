@@ -401,6 +401,20 @@ def _leaving(case: Case) -> Fact:
     return Fact("leaving", len(jobs), "jobs", text, commands.running())
 
 
+def protected(case: Case) -> Fact | None:
+    """Who will be preempted for it, when, and why not before."""
+    found, world = case.protected, case.world
+    if found is None:
+        return None
+    names = phrasing.ids([world.job_names[j] for j in found.jobs])
+    text = (
+        f"{names} {'is' if len(found.jobs) == 1 else 'are'} to be preempted for it in"
+        f" {duration_text(found.then.now_ms - world.now_ms)}: until then a job that was just"
+        f" started is left alone (policy `min_run`: {duration_text(case.policy.min_run_ms)})"
+    )
+    return Fact("protected until", found.then.now_ms, "ms", text, commands.running())
+
+
 def bond(case: Case) -> tuple[Bond, int, int] | None:
     """The required bond that is hardest to keep now, what it asks of one domain, and the most
     that one has free (or, where supply lacks, has Ready); in replicas.
@@ -534,7 +548,7 @@ def _deadlocked(case: Case) -> Fact | None:
     return Fact("deadlock", found[0].held_milli, MILLI, found[0].words, commands.line())
 
 
-_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted, _deadlocked)
+_ALWAYS: tuple[Make, ...] = (protected, needs, _ahead, _passed, _preempted, _deadlocked)
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,

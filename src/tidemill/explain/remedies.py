@@ -344,7 +344,12 @@ def _promised(case: Case) -> Remedy:
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     return _make(
         f"do not cancel or resubmit: {phrasing.many(len(jobs), 'job')} stop to make room for it",
-        PricedFix(f"wait until {names} have stopped", 0, loss.milli_ms, loss.usd_micro),
+        PricedFix(
+            f"wait until {names} {'has' if len(jobs) == 1 else 'have'} stopped",
+            0,
+            loss.milli_ms,
+            loss.usd_micro,
+        ),
     )
 
 
@@ -459,6 +464,14 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
 
 
 def _wait(case: Case) -> PricedFix:
+    if case.protected is not None:
+        then, jobs = case.protected.then, case.protected.jobs
+        loss, names = prices.lost(then, jobs), phrasing.ids([then.job_names[j] for j in jobs])
+        left = duration_text(then.now_ms - case.world.now_ms)
+        return PricedFix(
+            f"wait {left}: then {names} {'is' if len(jobs) == 1 else 'are'} preempted for it",
+            0, loss.milli_ms, loss.usd_micro,
+        )  # fmt: skip
     owed = holders.guarantee(case)
     if owed is not None and owed.held:
         first = owed.held[0].job
