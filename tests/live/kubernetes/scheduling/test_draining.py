@@ -52,6 +52,13 @@ def names(rig: Cluster, job: str) -> set[str]:
     return {name for name in rig.pods("ml") if name.startswith(job)}
 
 
+def told_of(rig: Cluster, reason: str) -> set[str]:
+    """The pods that have an Event of ours with this reason."""
+    found = rig.items("/apis/events.k8s.io/v1/namespaces/ml/events")
+    return {one["regarding"]["name"] for one in found
+            if one["reason"] == reason and one.get("reportingController") == OURS}  # fmt: skip
+
+
 def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     """Cordoned at once; after half of a short notice the whole gang goes, from other nodes too.
 
@@ -72,6 +79,9 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
         says(rig, "n0", drain_by=soon.isoformat())
         rig.wait_for("it is cordoned", lambda: is_cordoned(rig, "n0"))
         rig.wait_for("the gang sits elsewhere", lambda: where(rig, "train") == {"n1", "n2"})
+        rig.wait_for("pods that left know why", lambda: told_of(rig, "Drained") == before)
+        bound = before | names(rig, "train") | {"bare"}
+        rig.wait_for("pods know who placed them", lambda: told_of(rig, "Scheduled") >= bound)
         assert before.isdisjoint(names(rig, "train"))
         assert (where(rig, "bare"), where(rig, "other")) == others
         says(rig, "n0", drain_by=None)

@@ -37,9 +37,11 @@ def told(rig: Cluster, begins: str) -> tuple[str, str]:
 
 
 def events(rig: Cluster) -> list[dict[str, Any]]:
-    """What we said of pods."""
+    """What we said of pods that wait."""
     found = rig.items("/apis/events.k8s.io/v1/namespaces/ml/events")
-    return [one for one in found if one.get("reportingController") == OURS]
+    return [one for one in found
+            if one.get("reportingController") == OURS
+            and one["reason"] == "FailedScheduling"]  # fmt: skip
 
 
 def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path: Path):

@@ -42,8 +42,8 @@ class KubernetesBackend:
         self.dictionary = Dictionary()
         """What its events name by number."""
         self.placed = 0
-        self.preempted: list[tuple[int, int]] = []
-        """Victims and their preemptors since somebody last asked; whoever asks empties this."""
+        self.stopped: list[ev.AskedEvict] = []
+        """Who was asked to leave since somebody last asked; whoever asks empties this."""
         self.on_kept: Callable[[], None] = lambda: None
         """Called when others than before may be stopped."""
         self.resizer: Resizer | None = None
@@ -181,9 +181,9 @@ class KubernetesBackend:
         self.sender.bind(found)
 
     def _evictions(self, told: Iterable[ev.Event]) -> list[ev.AskedEvict]:
-        """Who is stopped; whoever asks for whom empties ``preempted``."""
+        """Who is stopped; whoever asks why empties ``stopped``."""
         found = [one for one in told if isinstance(one, ev.AskedEvict)]
-        self.preempted += [(one.job, one.to_job) for one in found if one.to_job >= 0]
+        self.stopped += found
         return found
 
     def _evict(self, jobs: Iterable[int]) -> None:

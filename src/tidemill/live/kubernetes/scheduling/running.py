@@ -213,6 +213,7 @@ class ClusterScheduler:
         self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
+        self.sender.on_bound = self.sayer.bound
         clock = self.client.clock
         self.backend = KubernetesBackend(
             self.world, self.view, self.differ, self.sender,
@@ -399,15 +400,15 @@ class ClusterScheduler:
         self.sayer.resized(one, words)
 
     def _take_answers(self) -> None:
-        """What was refused is held or goes on; who is evicted for another is told so."""
+        """What was refused is held or goes on; who is evicted is told for whom, or why."""
         called_off = self.refusals.take()
         leaving, self.sender.evicting_jobs = self.sender.evicting_jobs, []
-        for j, heir in self.backend.preempted:
-            if j in leaving and (unit := self.differ.unit_of.get(j)) is not None:
-                words = keeping.preempted_words(self.world, j, heir)
-                self.sayer.happened(unit, "Preempting", "Preempted", words)
-        done = {*leaving, *called_off}
-        self.backend.preempted = [pair for pair in self.backend.preempted if pair[0] not in done]
+        for one in self.backend.stopped:
+            if one.job in leaving and (unit := self.differ.unit_of.get(one.job)) is not None:
+                self.sayer.happened(unit, *keeping.stopped_words(self.world, one))
+        active = {one.job for one in self.backend.stopped if self.world.jobs.is_leaving[one.job]}
+        active -= {*leaving, *called_off}
+        self.backend.stopped = [one for one in self.backend.stopped if one.job in active]
 
     @property
     def why_not_ready(self) -> str:
