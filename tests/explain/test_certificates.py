@@ -75,7 +75,7 @@ def test_scattered_names_the_largest_block_and_smaller_replicas():
     beat(world)
     found = proof(world, "whole")
     assert (found.constraint, found.asked, found.most) == ("accelerators on one node", 8, 4)
-    assert near(found) == {"split": "2×4", "fewer accelerators": "4"}
+    assert near(found) == {"split": "2×4", "fewer accelerators": "4 GPUs"}
 
 
 def test_a_gang_hears_how_many_replicas_fit():
@@ -99,7 +99,7 @@ def test_another_kind_or_no_label_would_do():
     assert near(proof(world, "next")) == {"another GPU type": "8 `A100`"}
     found = proof(world, "named")
     assert found.constraint == "label"
-    assert near(found) == {"no labels": "4 without `rack=y`"}
+    assert near(found) == {"no labels": "4 GPUs without `rack=y`"}
 
 
 def test_instances_that_would_do_are_named_as_pods_request_them():
@@ -126,7 +126,9 @@ def test_to_tolerate_a_taint_is_offered_where_that_starts_it():
     found = why(world, "next")
     said = [fix.words for fix in (found.fix, *found.other_fixes) if "tolerating" in fix.words]
     kept = "(who set that keeps those nodes for others: ask them)"
-    assert said == [f"request 8 tolerating `dedicated=inference` {kept} instead: that starts now"]
+    assert said == [
+        f"request 8 GPUs tolerating `dedicated=inference` {kept} instead: that starts now"
+    ]
     wide = msgspec.structs.replace(role(gpus=8), tolerates=(("dedicated", "inference"),))
     submit(world, job("tolerant", roles=[wide]))
     assert "tolerant" in placed(world, decide(world))
@@ -256,7 +258,7 @@ def test_cores_that_bind_are_halved_until_it_fits():
     beat(world)
     found = proof(world, "wants")
     assert (found.constraint, found.asked, found.most) == ("CPU on one node", 40_000, 14_000)
-    assert near(found)["fewer cores"] == "2 with 10 cores per replica"
+    assert near(found)["fewer cores"] == "2 GPUs with 10 cores per replica"
 
 
 def test_smaller_replicas_say_what_is_left_of_cores_and_memory_for_each():
@@ -288,7 +290,7 @@ def test_a_limit_leaves_what_is_left_of_it():
     beat(world)
     found = proof(world, "second")
     assert (found.constraint, found.asked, found.most) == ("limit", 8_000, 4_000)
-    assert near(found) == {"fewer accelerators": "4"}
+    assert near(found) == {"fewer accelerators": "4 GPUs"}
     assert near(proof(world, "gang")) == {"fewer replicas": "2×2"}
 
 

@@ -189,7 +189,7 @@ def test_prices_are_what_a_plain_count_gives():
                 assert fix.usd_micro_per_hour == usd, fix.words
                 seen["launch"] += 1
             elif found := re.match(
-                r"(stop|move|wait until) `(\w+)` (on|off|have stopped)", fix.words
+                r"(stop|move|wait until) `(\w+)` (on|off|has stopped|have stopped)", fix.words
             ):
                 usd = lost_usd(world, [found[2]])
                 assert fix.lost_usd_micro == usd > 0, (fix.words, dollars_text(usd))

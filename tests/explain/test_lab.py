@@ -395,7 +395,7 @@ def test_roles_of_a_gang_are_counted_beside_each_other():
     assert "needs 1 replica of 8 and 2 replicas of 4" in answer.words
     assert "1 replica of 8 and 1 replica of 4 would hold 12 accel" in answer.do_not
     (instead,) = (fix.instead for fix in answer.other_fixes if fix.instead)
-    assert instead.words == "4 beside 1 replica of 8, 4 GPUs fewer"
+    assert instead.words == "4 GPUs beside 1 replica of 8, 4 GPUs fewer"
     assert instead.shape is not None
     submit(world, job("t6", roles=instead.shape.roles))
     beat(world)

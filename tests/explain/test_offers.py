@@ -171,7 +171,7 @@ def test_every_raise_of_a_quota_does_what_it_says():
 def test_what_fit_offers_and_promises_is_placed():
     """`fit`: what "runs now" is placed now, and so is what would run now instead."""
     policy, verdicts = POLICIES["default"], Counter[str]()
-    for world, j, _ in list(looks(6, policy))[::5]:
+    for world, j, _ in list(looks(6, policy))[::3]:
         shape = replace(world.shape_of(j), priority=0)
         asked = replace(row(world, j, shape), name="asked")
         found = explain.fit(world, policy, asked)

@@ -1,6 +1,6 @@
 """`why` says how often a job was preempted, and raises an alarm where it gets nowhere."""
 
-from tests.builders import decide, evicted, job, pass_ms, submit
+from tests.builders import beat, decide, evicted, job, pass_ms, submit
 from tests.scheduling.test_protection import EAGER, LONG, low_runs, stop_and_return
 from tidemill import explain
 from tidemill.engine.fold.one_event import fold_all
@@ -54,3 +54,18 @@ def test_the_list_of_pending_jobs_raises_the_same_alarm():
     assert alarms.pop("low") == protection.alarm(world, EAGER, 0)
     assert protection.alarm(world, EAGER, 0) in preempted_text(EAGER.evictions_at_most)
     assert set(alarms.values()) <= {""}
+
+
+def test_a_job_that_waits_for_the_protection_of_others_hears_when_it_ends():
+    """Whoever was just started is left alone for a while; then it is preempted, as was said."""
+    world = low_runs()
+    submit(world, job("high", gpus=8, priority=1, estimate_ms=LONG))
+    pass_ms(world, EAGER.min_run_ms - 18_000)
+    beat(world, EAGER)
+    answer = explain.why(world, EAGER, world.job_number["high"])
+    assert answer.fix.words == "wait 18s: then `low` is preempted for it"
+    assert "`low` is to be preempted for it in 18s" in answer.words
+    assert "(policy `min_run`: 10m)" in answer.words
+    assert not evicted(world, decide(world, EAGER))
+    pass_ms(world, 18_000)
+    assert set(evicted(world, decide(world, EAGER))) == {"low"}

@@ -10,6 +10,7 @@ from tests.builders import (
     contract,
     fleet,
     job,
+    move_node,
     place,
     racks,
     start,
@@ -17,8 +18,10 @@ from tests.builders import (
 )
 from tidemill import explain
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Piece
+from tidemill.model.rows import Contract, Piece
+from tidemill.model.states import NodeState
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 
@@ -78,6 +81,16 @@ def test_a_running_gang_tells_its_worst_hop():
     assert explain.why(world, POLICY, 3).words.endswith("; worst hop: beyond every tier")
 
 
+def test_a_job_on_one_node_has_no_hop_between_racks():
+    """In a fleet that declares racks alone, what sits on one node crosses none of them."""
+    world = fleet(contract(gpus=32), node_labels=racks(2, 2), topology=(RACK,))
+    assert "hop" not in explain.fit(world, POLICY, job("t", gpus=8)).words
+    assert explain.fit(world, POLICY, job("t", gpus=16)).words.endswith("; worst hop: `rack`")
+    submit(world, job("t", gpus=8))
+    beat(world)
+    assert "hop" not in explain.why(world, POLICY, 0).words
+
+
 def test_fit_says_how_far_apart_it_would_sit():
     """A gang that only prefers its rack runs now, and is told over which tier."""
     forecast = explain.fit(
@@ -91,3 +104,36 @@ def test_a_tier_that_nobody_knows_is_refused_before_it_is_asked():
     """`fit` names the tiers there are, as a submission would."""
     with pytest.raises(SpecError, match="tiers that this fleet declares: `spine`, `rack`, `node`"):
         explain.fit(blocked(), POLICY, job("u", gpus=16, bonds=[Bond("row")]))
+
+
+def two_racks_and(*more: Contract) -> World:
+    """Two racks of two nodes, empty."""
+    return fleet(contract(gpus=32), *more, node_labels=racks(2, 2), topology=(SPINE, RACK, NODE))
+
+
+def test_a_gang_larger_than_any_rack_of_a_live_cluster_never_fits():
+    """A node that was deleted is no node that somebody may yet see in the right rack."""
+    world = two_racks_and(contract("gone", gpus=8))
+    world.scheduler = "tidemill"
+    move_node(world, 4, NodeState.GONE)
+    wants = job("t", gpus=24, bonds=[IN_ONE_RACK])
+    forecast = explain.fit(world, POLICY, wants)
+    assert (forecast.verdict, forecast.cause) == ("never", "impossible_topology")
+    submit(world, wants)
+    beat(world)
+    answer = explain.why(world, POLICY, 0)
+    assert answer.cause == answer.said == "impossible_topology"
+    assert answer.evidence[0].words == "the largest `rack` has 16, it requests 24 in one"
+
+
+def test_where_nodes_are_still_to_come_the_largest_rack_is_told():
+    """Too little is Ready in one rack: that, not all that is Ready, is the number and the fix."""
+    world = two_racks_and(contract("later", gpus=8, start_ms=HOUR_MS))
+    submit(world, job("t", gpus=24, bonds=[IN_ONE_RACK]))
+    beat(world)
+    answer = explain.why(world, POLICY, 0)
+    assert answer.cause == "not_enough_ready"
+    told = "the largest `rack` has 16 Ready, it requests 24 in one"
+    assert answer.evidence[0].words == told
+    assert answer.certificate is not None
+    assert answer.certificate.words == told

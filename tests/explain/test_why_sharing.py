@@ -1,7 +1,10 @@
 """Why a job waits among teams in a tree: the answer names the queue and the numbers that bind."""
 
-from tests.builders import beat, fleet, job, queue, submit
+import pytest
+
+from tests.builders import DEFAULTS, beat, contract, fleet, job, queue, submit, team
 from tests.explain.test_lab import fact, why
+from tidemill import explain
 from tidemill.explain.answers import Answer
 from tidemill.model.world import World
 
@@ -70,3 +73,22 @@ def test_more_than_others_will_ever_leave_never_fits():
     answer = why(world, "t5")
     assert answer.cause == "over_limit_always"
     assert "other teams leave 10; it requests 16" in answer.do_not
+
+
+@pytest.mark.parametrize("labels", [{}, {"product": "H100"}])
+def test_over_quota_is_told_where_another_type_could_not_hold_it(labels: dict[str, str]):
+    """Of two types only one could hold a gang, by its label or by size: its quota is the cause."""
+    types = [("H100", 64), ("A100", 16)]
+    rows = [contract(kind, kind=kind, gpus=n, labels={"product": kind}) for kind, n in types]
+    world = fleet(*rows, teams=[team("vision", limit=24)])
+    asked = job("gang", gpus=32, labels=labels, team="vision")
+    told = "the maximum quota of team `vision` is 24 `H100`, it requests 32"
+    forecast = explain.fit(world, DEFAULTS, asked)
+    assert (forecast.verdict, forecast.cause) == ("never", "over_limit_always")
+    assert told in forecast.words
+    submit(world, asked)
+    beat(world)
+    answer = why(world, "gang")
+    assert answer.cause == answer.said == "over_limit_always"
+    assert answer.evidence[0].words == told
+    assert answer.fix.words == "request at most 24, or raise the maximum quota of `vision`"

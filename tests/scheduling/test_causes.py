@@ -31,7 +31,7 @@ from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Piece
+from tidemill.model.rows import Piece, Queue
 from tidemill.model.states import NodeState, Terms
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
@@ -101,6 +101,22 @@ def above_the_limit_for_ever() -> World:
 def roles_together_above_the_limit() -> World:
     two = [role(1, gpus=6), role(1, gpus=6)]
     return asking(fleet(teams=[team("a", limit=8)]), job(WAITING, roles=two))
+
+
+def above_the_limit_on_the_only_type_with_its_label() -> World:
+    world = two_types(team("a", limit=24))
+    return asking(world, job(WAITING, gpus=32, labels={"product": "H100"}))
+
+
+def above_the_limit_on_the_only_type_that_is_large_enough() -> World:
+    return asking(two_types(team("a", limit=24)), job(WAITING, gpus=32))
+
+
+def two_types(row: Queue) -> World:
+    """64 H100 and 16 A100, each with a label that says so."""
+    types = [("H100", 64), ("A100", 16)]
+    rows = [contract(kind, kind=kind, gpus=n, labels={"product": kind}) for kind, n in types]
+    return fleet(*rows, teams=[row])
 
 
 def limited_here_but_not_where_nothing_runs_yet() -> World:
@@ -222,6 +238,8 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (more_than_the_fleet_has_but_for_spares, Cause.IMPOSSIBLE_GANG),
     (above_the_limit_for_ever, Cause.OVER_LIMIT_ALWAYS),
     (roles_together_above_the_limit, Cause.OVER_LIMIT_ALWAYS),
+    (above_the_limit_on_the_only_type_with_its_label, Cause.OVER_LIMIT_ALWAYS),
+    (above_the_limit_on_the_only_type_that_is_large_enough, Cause.OVER_LIMIT_ALWAYS),
     (limited_here_but_not_where_nothing_runs_yet, Cause.NOT_ENOUGH_READY),
     (a_node_too_few_is_ready, Cause.NOT_ENOUGH_READY),
     (at_the_limit_now, Cause.OVER_LIMIT),

@@ -45,7 +45,7 @@ def certificate(world: World, shape: Shape) -> Certificate | None:
     if cause not in NEVER:
         return None
     role = shape.roles[guilty_role(world, shape)]
-    claim = Claim(world, shape, role, _claimed(world, role))
+    claim = Claim(world, shape, role, tuple(diagnose.running_contracts(world, role)))
     return _PROOFS[cause](claim)
 
 
@@ -65,15 +65,10 @@ def guilty_role(world: World, shape: Shape) -> int:
     return 0
 
 
-def _claimed(world: World, role: Role) -> tuple[Contract, ...]:
-    rows = (row for row in world.contract_rows if row.end_ms > world.now_ms)
-    return tuple(row for row in rows if not role.kinds or row.kind in role.kinds)
-
-
 def _no_kind(claim: Claim) -> Certificate:
     world, role = claim.world, claim.role
     counts: dict[str, int] = {}
-    for row in _claimed(world, Role()):
+    for row in diagnose.running_contracts(world, Role()):
         counts[row.kind] = counts.get(row.kind, 0) + row.count
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
@@ -224,7 +219,7 @@ def _too_wide(claim: Claim) -> Certificate:
 def _over_limit(claim: Claim) -> Certificate:
     world, shape, role = claim.world, claim.shape, claim.role
     q = world.queue_number[shape.team]
-    named = [kind for kind in role.kinds if kind in world.kind_number] or world.kinds
+    named = diagnose.kinds_that_hold(world, role)
     mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in named}
     kind = max(mosts, key=lambda name: mosts[name][0])
     limit, team = mosts[kind][0], world.queue_rows[mosts[kind][1]].name
@@ -303,12 +298,7 @@ def _values(seen: frozenset[tuple[str, str]], key: str) -> list[str]:
 
 
 def _hosts_by_kind(claim: Claim) -> dict[str, int]:
-    hosts: dict[str, int] = {}
-    for row in claim.labelled:
-        nodes = diagnose.matching_nodes(claim.world, row, claim.role)
-        most = diagnose.replicas_per_node(row, claim.role) * nodes
-        hosts[row.kind] = hosts.get(row.kind, 0) + most
-    return hosts
+    return diagnose.hosts_by_kind(claim.world, claim.role, claim.contracts)
 
 
 def _largest_divisor(accelerators: int, most: int) -> int:

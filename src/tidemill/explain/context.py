@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tidemill.explain import certificates, rerun, supply, trials
 from tidemill.explain.answers import Alternative, Certificate
 from tidemill.explain.nearest import Wish
-from tidemill.explain.rerun import Glance, Line
+from tidemill.explain.rerun import Glance, Line, Protected
 from tidemill.explain.supply import WITHHELD, Blocks, Lot, Place, Supply
 from tidemill.explain.trials import Trials
 from tidemill.model.node_rules import EVERY_TAINT
@@ -54,6 +54,9 @@ class Case(NamedTuple):
     line: Line
     victims: tuple[Victim, ...]
     """Whom the next cycle would evict for it."""
+    protected: Protected | None
+    """Whom the scheduler will evict for it, once they have run as long as the policy leaves them
+    alone."""
     proof: Certificate | None
     trials: Trials
     before: World
@@ -138,6 +141,7 @@ def open_case(
         memo = Glance(world, sweeps=memo.sweeps)
         rerun.look(world, policy, memo, rerun.rivals(world, policy, s))  # for its reservations
     victims = rerun.victims_for(world, policy, memo, s, cause)
+    protected = None if victims else rerun.protected_from(world, policy, memo, s, cause)
     if victims:
         cause = Cause.PROMISED
     shape = world.shape_rows[s]
@@ -158,6 +162,7 @@ def open_case(
         hosted,
         line,
         tuple(victims),
+        protected,
         certificates.certificate(world, shape) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,

@@ -14,10 +14,11 @@ from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
 from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Role
+from tidemill.model.states import JobClass
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.scheduling import elastic, eligibility, protection, shares
-from tidemill.scheduling.diagnose import fits_when_others_end
+from tidemill.scheduling.diagnose import fits_when_others_end, supply_cause
 from tidemill.scheduling.order import guarded_from_ms
 from tidemill.scheduling.topology import constraints, feasibility, place
 
@@ -358,8 +359,30 @@ def _reserved(case: Case) -> Fact | None:
         f"backfill reservation for job `{world.job_names[first.job]}`"
         f" ({phrasing.asks(world.shape_of(first.job))}), which is to start in"
         f" {duration_text(wait_ms)} by estimates; this job would not end by then"
+        f"{_without_estimate(case, set(first.kinds))}"
     )
     return Fact("reserved until", first.at_ms, "ms", text, commands.line())
+
+
+def _without_estimate(case: Case, kinds: set[int]) -> str:
+    """How many of those that are to end first say nothing of when, and what is taken instead."""
+    world, policy = case.world, case.policy
+    silent = [
+        j for j, pieces in world.placements.items()
+        if not world.jobs.estimate_ms.item(j)
+        and world.shape_of(j).kind is not JobClass.INFERENCE
+        and any(world.nodes.kind.item(piece.node) in kinds for piece in pieces)
+    ]  # fmt: skip
+    if not silent:
+        return ""
+    taken = f"{duration_text(policy.unknown_run_ms)} (policy `unknown_run`)"
+    if policy.estimates == "history":
+        taken = f"as long as their team's jobs of that size did, or {taken}"
+    one = len(silent) == 1
+    return (
+        f"; {phrasing.many(len(silent), 'running job')} {'has' if one else 'have'} no estimate and"
+        f" {'is' if one else 'are'} taken to run {taken}"
+    )
 
 
 def leaving(case: Case) -> list[int]:
@@ -378,13 +401,28 @@ def _leaving(case: Case) -> Fact:
     return Fact("leaving", len(jobs), "jobs", text, commands.running())
 
 
+def protected(case: Case) -> Fact | None:
+    """Who will be preempted for it, when, and why not before."""
+    found, world = case.protected, case.world
+    if found is None:
+        return None
+    names = phrasing.ids([world.job_names[j] for j in found.jobs])
+    text = (
+        f"{names} {'is' if len(found.jobs) == 1 else 'are'} to be preempted for it in"
+        f" {duration_text(found.then.now_ms - world.now_ms)}: until then a job that was just"
+        f" started is left alone (policy `min_run`: {duration_text(case.policy.min_run_ms)})"
+    )
+    return Fact("protected until", found.then.now_ms, "ms", text, commands.running())
+
+
 def bond(case: Case) -> tuple[Bond, int, int] | None:
     """The required bond that is hardest to keep now, what it asks of one domain, and the most
-    that one has free; in replicas.
+    that one has free (or, where supply lacks, has Ready); in replicas.
     """
-    topology, role = case.world.topology, case.role
+    topology, role, memo = case.world.topology, case.role, case.memo
+    room = memo.empty_room(case.world) if case.cause in NO_SUPPLY else memo.room(case.world)
     bonds = dict.fromkeys((*constraints.of_role(case.shape, case.r), *case.shape.bonds))
-    here, found = place.ground(case.memo.room(case.world)), []
+    here, found = place.ground(room), []
     for must in bonds:
         if must.is_required:
             tier = topology.number(must.tier)
@@ -398,14 +436,17 @@ def bond(case: Case) -> tuple[Bond, int, int] | None:
 
 def _together(case: Case) -> Fact | None:
     found = bond(case)
-    if found is None:
+    if found is None or (case.cause in NO_SUPPLY and found[2] >= found[1]):
         return None
     must, asked, most = found
+    has = "Ready" if case.cause in NO_SUPPLY else "free"
     text = (
-        f"the largest `{must.tier}` has {phrasing.together(case.role, most)} free, it requests"
+        f"the largest `{must.tier}` has {phrasing.together(case.role, most)} {has}, it requests"
         f" {phrasing.together(case.role, asked)} in one"
     )
-    return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.in_queue))
+    return Fact(
+        f"{has.lower()} in one {must.tier}", most, "replicas", text, commands.nodes(case.in_queue)
+    )
 
 
 def _proof(case: Case) -> Fact | None:
@@ -470,9 +511,10 @@ def _guard(case: Case) -> str:
     """What ends that others pass the job: the scheduler's rule, by its cause."""
     policy = case.policy
     if not fits_when_others_end(case.world, case.memo, case.s):
-        return (
-            "the starvation guard does not end that: beside the services that run it does not fit"
-        )
+        beside = "beside the services that run it does not fit"
+        if supply_cause(case.world, case.memo, case.s) is not Cause.NONE:
+            beside = "it does not fit even if nothing else runs"
+        return f"the starvation guard does not end that: {beside}"
     whom = " for jobs under the same maximum quota only" * (case.cause is Cause.OVER_LIMIT)
     held = policy.backfill == "none"
     bound = "patience" if held else "hold_after"
@@ -506,7 +548,7 @@ def _deadlocked(case: Case) -> Fact | None:
     return Fact("deadlock", found[0].held_milli, MILLI, found[0].words, commands.line())
 
 
-_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted, _deadlocked)
+_ALWAYS: tuple[Make, ...] = (protected, needs, _ahead, _passed, _preempted, _deadlocked)
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
@@ -524,5 +566,5 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
 }
 _OF_CAUSE[Cause.NOT_ELIGIBLE] = _ROOM
-_OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (claimed, ready))
+_OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (_together, claimed, ready))
 _OF_CAUSE |= {cause: (_proof, claimed) for cause in NEVER if cause not in _OF_CAUSE}

@@ -178,8 +178,7 @@ def _certain_ms(world: World) -> list[range]:
 
 
 def _seat(world: World, j: int) -> Seat:
-    hop = phrasing.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
-    return Seat(_nodes(world, world.placements[j]), hop)
+    return Seat(_nodes(world, world.placements[j]), phrasing.hop(world, j))
 
 
 def _nodes(world: World, pieces: Sequence[Piece]) -> tuple[str, ...]:

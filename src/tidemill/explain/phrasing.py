@@ -8,7 +8,7 @@ from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration
 from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import CLUSTER, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
-from tidemill.model.topology import APART, NO_HOP, Bond, Topology
+from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
 
 GIB_MIB = 1024
@@ -206,11 +206,18 @@ def together(role: Role, replicas: int) -> str:
     return amount(replicas * role.replica_milli)
 
 
-def hop(topology: Topology, found: int, slow_ppm: int) -> str:
-    """How far apart a gang sits: ``; worst hop: `rack`, steps take 12.5 % longer``."""
+def hop(world: World, j: int) -> str:
+    """How far apart a gang sits: ``; worst hop: `rack`, steps take 12.5 % longer``.
+
+    Nothing of one node in a fleet that declares no tier inside nodes: it leaves none.
+    """
+    found, slow_ppm = world.jobs.hop.item(j), world.jobs.slow_ppm.item(j)
     if found == NO_HOP:
         return ""
-    where = "beyond every tier" if found == APART else f"`{topology.tiers[found - 1].name}`"
+    tier = None if found == APART else world.topology.tiers[found - 1]
+    if len({piece.node for piece in world.placements[j]}) == 1 and (tier is None or tier.label):
+        return ""
+    where = "beyond every tier" if tier is None else f"`{tier.name}`"
     slow = f", steps take {amount(slow_ppm, 10_000)} % longer than at its best" if slow_ppm else ""
     return f"; worst hop: {where}{slow}"
 

@@ -135,7 +135,16 @@ def _supply(case: Case) -> Remedy:
 
 
 def _fewer(case: Case) -> PricedFix:
-    """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
+    """All that match are ready and still too few: labels leave fewer nodes than contracts say, or
+    no topology domain has so many.
+    """
+    together = facts.bond(case)
+    if together is not None and together[2] < together[1]:
+        must, _, most = together
+        return PricedFix(
+            f"request at most {phrasing.together(case.role, most)} in one `{must.tier}`, or prefer"
+            f" the `{must.tier}` instead of requiring it"
+        )
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
     where = phrasing.where(case.role)
@@ -335,7 +344,12 @@ def _promised(case: Case) -> Remedy:
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     return _make(
         f"do not cancel or resubmit: {phrasing.many(len(jobs), 'job')} stop to make room for it",
-        PricedFix(f"wait until {names} have stopped", 0, loss.milli_ms, loss.usd_micro),
+        PricedFix(
+            f"wait until {names} {'has' if len(jobs) == 1 else 'have'} stopped",
+            0,
+            loss.milli_ms,
+            loss.usd_micro,
+        ),
     )
 
 
@@ -450,6 +464,14 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
 
 
 def _wait(case: Case) -> PricedFix:
+    if case.protected is not None:
+        then, jobs = case.protected.then, case.protected.jobs
+        loss, names = prices.lost(then, jobs), phrasing.ids([then.job_names[j] for j in jobs])
+        left = duration_text(then.now_ms - case.world.now_ms)
+        return PricedFix(
+            f"wait {left}: then {names} {'is' if len(jobs) == 1 else 'are'} preempted for it",
+            0, loss.milli_ms, loss.usd_micro,
+        )  # fmt: skip
     owed = holders.guarantee(case)
     if owed is not None and owed.held:
         first = owed.held[0].job

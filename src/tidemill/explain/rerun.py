@@ -12,15 +12,19 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.core import snapshot
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.explain import supply
+from tidemill.model import events as ev
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedPlace, CauseChanged
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import CLUSTER
 from tidemill.model.world import World
-from tidemill.scheduling import order, shares
+from tidemill.scheduling import order, protection, shares
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fairness import Fair
@@ -103,9 +107,14 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     placed, causes = {world.jobs.shape.item(j) for j in found.placed}, dict(found.causes)
     short = [s for s, cause in causes.items() if cause in CURED_BY_WAITING or s in placed]
     for s in short[:SHAPES_AT_MOST]:
-        alone = _look(world, policy, Glance(world, sweeps=memo.sweeps), [s])
-        causes[s] = Cause.NONE if alone.placed else alone.causes[s]
+        causes[s] = alone(world, policy, s, sweeps=memo.sweeps)
     return Look(causes, {})
+
+
+def alone(world: World, policy: Policy, s: int, *, sweeps: bool) -> Cause:
+    """What keeps a shape out if no other waited; NONE: it would be placed."""
+    found = _look(world, policy, Glance(world, sweeps=sweeps), [s])
+    return Cause.NONE if found.placed else found.causes[s]
 
 
 def _look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:
@@ -187,6 +196,32 @@ def victims_for(world: World, policy: Policy, memo: Glance, s: int, cause: Cause
     if cause not in CURED_BY_EVICTION or not memo.may_evict(world, s):
         return []
     return Cycle(world, policy, memo, Sheet()).victims_for(s)
+
+
+class Protected(NamedTuple):
+    """Jobs that will be stopped for another, and when: they have not run for so long yet."""
+
+    jobs: tuple[int, ...]
+    then: World
+    """The cluster state of that moment, if nothing else happens before."""
+
+
+def protected_from(
+    world: World, policy: Policy, memo: Glance, s: int, cause: Cause
+) -> Protected | None:
+    """Whom the scheduler would evict for the first job of this shape once their ``min_run`` is
+    over, if nothing else changes; it is asked as of then. None: nobody, or somebody already.
+    """
+    if not policy.min_run_ms or world.is_looked_on or not memo.may_evict(world, s):
+        return None
+    brave = replace(policy, min_run_ms=0)
+    found = victims_for(world, brave, Glance(world, sweeps=memo.sweeps), s, cause)
+    at_ms = max((protection.until_ms(world, policy, v.job, v.why) for v in found), default=0)
+    if not world.now_ms < at_ms < FOREVER_MS:
+        return None
+    then = fold_all(snapshot.branch(world), [ev.Woke(at_ms)])
+    found = victims_for(then, policy, Glance(then, sweeps=memo.sweeps), s, cause)
+    return Protected(tuple(sorted(victim.job for victim in found)), then) if found else None
 
 
 def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, Cause]) -> Line:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tidemill.explain import certificates, facts, phrasing
 from tidemill.explain.answers import Certificate
-from tidemill.explain.context import Case
+from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
 
@@ -20,6 +20,8 @@ def shortfall(case: Case) -> Certificate | None:
 
 def _too_few_ready(case: Case) -> Certificate:
     ready, role = case.supply.ready_milli, case.role
+    if ready >= role.total_milli and (found := facts.bond(case)) and found[2] < found[1]:
+        return _too_far_apart(case)
     return Certificate(
         "ready accelerators", role.total_milli, ready, "accelerator_milli",
         f"{phrasing.units(ready, role)} take work, it requests {phrasing.amount(role.total_milli)}",
@@ -111,13 +113,15 @@ def _too_far_apart(case: Case) -> Certificate:
     assert found is not None, "the cause says that there is one"
     must, asked, most = found
     wants, has = phrasing.together(case.role, asked), phrasing.together(case.role, most)
+    state, end = ("Ready", "nodes to become Ready") if case.cause in NO_SUPPLY else _FREED
     return Certificate(
         f"one {must.tier}", asked, most, "replicas",
-        f"the largest `{must.tier}` has {has} free, it requests {wants} in one",
-        f"wait for running jobs to end, or prefer one `{must.tier}` instead of requiring it",
+        f"the largest `{must.tier}` has {has} {state}, it requests {wants} in one",
+        f"wait for {end}, or prefer one `{must.tier}` instead of requiring it",
     )  # fmt: skip
 
 
+_FREED = ("free", "running jobs to end")
 _SHORTFALLS: dict[Cause, Callable[[Case], Certificate]] = {
     Cause.NOTHING_LAUNCHED: _too_few_ready,
     Cause.NOTHING_READY: _too_few_ready,

@@ -13,9 +13,11 @@ from msgspec.structs import replace
 from tidemill.core import snapshot
 from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
+from tidemill.explain import rerun
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
@@ -70,7 +72,7 @@ class Trials:
             world, j = resubmitted(self._world, job, without)
         except (EventRefused, ValueError):  # nothing that could be submitted: not on offer
             return False
-        return j in self._placed(world)
+        return self._is_placed(world, j)
 
     def places_after(self, j: int, queues: Iterable[Queue]) -> bool:
         """Whether a waiting job is placed at once when teams have these shares."""
@@ -82,20 +84,20 @@ class Trials:
             fold_all(world, [ev.QueueSet(world.now_ms, queue) for queue in queues])
         except EventRefused:
             return False
-        return j in self._placed(world)
+        return self._is_placed(world, j)
 
     def places_on(self, j: int, nodes: tuple[int, ...]) -> bool:
         """Whether a waiting job is placed at once when these spare or cordoned nodes take work."""
         if (j, nodes) not in self._on:
             may, self.left = self.may_try(), self.left - 1
-            self._on[j, nodes] = may and j in self._placed(self._opened(nodes))
+            self._on[j, nodes] = may and self._is_placed(self._opened(nodes), j)
         return self._on[j, nodes]
 
     def places_without(self, j: int, jobs: tuple[int, ...]) -> bool:
         """Whether a waiting job is placed at once when these running jobs are cancelled."""
         if (j, jobs) not in self._without:
             may, self.left = self.may_try(), self.left - 1
-            self._without[j, jobs] = may and j in self._placed(self._cancelled(jobs))
+            self._without[j, jobs] = may and self._is_placed(self._cancelled(jobs), j)
         return self._without[j, jobs]
 
     def places_moved(self, j: int, movers: Sequence[Mover]) -> bool:
@@ -107,7 +109,7 @@ class Trials:
             world = moved(self._world, movers)
         except EventRefused:
             return False
-        return j in self._placed(world)
+        return self._is_placed(world, j)
 
     def _cancelled(self, jobs: tuple[int, ...]) -> World:
         world = snapshot.copy(self._world)
@@ -124,14 +126,18 @@ class Trials:
                 fold(world, ev.NodeMoved(world.now_ms, n, NodeState.READY))
         return world
 
-    def _placed(self, world: World) -> set[int]:
+    def _is_placed(self, world: World, j: int) -> bool:
+        """Where another scheduler decides, as if no other waited: it holds them back, not we."""
+        if world.is_looked_on:
+            s = world.jobs.shape.item(j)
+            return rerun.alone(world, self._policy, s, sweeps=self._sweeps) is Cause.NONE
         memo = CycleMemo()
         memo.scheduling = Memo(sweeps=self._sweeps)
         if self._scored is not None:
             memo.scheduling.inherit_scoring(self._scored)
         self._scored = memo.scheduling
         plan = cycle(world, self._policy, memo)
-        return {action.job for action in plan.actions if isinstance(action, ev.AskedPlace)}
+        return any(isinstance(act, ev.AskedPlace) and act.job == j for act in plan.actions)
 
 
 def resubmitted(world: World, job: Job, without: int = -1) -> tuple[World, int]:

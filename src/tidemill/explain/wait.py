@@ -118,7 +118,7 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
         text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
-        text += phrasing.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
+        text += phrasing.hop(world, j)
         text += phrasing.shares(world, j)
         text += growth.said(evidence)
     return Answer(

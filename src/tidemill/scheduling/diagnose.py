@@ -4,6 +4,8 @@ First what waiting cannot cure (nothing claimed, no such label, too large), then
 now, then the shortage that the fit met. ``explain`` asks the same questions to put them into words.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -57,23 +59,19 @@ def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
 
 def ever_cause(world: World, shape: Shape) -> Cause:
     """Why no wait will help, judged by the contracts alone; NONE: it could run some day."""
-    contracts = [row for row in world.contract_rows if row.end_ms > world.now_ms]
     for role in shape.roles:
-        claimed = [row for row in contracts if not role.kinds or row.kind in role.kinds]
+        claimed = running_contracts(world, role)
         if not claimed:
             return Cause.NOTHING_CLAIMED
-        labelled = [row for row in claimed if could_match(world, row, role)]
-        if not labelled:
+        hosts = hosts_by_kind(world, role, claimed)
+        if not hosts:
             return Cause.IMPOSSIBLE_LABEL
-        hosts = [
-            (row.kind, replicas_per_node(row, role) * matching_nodes(world, row, role))
-            for row in labelled
-        ]
-        if not any(count for _, count in hosts):
+        if not any(hosts.values()):
             return Cause.IMPOSSIBLE_SIZE
-        if max(_by_kind(hosts).values()) < role.count:
+        if max(hosts.values()) < role.count:
             return Cause.IMPOSSIBLE_GANG
-    devices = sum(nodes_in_use(row) * row.node.devices for row in contracts)
+    every = running_contracts(world, Role())
+    devices = sum(nodes_in_use(row) * row.node.devices for row in every)
     if shape.total_milli > devices * PER_DEVICE:
         return Cause.IMPOSSIBLE_GANG
     if feasibility.lack(world, shape) is not None:
@@ -143,13 +141,38 @@ def matching_nodes(world: World, contract: Contract, role: Role) -> int:
 
 
 def limit_cause(world: World, shape: Shape) -> Cause:
+    """Whether quotas keep a gang off every GPU type that could hold it; NONE: off not all."""
     q = world.queue_number[shape.team]
     for role in shape.roles:
-        kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
-        kinds = kinds or list(range(len(world.kinds)))
-        if role.total_milli and kinds and not any(may_ever(world, q, k, role) for k in kinds):
+        kinds = [kind for kind in role.kinds or world.kinds if kind in world.kind_number]
+        barred = {kind for kind in kinds if not may_ever(world, q, world.kind_number[kind], role)}
+        if role.total_milli and barred and barred.issuperset(kinds_that_hold(world, role)):
             return Cause.OVER_LIMIT_ALWAYS
     return Cause.NONE
+
+
+def kinds_that_hold(world: World, role: Role) -> list[str]:
+    """The GPU types of which contracts, when all is well and nothing runs, hold all its replicas;
+    where none does, those of which they hold some.
+    """
+    hosts = hosts_by_kind(world, role, running_contracts(world, role))
+    return [k for k, n in hosts.items() if n >= role.count] or [k for k, n in hosts.items() if n]
+
+
+def running_contracts(world: World, role: Role) -> list[Contract]:
+    """The contracts, not over, of GPU types that a role may use."""
+    rows = (row for row in world.contract_rows if row.end_ms > world.now_ms)
+    return [row for row in rows if not role.kinds or row.kind in role.kinds]
+
+
+def hosts_by_kind(world: World, role: Role, rows: Iterable[Contract]) -> dict[str, int]:
+    """How many replicas the nodes of these contracts would hold, by GPU type."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if could_match(world, row, role):
+            count = replicas_per_node(row, role) * matching_nodes(world, row, role)
+            found[row.kind] = found.get(row.kind, 0) + count
+    return found
 
 
 def may_ever(world: World, q: int, k: int, role: Role) -> bool:
@@ -189,13 +212,9 @@ def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
 
 
 def _is_limited_everywhere(world: World, role: Role, shortage: Shortage) -> bool:
-    """Whether a limit alone keeps a role off every kind that is claimed, though nothing runs."""
+    """Whether a limit alone keeps a role off every kind that could hold it, though nothing runs."""
     limited = {option.kind for option, why, _ in shortage.obstacles if why is Obstacle.LIMIT}
-    claimed = {
-        world.kind_number[row.kind]
-        for row in world.contract_rows
-        if row.end_ms > world.now_ms and (not role.kinds or row.kind in role.kinds)
-    }
+    claimed = {world.kind_number[kind] for kind in kinds_that_hold(world, role)}
     return limited >= claimed
 
 
@@ -242,10 +261,3 @@ def binding(room: Snapshot, role: Role, is_ok: I64) -> Cause:
 
 def _hosted(room: Snapshot, role: Role, is_ok: I64, **ignored: int) -> int:
     return room.count_hosts(replace(role, **ignored), is_ok)
-
-
-def _by_kind(hosts: list[tuple[str, int]]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    for kind, count in hosts:
-        sums[kind] = sums.get(kind, 0) + count
-    return sums

@@ -130,10 +130,12 @@ def _musts(bonds: tuple[Bond, ...]) -> tuple[Bond, ...]:
 
 
 def _has_seen_all(world: World, shape: Shape) -> bool:
-    """Whether every node that contracts of its kinds pay for has been seen."""
+    """Whether every node that contracts of its kinds pay for has been seen: on a live cluster,
+    where contracts are made of the nodes that joined, those that are there.
+    """
     kinds = {kind for role in shape.roles for kind in role.kinds}
     is_any = any(not role.kinds for role in shape.roles)
-    return all(
+    return world.is_observed or all(
         int(world.contracts.nodes[c]) * row.node.devices >= row.count
         for c, row in enumerate(world.contract_rows)
         if row.end_ms > world.now_ms and (is_any or row.kind in kinds)

@@ -1,0 +1,81 @@
+"""Answers that say the same of the same cluster, whichever way they are asked."""
+
+import pytest
+
+from tests.builders import (
+    DEFAULTS,
+    beat,
+    contract,
+    fleet,
+    job,
+    lose_node,
+    pass_ms,
+    placed,
+    submit,
+    team,
+)
+from tidemill import explain
+from tidemill.engine.fold.one_event import fold
+from tidemill.explain.answers import Forecast
+from tidemill.model import events as ev
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Job, Piece
+from tidemill.model.world import World
+
+
+def looked_on() -> World:
+    """Two nodes of 8 under another scheduler: 8 are free, and a job of 2 waits beside them."""
+    world = fleet(nodes=2, teams=[team("a"), team("nlp")])
+    submit(world, job("runs", gpus=8))
+    fold(world, ev.PlacementSeen(0, 0, 1, (Piece(0, 0, 1, 255),)))
+    submit(world, job("held", gpus=2))
+    return world
+
+
+@pytest.mark.parametrize("asked", [job("t", gpus=17, per_node=17), job("t", gpus=16, per_node=16)])
+def test_what_fits_alone_is_offered_instead_where_another_scheduler_decides(asked: Job):
+    """Whoever fits and is not started is held back there: 8 run now, so 8 are offered."""
+    world = looked_on()
+    assert fit(world, job("t", gpus=8, team="nlp")).verdict == "now"
+    found = fit(world, asked).certificate
+    assert found is not None
+    assert "8 GPUs" in {made.words for made in found.fits_now}
+
+
+def fit(world: World, asked: Job) -> Forecast:
+    return explain.fit(world, DEFAULTS, asked)
+
+
+def test_a_guard_names_services_only_where_they_are_in_the_way():
+    """A gang that lacks a node is passed by others; no service has to do with it."""
+    policy = Policy(patience_ms=HOUR_MS, hold_after_ms=2 * HOUR_MS)
+    world = fleet(nodes=2)
+    lose_node(world, 1)
+    submit(world, job("gang", gpus=16))
+    beat(world, policy)
+    pass_ms(world, 3 * HOUR_MS)
+    submit(world, job("small", gpus=1))
+    assert set(placed(world, beat(world, policy))) == {"small"}
+    answer = explain.why(world, policy, world.job_number["gang"])
+    told = "the starvation guard does not end that: it does not fit even if nothing else runs"
+    assert told in answer.words
+    assert "services" not in answer.words
+
+
+def test_a_reservation_says_what_it_takes_of_jobs_without_an_estimate():
+    """Nobody said how long anything runs: the start of the reserved job is the policy's guess."""
+    policy = Policy(min_run_ms=0, estimates="given")
+    world = fleet(contract(gpus=16))
+    submit(world, job("runs", gpus=8))
+    beat(world, policy)
+    submit(world, job("big", gpus=16))
+    beat(world, policy)
+    pass_ms(world, HOUR_MS)
+    submit(world, job("late", gpus=8))
+    beat(world, policy)
+    answer = explain.why(world, policy, world.job_number["late"])
+    assert answer.cause == "reserved"
+    assert answer.evidence[0].words.endswith(
+        "; 1 running job has no estimate and is taken to run 1d (policy `unknown_run`)"
+    )
