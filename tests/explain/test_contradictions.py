@@ -15,9 +15,12 @@ from tests.builders import (
     team,
 )
 from tidemill import explain
+from tidemill.cli import pending
 from tidemill.engine.fold.one_event import fold
-from tidemill.explain.answers import Forecast
+from tidemill.explain import held_jobs
+from tidemill.explain.answers import Band, Forecast, PendingJob
 from tidemill.model import events as ev
+from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece
@@ -79,3 +82,32 @@ def test_a_reservation_says_what_it_takes_of_jobs_without_an_estimate():
     assert answer.evidence[0].words.endswith(
         "; 1 running job has no estimate and is taken to run 1d (policy `unknown_run`)"
     )
+
+
+def test_why_nodes_are_not_for_a_job_is_said_once():
+    """Nodes that lack its label, some of them tainted too, are two reasons and not three."""
+    rows = [
+        contract("ours", gpus=8, labels={"zone": "x"}),
+        contract("plain", gpus=8),
+        contract("kept", gpus=8, taints={"dedicated": "y"}),
+    ]
+    world = fleet(*rows)
+    submit(world, job("runs", gpus=8, labels={"zone": "x"}))
+    beat(world)
+    submit(world, job("t", gpus=8, labels={"zone": "x"}))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 1)
+    told = "16 more free on 2 nodes that it may not use: label `zone=x` missing; taint"
+    assert f"{told} `dedicated=y` not tolerated;" in answer.words
+
+
+def test_one_accelerator_is_one():
+    """A held pod of one GPU requests one accelerator, not one accelerators."""
+    held = UnplacedJob("ml/a", "ml", 1, "Gated", "a gate is closed", 0)
+    assert "requests 1 accelerator and" in held_jobs.answer(held, HOUR_MS).words
+
+
+def test_a_start_past_the_horizon_is_later_and_no_band():
+    """Not even the earliest start lies within the horizon: `later`, said once."""
+    row = PendingJob(1, "t", "a", "", 0, 8000, "8", "busy", 0, Band(None, None, None), "later")
+    assert pending._eta(row) == "later"
