@@ -9,7 +9,9 @@ from tests.builders import (
     fleet,
     job,
     lose_node,
+    move_node,
     pass_ms,
+    place,
     placed,
     submit,
     team,
@@ -24,6 +26,7 @@ from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 
@@ -99,6 +102,33 @@ def test_why_nodes_are_not_for_a_job_is_said_once():
     answer = explain.why(world, DEFAULTS, 1)
     told = "16 more free on 2 nodes that it may not use: label `zone=x` missing; taint"
     assert f"{told} `dedicated=y` not tolerated;" in answer.words
+
+
+def test_nodes_that_were_deleted_hold_nothing():
+    """The one node of 16 of a live cluster is gone: no node is so large, and its group is none."""
+    world = fleet(contract("h100", gpus=16), contract("l4", kind="L4", gpus=16, per_node=16))
+    world.scheduler = "tidemill"
+    move_node(world, 2, NodeState.GONE)
+    submit(world, job("t", gpus=16, per_node=16))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 0)
+    assert answer.cause == answer.said == "impossible_size"
+    assert "the largest node has 8 GPUs, it requests 16 on one node" in answer.words
+    assert "`l4`" not in answer.words
+    assert fit(world, job("u", gpus=1, kinds=["L4"])).cause == "nothing_claimed"
+
+
+def test_what_is_free_on_nodes_that_are_too_small_is_not_counted():
+    """8 are free beside 4 on a node of four: of these a job of 8 on one node could use none."""
+    world = fleet(contract(gpus=16), contract("a100", kind="A100", gpus=4, per_node=4))
+    submit(world, job("x", gpus=4, kinds=["H100"]), job("y", gpus=4, kinds=["H100"]))
+    place(world, "x", Piece(0, 0, 1, 15))
+    place(world, "y", Piece(0, 1, 1, 15))
+    submit(world, job("t", gpus=8))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 2)
+    assert answer.cause == "scattered"
+    assert answer.do_not == "do not buy: 8 accelerators are free but scattered over 2 nodes"
 
 
 def test_one_accelerator_is_one():
