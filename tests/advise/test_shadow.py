@@ -323,6 +323,17 @@ def test_where_the_shadow_works_on_a_closed_node_that_is_said(tmp_path: Path):
     assert "stood empty for $64.00 as it was, $0.00 with this policy" in said
 
 
+def test_who_never_starts_is_not_counted_among_those_that_would_have(tmp_path: Path):
+    """Of two jobs one is larger than the fleet: one would have started."""
+    rows = [
+        row("a", 8, 1, 1, 4, "n0"),
+        row("never", 640, 2, None, None, outcome=AttemptEnd.WAITING),
+    ]
+    found = played(tmp_path, rows)
+    said = " ".join(shadow_tables.headline((found.seen, found.shadow.statement), found.report))
+    assert "of 2 jobs that it decides on, 1 would have started by the end of the books" in said
+
+
 def test_spares_that_were_declared_are_spares_in_the_shadow(tmp_path: Path):
     """As soon as the jobs that the shadow put there are gone: nobody is stopped for it."""
     spare = ((EPOCH_MS + 2 * H, None),)

@@ -19,8 +19,9 @@ from tidemill.cli.main import program
 
 COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
-    ("ledger", "diff"), ("why",), ("decision",), ("pending",), ("fit",), ("defrag",), ("journal",),
-    ("journal", "export"), ("journal", "import"), ("journal", "verify"), ("journal", "salvage"),
+    ("ledger", "diff"), ("diff",), ("why",), ("decision",), ("pending",), ("fit",), ("defrag",),
+    ("journal",), ("journal", "export"), ("journal", "import"), ("journal", "verify"),
+    ("journal", "salvage"),
     ("ingest",), ("ingest", "serve"),
     ("doctor",), ("report",), ("probe",), ("probe", "compare"), ("unit", "share"),
     ("unit", "underused"), ("unit", "slivers"), ("unit", "show"), ("unit", "compare"),
@@ -146,6 +147,7 @@ def test_journals_travel(tiny: Path, tmp_path: Path) -> None:
     assert all(change["milli_ms"] in (0, None) for change in changes["buckets"])
     assert all(row["change"]["value"] in (0, None) for row in changes["figures"])
     assert not changes["warnings"]
+    assert json.loads(tidemill("diff", "tiny.sqlite", copy, "--json", cwd=tiny).out) == changes
 
 
 def test_a_process_of_its_own_answers_the_same(tiny: Path) -> None:

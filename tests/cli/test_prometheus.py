@@ -74,3 +74,18 @@ def test_fetch_keeps_hours_and_goes_on(tmp_path: Path):
     assert second == {"folder": out, "hours": 1, "new_hours": 0, "samples": 120,
                       "dropped_samples": 0}  # fmt: skip
     assert code != 0
+
+
+def test_minutes_after_the_books_are_not_counted(tmp_path: Path):
+    """Hours are read whole; books that end at half past have the GPU of half an hour."""
+    jobs = tmp_path / "jobs.csv"
+    jobs.write_text(
+        "job,gpus,start,end,node\na,1,2026-09-21T14:10:00Z,2026-09-21T15:00:00Z,n1\n", "utf-8"
+    )
+    journal = tmp_path / "j.sqlite"
+    asked = ["import", "csv", str(jobs), "--from", "2026-09-21T14:00", "--to", "2026-09-21T14:30"]
+    with lying(answering) as (url, _):
+        done = CliRunner().invoke(app, [*asked, "--prometheus", url, "-j", str(journal)])
+    assert "20 of 20 GPU-minutes belong to 1 of 1 jobs" in " ".join(done.stderr.split())
+    refused = CliRunner().invoke(app, ["underused", str(journal)])
+    assert "keeps how busy GPUs were" in str(refused.exception)

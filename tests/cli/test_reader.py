@@ -215,3 +215,26 @@ def test_gpus_behind_a_taint_are_kept_from_nobody_who_does_not_tolerate_it(tmp_p
         found = json.loads(tidemill("ledger", f"{name}.sqlite", "--json", cwd=tmp_path).out)
         free = {one["key"] for one in found["lines"] if one["milli_ms"]} & FREE
         assert (free == {"no_demand"}) == is_nobodys, free
+
+
+def test_a_loop_that_was_killed_is_on_the_books_until_it_last_spoke(tmp_path: Path):
+    """Its file ends within a line, and tells of no end: its time counts, and the cut is said."""
+    whole = (ROOT / "examples" / "track" / "h200" / "records.jsonl").read_text().splitlines()
+    run = json.loads(whole[0])["run"]
+    own = [line for line in whole if json.loads(line)["run"] == run and "ended" not in line]
+    told = [json.loads(line) for line in own[: len(own) // 2]]
+    times = [one[name] for one in told for name in ("at_us", "from_us", "until_us") if name in one]
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text("".join(json.dumps(one) + "\n" for one in told) + own[len(own) // 2][:30])
+    journal = str(tmp_path / "j.sqlite")
+    made = tidemill("import", "track", str(cut), "--gpu-type", "H200", "-j", journal)
+    assert "ends within a line" in made.err
+    books = json.loads(tidemill("efficiency", journal, "--json").out)
+    assert books["total"]["held_milli_ms"] == 1000 * (max(times) // 1000 - min(times) // 1000)
+
+
+def test_one_price_is_one(tmp_path: Path):
+    """A line that begins and ends within the books: the time without a price is no price."""
+    said = _priced(tmp_path, "type,usd_per_gpu_hour,start,end\nH100,2.5,2026-11-02,2026-11-03\n")
+    assert "prices: " in said
+    assert "prices in their time" not in said

@@ -102,6 +102,19 @@ def test_another_kind_or_no_label_would_do():
     assert near(found) == {"no labels": "4 GPUs without `rack=y`"}
 
 
+def test_instances_that_would_do_are_named_as_pods_request_them():
+    """Types that the books call `1G.10GB OF H100` are a resource of their own for a pod."""
+    world = fleet(contract("h", gpus=8), contract("m", gpus=7, per_node=7, kind="1G.10GB OF H100"))
+    found = explain.fit(world, DEFAULTS, job("one", kinds=["nvidia.com/mig-7g.80gb"])).certificate
+    assert found is not None
+    assert found.nearest == "request `H100` or `nvidia.com/mig-1g.10gb`"
+    submit(world, job("full", gpus=8, kinds=["H100"]))
+    beat(world)
+    submit(world, job("next", gpus=1, kinds=["H100"]))
+    beat(world)
+    assert near(proof(world, "next"))["another GPU type"] == "1 `nvidia.com/mig-1g.10gb`"
+
+
 def test_to_tolerate_a_taint_is_offered_where_that_starts_it():
     """With whom to ask; a job that tolerates it as it was told starts at once."""
     tainted = contract("a", gpus=8, taints={"dedicated": "inference"})

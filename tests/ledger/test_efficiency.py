@@ -11,7 +11,7 @@ from tidemill.journal.source import Source
 from tidemill.ledger import efficiency as held
 from tidemill.ledger.account import Account, added, zero
 from tidemill.ledger.attempts import attempts_of
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, Bucket
 from tidemill.ledger.efficiency_document import efficiency_document
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import NOBODY, Statement, read
@@ -116,7 +116,7 @@ def test_a_node_of_others_is_no_reason_for_an_end():
     assert [(one.outcome, one.why) for one in ends] == [("done", ""), ("stopped", "node lost")]
 
 
-def observed(*later: ev.Event, hours: int = 1) -> Statement:
+def observed(*later: ev.Event, hours: int = 1, is_over: bool = True) -> Statement:
     """An hour of a cluster with a scheduler of its own: one job holds its four GPUs throughout."""
     asked = job("j", roles=[role(4)], team="a")
     asked = Job(asked.name, asked.shape, checkpointing=Checkpointing(-1, 0))
@@ -126,7 +126,9 @@ def observed(*later: ev.Event, hours: int = 1) -> Statement:
         ev.PlacementSeen(0, 0, 1, (Piece(0, 0, 4, 0b1111),)),
         ev.JobStarted(0, 0, 1),
         *later,
-        ev.JobFinished(hours * HOUR_MS, 0, 1),
+        ev.JobFinished(hours * HOUR_MS, 0, 1)
+        if is_over
+        else ev.JobSubmitted(hours * HOUR_MS, job("k", team="a")),
     ]
     return Statement(Ledger().read(events), source=Source.LIVE)
 
@@ -139,6 +141,8 @@ def test_what_nobody_measured_is_unknown():
         assert row.figure([bucket]) == (None, Confidence.UNKNOWN)
     assert row.occupancy.milli_ms is None
     assert row.mfu.milli_ms is None
+    below = [*BELOW, Bucket.STRAGGLER, Bucket.INTERFERENCE]
+    assert row.figure(below) == (None, Confidence.UNKNOWN), "one of them alone may be zero"
     assert row.wasted == (None, Confidence.UNKNOWN)
     assert row.wasted_usd_micro is None
     assert row.unknown_usd_micro == row.account.paid_usd_micro
@@ -153,6 +157,17 @@ def test_a_measured_zero_is_zero():
     assert row.figure([Bucket.LINKS]).milli_ms is None
     assert {Bucket.CHECKPOINT, Bucket.HOST} & {*unknowns_of(told)} == set()
     assert Bucket.LINKS in unknowns_of(told)
+
+
+def test_waits_of_work_that_is_not_saved_are_not_zero():
+    """A loop that tells its waits and has saved nothing: they are within what is not saved."""
+    told = (ev.StallsSeen(0, 0, 1, 0, 200_000, 100_000), ev.CheckpointSeen(0, 0, 1, 0))
+    running = observed(*told, is_over=False)
+    (row,) = held.efficiencies(running).rows
+    assert row.account.milli_ms[Bucket.UNSAVED] > 0
+    for bucket in (Bucket.HOST, Bucket.LINKS):
+        assert row.figure([bucket]) == (None, Confidence.UNKNOWN)
+        assert bucket in unknowns_of(running)
 
 
 def test_one_who_stops_measuring_leaves_it_unknown():

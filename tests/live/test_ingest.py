@@ -15,10 +15,10 @@ import pytest
 
 from tests.live.test_track import line
 from tests.track.played import environment
-from tests.track.reading import read
 from tidemill.live import ingest
 from tidemill.live.ingest import IngestLimits, IngestServer, Spool
 from tidemill.live.ingest.server import LineRate
+from tidemill.live.track import read
 from tidemill.model.errors import SpecError
 
 SMALL = IngestLimits(body_bytes=4000, lines=10, connections=3, patience_s=0.3)

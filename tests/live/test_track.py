@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.track.reading import read
+from tidemill.live.track import read
 from tidemill.live.track.reader import RefusedLine, TrackReader
 from tidemill.live.track.records import StepsRecord, UnusableRecord, parse
 from tidemill.live.track.seen import SeenNumbers, SeqGap

@@ -4,20 +4,25 @@ import re
 from functools import cache
 from itertools import pairwise
 
+import polars as pl
 import pytest
 
 from tests.report import stories
 from tests.report.reading import Element, basis_points, cents, read, tenths, width
-from tidemill import report
+from tidemill import api, report
 from tidemill.explain import board
 from tidemill.ledger import ratios
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.leaks import remedies
 from tidemill.ledger.unknowns import unknowns
-from tidemill.model.measures import DAY_MS, DOLLAR_MICRO
+from tidemill.live.history import events
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.prices.rules import flat
+from tidemill.model.measures import DAY_MS, DOLLAR_MICRO, HOUR_MS
 from tidemill.model.states import Confidence
 from tidemill.report import breakdown, fixes, timeline, words
 
+T0 = 1_794_000_000_000
 CHARTS = ("waterfall", "waterfall-narrow")
 
 
@@ -226,6 +231,26 @@ def test_every_fix_says_who_what_and_what_it_costs():
         assert all(edit.text in card.text for edit in fix.edits)
         assert (fix.measure or leak.command) in card.text
         assert ("not predicted" in card.text) == (wins is None)
+
+
+def test_what_is_said_of_all_fixes_is_true_of_them():
+    """A page without a predicted win does not speak of predicted wins; one with some does."""
+    rows = pl.DataFrame([
+        {"job": "a", "submit_ms": T0, "start_ms": T0 + HOUR_MS, "end_ms": T0 + 2 * HOUR_MS,
+         "gpus": 4, "nodes": ["n1"], "outcome": "done"},
+    ])  # fmt: skip
+    nodes = [SeenNode(name="n1", gpus=8, gpu_type="h100")]
+    observed = api.keep_history(events.build(rows, nodes, flat({"": 2_000_000}))).statement
+    shown = read(report.render(observed, title="observed"))
+    cards = shown.one("ol", of="fixes").all("li")
+    assert cards
+    assert all("not predicted" in card.text for card in cards)
+    won = read(report.render(stories.demo().statement, title="demo"))
+    cards = won.one("ol", of="fixes").all("li")
+    assert not all("not predicted" in card.text for card in cards)
+    for made, is_predicted in ((shown, False), (won, True)):
+        intro = made.one("section", id="fixes").one("p", of="intro").text
+        assert ("Wins are predicted" in intro) is is_predicted
 
 
 @pytest.mark.parametrize("story", [stories.small, stories.crowd])

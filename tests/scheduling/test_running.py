@@ -234,10 +234,10 @@ def test_what_is_kept_is_what_is_free_and_leaves_nothing(seed: int):
             device[d] = 0
         cpu[piece.node] -= min(5000, cpu[piece.node])
     rows = kept(shape, pieces)
-    keeping.keep(world.matrices, room.ground, rows, 0, len(rows))
+    keeping.keep(world.matrices, room.ground, rows, len(rows))
     assert [column.tolist() for column in _columns(room)] == [cpu, memory, node, device]
     assert [cpu, memory, node, device] != before
-    keeping.let_go(world.matrices, room.ground, rows, 0, len(rows))
+    keeping.let_go(world.matrices, room.ground, rows, len(rows))
     assert [column.tolist() for column in _columns(room)] == before
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.track.reading import Readings, read
+from tidemill.live.track import Readings, read
 from tidemill.live.track.records import StepsRecord, TrackRecord
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.track.played import kinds, play, steps, whole
-from tests.track.reading import read
 from tidemill import track
+from tidemill.live.track import read
 from tidemill.live.track.records import LostRecord
 from tidemill.track.files import FileOutlet
 from tidemill.track.sender import MOST_WAITING

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.track.played import kinds, steps, whole
-from tests.track.reading import read
 from tidemill import track
 from tidemill.live import ingest
+from tidemill.live.track import read
 from tidemill.live.track.records import LostRecord
 
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.track.played import ROOT, environment, kinds, play, steps, stretches, whole
-from tests.track.reading import read
+from tidemill.live.track import read
 from tidemill.live.track.records import BeganRecord, EndedRecord, StepsRecord
 
 LOOP = ROOT / "examples" / "track" / "loop.py"

@@ -177,7 +177,7 @@ def test_what_is_no_amount_is_unknown(
     assert steps(records) == 1
     assert all(one.tokens is None and one.mflop is None for one in stretches(records))
     assert [one.step for one in records if isinstance(one, RestoredRecord)] == [None]
-    assert "no amount" in caplog.text
+    assert "has to be a number from 0 to" in caplog.text
 
 
 def test_the_device_is_waited_for_only_where_asked(tmp_path: Path):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.track.played import environment, kinds, play, steps, whole
-from tests.track.reading import read
 from tests.track.test_http import closed_port
 from tidemill import track
 from tidemill.live import ingest
+from tidemill.live.track import read
 from tidemill.live.track.records import LostRecord
 from tidemill.track import sender
 from tidemill.track.spool import LeftRecords, RecordSpool, folder_of

@@ -139,7 +139,20 @@ def hours_of(
     assert asked.prometheus is not None, "somebody asked"
     ahead = asked.ahead_ms
     start_ms, end_ms = _ran(whose, *span)
-    return _hours(asked, asked.prometheus, start_ms + ahead, end_ms + ahead), ahead
+    start_ms, end_ms = start_ms + ahead, end_ms + ahead
+    return _within(_hours(asked, asked.prometheus, start_ms, end_ms), start_ms, end_ms), ahead
+
+
+def _within(hours: "Iterator[Hour]", start_ms: int, end_ms: int) -> "Iterator[Hour]":
+    """Of hours, which are read and kept whole, the minutes that were asked for."""
+    import polars as pl
+
+    from tidemill.live.prometheus.minutes import MINUTE_MS
+
+    is_asked = (pl.col("at_ms") > start_ms - MINUTE_MS) & (pl.col("at_ms") < end_ms - 1)
+    for hour in hours:
+        gpus, nodes, loads = (one.filter(is_asked) for one in (hour.gpus, hour.nodes, hour.loads))
+        yield hour._replace(gpus=gpus, nodes=nodes, loads=loads)
 
 
 def _watched(hours: "Iterator[Hour]", on_hour: "Callable[[Hour], None]") -> "Iterator[Hour]":

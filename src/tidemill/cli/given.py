@@ -252,7 +252,7 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
     for row in contracts:
         said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
         who = (said[0].price_source or "the rate that was given") if said else ""
-        who += f" ({len(row.prices)} prices in their time)" if len(row.prices) > 1 and said else ""
+        who += f" ({len(said)} prices in their time)" if len(said) > 1 else ""
         found[who] = found.get(who, 0) + row.count
     told = [f"{screen.count(gpus, 'GPU')} by {who}" for who, gpus in found.items() if who]
     if without := found.get(""):

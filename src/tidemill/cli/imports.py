@@ -158,6 +158,8 @@ def track_command(
     attempts = loops.attempts(told, gpu_type=gpu_type)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
     measured, window = tracking.measured(told), BooksWindow.read(start, end, zone)
+    if window.end_ms is None:  # loops that were killed, or still run, were there until they spoke
+        window = window._replace(end_ms=max(launch.last_us for launch in told) // 1000)
     history = build(attempts, [], said, window, measured)
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
@@ -365,6 +367,8 @@ def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
         screen.note(f"{path}: {screen.count(reader.refused_in_all, 'line')} left out")
         for refused in reader.refused[:5]:
             screen.note(f"  {refused}")
+    for cut in reader.truncated:
+        screen.note(f"{cut}: ends within a line: its writer was killed, or is writing")
     if gaps := reader.gaps():
         missing = screen.count(sum(gap.last - gap.first + 1 for gap in gaps), "record")
         screen.note(f"{path}: {missing} lost on the way: their time is not measured")

@@ -103,10 +103,10 @@ def ledger(
         _print_lines(statement, as_tree, journal)
 
 
-@app.command(
-    "diff",
-    epilog=options.example("tidemill ledger diff fifo.sqlite priority.sqlite"),
-)
+DIFF_EXAMPLES = options.example("tidemill ledger diff fifo.sqlite priority.sqlite")
+
+
+@app.command("diff", epilog=DIFF_EXAMPLES)
 def diff(
     first: Annotated[str, typer.Argument(help="The journal before.", metavar="[A]")],
     second: Annotated[
@@ -117,7 +117,10 @@ def diff(
     end: options.End = None,
     as_json: options.Json = False,
 ) -> None:
-    """What changed between two ledgers: money, waits, jobs, buckets; A may be named with -j."""
+    """What changed between two ledgers: money, waits, jobs, buckets; A may be named with -j.
+
+    `tidemill ledger diff` and `tidemill diff` are the same command.
+    """
     before, after = options.journal_and("the journal after", first, second, journal)
     sides = (_read(before, start, end, None), _read(after, start, end, None))
     _print_comparison(sides, (before, after), as_json, before, after)

@@ -42,6 +42,7 @@ COMMANDS = {
     "schedule": CommandEntry("schedule"),
     "twin": CommandEntry("twin"),
     "ledger": CommandEntry("ledger"),
+    "diff": CommandEntry("ledger", "diff", "DIFF_EXAMPLES"),
     "efficiency": CommandEntry("efficiency", "efficiency", reads_journal=True),
     "stragglers": CommandEntry("stragglers", "stragglers", reads_journal=True),
     "underused": CommandEntry("underused", "underused", reads_journal=True),

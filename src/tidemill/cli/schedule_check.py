@@ -125,7 +125,7 @@ class _Check:
         self._good("reading", f"{len(kept)} resources: {', '.join(sorted(kept))}")
         for kind, one in copies.items():
             if one.state is not WatchState.WATCHING:
-                so = f"{kind.lost}; to be allowed: {kind.rule}"
+                so = f"{kind.lost}; apply deploy/kubernetes/{kind.manifest}: {kind.rule}"
                 self.found.append(Finding(False, kind.shown, one.said or str(one.state), so))
 
     async def _ask_rights(self) -> None:

@@ -55,8 +55,10 @@ def headline(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> li
     found = [_worked(sides, report), _lost(sides, report)]
     found += _closed(sides)
     counts = f"{len(report.earlier):,} would have started earlier, {len(report.later):,} later"
+    placed = sum(one.shadow_ms is not None for one in report.starts)
     found.append(
-        f"of {screen.count(len(report.starts), 'job')} that it would have placed, {counts}"
+        f"of {screen.count(len(report.starts), 'job')} that it decides on, {placed:,} would have"
+        f" started by the end of the books; {counts}"
     )
     unknown = report.unknown
     if unknown.jobs:

@@ -176,7 +176,7 @@ def _loops(statement: Statement, counts: I64) -> SourceFinding:
     share = f"{100 * known / worked:.0f} %" if worked else "none"
     found = f"efficiency of {share} of the hours at work"
     saves = int(counts[codes.KIND_CODE[ev.CheckpointSeen]])
-    found += f", {screen.count(saves, 'checkpoint')} told" if saves else ""
+    found += ", and what of the work is saved" if saves else ""
     is_whole = known == worked
     so = "" if is_whole else missing.words(statement)
     return SourceFinding(is_whole, "training loops", found, so)

@@ -69,6 +69,13 @@ def _kept(journal: str) -> "pl.DataFrame":
     with open_journal(journal) as keeper:
         windows = journalled.windows_of(keeper)
     if windows["memory_ppm"].null_count() == len(windows):
+        if windows["busy_ppm"].null_count() < len(windows):
+            raise SpecError(
+                f"`{journal}` keeps how busy GPUs were, and not how much of their memory was used:"
+                " nobody can say which of them a smaller one could replace",
+                hint="have the exporter give DCGM_FI_DEV_FB_USED and DCGM_FI_DEV_FB_FREE;"
+                " `tidemill efficiency` says how long GPUs were idle",
+            )
         raise SpecError(
             f"nobody says what GPUs did: `{journal}` keeps nothing of it, and --prometheus is not"
             " given",

@@ -154,6 +154,11 @@ class Loop:
         self.settle(plan)
         return plan
 
+    def follow(self, policy: Policy) -> None:
+        """Plan by another policy from now on: what was in vain by the old one may not be."""
+        self.policy = policy
+        self.forget()
+
     def forget(self) -> None:
         """Drop what cycles remember to be quick; no placement depends on it."""
         self.memo = one.CycleMemo(self.sheet.dictionary)

@@ -74,7 +74,8 @@ def _no_kind(claim: Claim) -> Certificate:
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
         _without(world, phrasing.kinds(role), found or "nothing at all"),
-        f"request {phrasing.either(sorted(counts))}" if counts else "sign a contract first",
+        f"request {phrasing.either(sorted({*map(phrasing.requestable, counts)}))}"
+        if counts else "sign a contract first",
     )  # fmt: skip
 
 

@@ -297,7 +297,7 @@ def _halves(asked: int) -> Iterator[int]:
 
 def _made(change: str, role: Role, but: str = "") -> Candidate:
     size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
-    kinds = f" {phrasing.either(role.kinds)}" if role.kinds else ""
+    kinds = f" {phrasing.either(map(phrasing.requestable, role.kinds))}" if role.kinds else ""
     text = (f"{role.count:,}×{size}" if role.count > 1 else size) + kinds
     if role.accelerators and role.count == 1 and not kinds and not role.profile:
         text += " GPU" if size == "1" else " GPUs"

@@ -1,5 +1,6 @@
 """Words: numbers and names as people read them. Ids are in backticks, everything is lower case."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
@@ -141,6 +142,16 @@ def ids(names: Sequence[str], most: int = 3) -> str:
 def either(names: Iterable[str]) -> str:
     """A choice: ```a` or `b```."""
     return " or ".join(f"`{name}`" for name in names)
+
+
+def requestable(kind: str) -> str:
+    """What a pod requests to get accelerators of a type; MIG instances have a resource each."""
+    found = _INSTANCES.fullmatch(kind)
+    return f"nvidia.com/mig-{found[1].lower().replace('+', '.')}" if found else kind
+
+
+_INSTANCES = re.compile(r"(\d+G\.\d+GB(?:\+ME)?) OF .+")
+"""How the books of a Kubernetes cluster call MIG instances that are requested one by one."""
 
 
 def kinds(role: Role) -> str:

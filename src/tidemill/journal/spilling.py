@@ -21,7 +21,15 @@ _IS_POSSIBLE = hasattr(os, "posix_fallocate") and hasattr(mmap, "MADV_DONTNEED")
 
 def spill() -> None:
     """From now on long matrices are made in files."""
-    paging.take_from(mapped)
+    paging.take_from(mapped, _resident)
+
+
+def _resident() -> int:
+    """What this process has of files in memory: libraries, and pages of mapped tables."""
+    try:
+        return int(Path("/proc/self/statm").read_bytes().split()[2]) * mmap.PAGESIZE
+    except OSError:
+        return 0
 
 
 def give_back() -> None:

@@ -99,6 +99,10 @@ class Account(NamedTuple):
         """Money per bucket in units of so many micro-dollars; they add up to the total so."""
         return shown(self.money, DENOMINATOR * unit_micro)
 
+    def cents(self) -> list[int]:
+        """Cents per bucket; they add up to the total in cents."""
+        return self.in_units(CENT_MICRO)
+
     def tenths_of_hours(self) -> list[int]:
         """Tenths of accelerator-hours per bucket; they add up to the total."""
         return self.hours_in(MILLI_MS_PER_UNIT_HOUR // 10)

@@ -153,4 +153,3 @@ def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:
 
 
 NOTHING = PackedCells((0,) * len(_BELOW_JOB), np.zeros(0, np.int64), np.zeros(0, np.int64))
-EMPTY = Cells(*(np.zeros(0, np.int64) for _ in Cells._fields))

@@ -81,13 +81,16 @@ class HeldRow(NamedTuple):
     """What was measured beside the buckets: the load of services, what devices did."""
 
     def figure(self, buckets: Iterable[int]) -> HeldFigure:
-        """What went into some buckets; unknown where all of them are, else as most of it is."""
+        """What went into some buckets, as most of it is known; unknown where nothing is known to be
+        in them, and something may be.
+        """
         some = [*buckets]
         amount = self.account.of(some)
         if amount:
             sums = [sum(self.known[b][i] for b in some) for i in range(len(CONFIDENCES))]
             return HeldFigure(amount, CONFIDENCES[max(range(len(sums)), key=lambda i: sums[i])])
-        if all(bucket in self.unknown for bucket in some):
+        is_open = any(bucket in self.unknown and bucket not in NOT_PRODUCED for bucket in some)
+        if is_open or all(bucket in self.unknown for bucket in some):
             return HeldFigure(None, Confidence.UNKNOWN)
         ways = [self.empty[bucket] for bucket in some if bucket not in self.unknown]
         return HeldFigure(0, ways[0] if len({*ways}) == 1 else Confidence.INFERRED)
@@ -100,11 +103,7 @@ class HeldRow(NamedTuple):
     @property
     def wasted(self) -> HeldFigure:
         """What is known not to be useful; unknown where nothing is, and something may be."""
-        some = [bucket for bucket in wasted_buckets() if bucket in ALLOCATED]
-        is_open = any(bucket in self.unknown and bucket not in NOT_PRODUCED for bucket in some)
-        if not self.account.of(some) and is_open:
-            return HeldFigure(None, Confidence.UNKNOWN)
-        return self.figure(some)
+        return self.figure(bucket for bucket in wasted_buckets() if bucket in ALLOCATED)
 
     @property
     def wasted_money(self) -> int:

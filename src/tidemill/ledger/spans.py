@@ -17,7 +17,7 @@ from tidemill.model.world import World
 
 __all__ = ["Spans", "Window"]
 
-SWEEP_AT = 50_000  # spans kept before they are added up: 5 MB
+SWEEP_AT = 16_000  # spans kept before they are added up: 2 MB, and their jobs were read just now
 
 
 class Spans:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
 NO_STALLS = "no job that worked says how long it waits for this; within the buckets below its peak"
+NOT_SAVED = "most of the work is not saved yet, and is divided once it is; within `unsaved`"
 NO_ROOF = "no job says its arithmetic intensity or its attainable roof; within `below_peak`"
 
 
@@ -83,6 +84,10 @@ def unknowns(
         found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY)
     elif account.of(BELOW | {Bucket.USEFUL}):
         found |= dict.fromkeys((Bucket.HOST, Bucket.LINKS), NO_STALLS)
+    if 2 * account.milli_ms[Bucket.UNSAVED] > account.of(PRODUCTIVE):
+        waits = (Bucket.HOST, Bucket.LINKS)
+        found |= dict.fromkeys(waits, NOT_SAVED)
+        told = {*told} - {*waits}
     if account.milli_ms[Bucket.BELOW_PEAK]:
         found |= dict.fromkeys((Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF), NO_ROOF)
     return {b: found[b] for b in ABOUT if b in found and b not in told and not account.milli_ms[b]}

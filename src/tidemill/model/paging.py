@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 Maker = Callable[[int], mmap.mmap | None]
 """Memory of so many bytes, all zero; None: take it from the process."""
+Meter = Callable[[], int]
+"""How many bytes of files this process has in memory now."""
 
 _AT_ONCE = 1 << 14  # rows
 _NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
@@ -26,16 +28,19 @@ LONG_BYTES = 16 << 20  # of a matrix that kernels work on: each page that they t
 KEPT_BYTES = 1 << 20  # of a column that is put away
 _BROUGHT = 128  # rows that one look-up counts as
 
+_CAME_BACK_BYTES = 64 << 20  # pages that may come back before they are let go again
+
 _makers: list[Maker] = []
+_meters: list[Meter] = []
 _mapped: WeakSet[mmap.mmap] = WeakSet()
 _size = [0]
 """What they took together when the last of them was made: some may be gone by now."""
 _new = [0]
 
 
-def take_from(maker: Maker) -> None:
-    """Ask for the memory of matrices here from now on."""
-    _makers[:] = [maker]
+def take_from(maker: Maker, meter: Meter) -> None:
+    """Ask for the memory of matrices here from now on, and what of it is resident."""
+    _makers[:], _meters[:] = [maker], [meter]
 
 
 def blank(*shape: int, is_kept: bool = False) -> Numbers:
@@ -70,6 +75,20 @@ def wrote(rows: int) -> None:
     if _new[0] >= _NEW_AT_MOST:
         _new[0] = 0
         let_go()
+
+
+def bound(since: int) -> int:
+    """Let pages go if many have come back since the last call, which returned this; 0: the first.
+
+    For whoever reads rows all over long tables, of which each brings its neighbours.
+    """
+    if _size[0] <= STAYS_BYTES:
+        return since
+    now = _meters[0]()
+    if since and now - since < _CAME_BACK_BYTES:
+        return since
+    let_go()
+    return _meters[0]()
 
 
 def looked_up() -> None:

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from tidemill.model.measures import FOREVER_MS
 
 MAX_TIERS = 12
+MAX_UNASKED = 256
 MAX_BLOCK = 64  # devices of a node are a 64-bit mask
 APART = 0
 """The hop of a gang that no tier holds whole; tier ``t`` is hop ``t + 1``."""
@@ -41,10 +42,12 @@ class Tier(Struct, frozen=True, forbid_unknown_fields=True):
     oversubscription_milli: Annotated[int, Meta(ge=1000, le=1_000_000)] = 1000
 
 
-class Topology(Struct, frozen=True, forbid_unknown_fields=True):
+class Topology(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The tiers of a fleet, outermost first; none: nobody knows where anything is."""
 
     tiers: Annotated[tuple[Tier, ...], Meta(max_length=MAX_TIERS)] = ()
+    unasked: Annotated[tuple[_Name, ...], Meta(max_length=MAX_UNASKED)] = ()
+    """Labels of nodes by which nodes are alike until a job asks for one of them, sorted."""
 
     @property
     def labelled(self) -> int:

@@ -227,7 +227,7 @@ class World:
         """The domains of each tier that goes by a label, in the order in which they appeared."""
         self.domain_number: list[dict[Domain, int]] = []
         self.hidden_labels: tuple[str, ...] = ()
-        """Labels that say where a node is and that no job asks for: groups leave them out."""
+        """Labels of tiers, or declared unasked, that no job asks for: groups leave them out."""
         self.shape_rows: list[Shape] = []  # after ``shape_count``: no job came yet, they are next
         self.shape_number: dict[Shape, int] = {}
         self.paces: dict[int, Paces] = {}

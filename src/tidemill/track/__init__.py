@@ -115,7 +115,7 @@ def _facts(made: TrackedRun, gpus: int | None, role: str | None) -> dict[str, ob
         "world": who.world,
         "local_rank": who.local_rank,
         "restarts": who.restarts,
-        "gpus": made.whole(gpus),
+        "gpus": made.whole("gpus", gpus),
         "role": made.text(role or os.environ.get("TIDEMILL_ROLE")),
         "team": who.team,
         "user": who.user,

@@ -42,6 +42,7 @@ class LoopLog:
         self._clock = clock
         self._meter = StepMeter(now_us)
         self._complain = complain
+        self._complained: set[str] = set()
 
     def fold(self, keep: Callable[[str, dict[str, Any] | LoopWindow], None]) -> None:
         """Add up what there is; windows that are full and happenings are handed to ``keep``.
@@ -81,16 +82,19 @@ class LoopLog:
 
     def _amounts(self, step: TimedStep) -> StepAmounts:
         return StepAmounts(
-            self.amount(step.tokens, MOST_PER_STEP),
-            self.amount(step.samples, MOST_PER_STEP),
-            self.amount(step.flops, MOST_PER_STEP * FLOP_PER_MFLOP),
+            self.amount("tokens", step.tokens, MOST_PER_STEP),
+            self.amount("samples", step.samples, MOST_PER_STEP),
+            self.amount("flops", step.flops, MOST_PER_STEP * FLOP_PER_MFLOP),
         )
 
-    def amount(self, given: object, most: int = MOST, scale: float = 1) -> int | None:
-        """An amount as an integer; what is no amount is unknown, and complained of."""
+    def amount(self, name: str, given: object, most: int = MOST, scale: float = 1) -> int | None:
+        """An amount as an integer; what is no amount is unknown, and complained of once."""
         if given is None:
             return None
         value = whole(given, most, scale)
-        if value is None:
-            self._complain(f"a {type(given).__name__} that is no amount was given")
+        if value is None and name not in self._complained:
+            self._complained.add(name)
+            number = isinstance(given, int | float)
+            shown = f"{given:g}" if number else f"a {type(given).__name__}"
+            self._complain(f"{name} is {shown}, and has to be a number from 0 to {most / scale:g}")
         return value

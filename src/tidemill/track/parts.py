@@ -119,7 +119,9 @@ class TimedCheckpoint:
 
     def saved(self, size: int | None = None) -> None:
         """It is safe: a job that fails from here on loses nothing before its step."""
-        self._end("checkpoint_saved", bytes=self._run.whole(self.bytes if size is None else size))
+        self._end(
+            "checkpoint_saved", bytes=self._run.whole("size", self.bytes if size is None else size)
+        )
 
     def failed(self, error: object = None) -> None:
         """It could not be saved."""

@@ -139,13 +139,14 @@ class TrackedRun:
         source: str = "",
     ) -> None:
         """How well the device is used from now on, as somebody measured or worked it out."""
-        self.tell(
-            "efficiency",
-            mfu_ppm=self.whole(mfu, PPM, PPM),
-            mflop_per_s=self.whole(flops_per_s, scale=1 / records.FLOP_PER_MFLOP),
-            peak_mflop_per_s=self.whole(peak_flops_per_s, scale=1 / records.FLOP_PER_MFLOP),
-            source=self.text(source),
-        )
+        scale = 1 / records.FLOP_PER_MFLOP
+        told = {
+            "mfu_ppm": self.whole("mfu", mfu, PPM, PPM),
+            "mflop_per_s": self.whole("flops_per_s", flops_per_s, scale=scale),
+            "peak_mflop_per_s": self.whole("peak_flops_per_s", peak_flops_per_s, scale=scale),
+        }
+        if any(amount is not None for amount in told.values()):
+            self.tell("efficiency", **told, source=self.text(source))
 
     @property
     def trouble(self) -> str:
@@ -230,7 +231,7 @@ class TrackedRun:
         if self._steps_open:
             return
         if is_done:
-            number = None if step.number is None else self.whole(step.number)
+            number = None if step.number is None else self.whole("number", step.number)
             self.last_step = step.number = self.last_step + 1 if number is None else number
         if not self._is_silent:
             step.ended_ns = monotonic_ns()
@@ -241,7 +242,7 @@ class TrackedRun:
     def checkpoint_number(self, step: int | None) -> tuple[int, int]:
         """The number of a new checkpoint of this run, and the step after which it is taken."""
         self._checkpoints += 1
-        told = self.whole(step)
+        told = self.whole("step", step)
         return self._checkpoints, self.last_step if told is None else told
 
     def tell(self, kind: str, **fields: object) -> None:
@@ -251,9 +252,9 @@ class TrackedRun:
             if len(self._log.entries) > MOST_LOGGED:
                 self._fold()
 
-    def whole(self, amount: object, most: int = MOST, scale: float = 1) -> int | None:
+    def whole(self, name: str, amount: object, most: int = MOST, scale: float = 1) -> int | None:
         """An amount as an integer; what is no amount is unknown, and told in the log."""
-        return self._log.amount(amount, most, scale)
+        return self._log.amount(name, amount, most, scale)
 
     def text(self, given: object) -> str | None:
         """A text of bounded length; None where there is none."""
@@ -262,7 +263,7 @@ class TrackedRun:
     # Within -----------------------------------------------------------------------------------
 
     def _count_from(self, step: int | None) -> int | None:
-        told = self.whole(step)
+        told = self.whole("step", step)
         if told is not None:
             self.last_step = told
         return told

@@ -95,7 +95,7 @@ class TrackedService(TrackedRun):
     def request(self, tokens_in: int | None = None) -> ServedRequest:
         """A request that has arrived; it ends with the block."""
         self.ready()
-        return ServedRequest(self, self.whole(tokens_in))
+        return ServedRequest(self, self.whole("tokens_in", tokens_in))
 
     def happened(self, at_ns: int, waiting: int = 0, running: int = 0, **sums: int | None) -> None:
         """Requests wait, run or end; what they asked for and got."""
@@ -153,7 +153,7 @@ class ServedRequest:
 
     def token(self, count: int = 1) -> None:
         """So many more tokens are there."""
-        now_ns, made = monotonic_ns(), self._service.whole(count) or 0
+        now_ns, made = monotonic_ns(), self._service.whole("count", count) or 0
         if not made:
             return
         self.begun()
@@ -164,9 +164,9 @@ class ServedRequest:
         self._told, self._last_ns = self._told + made, now_ns
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        now_ns, told = monotonic_ns(), self._service.whole(self.tokens_out)
+        now_ns, told = monotonic_ns(), self._service.whole("tokens_out", self.tokens_out)
         made = told if told is not None else self._told or None
-        given = self._service.whole(self.tokens_in)
+        given = self._service.whole("tokens_in", self.tokens_in)
         if kind is not None:
             made = 0 if made is None and self._service.tells("tokens_out") else made
             given = 0 if given is None and self._service.tells("tokens_in") else given

@@ -101,21 +101,28 @@ def test_observers_book_it_as_imports_do(mark: int):
 POD = Shape("a", (Role("worker", 1, 6),))
 
 
+MINUTE = 60_000
+
+
 def _pods(now: int) -> pl.DataFrame:
-    """Node of 8: a plain job has 4 of it in 0-60, a pod 6 from 30 on."""
-    pod = {"job": "b", "gpus": 6, "nodes": ["n1"], "roles": [0], "shape": 0, "submit_ms": 30}
+    """Node of 8: a plain job has 4 of it in minutes 0-6, a pod 6 from minute 3 on."""
+    at = {"start_ms": 3 * MINUTE, "submit_ms": 3 * MINUTE}
+    pod = {"job": "b", "gpus": 6, "nodes": ["n1"], "roles": [0], "shape": 0} | at
     plain = {"job": "a", "gpus": 4, "nodes": ["n1"], "start_ms": 0}
+    end = 9 * MINUTE if now >= 9 * MINUTE else None
     return attempts(
-        plain | {"end_ms": 60 if now >= 60 else None},
-        *([pod | {"start_ms": 30, "end_ms": 90 if now >= 90 else None}] if now >= 30 else []),
-    )  # fmt: skip
+        plain | {"end_ms": 6 * MINUTE if now >= 6 * MINUTE else None},
+        *([pod | {"end_ms": end}] if now >= 3 * MINUTE else []),
+    )
 
 
-@pytest.mark.parametrize("marks", [(100,), (40, 100), (40, 70, 100)])
-def test_of_a_pod_the_rest_is_booked_too(marks: tuple[int, ...]):
-    """4 of its 6 GPUs are free: they are its own for all of its 60 ms, imported or observed."""
-    history = build(_pods(100), SMALL, PRICES, until_ms=EPOCH_MS + 100, shapes=[POD])
-    assert _held(history) == 4_000 * 60 + 4_000 * 60
+@pytest.mark.parametrize("minutes", [(10,), (4, 10), (4, 7, 10)])
+def test_of_a_pod_the_rest_is_booked_too(minutes: tuple[int, ...]):
+    """4 of its 6 GPUs are free: they are its own for all of its time, imported or observed."""
+    marks = [MINUTE * minute for minute in minutes]
+    last = EPOCH_MS + 10 * MINUTE
+    history = build(_pods(10 * MINUTE), SMALL, PRICES, until_ms=last, shapes=[POD])
+    assert _held(history) == 4_000 * 6 * MINUTE + 4_000 * 6 * MINUTE
     world = World()
     for at in marks:
         going = Advance(
@@ -124,8 +131,29 @@ def test_of_a_pod_the_rest_is_booked_too(marks: tuple[int, ...]):
         for batch in going.batches(EPOCH_MS + at):
             fold_batch(world, batch)
         held = [piece.devices.bit_count() for piece in world.placements.get(1, ())]
-        assert held == ([4] if at < 90 else [])
+        assert held == ([4] if at < 9 * MINUTE else [])
     assert world.job_names[:3] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("overlaps_s", "gpus_after"), [(2, 8), (60, 8), (61, 5)], ids=["2 s", "60 s", "61 s"]
+)
+def test_what_others_leave_within_a_minute_is_the_next_ones(overlaps_s: int, gpus_after: int):
+    """Clocks that differ do not cost a job its GPUs for all of its life; who overlaps for longer
+    contradicts the others, and keeps what it found.
+    """
+    hour, overlap = 3_600_000, 1000 * overlaps_s
+    rows = attempts(
+        {"job": "first", "gpus": 3, "nodes": ["n1"], "start_ms": 0, "end_ms": hour + overlap},
+        {"job": "second", "gpus": 8, "nodes": ["n1"], "start_ms": hour, "end_ms": 2 * hour},
+    )
+    history = build(rows, NODES, PRICES)
+    statement = read(history)
+    found = amounts(statement, "job", "bucket")
+    held = {job: sum(found[job, bucket] for bucket in ALLOCATED) for job in (0, 1)}
+    assert held[0] == 3_000 * (hour + overlap)
+    assert held[1] == 5_000 * overlap + gpus_after * 1_000 * (hour - overlap)
+    assert statement.world.jobs.attempt.item(1) == 1, "it is one attempt all the same"
 
 
 def test_a_replica_that_waits_for_the_end_of_others_is_whole():
@@ -150,11 +178,11 @@ def _gang_rows(**more: Any) -> pl.DataFrame:
 
 @pytest.mark.parametrize("devices", [None, [0xFF, 0b0011, 0b1100]])
 def test_a_gang_with_a_role_larger_than_its_node_is_on_the_books(devices: list[int] | None):
-    """Of 8 GPUs on a node of 4, 4 are held; of the other role all 4; 4 are over; it is named."""
+    """Of 8 GPUs on a node of 4, 4 are held; of the other role all 4; it is named, once."""
     history = build(_gang_rows(devices=devices), SMALL, PRICES, shapes=[GANG])
     assert _held(history) == 4_000 * 100 + 4_000 * 100
     assert any("`gang`: 8 on n0, listed with 4" in note for note in history.notes)
-    assert history.said_over == [f"1 attempt {OVER} (`gang`): {SO}"]
+    assert (history.over, history.said_over) == (1, [])
 
 
 def _observed(rows: pl.DataFrame, until_ms: int, shapes: list[Shape]) -> tuple[World, Advance]:
@@ -167,17 +195,18 @@ def _observed(rows: pl.DataFrame, until_ms: int, shapes: list[Shape]) -> tuple[W
 
 
 def test_observers_name_them_in_the_same_words():
-    """A plain job and a gang that are larger than their node: both notes are those of an import."""
+    """A plain job and a gang that are larger than their node: once, in the words of an import."""
     plain = attempts({"job": "p", "gpus": 8, "nodes": ["n0"], "start_ms": 0, "end_ms": 100})
     for rows, shapes in ((plain, []), (_gang_rows(), [GANG])):
         history = build(rows, SMALL, PRICES, until_ms=EPOCH_MS + 200, shapes=shapes)
         assert _held(history)
         _, going = _observed(rows, 200, shapes)
         said = [note for note in history.notes if "listed with" in note] + history.said_over
-        assert len(said) == 2
+        assert len(said) == 1
         assert [note for note in going.notes if note in said] == said
         _, later = _observed(rows, 50, shapes)
         assert [note for note in later.notes if note in said] == said
+        assert not any(OVER in note for note in (*going.notes, *later.notes))
     held = {
         piece.role: piece.replicas for piece in _observed(_gang_rows(), 50, [GANG])[0].placements[0]
     }

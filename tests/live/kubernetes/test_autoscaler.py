@@ -251,6 +251,18 @@ def test_what_cannot_be_a_namespace_is_refused(watcher: Source, name: str):
         watcher(autoscaler_namespace=name)
 
 
+def test_a_fleet_file_names_it_by_its_key(tmp_path: Path):
+    """`autoscaler_namespace` of [[kubernetes]] is what `--autoscaler-namespace` is."""
+    (tmp_path / "kubeconfig").write_text(json.dumps({
+        "current-context": "a", "contexts": [{"name": "a", "context": {"cluster": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": "http://127.0.0.1:9"}}]}))  # fmt: skip
+    file = tmp_path / "fleet.toml"
+    file.write_text('[[kubernetes]]\nkubeconfig = "kubeconfig"\nautoscaler_namespace = "a/b"\n')
+    ran = tidemill("observe", "--config", str(file), "--once")
+    assert ran.code != 0
+    assert "`autoscaler_namespace` of [[kubernetes]] is `a/b`" in " ".join(ran.err.split())
+
+
 @pytest.mark.parametrize("namespace", ["", "autoscaling"])
 def test_a_real_server_gives_the_observer_that_one_alone(
     rig: Cluster, watcher: Source, namespace: str

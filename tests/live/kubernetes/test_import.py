@@ -297,6 +297,18 @@ def test_shared_gpus_are_shares_of_one():
     assert sum(total[(b,)] for b in ALLOCATED if (b,) in total) == 5 * 250 * 3_600_000
 
 
+def test_one_shared_node_makes_no_shares_of_what_waits_for_whole_gpus():
+    """A pod that waits requests 8 whole GPUs; one that selects the shared node, 2 quarters."""
+    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.count": "2", "pool": "shared",
+              "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}  # fmt: skip
+    selects = {"nodeSelector": {"pool": "shared"}}
+    objects = [node("n0", 8), node("n1", 8, labels=labels)]
+    world = kept(*objects, pod("whole", 8), pod("part", 2, spec=selects)).world
+    roles = {name: world.shape_of(j).roles[0] for j, name in enumerate(world.job_names)}
+    assert (roles["ml/whole"].accelerators, roles["ml/whole"].milli) == (8, 1000)
+    assert (roles["ml/part"].count, roles["ml/part"].milli) == (2, 250)
+
+
 def test_dra_devices_are_held_by_name():
     """A claim says which devices a pod holds; nodes have what their slices publish."""
     devices = [{"name": f"gpu-{i}", "attributes": {"type": {"string": "gpu"},

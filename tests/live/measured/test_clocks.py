@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from tests.conftest import ROOT
-from tests.track.reading import read
 from tidemill.live.measured import clocks, loops
+from tidemill.live.track import read
 from tidemill.live.track.records import TrackRecord
 
 RECORDS = ROOT / "examples" / "track" / "h200" / "records.jsonl"

@@ -7,8 +7,8 @@ import pytest
 
 from tests.cli.shell import tidemill
 from tests.rigs.prometheus.lying import GOOD, Asked, Told, lying
+from tidemill.live.prometheus import answers, fetching
 from tidemill.live.prometheus import client as asking
-from tidemill.live.prometheus import fetching
 from tidemill.live.prometheus.client import Access, Client, TooLarge
 from tidemill.model.errors import BackendError, SpecError
 
@@ -175,3 +175,12 @@ def test_warnings_are_kept():
     with lying(lambda *_: Told(body=body)) as (url, _), Client(url) as client:
         client.samples("x", 0, 1000)
         assert client.warnings == {"store down"}
+
+
+def test_json_with_blanks_is_json():
+    """A proxy may write an answer anew."""
+    told = b'{"metric": {"gpu": "0"}, "values": [ [0, "1.5"],\n [1.5,\t"NaN"] ]}'
+    with lying(lambda *_: Told(200, MATRIX % told)) as (url, _), Client(url) as client:
+        found = answers.samples(client.samples("up", 0, 2000), 0, 2000)
+    assert (found.counts.tolist(), found.at_ms.tolist()) == ([2], [0, 1500])
+    assert found.values[0] == 1.5

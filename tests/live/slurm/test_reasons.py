@@ -83,7 +83,7 @@ def test_the_layer_of_a_cause_is_ours():
     """A reason that names one of our causes is in that cause's layer."""
     other = {w for w, k in reasons.KNOWN.items() if k.cause and LAYER_OF[k.cause] != k.layer}
     assert other == set()
-    assert all(known.words and known.hint for known in reasons.KNOWN.values())
+    assert all(known.words for known in reasons.KNOWN.values())
 
 
 def test_nodes_that_are_not_available_are_named():
@@ -132,9 +132,3 @@ def test_a_word_that_is_not_known_has_no_layer():
     found = reasons.meaning("SomethingNew")
     assert found.layer is None
     assert "SomethingNew" in found.words
-
-
-def test_how_a_job_ended_is_no_reason_to_wait():
-    """sacct and squeue print both in one column."""
-    assert not reasons.meaning("NonZeroExitCode").is_waiting
-    assert reasons.meaning("Priority").is_waiting

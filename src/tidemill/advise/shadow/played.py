@@ -1,6 +1,8 @@
 """Under which rules a recorded history is played again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
 
 from tidemill.advise.shadow.story import Story, Supply
 from tidemill.journal import deciders
@@ -9,12 +11,12 @@ from tidemill.live.history import telling
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Queue
-from tidemill.model.topology import Topology
+from tidemill.model.topology import MAX_UNASKED, Topology
 from tidemill.model.world import World
 
 
 def under(
-    supply: Iterable[Supply], queues: Sequence[Queue], topology: Topology | None
+    supply: Sequence[Supply], queues: Sequence[Queue], topology: Topology | None
 ) -> list[Supply]:
     """Supply with other teams and tiers, from the beginning on; those not named stay."""
     named = {queue.name for queue in queues}
@@ -26,7 +28,9 @@ def under(
     ]  # fmt: skip
     first: list[Supply] = []
     if topology is not None and is_tiered:
-        first.append(ev.TopologySet(0, topology))
+        told = (event.topology.unasked for event in supply if isinstance(event, ev.TopologySet))
+        unasked = tuple(sorted({*topology.unasked}.union(*told)))[:MAX_UNASKED]
+        first.append(ev.TopologySet(0, replace(topology, unasked=unasked)))
     return [*first, *(ev.QueueSet(0, queue) for queue in queues), *kept]
 
 

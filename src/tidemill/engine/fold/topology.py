@@ -2,7 +2,7 @@
 
 A position is a column per tier, not a group: hundreds of racks leave as many groups of equal nodes
 as there were before. Only when a job asks for the label of a tier by its value (``rack=r7``) do
-groups tell such nodes apart.
+groups tell such nodes apart; so it is with the other labels that are declared unasked.
 """
 
 from collections.abc import Iterable
@@ -182,10 +182,11 @@ def _bonds(shape: Shape) -> list[Bond]:
 
 
 def _hide_labels(world: World, roles: tuple[Role, ...] = ()) -> None:
-    """Find which labels of tiers nobody asks for, and group the nodes by the others."""
+    """Find which labels nobody asks for, and group the nodes by the others."""
     known = (role for shape in world.shape_rows for role in shape.roles)
     asked = {key for role in (*known, *roles) for key in role.rules.keys}
     labels = {tier.label for tier in world.topology.tiers if tier.label}
+    labels.update(world.topology.unasked)
     hidden = tuple(sorted(labels - asked))
     if hidden == world.hidden_labels:
         return

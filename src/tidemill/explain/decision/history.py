@@ -206,8 +206,10 @@ class JobHistory:
             self._waits = False
             self._hold(())
         if kind in _ENDS_WAIT:
-            self.placed = where._replace(is_ours=kind == _CODE[ev.AskedPlace])
-            self.waited_from_ms = self._since_ms
+            is_ours = kind == _CODE[ev.AskedPlace]
+            if self._waits or is_ours or self.placed is None:  # else what it holds is told anew
+                self.placed = where._replace(is_ours=is_ours)
+                self.waited_from_ms = self._since_ms
             self._waits = False
             self._hold(pieces)
         if what is What.ASKED_TO_MOVE:

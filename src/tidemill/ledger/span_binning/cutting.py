@@ -61,7 +61,7 @@ def has_rhythm(c, j):
 @kernel
 def stall_ms(c, j, elapsed_ms):
     """Checkpoint stall in the first ``elapsed_ms`` of a run; as ``workload.progress.split``."""
-    if not has_rhythm(c, j):
+    if elapsed_ms == 0 or not has_rhythm(c, j):
         return 0
     interval, cost = c.jobs[j, JOB.INTERVAL_MS], c.jobs[j, JOB.COST_MS]
     since_ms = since_checkpoint_ms(elapsed_ms, interval, cost)
@@ -112,6 +112,10 @@ def divide(c, i, at_ms, row):
         spans[i, SPAN.SINCE_MS],
         spans[i, SPAN.MILLI],
     )
+    if at_ms == since_ms:  # as a rule, where a span begins
+        for part in range(parts.shape[1]):
+            parts[row, part] = 0
+        return
     host_ppm, links_ppm, mfu_ppm = shares[SHARE.HOST], shares[SHARE.LINKS], shares[SHARE.MFU]
     held = (at_ms - since_ms) * milli
     if shares[SHARE.IS_MEASURED] != 0:

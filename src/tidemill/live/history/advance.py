@@ -191,7 +191,7 @@ class Advance:
             yield self._assumed.fill(batch, came_up)
         self.late = self.late.plus(ordered.late)
         self.over += lines.over
-        self.notes += (*ordered.notes, *fitting.said_over(lines.over, lines.over_names))
+        self.notes += (*ordered.notes, *fitting.said_over(lines.over_beside, lines.over_names))
 
     def _new_teams(self, ordered: Sorted) -> list[Queue]:
         """Teams that the journal does not have, or not as they are shown."""

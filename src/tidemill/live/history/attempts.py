@@ -45,6 +45,8 @@ class Sorted(NamedTuple):
     """Jobs that waited for something else than GPUs, and since when for GPUs."""
     shapes: Sequence[Shape] = ()
     """What jobs request, for those that say it by number."""
+    unfit: frozenset[int] = frozenset()
+    """Jobs that are larger than their node, by number: ``notes`` name them."""
 
     def parts(self, *names: str) -> Iterator[pl.DataFrame]:
         """The attempts, with these columns and ``number``."""
@@ -75,6 +77,7 @@ class SortedParts(NamedTuple):
     notes: tuple[str, ...]
     shapes: Sequence[Shape] = ()
     freed: tuple[tuple[int, int], ...] = ()
+    unfit: frozenset[int] = frozenset()
 
     def numbers(self) -> I64:
         """The number of each job: in the order of submission, and of names in one moment."""
@@ -235,7 +238,11 @@ def go_on(
         pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
     )
     ordered = _numbered(_without_nothing(rows), known.count)
-    return ordered._replace(late=met.late, freed=met.freed, shapes=shapes, notes=tuple(notes))
+    large = met.rows.filter(pl.col(fitting.UNFIT).is_not_null())["job"].to_list()
+    unfit = ordered.attempts.filter(pl.col("job").is_in(large))["number"].to_list()
+    return ordered._replace(
+        late=met.late, freed=met.freed, shapes=shapes, notes=tuple(notes), unfit=frozenset(unfit)
+    )
 
 
 def _divided_before(rows: pl.DataFrame, known: ToldJobs) -> list[str]:

@@ -85,7 +85,7 @@ class History(NamedTuple):
     @property
     def said_over(self) -> list[str]:
         """The same in words."""
-        return fitting.said_over(self.over, self.timeline.over_names)
+        return fitting.said_over(self.timeline.over_beside, self.timeline.over_names)
 
 
 def build(  # noqa: PLR0913 - named, and most of them may be left out
@@ -195,7 +195,7 @@ def _fitted(
 ) -> SortedParts:
     """What was put in order, with the jobs divided by GPU that do not fit on their nodes whole."""
     sizes = {node.name: node.gpus for node in nodes}
-    crowd = fitting.crowd(ordered.attempts, sizes, shapes)
+    crowd = fitting.crowd(ordered.attempts, sizes, shapes, fitting.BRIEF_MS)
     if not any(crowd) and not fitting.are_large(ordered.attempts, sizes, shapes):
         return ordered._replace(shapes=shapes)
     divided, every, first = dict[str, frozenset[int]](), shapes, 0
@@ -219,7 +219,10 @@ def _fitted(
     attempts = ordered.attempts.changed(fit)
     jobs = ordered.jobs.changed(fit_jobs)
     notes = (*ordered.notes, *fitting.said(attempts.each("job", fitting.UNFIT)))
-    return ordered._replace(attempts=attempts, jobs=jobs, shapes=every, notes=notes)
+    numbers, is_large = ordered.numbers(), pl.col(fitting.UNFIT).is_not_null()
+    large = (part.filter(is_large)["nth"] for part in attempts.each("nth", fitting.UNFIT))
+    unfit = frozenset(number for nth in large for number in numbers[nth.to_numpy()].tolist())
+    return ordered._replace(attempts=attempts, jobs=jobs, shapes=every, notes=notes, unfit=unfit)
 
 
 def _window(

@@ -6,7 +6,7 @@ job is booked with each GPU as a replica by itself: those that are there count, 
 *over* (``seating``). One that finds none holds nothing until it finds some, and works from then on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -179,20 +179,29 @@ def _seats_by_gpu(row: Mapping[str, Any], shape: Shape, roles: frozenset[int]) -
     return {"nodes": nodes, "roles": seats, "devices": masks if row["devices"] else None}
 
 
+BRIEF_MS = 60_000
+"""So long after its start an attempt of a history takes what others leave: clocks of sources, and
+times in whole seconds or minutes, make who ends and who begins overlap."""
+
+
 class Crowd(NamedTuple):
     """Attempts that find GPUs of theirs held by others, by what is shown."""
 
     jobs: list[str]
     """Those with replicas of several GPUs that find some of them and not all."""
-    later: dict[int, int]
-    """By row, of all tables: when one that found nothing finds a GPU; ``FOREVER_MS``: never."""
+    later: dict[int, list[int]]
+    """By row, of all tables: when one that found nothing finds a GPU, or one that found too little
+    finds more; none: never."""
 
 
-def crowd(tables: Tables, sizes: Mapping[str, int], shapes: Sequence[Shape]) -> Crowd:
+def crowd(
+    tables: Tables, sizes: Mapping[str, int], shapes: Sequence[Shape], brief_ms: int = 0
+) -> Crowd:
     """Who finds less than it is shown to hold.
 
-    Gangs of several replicas are left as they are: an observer tells them pod by pod, and what an
-    import would know of them by looking back it does not.
+    ``brief_ms``: how long after its start one that found some takes more; an observer that told
+    what it found cannot. Gangs of several replicas are left as they are: an observer tells them pod
+    by pod, and what an import would know of them by looking back it does not.
     """
     number = {name: n for n, name in enumerate(sizes)}
     parts = list[held.HeldSeats]()
@@ -204,34 +213,44 @@ def crowd(tables: Tables, sizes: Mapping[str, int], shapes: Sequence[Shape]) -> 
     most = held.most(parts, len(sizes))
     overfull = {name: sizes[name] for n, name in enumerate(sizes) if most[n] > sizes[name]}
     del parts
-    return _walked(_shown_on(tables, overfull, shapes), overfull) if overfull else Crowd([], {})
+    if not overfull:
+        return Crowd([], {})
+    return _walked(_shown_on(tables, overfull, shapes), overfull, brief_ms)
 
 
-def begin_later(rows: pl.DataFrame, later: Mapping[int, int]) -> pl.DataFrame:
-    """Attempts that found nothing, by row, hold nothing and do not work until they find a GPU.
+def begin_later(rows: pl.DataFrame, later: Mapping[int, Sequence[int]]) -> pl.DataFrame:
+    """Attempts that found too little, by row: they do not work until they find what they find.
 
-    Each is two rows then, of one attempt.
+    Each is several rows then, of one attempt: what it holds grows, as that of a gang that comes up
+    pod by pod.
     """
     if not later:
         return rows
-    begins = pl.col("row").replace_strict(later, default=None, return_dtype=pl.Int64)
-    told = rows.with_row_index("row").with_columns(begins=begins)
-    waits, finds = pl.col("begins").is_not_null(), pl.col("begins") < FOREVER_MS
-    ends = [name for name in ("end_ms", "shown_end_ms") if name in rows.columns]
-    is_over = ~finds & pl.col("end_ms").is_not_null()  # it was at work, on nothing
-    last_ms = pl.max_horizontal("start_ms", pl.col("end_ms") - 1)
-    before = told.filter(waits).with_columns(
-        *(pl.when(finds).then("begins").otherwise(name).alias(name) for name in ends),
-        up_ms=pl.when(is_over).then(last_ms).otherwise(NEVER_UP_MS),
-        outcome=pl.when(finds).then(pl.lit(AttemptEnd.CHANGED)).otherwise("outcome"),
-        is_last=pl.col("is_last") & ~finds,
-    )
-    after = told.filter(finds.fill_null(value=False)).with_columns(
-        start_ms="begins",
-        up_ms=pl.max_horizontal("begins", pl.min_horizontal("up_ms", pl.col("end_ms") - 1)),
-    )
-    both = pl.concat([told.filter(~waits), before, after]).sort("row", "start_ms")
-    return both.drop("row", "begins")
+    told = rows.with_row_index("row")
+    is_waiting = pl.col("row").is_in([*later])
+    some = [
+        piece
+        for row in told.filter(is_waiting).iter_rows(named=True)
+        for piece in _grown(row, later[row["row"]])
+    ]
+    both = pl.concat([told.filter(~is_waiting), pl.DataFrame(some, schema=told.schema)])
+    return both.sort("row", "start_ms").drop("row")
+
+
+def _grown(row: dict[str, Any], moments_ms: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """A row for each time between the moments of an attempt."""
+    at_ms, end_ms = row["start_ms"], row["end_ms"]
+    if not moments_ms:  # it was at work, on nothing
+        yield row | {"up_ms": NEVER_UP_MS if end_ms is None else max(at_ms, end_ms - 1)}
+        return
+    before = {"up_ms": NEVER_UP_MS, "outcome": AttemptEnd.CHANGED, "is_last": False}
+    for until_ms in moments_ms:
+        ends = {name: until_ms for name in ("end_ms", "shown_end_ms") if name in row}
+        yield row | before | ends | {"start_ms": at_ms}
+        at_ms = until_ms
+    up_ms = at_ms if row["up_ms"] is None else row["up_ms"]
+    last_ms = up_ms if end_ms is None else min(up_ms, end_ms - 1)
+    yield row | {"start_ms": at_ms, "up_ms": max(at_ms, last_ms)}
 
 
 def _seats(rows: pl.DataFrame, shapes: Sequence[Shape]) -> pl.DataFrame:
@@ -277,7 +296,8 @@ class _Shown:
         """Whether it holds something."""
         self.seats: list[tuple[str, int, int, bool]] = []
         """Nodes, GPUs of a replica, all GPUs, and whether replicas may be divided."""
-        self.got: list[tuple[str, int]] = []
+        self.got: list[int] = []
+        """Of each of its seats, the GPUs that it found."""
         self.turns_ms = (0, 0)
         """When it begins and ends."""
 
@@ -286,16 +306,35 @@ class _Shown:
         """Those of its nodes that others are shown on too."""
         return [node for node, *_ in self.seats]
 
-    def take(self, free: dict[str, int]) -> bool:
-        """Take what is free of its nodes; whether some of a replica is, and not all of it."""
-        is_partly = False
-        for node, each, gpus, is_apart in self.seats:
-            taken = min(free[node], gpus)
+    @property
+    def lacks(self) -> bool:
+        """Whether it found less than it is shown to hold, and may hold a part."""
+        is_less = any(got < gpus for got, (_, _, gpus, _) in zip(self.got, self.seats, strict=True))
+        return is_less and all(is_apart for *_, is_apart in self.seats)
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether it found some GPUs of a replica, and not all of them."""
+        return any(got % each for got, (_, each, _, _) in zip(self.got, self.seats, strict=True))
+
+    def take(self, free: dict[str, int]) -> int:
+        """Take what is free of its nodes and it does not have; how many GPUs that are."""
+        found = 0
+        self.got = self.got or [0] * len(self.seats)
+        for i, (node, each, gpus, is_apart) in enumerate(self.seats):
+            taken = min(free[node], gpus - self.got[i])
             taken -= 0 if is_apart else taken % each
-            is_partly |= taken % each > 0
             free[node] -= taken
-            self.got += [(node, taken)] if taken else []
-        return is_partly
+            self.got[i] += taken
+            found += taken
+        return found
+
+    def give_back(self, free: dict[str, int]) -> Iterator[str]:
+        """It is over; the nodes of which it had something."""
+        for (node, *_), gpus in zip(self.seats, self.got, strict=True):
+            free[node] += gpus
+            if gpus:
+                yield node
 
 
 def _shown_on(
@@ -317,31 +356,31 @@ def _shown_on(
     return found
 
 
-def _walked(shown: Mapping[int, _Shown], sizes: Mapping[str, int]) -> Crowd:
+def _walked(shown: Mapping[int, _Shown], sizes: Mapping[str, int], brief_ms: int) -> Crowd:
     """Seat attempts in the order of time, as ``seating`` does: who ends first gives back."""
-    free, jobs, later = dict(sizes), dict[str, None](), dict[int, int]()
-    turns, empty = dict[int, tuple[list[int], list[int]]](), set[int]()
+    free, jobs, later = dict(sizes), dict[str, None](), dict[int, list[int]]()
+    turns, lacking = dict[int, tuple[list[int], list[int]]](), dict[int, bool]()
     for row, one in shown.items():
         for is_end, at_ms in enumerate(one.turns_ms):
             turns.setdefault(at_ms, ([], []))[is_end].append(row)
     for at_ms in sorted(turns):
         starts, ends = turns[at_ms]
-        freed = set[str]()
-        for row in ends:
-            empty.discard(row)
-            for node, gpus in shown[row].got:
-                free[node] += gpus
-                freed.add(node)
-        waiting = [row for row in empty if not freed.isdisjoint(shown[row].nodes)]
+        freed = {node for row in ends for node in shown[row].give_back(free)}
+        lacking = {row: has_none for row, has_none in lacking.items() if row not in ends}
+        waiting = [
+            row for row, has_none in lacking.items()
+            if (has_none or at_ms - shown[row].turns_ms[0] <= brief_ms)
+            and not freed.isdisjoint(shown[row].nodes)
+        ]  # fmt: skip
         for row in sorted([*waiting, *starts]):
-            one = shown[row]
-            if one.take(free):
+            one, is_new = shown[row], row not in lacking
+            found = one.take(free)
+            if one.is_parted:
                 jobs[one.job] = None
-            if one.got and row in empty:
-                later[row] = at_ms
-                empty.remove(row)
-            elif not one.got and not one.is_seated:
-                later[row] = FOREVER_MS
-                empty.add(row)
-    is_gang = {row for row in later if not all(is_apart for *_, is_apart in shown[row].seats)}
-    return Crowd([*jobs], {row: at_ms for row, at_ms in later.items() if row not in is_gang})
+            if is_new and one.lacks:
+                lacking[row] = not (found or one.is_seated)
+                later |= {row: []} if lacking[row] else {}
+            elif found and not is_new:
+                later.setdefault(row, []).append(at_ms)
+                lacking[row] = False  # what it has works from now on
+    return Crowd([*jobs], later)

@@ -94,16 +94,18 @@ class Seating:
         if asked.roles is not None:
             return self._take_each(who, asked, asked.roles)
         seats, left, is_anywhere = list[SeenSeat](), asked.replicas, asked.is_anywhere
-        share = asked.replicas if is_anywhere else -(-asked.replicas // max(1, len(asked.nodes)))
-        missing = 0
+        has = {seat.node: seat for seat in self._held.get(who, ())}
+        share, missing = _share(asked), 0
         for i, n in enumerate(asked.nodes):
             if not left:
                 break
-            wanted = min(share, left)
-            mask, count = self._find(n, wanted, asked.each, asked.masks[i] if asked.masks else 0)
-            if count:
-                seats.append(SeenSeat(n, count, mask))
-                self._claim(seats[-1])
+            wanted, mine = min(share, left), has.get(n, SeenSeat(n, 0, 0))
+            told = (asked.masks[i] if asked.masks else 0) & ~mine.devices
+            mask, more = self._find(n, wanted - mine.replicas, asked.each, told)
+            count = mine.replicas + more
+            if more:
+                self._claim(SeenSeat(n, more, mask))
+            seats += [SeenSeat(n, count, mine.devices | mask)] if count else []
             left -= count if is_anywhere else wanted
             missing += 0 if is_anywhere else wanted - count
         self._held[who] = seats
@@ -116,6 +118,8 @@ class Seating:
         their role and node, and by nothing else: of equal ones, those on the last devices leave.
         """
         stays = Counter(zip(after.roles, after.nodes, strict=True) if after.roles else ())
+        if after.roles is None and not after.is_anywhere:
+            stays += Counter({(0, node): _share(after) for node in after.nodes})
         kept, gone = list[SeenSeat](), list[SeenSeat]()
         for seat in self._held.pop(who, ()):
             place = (seat.role, seat.node)
@@ -232,6 +236,13 @@ class Seating:
             mask |= low
             free ^= low
         return mask, count
+
+
+def _share(asked: SeatRequest) -> int:
+    """How many replicas of a plain attempt sit on each of its nodes, but for the last."""
+    if asked.is_anywhere:
+        return asked.replicas
+    return -(-asked.replicas // max(1, len(asked.nodes)))
 
 
 def _divided(seat: SeenSeat, stay: int) -> tuple[list[SeenSeat], list[SeenSeat]]:

@@ -29,6 +29,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 BATCH_ROWS = 100_000
+_AT_ONCE = 1_024  # moments: those of the first jobs are all over the tables, which go by name
 _COLUMNS = tuple(dict.fromkeys((
     *COLUMNS, "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
 )))  # fmt: skip
@@ -74,8 +75,10 @@ class HistoryTimeline:
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
+        self.over_beside = 0
+        """Of those, of jobs that are not larger than their node, which notes name already."""
         self.over_names: list[str] = []
-        """The first of their jobs."""
+        """The first of these jobs."""
 
     def batches(self, dictionary: Dictionary, *, in_one: bool = False) -> Iterator[Batch]:
         """Every event after the opening; ``in_one``: all of them in one batch, to be kept whole."""
@@ -84,7 +87,7 @@ class HistoryTimeline:
         told = AttemptColumns(ordered, self._numbers, self._machines.standing(), self._shapes)
         writer = EventWriter(
             dictionary, ordered.counts[1], self._world, self._shapes,
-            told.places + len(self._machines),
+            told.places + len(self._machines), ordered.unfit,
         )  # fmt: skip
         moments, reasons = self._moments(ordered.counts), list[pl.DataFrame]()
         for jobs in ordered.in_order():
@@ -100,15 +103,18 @@ class HistoryTimeline:
         held: I64 = paging.blank(self._world.job_count + ordered.counts[1], len(SEATED))
         ordered.drop()
         self._open(writer)
+        resident = 0
         for some in moments:
             i = 0
             while i < len(some):
-                i = self._tell(writer, told, held, some, i)
+                i = self._tell(writer, told, held, some[: i + _AT_ONCE], i)
+                resident = paging.bound(resident)
                 if len(writer) >= full:
                     yield writer.take()
         self._close(writer, pl.concat(reasons).sort("number"))
         yield writer.take()
         self.over, self.over_names = writer.over, writer.over_names()
+        self.over_beside = writer.over_beside
 
     def _tell(
         self, writer: EventWriter, told: AttemptColumns, held: I64, moments: I64, i: int

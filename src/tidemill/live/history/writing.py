@@ -45,7 +45,7 @@ class EventWriter:
     """Rows of events for the next batch, written here one by one, and by kernels.
 
     ``jobs``: how many are going to be submitted (``submits``); ``told``: what they request, by
-    number; ``pieces``: about how many there will be.
+    number; ``pieces``: about how many there will be; ``unfit``: jobs larger than their node.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class EventWriter:
         world: World,
         told: Sequence[Shape],
         pieces: int = 0,
+        unfit: frozenset[int] = frozenset(),
     ) -> None:
         self._dictionary, self._world, self._requests = dictionary, world, told
         self._jobs, self._count = paging.blank(jobs, len(_OF_JOBS)), 0
@@ -73,8 +74,10 @@ class EventWriter:
         self._taken_jobs = self._taken_pieces = 0
         self.over = 0
         """Attempts of which a part found no device, in what was taken."""
+        self.over_beside, self._unfit = 0, unfit
+        """Of those, of jobs that are not larger than their node."""
         self._over_jobs = list[int]()
-        """The first of their jobs, by number."""
+        """The first of these jobs, by number."""
 
     def __len__(self) -> int:
         return int(self.reg[WALK.EVENTS])
@@ -172,7 +175,9 @@ class EventWriter:
     def _count_over(self, jobs: Sequence[int]) -> None:
         """Attempts of these jobs found no device for a part of them."""
         self.over += len(jobs)
-        self._over_jobs += jobs[: max(0, _MOST_NAMES - len(self._over_jobs))]
+        beside = [j for j in jobs if j not in self._unfit]
+        self.over_beside += len(beside)
+        self._over_jobs += beside[: max(0, _MOST_NAMES - len(self._over_jobs))]
 
     def over_names(self) -> list[str]:
         """The first jobs of which a part found no device."""

@@ -113,7 +113,6 @@ class _NodesFor(NamedTuple):
     """() is any."""
     profile: str
     """The MIG profile that each of their devices is divided by; "": they are whole."""
-    replicas: int
 
 
 class _Translation:
@@ -179,10 +178,11 @@ class _Translation:
         }  # fmt: skip
         if profile := role.request.gpu.profile or there.profile:
             return self._instances(role, profile, count, there.nodes, host)
-        if resource.endswith(resources.SHARED) or there.replicas > 1:
+        replicas = _replicas(there, role, is_placed=bool(on))
+        if resource.endswith(resources.SHARED) or replicas > 1:
             return Role(
                 role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1,
-                max(1, WHOLE_MILLI // there.replicas), **host,
+                max(1, WHOLE_MILLI // replicas), **host,
             )  # fmt: skip
         if count > MAX_DEVICES:
             self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
@@ -214,9 +214,8 @@ class _Translation:
             is_any = having == self._kinds or not having
             parts = (node.profile for node in nodes if node.profile and resource != CLAIMED)
             self._found[resource, on] = _NodesFor(
-                nodes, () if is_any else tuple(sorted(having)), next(parts, ""),
-                max((node.replicas for node in nodes), default=1),
-            )  # fmt: skip
+                nodes, () if is_any else tuple(sorted(having)), next(parts, "")
+            )
         return self._found[resource, on]
 
     def _elastic(self, job: KubeJob, roles: tuple[Role, ...]) -> tuple[Role, ...]:
@@ -319,6 +318,17 @@ class _Translation:
             digest = sha256(repr(job.key).encode()).hexdigest()[:8]
             name = f"{name[: LONGEST_NAME - 9]}-{digest}"
         return name
+
+
+def _replicas(there: _NodesFor, role: JobRole, *, is_placed: bool) -> int:
+    """Into how many shares the devices of a role are divided; 1: they are whole.
+
+    What waits, and may get whole devices, waits for those.
+    """
+    if is_placed:
+        return max((node.replicas for node in there.nodes), default=1)
+    able = [node for node in there.nodes if role.request.selects(node.labels)]
+    return min((node.replicas for node in able or there.nodes), default=1)
 
 
 def _decider(job: KubeJob) -> str:

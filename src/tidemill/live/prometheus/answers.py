@@ -95,7 +95,7 @@ def labels(series: Series) -> dict[str, str]:
 
 def samples(series: list[Series], start_ms: int, end_ms: int) -> Samples:
     """The samples of these series within a stretch of time, each moment of a series once."""
-    texts = [bytes(one.values) for one in series]
+    texts = [bytes(one.values).translate(None, b" \t\r\n") for one in series]
     counts = np.array([text.count(b"],[") + (len(text) > 4) for text in texts], np.int64)
     full = [text[2:-2] for text in texts if len(text) > 4]
     if not full:
@@ -104,7 +104,8 @@ def samples(series: list[Series], start_ms: int, end_ms: int) -> Samples:
     try:
         frame = pl.read_csv(table, has_header=False, schema={"at": pl.Float64, "v": pl.Float64})
     except pl.exceptions.PolarsError as error:
-        raise _strange("samples", f"values that are no numbers: {table[:60]!r}") from error
+        start = table[:60].decode(errors="replace")
+        raise _strange("samples", f"values that are no numbers: {start}") from error
     if len(frame) != counts.sum():
         raise _strange("samples", f"{counts.sum():,} samples of which {len(frame):,} are numbers")
     at_ms = (frame["at"] * 1000).round().cast(pl.Int64).to_numpy()

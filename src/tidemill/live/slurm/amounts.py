@@ -23,13 +23,6 @@ _GRES = re.compile(
 _INDEX = re.compile(r"\(IDX:([0-9,-]*)\)")
 
 
-class MemoryAmount(NamedTuple):
-    """An amount of memory; ``per``: `node`, `cpu`, or None where it was not told."""
-
-    amount_bytes: int
-    per: str | None
-
-
 class Gres(NamedTuple):
     """So many of one generic resource on a node; ``devices`` where Slurm says which."""
 
@@ -63,15 +56,14 @@ def count(text: str) -> int:
     return total
 
 
-def memory(text: str, unit: str = "M") -> MemoryAmount | None:
-    """`64G`, `4000Mn` (a node), `2Gc` (a CPU); without a suffix in ``unit``. None: not told."""
+def memory(text: str) -> int | None:
+    """Bytes of `64G`, `4000Mn` (a node), `2Gc` (a CPU), `512` (MiB). None: not told."""
     if text in NOTHING:
         return None
     found = _MEMORY.fullmatch(text)
     if not found:
         raise ValueError(f"`{text}` is no amount of memory such as 64G")
-    amount = count(found[1] + (found[2] or unit))
-    return MemoryAmount(amount, {"n": "node", "c": "cpu", "": None}[found[3]])
+    return count(found[1] + (found[2] or "M"))
 
 
 @lru_cache(maxsize=4096)
@@ -90,7 +82,7 @@ def _tres(entry: str) -> tuple[str, int]:
         found = memory(amount)
         if found is None:
             raise ValueError(f"`{entry}` has no amount")
-        return name, found.amount_bytes
+        return name, found
     return name, count(amount)
 
 

@@ -28,6 +28,22 @@ class RefusedLine(NamedTuple):
         return f"`{self.path}`, line {self.line}: {self.why}"
 
 
+class Readings(NamedTuple):
+    """What there is in files of records."""
+
+    records: list[TrackRecord]
+    """Each once, in the order of the files."""
+    refused: list[RefusedLine]
+    """Lines that are no records, the first thousand."""
+    gaps: list[SeqGap]
+    """Numbers that are missing, below the highest of their run."""
+    refused_in_all: int = 0
+    repeated: int = 0
+    """Records that came again, and were passed over."""
+    truncated: tuple[Path, ...] = ()
+    """Files that end within a line: their writer was killed, or is writing."""
+
+
 class TrackReader:
     """Reads records one after the other; afterwards it knows what was refused and what is missing.
 
@@ -95,6 +111,16 @@ class TrackReader:
         self.refused_in_all += 1
         if len(self.refused) < MOST_REFUSED:
             self.refused.append(refused)
+
+
+def read(path: Path | str) -> Readings:
+    """All records of a file or of the files in a folder, what was refused, and what is missing."""
+    reader = TrackReader()
+    records = list(reader.stream(path))
+    return Readings(
+        records, reader.refused, reader.gaps(), reader.refused_in_all, reader.repeated,
+        tuple(reader.truncated),
+    )  # fmt: skip
 
 
 def files_of(path: Path) -> list[Path]:

@@ -20,6 +20,7 @@ from tidemill.cli.main import app
 from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.scheduling import rights
 from tidemill.live.kubernetes.scheduling.rights import RightsAsked
+from tidemill.live.kubernetes.watching.kinds import ServedKind
 from tidemill.model.errors import SpecError
 
 DEPLOY = ROOT / "deploy" / "kubernetes"
@@ -231,3 +232,19 @@ def test_a_shadow_is_not_checked():
     """It needs no rights beyond reading."""
     found = CliRunner().invoke(app, ["schedule", "kubernetes", "--check", "--shadow"])
     assert "a shadow only reads" in str(found.exception)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    [
+        (ServedKind("batch", "v1", "Job", "jobs"), "observe.yaml"),
+        (ServedKind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices"), "observe.yaml"),
+        (ServedKind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses"), "schedule.yaml"),
+        (ServedKind("", "v1", "PersistentVolume", "persistentvolumes"), "schedule.yaml"),
+    ],
+)
+def test_what_may_not_be_read_is_allowed_by_the_file_that_is_named(kind: ServedKind, file: str):
+    """The manifest of a kind has the rule by which it may be listed and watched."""
+    assert kind.manifest == file
+    allowed = granted(file)
+    assert {(kind.group, kind.plural, verb) for verb in ("list", "watch")} <= allowed

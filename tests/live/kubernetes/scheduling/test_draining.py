@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.live.kubernetes import made
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang_notes, node, pod, replica_set
 from tidemill.journal import open_journal
-from tidemill.live.kubernetes import notices
+from tidemill.live.kubernetes import nodes, notices
 from tidemill.live.kubernetes.notices import NodeNotice
-from tidemill.live.kubernetes.scheduling import draining
+from tidemill.live.kubernetes.scheduling.draining import Drains
+from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.live.kubernetes.watching.kinds import ServedKind
 from tidemill.model import events as ev
 from tidemill.model.events import Why
+from tidemill.model.world import World
 
 FILE = ROOT / "deploy" / "kubernetes" / "drain.yaml"
 SETS = "/apis/apps/v1/namespaces/ml/replicasets"
@@ -48,8 +52,15 @@ def names(rig: Cluster, job: str) -> set[str]:
     return {name for name in rig.pods("ml") if name.startswith(job)}
 
 
+def told_of(rig: Cluster, reason: str) -> set[str]:
+    """The pods that have an Event of ours with this reason."""
+    found = rig.items("/apis/events.k8s.io/v1/namespaces/ml/events")
+    return {one["regarding"]["name"] for one in found
+            if one["reason"] == reason and one.get("reportingController") == OURS}  # fmt: skip
+
+
 def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
-    """Cordoned at once; a minute before the deadline the whole gang goes, from other nodes too.
+    """Cordoned at once; after half of a short notice the whole gang goes, from other nodes too.
 
     Bare pods, and those of others, stay: nobody would make them again. When the notice is taken
     back, so is the cordon.
@@ -64,10 +75,13 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
         assert where(rig, "train") == {"n0", "n1"}
         before, others = names(rig, "train"), (where(rig, "bare"), where(rig, "other"))
         rig.add_nodes(node("n2"))
-        soon = datetime.now(UTC) + timedelta(milliseconds=draining.LEAD_MS + 1000)
+        soon = datetime.now(UTC) + timedelta(seconds=6)
         says(rig, "n0", drain_by=soon.isoformat())
         rig.wait_for("it is cordoned", lambda: is_cordoned(rig, "n0"))
         rig.wait_for("the gang sits elsewhere", lambda: where(rig, "train") == {"n1", "n2"})
+        rig.wait_for("pods that left know why", lambda: told_of(rig, "Drained") == before)
+        bound = before | names(rig, "train") | {"bare"}
+        rig.wait_for("pods know who placed them", lambda: told_of(rig, "Scheduled") >= bound)
         assert before.isdisjoint(names(rig, "train"))
         assert (where(rig, "bare"), where(rig, "other")) == others
         says(rig, "n0", drain_by=None)
@@ -106,3 +120,41 @@ def test_a_notice_is_read_from_what_people_and_clouds_write(
 ):  # fmt: skip
     """A moment, a window, seconds since 1970, or a taint after which a known time is left."""
     assert notices.of_node(told) == found
+
+
+class Hands:
+    """A clock that stands until somebody moves it."""
+
+    now = 1_000_000_000_000
+
+    def now_ms(self) -> int:
+        return self.now
+
+
+@pytest.mark.parametrize(
+    ("notice_s", "is_restarted", "lead_s"), [(69, False, 34.5), (600, False, 60), (50, True, 60)]
+)
+def test_the_last_leave_a_minute_before_or_after_half_of_a_shorter_notice(
+    notice_s: int, is_restarted: bool, lead_s: float
+):
+    """Whoever began after the notice came knows by its cordon that the notice is older."""
+    clock, view = Hands(), ClusterView("tidemill")
+    told = made.node("n0", unschedulable=True)
+    by = datetime.fromtimestamp(clock.now / 1000 + notice_s, UTC)
+    told["metadata"]["annotations"] = {notices.DRAIN_BY: by.isoformat()}
+    if is_restarted:
+        told["metadata"]["annotations"][notices.CORDONED] = notices.DRAIN_BY
+    view.take(ServedKind("", "v1", "Node", "nodes"), ("", "n0"), nodes.read(told), False)
+    drains = Drains(
+        World(), view, None, clock, 0, may_evict=lambda _: True, log=lambda *_, **__: None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    drains.drain_ms = 3_600_000
+    deadline_ms, due_ms = clock.now + 1000 * notice_s, None
+    while due_ms is None and clock.now < deadline_ms:
+        view.dirty_nodes.clear()
+        drains.look()
+        is_first = clock.now == Hands.now and not is_restarted
+        due_ms = clock.now if view.dirty_nodes and not is_first else None
+        clock.now += 500
+    assert due_ms is not None
+    assert due_ms == max(deadline_ms - 1000 * lead_s, Hands.now)

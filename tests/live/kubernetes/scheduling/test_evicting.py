@@ -8,11 +8,13 @@ import random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, Scheduler
 from tests.live.kubernetes.scheduling.test_any_cluster import check
 from tidemill.journal.memory import MemoryJournal
+from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.model.policy import Policy
 
 PREEMPTS = Policy(min_run_ms=0, preempt_gain_ppm=0)
@@ -69,6 +71,18 @@ def test_a_better_gang_takes_the_place_of_a_whole_one():
     assert story.where("better") == ["n0", "n1"]
     assert story.where("worse") == ["-", "-"]
     assert len(story.evictions()) == 2
+
+
+def test_a_policy_that_lets_jobs_be_stopped_sooner_does_so_at_once():
+    """Nobody is stopped in the first ten minutes; when the policy says at once, it happens."""
+    story = Preemption()
+    story.scheduler.loop.follow(live_policy(replace(PREEMPTS, min_run_ms=600_000)))
+    story.better_comes()
+    assert story.evictions() == []
+    story.scheduler.loop.follow(live_policy(PREEMPTS))
+    story.scheduler.backend.look()
+    story.rest()
+    assert story.where("better") == ["n0", "n1"]
 
 
 def test_a_budget_that_lets_half_of_a_gang_go_keeps_all_of_it():

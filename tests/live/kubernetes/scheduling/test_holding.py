@@ -9,8 +9,17 @@ import pytest
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, Scheduler
 from tests.live.kubernetes.scheduling.test_any_cluster import check
+from tidemill.explain import partial_gangs, said
 from tidemill.journal.memory import MemoryJournal
-from tidemill.live.kubernetes.scheduling import barring, estimates, keeping, unknown_types
+from tidemill.live.kubernetes.scheduling import (
+    barring,
+    differ,
+    estimates,
+    keeping,
+    saying,
+    unknown_types,
+)
+from tidemill.live.kubernetes.scheduling.saying import WaitSayer
 from tidemill.model.rows import Queue, Share
 
 
@@ -281,3 +290,41 @@ def test_a_pod_without_gpus_that_requests_what_is_counted_by_the_gpu_is_held(res
     ((reason, words),) = story.held().values()
     assert reason == "NotSupported"
     assert resource in words
+
+
+def test_the_seat_of_a_bare_pod_that_is_gone_is_free_after_a_minute():
+    """One of two is deleted: nobody makes it anew. A minute later another job sits there."""
+    story = Story(8, 8)
+    for i in range(2):
+        story.server.make(f"k{i}", 8, gang="k", size=2, owner=None)
+    story.rest()
+    story.server.finish(("ml", "k0"))
+    story.server.make("next", 8)
+    story.server.deliver(story.scheduler.view, len(story.server.news))
+    asyncio.run(story.scheduler.rest())
+    assert "next" not in story.bound(), "somebody may make it anew"
+    story.scheduler.clock += differ.SEAT_GRACE_MS
+    story.rest()
+    world = story.scheduler.differ.world
+    assert len(story.bound()) == 2
+    assert [world.job_names[j] for j in story.scheduler.differ.left] == ["ml/k"]
+    (short,) = partial_gangs.partial_gangs(world).gangs
+    assert short.job == "ml/k"
+
+
+def test_pods_that_are_bound_get_an_event_as_far_as_it_costs_little():
+    """All of a few; of many at once the first hundred."""
+    story = Story(*[8] * 20)
+    sender, server = story.scheduler.sender, story.server
+    sayer = WaitSayer(server, story.scheduler.differ, said, "tidemill")  # type: ignore[arg-type]
+    sender.on_bound = sayer.bound
+    for i in range(saying.BINDS_AT_ONCE + 30):
+        server.make(f"p{i}", 1)
+    story.rest()
+    asyncio.run(asyncio.sleep(0))
+    told = [one for one in server.happened if one["reason"] == "Scheduled"]
+    assert saying.BINDS_AT_ONCE <= len(told) < saying.BINDS_AT_ONCE + 30
+    where = story.bound()
+    for one in told:
+        name = one["regarding"]["name"]
+        assert (one["type"], one["note"]) == ("Normal", f"assigned ml/{name} to {where[name]}")

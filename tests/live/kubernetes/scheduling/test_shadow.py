@@ -16,6 +16,7 @@ from tidemill import api
 from tidemill.advise.shadow import comparing
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
+from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 
@@ -56,8 +57,19 @@ def passing(rig: Cluster, seconds: int) -> None:
     rig.wait_for(f"{seconds} s are over", lambda: time.monotonic() > until)
 
 
-def fragmenting(rig: Cluster, scheduler: str) -> None:
-    """Three pods of 2 GPUs on three nodes of 8, then two pods of 8 GPUs; then all of them end."""
+def are_told(journal: Path) -> bool:
+    """Whether a journal says of both large pods why they wait."""
+    with open_journal(str(journal)) as opened:
+        found = {event.job for event in opened.read() if isinstance(event, ev.ReasonSeen)}
+        names = rebuild(opened).job_names
+    return {names[j] for j in found} >= {"ml/large0", "ml/large1"}
+
+
+def fragmenting(rig: Cluster, scheduler: str, seen: Path | None = None) -> None:
+    """Three pods of 2 GPUs on three nodes of 8, then two pods of 8 GPUs; then all of them end.
+
+    ``seen``: the journal of whoever looks on; the large ones wait until it says why.
+    """
     path = "/api/v1/namespaces/ml/pods"
     for i in range(3):
         rig.create(path, pod(f"small{i}", 2, cpu="24", schedulerName=scheduler))
@@ -65,6 +77,8 @@ def fragmenting(rig: Cluster, scheduler: str) -> None:
     rig.wait_until_running("ml", 3)
     rig.create(path, *(pod(f"large{i}", 8, schedulerName=scheduler) for i in range(2)))
     passing(rig, STRANDED_S)
+    if seen is not None:
+        rig.wait_for("why they wait is told", lambda: are_told(seen))
     for i in range(3):
         rig.annotate("ml", f"small{i}", ends="Succeeded")
     rig.wait_for("the large run", lambda: bound(rig, "large") == 2)
@@ -88,7 +102,7 @@ def shadowed(rig: Cluster, token: str, folder: Path) -> dict[str, Any]:
         )  # fmt: skip
         try:
             rig.wait_for("it watches", lambda: told_ms(journal) > 0)
-            fragmenting(rig, "default-scheduler")
+            fragmenting(rig, "default-scheduler", journal)
             rig.wait_for("that is told", lambda: ended(journal) == 5)
             process.send_signal(signal.SIGINT)
             assert process.wait(60) == 0, (folder / "said").read_text()

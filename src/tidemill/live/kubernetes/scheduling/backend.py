@@ -42,8 +42,8 @@ class KubernetesBackend:
         self.dictionary = Dictionary()
         """What its events name by number."""
         self.placed = 0
-        self.preempted: list[tuple[int, int]] = []
-        """Victims and their preemptors since somebody last asked; whoever asks empties this."""
+        self.stopped: list[ev.AskedEvict] = []
+        """Who was asked to leave since somebody last asked; whoever asks empties this."""
         self.on_kept: Callable[[], None] = lambda: None
         """Called when others than before may be stopped."""
         self.resizer: Resizer | None = None
@@ -69,9 +69,10 @@ class KubernetesBackend:
 
     @property
     def wake_ms(self) -> int:
-        """When the last plan asked to be woken, or the books are to go on."""
+        """When the last plan asked to be woken, seats come free, or the books are to go on."""
         world = self._world
-        return min(self._wake_ms, world.now_ms + TICK_MS if world.node_count else FOREVER_MS)
+        tick_ms = world.now_ms + TICK_MS if world.node_count else FOREVER_MS
+        return min(self._wake_ms, self.differ.due_ms, tick_ms)
 
     def look(self) -> None:
         """Plan again, although the cluster shows nothing new: the policy is another."""
@@ -180,9 +181,9 @@ class KubernetesBackend:
         self.sender.bind(found)
 
     def _evictions(self, told: Iterable[ev.Event]) -> list[ev.AskedEvict]:
-        """Who is stopped; whoever asks for whom empties ``preempted``."""
+        """Who is stopped; whoever asks why empties ``stopped``."""
         found = [one for one in told if isinstance(one, ev.AskedEvict)]
-        self.preempted += [(one.job, one.to_job) for one in found if one.to_job >= 0]
+        self.stopped += found
         return found
 
     def _evict(self, jobs: Iterable[int]) -> None:

@@ -10,6 +10,8 @@ the next, so that every comparison is with the state as it is by then.
   out in part is completed (``vacant``); where it cannot be, the whole gang is taken back.
 - A gang waits here only while all of its pods wait there. What is not placed whatever is free is
   held, in no queue, with the reason (``held``; ``JobsNow`` finds it).
+- The seat of a pod that is gone is kept for the one that its owner makes; of a bare pod, for a
+  minute: then the gang is a partial one, and says so (``left``).
 - An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
   (``ElasticGangs``), and what it makes of that is told.
 - A job that lacks a counter of shared devices may have others stopped for it (``Cutting``).
@@ -19,6 +21,8 @@ the next, so that every comparison is with the state as it is by then.
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
@@ -49,6 +53,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
@@ -58,6 +63,8 @@ _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
 }  # fmt: skip
+SEAT_GRACE_MS = 60_000
+"""So long the seat of a bare pod that is gone is kept for one that somebody makes in its place."""
 
 
 class FleetRules(NamedTuple):
@@ -104,6 +111,10 @@ class Differ:
         self._over_units: dict[UnitKey, None] = {}
         """Jobs on devices that are not booked for them, since others hold them: looked at again
         whenever anything changes."""
+        self._short_since: dict[UnitKey, int] = {}
+        """Gangs that lost pods which nobody makes anew, and since when their seats are kept."""
+        self.left: list[int] = []
+        """Gangs whose seats of such pods are free now; whoever tells it empties this."""
         self._put_off: set[UnitKey] = set()
         """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, UnitNow] = {}
@@ -124,6 +135,8 @@ class Differ:
         if is_changed:
             view.dirty_units.update({**self._over_units, **self._jobs.spread})
             view.dirty_foreign.update(self.seating.unbooked)
+        if at_ms >= self.due_ms:
+            view.dirty_units.update(dict.fromkeys(self._short_since))
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
         view.dirty_foreign.clear()
@@ -235,8 +248,10 @@ class Differ:
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
-        if self.rules.topology.tiers and self.rules.topology != world.topology:
-            yield ev.TopologySet(at_ms, self.rules.topology)
+        told = self.rules.topology if self.rules.topology.tiers else world.topology
+        wanted = replace(told, unasked=self.nodes.unasked())
+        if wanted != world.topology:
+            yield ev.TopologySet(at_ms, wanted)
         for queue in self.rules.queues:
             known = world.queue_number.get(queue.name)
             if known is None or world.queue_rows[known] != queue:
@@ -285,6 +300,7 @@ class Differ:
         """What a job is seen to hold."""
         if not now.held:
             self._over_units.pop(key, None)
+            self._short_since.pop(key, None)
             return
         j, world = self.lives.job(key), self.world
         if j is None:
@@ -315,8 +331,29 @@ class Differ:
         if world.shape_of(j).elastic_role is not None:
             yield from self.elastic.resize(at_ms, j, now, seen)
             return
+        yield from self._leave(at_ms, j, now, seen)
+        mine = seats.of_job(world, j)
         yield from self._fill(at_ms, j, now, mine - seen)
         yield from self.seating.start(at_ms, j, now, is_whole=not mine - seen)
+
+    def _leave(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
+        """Seats of pods that are gone, and that nobody makes anew, are free after a while."""
+        unit = self.unit_of[j]
+        is_short = bool(seats.of_job(self.world, j) - seen) and not now.waits and not now.is_lost
+        if not is_short or any(pod.owner is not None for pod, _ in now.held):
+            self._short_since.pop(unit, None)
+            return
+        if at_ms - self._short_since.setdefault(unit, at_ms) < SEAT_GRACE_MS:
+            return
+        del self._short_since[unit]
+        pieces, over = seats.pieces(self.world, j, seen, self.seating.devices(now))
+        yield from seats.changed(self.world, at_ms, j, pieces, over)
+        self.left.append(j)
+
+    @property
+    def due_ms(self) -> int:
+        """When seats of pods that are gone are to be free."""
+        return min(self._short_since.values(), default=FOREVER_MS) + SEAT_GRACE_MS
 
     def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""

@@ -58,6 +58,8 @@ class Drains:
         """How long before a deadline a node takes no new work any more: the policy's ``drain``."""
         self._told: dict[str, int] = {}
         """By node: how often it was to be looked at so far (0: drained, 1: emptied)."""
+        self._heard: dict[str, tuple[int | None, int]] = {}
+        """By node: the deadline of its notice, and when that was first seen."""
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: set[str] = set()
         self.cordoned = 0
@@ -78,23 +80,33 @@ class Drains:
             return False
         return now_ms >= self.deadline_ms(notice) - self.drain_ms
 
-    def _is_due(self, notice: NodeNotice) -> bool:
+    def _is_due(self, name: str, notice: NodeNotice) -> bool:
         """Whether everybody has to leave now."""
-        deadline_ms = self.deadline_ms(notice)
-        lead_ms = LEAD_MS
-        if notice.since_ms is not None:
-            lead_ms = min(lead_ms, (deadline_ms - notice.since_ms) // 2)
+        deadline_ms, since_ms = self.deadline_ms(notice), notice.since_ms
+        if since_ms is None:
+            since_ms = self._heard.get(name, (None, 0))[1]
+        lead_ms = min(LEAD_MS, max(0, deadline_ms - since_ms) // 2)
         return self._clock.now_ms() >= deadline_ms - lead_ms
+
+    def _hear(self, node: KubeNode, notice: NodeNotice) -> None:
+        """Note when a notice came; of one from before we began that is not known, and long ago."""
+        if self._heard.get(node.name, (None, 0))[0] != notice.deadline_ms:
+            is_old = node.is_cordoned_by_us and node.name not in self._heard
+            now_ms = 0 if is_old else self._clock.now_ms()
+            self._heard[node.name] = notice.deadline_ms, now_ms
 
     def look(self) -> None:
         """Nodes whose time has come are looked at again; they are cordoned, or not any more."""
         for name, node in self._view.nodes.items():
             if node.notice is None and not node.is_cordoned_by_us:
                 self._told.pop(name, None)
+                self._heard.pop(name, None)
                 continue
             step = -1
-            if node.notice is not None and self.is_on(node):
-                step = int(self._is_due(node.notice))
+            if node.notice is not None:
+                self._hear(node, node.notice)
+                if self.is_on(node):
+                    step = int(self._is_due(name, node.notice))
             if self._told.get(name, -1) != step:
                 self._told[name] = step
                 self._view.dirty_nodes[name] = None
@@ -116,7 +128,7 @@ class Drains:
             if not life.may_move(state, NodeState.DRAINING):
                 yield ev.NodeMoved(at_ms, n, NodeState.READY)
             yield ev.NodeMoved(at_ms, n, NodeState.DRAINING, notice.why, deadline_ms)
-        is_due = self._is_due(notice)
+        is_due = self._is_due(node.name, notice)
         for j in sorted(world.aboard[n]):
             is_idle = world.jobs.state.item(j) == JobState.STARTING
             if (is_due or is_idle) and not world.jobs.is_leaving[j] and self._may_evict(j):

@@ -5,10 +5,15 @@ from collections.abc import Iterable, Iterator
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
-from tidemill.model.events import AskedMove
+from tidemill.model.events import AskedEvict, AskedMove, Why
 from tidemill.model.held import UnplacedJob
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
+
+SHORT = (
+    "pods of this gang are gone and nobody makes them anew: their seats are free for others, and"
+    " the rest of it holds its own; delete the rest, or give the pods an owner that makes them anew"
+)
 
 
 def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
@@ -46,7 +51,18 @@ def node_reasons(differ: Differ) -> Iterator[NodeReason]:
             yield NodeReason(world.node_rows[n].name, world.nodes.since_ms.item(n), words)
 
 
-def preempted_words(world: World, j: int, heir: int) -> str:
+def stopped_words(world: World, one: AskedEvict) -> tuple[str, str, str]:
+    """The action, reason and note of the Event that pods get when their job is stopped."""
+    if one.to_job >= 0:
+        return "Preempting", "Preempted", _preempted_words(world, one.job, one.to_job)
+    if one.why is Why.DRAINED:
+        words = "its node, or one of its gang, is going to be taken: all of it is placed anew"
+        return "Draining", "Drained", f"evicted: {words}"
+    words = "not all of its gang has a place where it is: all of it is placed anew"
+    return "Repacking", "Repacked", f"evicted: {words}"
+
+
+def _preempted_words(world: World, j: int, heir: int) -> str:
     """For whom a job was stopped."""
     mine, theirs = world.shape_of(j), world.shape_of(heir)
     by = f"job `{world.job_names[heir]}` of team `{theirs.team}`"

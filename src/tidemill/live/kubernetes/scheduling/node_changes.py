@@ -23,10 +23,13 @@ from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import UNPRICED, Contract, Node, Piece
 from tidemill.model.states import NodeState
+from tidemill.model.topology import MAX_UNASKED
 from tidemill.provisioning import life
 from tidemill.reservation.types import OBSERVED
 
 Told = Iterator[ev.Event]
+FEATURES = "feature.node.kubernetes.io/"
+"""Labels of a node's parts, about a hundred per node: kept when somebody selects by them."""
 
 
 class NodePrices(NamedTuple):
@@ -90,11 +93,22 @@ class NodeChanges:
             self._kept |= kept
             self.view.dirty_nodes.update(dict.fromkeys(self.view.nodes))
 
+    def unasked(self) -> tuple[str, ...]:
+        """Labels that nodes are told with, although nobody selects by them so far.
+
+        Somebody may: then nodes are told apart by them, and none has to be told anew.
+        """
+        known = {*self.world.topology.unasked}
+        rows = (self.view.nodes.get(name) for name in self.view.dirty_nodes)
+        news = {key for row in rows if row is not None for key in row.labels}
+        news = {key for key in news if not key.startswith(FEATURES)} - known - {*POOLS}
+        return tuple(sorted((*known, *sorted(news)[: MAX_UNASKED - len(known)])))
+
     def _seen(self, name: str) -> SeenNode | None:
         node = self.view.nodes.get(name)
         if node is None or not shapes.is_schedulable(node):
             return None
-        return shapes.seen_node(node, sorted(self._kept))
+        return shapes.seen_node(node, self._kept.union(self.world.topology.unasked))
 
     def _arrive(self, at_ms: int, names: Sequence[str]) -> Told:
         """Nodes that are new, or not what they were: those are added, and what they carry moves."""
@@ -145,13 +159,16 @@ class NodeChanges:
         return self.world.contract_rows[self.world.nodes.contract.item(n)]
 
     def _is_alike(self, n: int, seen: SeenNode) -> bool:
-        """Whether the node of this number is as large, called, tainted and priced alike."""
+        """Whether the node of this number is as large, tainted and priced alike, with the same
+        labels of those that somebody selects by.
+        """
         world = self.world
         contract = self._contract(n)
         row, size = world.node_rows[n], contract.node
         back = self._failed_wanted(seen.name) < world.nodes.failed.item(n)
         return (
-            not back and size.devices == seen.gpus and row.labels == seen.labels
+            not back and size.devices == seen.gpus
+            and self._selectable(row.labels) == self._selectable(seen.labels)
             and contract.kind == kind_of(seen.gpu_type)
             and row.taints == seen.taints
             and (contract.is_priced or self._priced(seen).usd_micro == UNPRICED)
@@ -159,6 +176,9 @@ class NodeChanges:
                 seen.cpu_milli or size.cpu_milli, seen.memory_mib or size.memory_mib
             )
         )  # fmt: skip
+
+    def _selectable(self, labels: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        return {pair for pair in labels if pair[0] in self._kept}
 
     def _replace(self, at_ms: int, old: int, new: int) -> Told:
         """Whatever sits on a node sits on its next life; none of its work is lost.

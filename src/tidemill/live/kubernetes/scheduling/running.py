@@ -213,6 +213,7 @@ class ClusterScheduler:
         self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
+        self.sender.on_bound = self.sayer.bound
         clock = self.client.clock
         self.backend = KubernetesBackend(
             self.world, self.view, self.differ, self.sender,
@@ -286,6 +287,10 @@ class ClusterScheduler:
             units += mine
         units += [unit for unit, why in differ.held.items() if self._held.get(unit) != why]
         self._held = dict(differ.held)
+        for j in differ.left:
+            self._log("gang lacks pods", job=world.job_names[j], said=keeping.SHORT)
+            self.sayer.happened(differ.unit_of[j], "Scheduling", "PartialGang", keeping.SHORT)
+        differ.left.clear()
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
@@ -395,14 +400,15 @@ class ClusterScheduler:
         self.sayer.resized(one, words)
 
     def _take_answers(self) -> None:
-        """What was refused is held or goes on; who is evicted for another is told so."""
+        """What was refused is held or goes on; who is evicted is told for whom, or why."""
         called_off = self.refusals.take()
         leaving, self.sender.evicting_jobs = self.sender.evicting_jobs, []
-        for j, heir in self.backend.preempted:
-            if j in leaving and (unit := self.differ.unit_of.get(j)) is not None:
-                self.sayer.preempted(unit, keeping.preempted_words(self.world, j, heir))
-        done = {*leaving, *called_off}
-        self.backend.preempted = [pair for pair in self.backend.preempted if pair[0] not in done]
+        for one in self.backend.stopped:
+            if one.job in leaving and (unit := self.differ.unit_of.get(one.job)) is not None:
+                self.sayer.happened(unit, *keeping.stopped_words(self.world, one))
+        active = {one.job for one in self.backend.stopped if self.world.jobs.is_leaving[one.job]}
+        active -= {*leaving, *called_off}
+        self.backend.stopped = [one for one in self.backend.stopped if one.job in active]
 
     @property
     def why_not_ready(self) -> str:
@@ -428,8 +434,8 @@ class ClusterScheduler:
         policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
-            self.loop.policy, self.differ.rules = policy, rules.fleet
-            self.differ.cutting.policy = policy
+            self.loop.follow(policy)
+            self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
             for key, value in policies.facts(policy).items():
                 self.journal.set_meta(key, value)
             self.backend.look()

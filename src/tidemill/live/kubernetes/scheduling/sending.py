@@ -86,6 +86,8 @@ class Sender:
     ) -> None:
         self._writer, self._view, self._may_write = writer, view, may_write
         self._on_settled = on_settled
+        self.on_bound: Callable[[Vacant], None] = lambda _: None
+        """Told of each pod that was bound."""
         self._queue: deque[Vacant] = deque()
         self._working = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -223,6 +225,7 @@ class Sender:
             if answer is not None and answer.is_done:
                 self.counts.bound += 1
                 self._view.assume(seat.uid, seat.key, seat.node)
+                self.on_bound(seat)
                 return True
             if answer is not None and not answer.is_later:
                 await self._lost(seat, answer)

@@ -81,6 +81,12 @@ class ServedKind(Struct, frozen=True):
         )
 
     @property
+    def manifest(self) -> str:
+        """The file of deploy/kubernetes that has this rule."""
+        is_observed = (self.group, self.kind) in READERS
+        return "observe.yaml" if is_observed else "schedule.yaml"
+
+    @property
     def lost(self) -> str:
         """What is unknown without it."""
         return LOST.get(self.kind, f"{self.kind} objects are unknown")
