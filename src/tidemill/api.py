@@ -41,7 +41,7 @@ from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.rolled_up import GoneError
-from tidemill.journal.source import FACT, SUBMISSIONS, UNTOLD, Source
+from tidemill.journal.source import FACT, STATES, SUBMISSIONS, UNTOLD, Source
 from tidemill.model.batch import Batch
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
@@ -246,7 +246,7 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
     )  # fmt: skip
     with open_journal(into) as opened:
         opened.claim()
-        for key in {submissions.BEFORE, SUBMISSIONS} & facts.keys():
+        for key in {submissions.BEFORE, STATES, SUBMISSIONS} & facts.keys():
             opened.set_meta(key, facts[key])  # of jobs that are older than the journal
         shadow = story.read(opened)
     report = comparing.compare(seen, cast, shadow, done.world, twin.over_milli)
@@ -282,6 +282,8 @@ def keep_history(
     facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
     if not history.tells_submissions:
         facts[SUBMISSIONS] = UNTOLD
+    if not history.tells_states:
+        facts[STATES] = UNTOLD
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)
         completeness.begin(opened, begun)
@@ -297,8 +299,9 @@ def keep_history(
     spilling.give_back_at_once()
     submissions.put_back(ledger.world, facts, journal)
     statement = Statement(
-        ledger, calendar, Source.LIVE, tells_submissions=history.tells_submissions
-    )
+        ledger, calendar, Source.LIVE, tells_submissions=history.tells_submissions,
+        tells_states=history.tells_states,
+    )  # fmt: skip
     return Run(address.visible(journal), ledger.world, policy, statement)
 
 
@@ -406,8 +409,10 @@ def read_statement(
         for batch in _watched(keeper, on_progress, first):
             ledger.read_batch(batch)
         submissions.put_back(ledger.world, facts, journal)
-        tells = Source.tells_submissions(facts)
-        return Statement(ledger, Calendar.of(facts), Source.of(facts), tells_submissions=tells)
+        return Statement(
+            ledger, Calendar.of(facts), Source.of(facts), tells_states=Source.tells_states(facts),
+            tells_submissions=Source.tells_submissions(facts),
+        )  # fmt: skip
 
 
 def roll_up(journal: str, keep_ms: int, on_progress: Progress | None = None) -> "RollUp":

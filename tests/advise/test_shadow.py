@@ -332,6 +332,15 @@ def test_who_never_starts_is_not_counted_among_those_that_would_have(tmp_path: P
     found = played(tmp_path, rows)
     said = " ".join(shadow_tables.headline((found.seen, found.shadow.statement), found.report))
     assert "of 2 jobs that it decides on, 1 would have started by the end of the books" in said
+    assert shadow_tables.counted(found.seen) == []
+
+
+def test_who_waits_for_something_else_than_gpus_is_said_beside_the_waits(tmp_path: Path):
+    """It is not among those that wait, and in no queue wait."""
+    held = row("held", 8, 2, None, None, outcome=AttemptEnd.WAITING, is_eligible=False)
+    found = played(tmp_path, [row("a", 8, 1, 1, 4, "n0"), held])
+    (said,) = shadow_tables.counted(found.seen)
+    assert said.startswith("1 job as it was waiting for something else than GPUs")
 
 
 def test_spares_that_were_declared_are_spares_in_the_shadow(tmp_path: Path):

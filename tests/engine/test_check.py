@@ -36,6 +36,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobClass, NodeState
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
 NOW = HOUR_MS
@@ -246,6 +247,22 @@ def test_only_interactive_work_is_cancelled_for_being_idle():
     plan = ev.Plan((ev.AskedCancel(world.now_ms, STEADY, ev.Why.IDLE),))
     found = violations(world, plan, CULLING)
     assert found == ["job `steady` is cancelled but not idle for as long as it may be"]
+
+
+def test_a_label_that_nobody_asked_for_binds_once_a_job_does():
+    """One checker reads on: a job comes that asks for a node by a label that was left out."""
+    world = fleet(nodes=2, node_labels=[{"host": "x"}, {"host": "y"}])
+    fold(world, ev.TopologySet(world.now_ms, Topology(unasked=("host",))))
+    checker = Checker(world)
+    submit(world, job("any", gpus=1))
+    here = Piece(0, 0, 1, 1)
+    at_ms = world.now_ms
+    checker.check(ev.Plan((ev.AskedPlace(at_ms, 0, 1, (here,)),)), Policy())
+    submit(world, job("named", gpus=1, labels={"host": "y"}))
+    with pytest.raises(PlanRefused, match="against its labels"):
+        checker.check(ev.Plan((ev.AskedPlace(at_ms, 1, 1, (here,)),)), Policy())
+    there = Piece(0, 1, 1, 1)
+    checker.check(ev.Plan((ev.AskedPlace(at_ms, 1, 1, (there,)),)), Policy())
 
 
 def test_a_right_part_does_not_hide_a_wrong_one():

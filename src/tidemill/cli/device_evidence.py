@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidemill import api
 from tidemill.journal import device_errors
 from tidemill.journal.device_errors import DeviceErrors
-from tidemill.live.history import lives
+from tidemill.model import lives
 from tidemill.model.measures import duration_text
 from tidemill.model.states import NodeState
 from tidemill.model.world import World

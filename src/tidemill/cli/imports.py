@@ -104,6 +104,7 @@ def csv(
         attempts = clusters.by_cluster(attempts, listed)
     measured = measured_of(track, asked, Whose(attempts, nodes=listed), *window[:2])
     history = build(attempts, listed, said._replace(by_type=by_type), window, measured)
+    history = history._replace(tells_states=False)
     del table, attempts  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
@@ -160,7 +161,7 @@ def track_command(
     measured, window = tracking.measured(told), BooksWindow.read(start, end, zone)
     if window.end_ms is None:  # loops that were killed, or still run, were there until they spoke
         window = window._replace(end_ms=max(launch.last_us for launch in told) // 1000)
-    history = build(attempts, [], said, window, measured)
+    history = build(attempts, [], said, window, measured)._replace(tells_states=False)
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
 
@@ -223,7 +224,7 @@ def slurm(
         del whose, attempts
     history = build(
         past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
-    )
+    )._replace(tells_states=bool(past.nodes))
     del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 

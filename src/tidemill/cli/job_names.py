@@ -101,7 +101,7 @@ def _of_pods(name: str, journal: str) -> str:
 
 def _present(world: "World", name: str) -> str:
     """The present life of a job; "#1" after its name is the first."""
-    from tidemill.live.history import lives
+    from tidemill.model import lives
 
     if name.endswith(lives.FIRST):
         return name.removesuffix(lives.FIRST)

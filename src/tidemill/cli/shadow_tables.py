@@ -44,8 +44,21 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
                         ("would have started later", report.later)):  # fmt: skip
         if some:
             console.print(_starts(title, some, before.world))
-    for text in (*report.notes(), *comparison.warnings(before, after)):
+    for text in (*report.notes(), *counted(before), *comparison.warnings(before, after)):
         screen.note(f"note: {text}")
+
+
+def counted(seen: "Statement") -> list[str]:
+    """Who waits at the end of the books as they were seen, and is not among those that do."""
+    from tidemill.explain.partial_gangs import partial_gangs
+
+    said = {
+        "as it was with a part of their gang alone: counted as started, and as still running":
+            len(partial_gangs(seen.world).gangs),
+        "as it was waiting for something else than GPUs, as their scheduler says: not among those"
+        " still waiting, and in no queue wait": seen.waits.figures().held,
+    }  # fmt: skip
+    return [f"{screen.count(count, 'job')} {text}" for text, count in said.items() if count]
 
 
 def headline(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> list[str]:

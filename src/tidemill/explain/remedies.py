@@ -4,7 +4,7 @@ The first fix is the cheapest that leaves the job as it is; where none can help,
 to the job. Fixes that only cost money come later. What not to do names the number that tempts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.nearest import Candidate
 from tidemill.explain.supply import Lot, Place
+from tidemill.model import lives
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.scheduling import diagnose
@@ -156,7 +157,7 @@ def _fewer(case: Case) -> PricedFix:
 def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
-    named = phrasing.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
+    named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     if facts.place_word(case.before, place, lot) != place:
         ways = ways | {place: _UNTAINTED}
@@ -426,7 +427,12 @@ def _off(case: Case, victims: Sequence[Victim], verb: str, where: str) -> Priced
 
 def _left(case: Case, victims: Sequence[Victim]) -> str:
     nodes = sorted({piece.node for victim in victims for piece in victim.pieces})
-    return phrasing.ids([case.world.node_rows[n].name for n in nodes])
+    return _as_called(case, [case.world.node_rows[n].name for n in nodes])
+
+
+def _as_called(case: Case, nodes: Iterable[str]) -> str:
+    """Nodes as their cluster calls them, whichever of their lives this is: somebody types it."""
+    return phrasing.ids([lives.origin(name, case.world.node_number) for name in nodes])
 
 
 def _apart(case: Case) -> Remedy:

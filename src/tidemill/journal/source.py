@@ -10,6 +10,8 @@ from enum import StrEnum
 FACT = "source"
 SUBMISSIONS = "submissions"
 """A fact that is kept where the source does not say when jobs were submitted: ``unknown``."""
+STATES = "node_states"
+"""The same of how nodes are: then they count as Ready all the time."""
 UNTOLD = "unknown"
 
 
@@ -32,6 +34,11 @@ class Source(StrEnum):
     def tells_submissions(facts: Mapping[str, str]) -> bool:
         """Whether it is known when jobs were submitted, and so whether and how long they waited."""
         return facts.get(SUBMISSIONS) != UNTOLD
+
+    @staticmethod
+    def tells_states(facts: Mapping[str, str]) -> bool:
+        """Whether it is known when nodes were out of service."""
+        return facts.get(STATES) != UNTOLD
 
     @property
     def is_simulated(self) -> bool:

@@ -69,6 +69,7 @@ class Statement:
         source: Source = Source.UNKNOWN,
         *,
         tells_submissions: bool = True,
+        tells_states: bool = True,
     ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
@@ -77,6 +78,8 @@ class Statement:
         """Who made the events; nothing that a twin made is called measured."""
         self.tells_submissions = tells_submissions
         """Whether it is known when jobs were submitted: if not, neither waits nor demand are."""
+        self.tells_states = tells_states
+        """Whether it is known when nodes were out of service: if not, they count as Ready."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
         self._told = ledger.told

@@ -36,14 +36,20 @@ UNTOLD = (
 """What our own loop would tell, and the history of another cluster does not."""
 
 
+OUT = (Bucket.UNHEALTHY, Bucket.CORDONED, Bucket.DRAINING)
+NO_STATES = "no source says when nodes were out of service; they count as Ready all the time"
+
 LOSSES = (Bucket.STARTING, Bucket.IDLE, Bucket.REWORK, Bucket.RESTART, Bucket.CHECKPOINT)
 """What jobs hold without making progress that lasts."""
 
 
 def unknowns_of(statement: "Statement") -> dict[int, str]:
     """The unknown buckets of a whole ledger, top to bottom, and why."""
-    told = statement.told.of(statement.holders)
-    return unknowns(statement.total(), is_observed=statement.world.is_observed, told=told)
+    told, account = statement.told.of(statement.holders), statement.total()
+    found = unknowns(account, is_observed=statement.world.is_observed, told=told)
+    if not statement.tells_states:
+        found |= {bucket: NO_STATES for bucket in OUT if not account.milli_ms[bucket]}
+    return {bucket: found[bucket] for bucket in ABOUT if bucket in found}
 
 
 def is_busy_told(statement: "Statement") -> bool:

@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
-from tests.live.kubernetes.test_import import Object, reason, world_of
+from tests.live.kubernetes.test_import import Object, kept, reason, world_of
 from tidemill import explain
+from tidemill.cli import shadow_tables
 from tidemill.cli.main import app
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.model.policy import Policy
@@ -44,6 +45,14 @@ def test_a_partial_gang_is_one_attempt_that_holds_what_is_bound_and_is_told():
     assert "it holds 12 GPUs ($24.00 an hour)" in why(world, "ml/a")
     assert "kubectl describe pod -n ml a-worker-12" in why(world, "ml/a")
     assert partial_gangs(world).deadlocks == ()
+
+
+def test_a_shadow_says_who_waits_and_is_not_counted_so():
+    """Two gangs have a part of their pods: running in the figures, which is said beside them."""
+    statement = kept(*two_halves()).statement
+    assert (statement.waits.figures().running, statement.waits.figures().waiting) == (2, 0)
+    (said,) = shadow_tables.counted(statement)
+    assert said.startswith("2 jobs as it was with a part of their gang alone: counted as started")
 
 
 def test_two_half_started_gangs_are_a_mutual_deadlock_with_a_price():

@@ -53,6 +53,8 @@ class Book:
         self.sums, self.facts = _blank()
         self._yard = Yard(*(np.zeros((0,) * dims, np.int64) for dims in (2, 1, 1, 1, 2, 1, 1)))
         self._looks: dict[_Look, int] = {}
+        self._named: set[str] = set()
+        """Labels that rules name: nodes look alike whatever the others are."""
         self._rules: dict[_Rule, int] = {}
         self._domains: dict[tuple[str, ...], int] = {}
         self._likes: dict[Shape, int] = {}
@@ -96,6 +98,7 @@ class Book:
             self._shapes = self._roles = self._bonds = 0
             reg[SUM.SLICED] = 0
             self._domains.clear()
+        self._name_labels()
         if self._nodes < world.node_count:
             self._read_nodes()
         if self._shapes < len(world.shape_rows):
@@ -106,6 +109,15 @@ class Book:
             self._ask()
         if self._shared_at != (world.share_changes, len(world.queue_rows), len(world.kinds)):
             self._read_queues()
+
+    def _name_labels(self) -> None:
+        """Nodes are read again when a label is named that was left out of how they look."""
+        new = self.world.shape_rows[self._shapes :]
+        named = {key for shape in new for role in shape.roles for key in role.rules.keys}
+        if not named <= self._named:
+            is_left_out = not (named - self._named).isdisjoint(self.world.topology.unasked)
+            self._named |= named
+            self._nodes = 0 if is_left_out else self._nodes
 
     def make_names(self, jobs: int) -> None:
         """Make room to name so many jobs."""
@@ -137,13 +149,18 @@ class Book:
     def _read_nodes(self) -> None:
         world, tiers = self.world, self.world.topology.tiers
         on_node = _with_rows(self.sums.on_node, world.node_count)
-        domain = self.facts.domain
+        domain, left_out = self.facts.domain, {*world.topology.unasked} - self._named
+        if not self._nodes:
+            self._looks.clear()
+            self._asked_at = (0, 0, 0)
         if domain.shape != (max(1, len(tiers)), len(on_node)):
             domain = np.zeros((max(1, len(tiers)), len(on_node)), np.int64)
             domain[:, : self._nodes] = self.facts.domain[: len(domain), : self._nodes]
         for n in range(self._nodes, world.node_count):
             row, contract = world.node_rows[n], world.contract_rows[world.nodes.contract.item(n)]
-            labels = frozenset((*row.labels, *contract.node.labels))
+            labels = frozenset(
+                pair for pair in (*row.labels, *contract.node.labels) if pair[0] not in left_out
+            )
             look = (labels, frozenset((*row.taints, *contract.node.taints)))
             on_node[n, ON.LOOK] = self._looks.setdefault(look, len(self._looks))
             own = {**dict(contract.node.labels), **dict(row.labels)}

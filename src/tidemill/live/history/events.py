@@ -49,6 +49,8 @@ class History(NamedTuple):
     """Jobs of which it was measured when they came up."""
     tells_submissions: bool = True
     """Whether it is known when jobs were submitted, and so how long they waited."""
+    tells_states: bool = True
+    """Whether it is known when nodes were out of service."""
     submitted_before: Mapping[str, int] = {}
     """By job, how long before the beginning it was submitted."""
     node_reasons: tuple[NodeReason, ...] = ()
@@ -167,8 +169,9 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     return History(
         begins_ms, end_ms - begins_ms, jobs.rows, attempts.rows, len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
-        assumed, came_up, tells, _all_submitted_before(jobs, begins_ms),
-        said_of_nodes(seen, begins_ms, end_ms),
+        assumed, came_up, tells,
+        submitted_before=_all_submitted_before(jobs, begins_ms),
+        node_reasons=said_of_nodes(seen, begins_ms, end_ms),
         devices=joining.devices_of(measured, begins_ms),
         contradictions=() if measured is None else measured.contradictions(),
     )  # fmt: skip

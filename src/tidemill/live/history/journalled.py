@@ -14,11 +14,11 @@ from tidemill.journal.device_ids import DeviceIds
 from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
-from tidemill.live.history import lives
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured.joining import FIGURE_COLUMNS
 from tidemill.live.measured.windows import ERRORS, WINDOWS
 from tidemill.model import events as ev
+from tidemill.model import lives
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Piece
 from tidemill.model.states import HOSTING

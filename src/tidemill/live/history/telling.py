@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tidemill.live.history import by_job
-from tidemill.live.history.lives import next_life, origin, present
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
 from tidemill.model.columns import JOB
+from tidemill.model.lives import next_life, origin, present
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape

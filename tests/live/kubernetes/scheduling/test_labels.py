@@ -2,9 +2,11 @@
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_holding import Story
+from tidemill import explain
 from tidemill.explain.decision import reading
 from tidemill.journal.replay import rebuild
 from tidemill.model import events as ev
+from tidemill.model.policy import Policy
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -62,3 +64,17 @@ def test_who_decided_on_a_job_is_remembered_when_its_node_is_told_anew():
     found = reading.history_of(story.journal, world, world.job_number["ml/first"], None)
     assert found.placed is not None
     assert found.placed.is_ours
+
+
+def test_fixes_name_a_node_as_the_cluster_does_whatever_its_life():
+    """A node that was told anew is cordoned: people are told to uncordon `n0`, not `n0#2`."""
+    story = Story(8)
+    story.server.put_node("n0", 16)
+    story.rest()
+    story.server.put_node("n0", 16, unschedulable=True)
+    story.server.make("next", 8)
+    story.rest()
+    world = rebuild(story.journal)
+    world.scheduler = "tidemill"
+    found = explain.why(world, Policy(), world.job_number["ml/next"])
+    assert any("uncordon `n0`:" in one.words for one in (found.fix, *found.other_fixes))

@@ -99,6 +99,8 @@ class NodeChanges:
         Somebody may: then nodes are told apart by them, and none has to be told anew.
         """
         known = {*self.world.topology.unasked}
+        if not self.view.dirty_nodes:
+            return self.world.topology.unasked
         rows = (self.view.nodes.get(name) for name in self.view.dirty_nodes)
         news = {key for row in rows if row is not None for key in row.labels}
         news = {key for key in news if not key.startswith(FEATURES)} - known - {*POOLS}
