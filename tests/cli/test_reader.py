@@ -256,3 +256,12 @@ def test_nodes_that_nobody_tells_of_are_not_known_to_be_well(tmp_path: Path):
     sacct = str(history / "sacct.txt")
     assert unknown("slurm", sacct, "--zone", "UTC") == {*out}
     assert unknown("slurm", sacct, str(history / "nodes.txt"), "--zone", "UTC") == set()
+
+
+def test_rows_that_stand_twice_in_a_table_are_said(tmp_path: Path):
+    """One job is made of them."""
+    row = "a,2,2026-11-02T08:00:00Z,2026-11-02T09:00:00Z\n"
+    (tmp_path / "jobs.csv").write_text("job,gpus,start,end\n" + 2 * row, encoding="utf-8")
+    made = tidemill("import", "csv", str(tmp_path / "jobs.csv"), "-j", str(tmp_path / "j.sqlite"))
+    assert "rows with the job, start and end of an earlier one: 1" in made.err
+    assert "1 job of 1 team" in made.out

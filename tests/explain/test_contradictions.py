@@ -9,18 +9,24 @@ from tests.builders import (
     fleet,
     job,
     lose_node,
+    move_node,
     pass_ms,
+    place,
     placed,
     submit,
     team,
 )
 from tidemill import explain
+from tidemill.cli import pending
 from tidemill.engine.fold.one_event import fold
-from tidemill.explain.answers import Forecast
+from tidemill.explain import held_jobs
+from tidemill.explain.answers import Band, Forecast, PendingJob
 from tidemill.model import events as ev
+from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 
@@ -79,3 +85,59 @@ def test_a_reservation_says_what_it_takes_of_jobs_without_an_estimate():
     assert answer.evidence[0].words.endswith(
         "; 1 running job has no estimate and is taken to run 1d (policy `unknown_run`)"
     )
+
+
+def test_why_nodes_are_not_for_a_job_is_said_once():
+    """Nodes that lack its label, some of them tainted too, are two reasons and not three."""
+    rows = [
+        contract("ours", gpus=8, labels={"zone": "x"}),
+        contract("plain", gpus=8),
+        contract("kept", gpus=8, taints={"dedicated": "y"}),
+    ]
+    world = fleet(*rows)
+    submit(world, job("runs", gpus=8, labels={"zone": "x"}))
+    beat(world)
+    submit(world, job("t", gpus=8, labels={"zone": "x"}))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 1)
+    told = "16 more free on 2 nodes that it may not use: label `zone=x` missing; taint"
+    assert f"{told} `dedicated=y` not tolerated;" in answer.words
+
+
+def test_nodes_that_were_deleted_hold_nothing():
+    """The one node of 16 of a live cluster is gone: no node is so large, and its group is none."""
+    world = fleet(contract("h100", gpus=16), contract("l4", kind="L4", gpus=16, per_node=16))
+    world.scheduler = "tidemill"
+    move_node(world, 2, NodeState.GONE)
+    submit(world, job("t", gpus=16, per_node=16))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 0)
+    assert answer.cause == answer.said == "impossible_size"
+    assert "the largest node has 8 GPUs, it requests 16 on one node" in answer.words
+    assert "`l4`" not in answer.words
+    assert fit(world, job("u", gpus=1, kinds=["L4"])).cause == "nothing_claimed"
+
+
+def test_what_is_free_on_nodes_that_are_too_small_is_not_counted():
+    """8 are free beside 4 on a node of four: of these a job of 8 on one node could use none."""
+    world = fleet(contract(gpus=16), contract("a100", kind="A100", gpus=4, per_node=4))
+    submit(world, job("x", gpus=4, kinds=["H100"]), job("y", gpus=4, kinds=["H100"]))
+    place(world, "x", Piece(0, 0, 1, 15))
+    place(world, "y", Piece(0, 1, 1, 15))
+    submit(world, job("t", gpus=8))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 2)
+    assert answer.cause == "scattered"
+    assert answer.do_not == "do not buy: 8 accelerators are free but scattered over 2 nodes"
+
+
+def test_one_accelerator_is_one():
+    """A held pod of one GPU requests one accelerator, not one accelerators."""
+    held = UnplacedJob("ml/a", "ml", 1, "Gated", "a gate is closed", 0)
+    assert "requests 1 accelerator and" in held_jobs.answer(held, HOUR_MS).words
+
+
+def test_a_start_past_the_horizon_is_later_and_no_band():
+    """Not even the earliest start lies within the horizon: `later`, said once."""
+    row = PendingJob(1, "t", "a", "", 0, 8000, "8", "busy", 0, Band(None, None, None), "later")
+    assert pending._eta(row) == "later"

@@ -458,7 +458,7 @@ def test_where_another_scheduler_decides_nothing_is_made_up():
         found = reading.read(journal, world, DEFAULTS, j, None)
         assert (found.outcome, found.decided_by) == ("unknown", stages.THEIRS)
         assert (found.filters, found.scores, found.bind) == ((), (), None)
-        assert found.unknown == stages.OTHERS
+        assert found.unknown == (stages.OTHERS, stages.OTHERS_KEEP)[j]
     seen = reading.read(journal, world, DEFAULTS, 0, None)
     assert [(row.what, row.first_ms) for row in seen.tried] == [
         ("submitted", 0), ("said", MINUTE_MS), ("seen_placed", HOUR_MS)

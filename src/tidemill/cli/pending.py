@@ -203,6 +203,8 @@ def _eta(job: "PendingJob") -> str:
     band = job.eta
     if band is None or job.verdict in ("now", "unknown"):
         return "never, as it is" if job.verdict == "never" else job.verdict
+    if band.p10_ms is None:
+        return "later"
     early, middle, late = ("later" if ms is None else duration_text(ms) for ms in _parts(band))
     return f"{middle} ({early} to {late})"
 

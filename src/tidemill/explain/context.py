@@ -148,6 +148,8 @@ def open_case(
     r = _role(world, policy, memo, s, cause)
     role, options = elastic.smallest(shape).roles[r], memo.known(world, s).options[r]
     loose = role
+    if cause in _LACKS_ROOM:  # what lies on nodes that are too small is none that it could use
+        options = supply.large_enough(world, role, options)
     if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever their labels
         loose = replace(role, labels=(), affinity=(), tolerates=(EVERY_TAINT,))
         options = eligibility.options(world, loose)

@@ -160,11 +160,13 @@ def _barred(case: Case) -> Fact | None:
         return None
     milli = int(world.nodes.free_milli[here].sum())
     groups = np.unique(world.nodes.group[here]).tolist()
-    why = list(dict.fromkeys(nodes.kept_out(role, world.groups[g]) for g in groups))
-    more = f", and {len(why) - 2} more reasons" if len(why) > 2 else ""
+    why = list(
+        dict.fromkeys(one for g in groups for one in nodes.reasons_against(role, world.groups[g]))
+    )
+    more = f"; and {phrasing.many(len(why) - 2, 'more reason')}" if len(why) > 2 else ""
     text = (
         f"{phrasing.amount(milli)} more free on {phrasing.many(len(here), 'node')} that it may not"
-        f" use: {', '.join(why[:2])}{more}"
+        f" use: {'; '.join(why[:2])}{more}"
     )
     return Fact("free, not for it", milli, MILLI, text, commands.nodes(case.in_queue))
 

@@ -34,7 +34,7 @@ def with_held(board: Board, held: Sequence[UnplacedJob]) -> Board:
 def _job(now_ms: int, position: int, one: UnplacedJob) -> PendingJob:
     milli = one.gpus * WHOLE_MILLI
     return PendingJob(
-        position, one.name, one.team, "", 0, milli, f"{one.gpus} accelerators", CAUSE,
+        position, one.name, one.team, "", 0, milli, phrasing.many(one.gpus, "accelerator"), CAUSE,
         _waited(now_ms, one), verdict="unknown", reason=one.words, least_milli=milli,
         says=one.reason,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def _row(now_ms: int, reason: str, held: Sequence[UnplacedJob]) -> BoardRow:
 def answer(one: UnplacedJob, now_ms: int) -> Answer:
     """Why a job that is held waits."""
     waited_ms = _waited(now_ms, one)
-    asks = f"{one.gpus} accelerators"
+    asks = phrasing.many(one.gpus, "accelerator")
     words = (
         f"job `{one.name}` of team `{one.team}` requests {asks} and has waited"
         f" {phrasing.since(waited_ms)}\n"

@@ -219,6 +219,11 @@ def _like_kept_out(found: Survey) -> I64:
 
 def kept_out(role: Role, group: Group) -> str:
     """What of its labels, affinity and tolerations keeps a role off nodes that are alike."""
+    return "; ".join(reasons_against(role, group))
+
+
+def reasons_against(role: Role, group: Group) -> list[str]:
+    """The same, one by one."""
     rules = role.rules
     said = list[str]()
     missing = [pair for pair in rules.labels if pair not in group.labels]
@@ -230,4 +235,4 @@ def kept_out(role: Role, group: Group) -> str:
         said.append(f"node affinity: it must have {rules.affinity_words}")
     if repelled := rules.repelled_by(group.taints):
         said.append(f"taint {phrasing.pairs(repelled)} not tolerated")
-    return "; ".join(said)
+    return said

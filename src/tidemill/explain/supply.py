@@ -16,7 +16,7 @@ from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import slices
-from tidemill.scheduling.diagnose import could_match
+from tidemill.scheduling.diagnose import claims_something, could_match
 from tidemill.scheduling.eligibility import Option
 from tidemill.units.mig import geometry as mig
 
@@ -134,6 +134,13 @@ def blocks(world: World, role: Role, options: tuple[Option, ...]) -> Blocks:
     )  # fmt: skip
 
 
+def large_enough(world: World, role: Role, options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """The options of which some node, empty, has the devices of a replica; all where none has."""
+    is_large = world.nodes.devices[: world.node_count] >= role.accelerators
+    able = tuple(one for one in options if (node_mask(world, (one,)) & is_large).any())
+    return able or options
+
+
 def unlisted_mask(world: World) -> Mask:
     """The nodes, not gone, that no source lists: of them only what jobs hold is known."""
     rows = world.node_count
@@ -231,7 +238,7 @@ def _is_claim(world: World, c: int, role: Role) -> bool:
     is_kind = not role.kinds or row.kind in role.kinds
     if role.profile and not mig.offers(row.kind, role.profile, role.milli):
         return False
-    return row.end_ms > world.now_ms and is_kind and could_match(world, row, role)
+    return claims_something(world, c) and is_kind and could_match(world, row, role)
 
 
 def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:

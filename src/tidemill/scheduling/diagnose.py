@@ -160,9 +160,15 @@ def kinds_that_hold(world: World, role: Role) -> list[str]:
 
 
 def running_contracts(world: World, role: Role) -> list[Contract]:
-    """The contracts, not over, of GPU types that a role may use."""
-    rows = (row for row in world.contract_rows if row.end_ms > world.now_ms)
+    """The contracts that claim something, of GPU types that a role may use."""
+    rows = (row for c, row in enumerate(world.contract_rows) if claims_something(world, c))
     return [row for row in rows if not role.kinds or row.kind in role.kinds]
+
+
+def claims_something(world: World, c: int) -> bool:
+    """Whether a contract is not over; of a live cluster, which promises no nodes, has some."""
+    is_over = world.contract_rows[c].end_ms <= world.now_ms
+    return not is_over and (not world.is_observed or world.contracts.nodes.item(c) > 0)
 
 
 def hosts_by_kind(world: World, role: Role, rows: Iterable[Contract]) -> dict[str, int]:

@@ -24,7 +24,8 @@ def read(journal: Journal, world: World, policy: Policy, j: int, at_ms: int | No
     placed, is_waiting = history.placed, world.jobs.state.item(j) == JobState.WAITING
     if not _is_ours(world, j, history):
         is_told = Source.tells_submissions(journal.facts())
-        return stages.unknown(world, j, history, stages.OTHERS, stages.THEIRS, tells_waits=is_told)
+        text = stages.OTHERS_KEEP if is_waiting else stages.OTHERS
+        return stages.unknown(world, j, history, text, stages.THEIRS, tells_waits=is_told)
     if is_waiting:
         return stages.waits(world, policy, j, history)
     if placed is None:

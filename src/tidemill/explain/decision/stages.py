@@ -39,9 +39,10 @@ OURS, THEIRS = "Tidemill", "another scheduler"
 
 OTHERS = (
     "another scheduler decided here and records neither which nodes it removed nor how it scored"
-    " the others; what was seen of the job is told, and `tidemill why` says what our own policy"
-    " makes of the same state"
+    " the others; what was seen of the job is told"
 )
+OTHERS_KEEP = f"{OTHERS}, and `tidemill why` says what our own policy makes of the same state"
+"""The same of a job that waits: of one that holds a place `why` has nothing more to say."""
 NEVER = "nothing was decided about it: it was never placed, and it does not wait"
 PLANNED = (
     "its place follows from the plan of the whole fleet: scores of single nodes did not decide it"

@@ -322,7 +322,10 @@ def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
     user = pl.col("user") if "user" in made.columns else pl.lit("")
     rows = made.select("job", "start_ms", "end_ms", "row", user=user).drop_nulls("start_ms")
     rows = rows.filter(by_job.are_several(rows.select("job", "user")))  # few, as a rule, or none
+    several = len(rows)
     rows = rows.unique(["job", "user", "start_ms", "end_ms"], keep="first", maintain_order=True)
+    if same := several - len(rows):
+        notes.append(f"rows with the job, start and end of an earlier one: {same:,}")
     by_start = pl.col("row", "start_ms").shift(-1).over("job", "user", order_by="start_ms")
     after = rows.with_columns(by_start.name.prefix("next_"))
     cut = after.filter(pl.col("end_ms") > pl.col("next_start_ms")).sort("row")

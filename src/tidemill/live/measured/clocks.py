@@ -81,7 +81,8 @@ def said(found: Sequence[Contradiction], launches: int) -> Iterator[str]:
         yield (
             f"{len(far):,} of {launches:,} tracked launches reach beyond the time that the"
             f" scheduler says (the most: `{most.name}`, {most.says}): clocks differ, or it is"
-            " another job; how the time of these jobs divides is wrong by as much"
+            " another job; how the time of these jobs divides is wrong by as much (--track-ahead"
+            " says by how much the clock of loops is ahead)"
         )
 
 
