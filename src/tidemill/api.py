@@ -280,10 +280,8 @@ def keep_history(
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
     facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
     facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
-    if not history.tells_submissions:
-        facts[SUBMISSIONS] = UNTOLD
-    if not history.tells_states:
-        facts[STATES] = UNTOLD
+    told = {SUBMISSIONS: history.tells_submissions, STATES: history.tells_states}
+    facts |= {key: UNTOLD for key, is_told in told.items() if not is_told}
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)
         completeness.begin(opened, begun)
@@ -298,10 +296,8 @@ def keep_history(
         keeper.finish()
     spilling.give_back_at_once()
     submissions.put_back(ledger.world, facts, journal)
-    statement = Statement(
-        ledger, calendar, Source.LIVE, tells_submissions=history.tells_submissions,
-        tells_states=history.tells_states,
-    )  # fmt: skip
+    tells = {"tells_submissions": told[SUBMISSIONS], "tells_states": told[STATES]}
+    statement = Statement(ledger, calendar, Source.LIVE, **tells)
     return Run(address.visible(journal), ledger.world, policy, statement)
 
 
