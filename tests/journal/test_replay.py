@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.builders import contract, job, opening, team
 from tests.journal.stories import stories
 from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold_all
@@ -17,6 +18,7 @@ from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
+from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 
 
@@ -30,6 +32,16 @@ def test_a_snapshot_changes_nothing(story: list[Event], share: float):
         assert snapshot.dump(rebuild(journal)) == snapshot.dump(
             rebuild(journal, use_snapshot=False)
         )
+
+
+def test_a_reason_of_a_job_that_is_over_is_in_no_snapshot():
+    """What its scheduler last said of it is not kept: a world that is read again has it nowhere."""
+    told = [
+        *opening(contract("c", gpus=8), teams=[team("a")]), ev.JobSubmitted(0, job("j", team="a")),
+        ev.ReasonSeen(0, 0, Cause.NONE, 3, "Resources"), ev.JobCancelled(0, 0),
+    ]  # fmt: skip
+    world = fold_all(World(), told)
+    assert snapshot.dump(snapshot.load(snapshot.dump(world))) == snapshot.dump(world)
 
 
 def test_a_snapshot_in_a_file_changes_nothing(path: Path, story: list[Event]):

@@ -476,10 +476,9 @@ class World:
             "run_times": self.run_times,
             "ratios": self.ratios,
         }
-        if self.ink.w.at.item(AT.SEEN) or self.reasons:
-            held = self._told([JOB.OVER_MILLI])
-            said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
-            state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
+        said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
+        if self.ink.w.at.item(AT.SEEN) or said:
+            state["observed"] = (self.ink.w.at.item(AT.SEEN), self._told([JOB.OVER_MILLI]), said)
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)
