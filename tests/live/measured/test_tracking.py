@@ -16,7 +16,13 @@ from tidemill.live.history.events import build
 from tidemill.live.measured import loops, tracking
 from tidemill.live.measured.loops import LoopRecords
 from tidemill.live.prices.rules import flat
-from tidemill.live.track.records import BeganRecord, EndedRecord, StepsRecord, TrackRecord
+from tidemill.live.track.records import (
+    BeganRecord,
+    EfficiencyRecord,
+    EndedRecord,
+    StepsRecord,
+    TrackRecord,
+)
 from tidemill.model.states import Confidence
 
 SLOW, USUAL = [60_000] * 30 + [80_000] * 60, [60_000] * 90
@@ -129,6 +135,9 @@ def test_windows_do_not_depend_on_when_what_was_told_is_forgotten():
                 other_us=0, checkpoint_us=saving_us, compute_us=125_000 - saving_us,
             )
         )  # fmt: skip
+    for i in range(20):  # each within a second of the loop, and of the cluster
+        at_us = BEGIN_US + 1_700_000 * i + 800_000
+        told.append(EfficiencyRecord(**head, seq=240 + i, at_us=at_us, mfu_ppm=1_000 * i))
     whole = loops.measured(loops.launches(told)).windows.sort("start_ms")
     for mark_s in range(1, 29):
         loop, mark_us = LoopRecords(), BEGIN_US + 1_000_000 * mark_s

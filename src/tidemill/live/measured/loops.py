@@ -126,8 +126,8 @@ class Process:
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
         self.saved = [one for one in self.saved if one.at_us >= saved_us]
         self.begun = {n: one for n, one in self.begun.items() if n not in done}
-        said = [one for one in self.efficiencies if one.at_us <= before_us]
-        later = [one for one in self.efficiencies if one.at_us > before_us]
+        said = [one for one in self.efficiencies if one.at_us <= kept_us]
+        later = [one for one in self.efficiencies if one.at_us > kept_us]
         self.efficiencies = [*sorted(said, key=lambda one: one.at_us)[-1:], *later]
 
 
