@@ -404,7 +404,7 @@ def read_statement(
         facts = keeper.facts()
         for batch in _watched(keeper, on_progress, first):
             ledger.read_batch(batch)
-        submissions.put_back(ledger.world, facts, journal)
+        ledger.put_back(facts, journal)
         return Statement(
             ledger, Calendar.of(facts), Source.of(facts), tells_states=Source.tells_states(facts),
             tells_submissions=Source.tells_submissions(facts),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.builders import contract, job, opening, team
 from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, _random_history, attempts
 from tests.live.kubernetes import made
-from tidemill import api
+from tidemill import api, explain
 from tidemill.advise.shadow import comparing, story
 from tidemill.api import Replay
 from tidemill.cli import comparison_tables, shadow_tables
@@ -137,6 +137,11 @@ def test_what_nobody_saw_the_end_of_goes_on_and_is_counted(tmp_path: Path):
     assert (unknown.jobs, unknown.milli_ms) == (1, 8_000 * 8 * H)
     assert unknown.usd_micro == 8 * 8 * 2_000_000
     assert any("not known" in text for text in found.report.notes())
+    worked = comparing.worked_milli_ms((found.seen, found.shadow.statement), found.report)
+    assert worked.after_at_most == worked.after + unknown.milli_ms
+    (first, *_) = shadow_tables.headline((found.seen, found.shadow.statement), found.report)
+    assert "36.000 to 100.0 with this policy" in first
+    assert first.endswith("each of them cost $17.78, and would have cost $6.40 to $17.78")
 
 
 def test_what_its_owner_ended_ends_at_the_same_moment(tmp_path: Path):
@@ -161,6 +166,12 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
     assert starts(found) == {"ours": 1}
     assert found.report.others == 1
     assert found.report.over_milli == 8_000  # ours went to n0 first
+    worked = comparing.worked_milli_ms((found.seen, found.shadow.statement), found.report)
+    assert worked == (8_000 * 7 * H,) * 3
+    assert found.report.beside_milli_ms == 8_000 * 2 * H
+    world = found.shadow.world
+    why = explain.why(world, Policy(), world.job_number["theirs"]).words
+    assert "none" not in why
     again = api.replay(
         str(tmp_path / "seen.sqlite"), Policy(), str(tmp_path / "of.sqlite"), shadow_of="volcano"
     )
@@ -367,7 +378,7 @@ def test_who_is_cancelled_while_it_waits_has_waited_until_then(tmp_path: Path):
 
 
 def test_a_policy_that_refuses_work_does_not_look_like_a_win(tmp_path: Path):
-    """Half of the jobs never start: less is lost to waiting, and so many hours are not worked."""
+    """Half of the jobs never start: that is lost to their quota, and so many hours not worked."""
     rows = [*SPREAD, *(row(f"large{i}", 8, 2, 10, 12, f"n{i}") for i in range(2))]
     where = kept(tmp_path, rows)
     queues = [Queue("a", (Share("H100", limit_milli=4_000),))]
@@ -379,8 +390,8 @@ def test_a_policy_that_refuses_work_does_not_look_like_a_win(tmp_path: Path):
         "GPU-hours that jobs worked: 68.000 as it was, 36.000 with this policy (modelled);"
         " each of them cost $11.29, and would have cost $21.33"
     )
-    assert "2 jobs that ended would not have ended by then, and 32.000 GPU-hours" in said[1]
-    assert said[1].startswith("no win: ")
+    assert "$64.00 more lost; and 2 jobs that ended would not have ended by then" in said[1]
+    assert "32.000 GPU-hours of work would not be done" in said[1]
 
 
 def test_each_attempt_comes_up_as_it_was_seen_to(tmp_path: Path):

@@ -68,7 +68,7 @@ def test_a_gang_fits_one_cluster_and_never_two(journal: Path):
     never = " ".join(tidemill(*asked, "--gpus", "24").out.split())
     for cluster in ("alpha", "beta"):
         assert f"in cluster `{cluster}`: job `(not submitted)` never fits" in never
-    assert "at most 2×8" in never
+    assert "2 replicas of 8 `H100`" in never
     assert not any(more in never for more in ("3×8", "4×8"))
     lost = tidemill(*asked, "--gpus", "8", "--cluster", "gamma")
     assert "clusters: alpha, beta" in " ".join(lost.err.split())

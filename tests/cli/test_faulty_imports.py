@@ -12,7 +12,7 @@ from tests.live.kubernetes.made import listed, node, pod
 from tests.rigs.prometheus.lying import Told, lying
 from tidemill import api
 from tidemill.cli.main import app
-from tidemill.ledger.buckets import ALLOCATED
+from tidemill.ledger.buckets import ALLOCATED, Bucket
 
 HEADER = "JobIDRaw|JobID|User|Account|State|Submit|Start|End|NodeList|NNodes|ReqTRES|AllocTRES"
 ROWS = [
@@ -75,7 +75,7 @@ def test_rows_of_sacct_that_are_not_as_they_should_be(tmp_path: Path, way: str):
 
 NOTHING = {
     "an error and nothing else": (f"{COMPLAINT}\n", "begins with a complaint of the command"),
-    "no row": (f"{HEADER}\n", "there is no job"),
+    "no row": (f"{HEADER}\n", "tells of no job with GPUs"),
     "no column of times": (
         "JobIDRaw|State|AllocTRES\n7|COMPLETED|gres/gpu=2\n", "no column End, Start, so nobody",
     ),
@@ -144,3 +144,59 @@ def test_a_prometheus_in_trouble_stops_an_import_in_words(tmp_path: Path, told: 
     assert f"asked {url}" in printed
     assert said in printed
     assert not (tmp_path / "fleet.sqlite").exists()
+
+
+NODES = "NodeName={} CPUTot=96 Gres=gpu:h100:2 State={} Reason=Xid 79 [root@2026-11-01T10:30:00Z]\n"
+EVENTS = """\
+Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User
+c|n2|2026-11-01T10:00:00Z|2026-11-01T10:20:00Z|DOWN*|Xid 48|root
+c|n2|2026-11-01T10:30:00Z|Unknown|DRAIN|Xid 79|root
+"""
+
+
+@pytest.mark.parametrize("state", ["DOWN*+DRAIN", "IDLE*+DRAIN", "DRAINED*", "IDLE+DRAIN"])
+def test_a_node_that_does_not_respond_has_its_history(tmp_path: Path, state: str):
+    """Slurm writes the sign of it after the first word: the node is read, and so are its events."""
+    (tmp_path / "nodes.txt").write_text(NODES.format("n1", "IDLE") + NODES.format("n2", state))
+    (tmp_path / "events.txt").write_text(EVENTS)
+    (tmp_path / "sacct.txt").write_text("\n".join([HEADER, *ROWS]) + "\n")
+    code, said = imported(tmp_path / "sacct.txt", "slurm", str(tmp_path / "nodes.txt"),
+                          str(tmp_path / "events.txt"))  # fmt: skip
+    assert code == 0, said
+    assert "left out" not in said
+    sums = amounts(api.read_statement(str(tmp_path / "fleet.sqlite")), "bucket")
+    minute = 2 * 1000 * 60_000
+    assert sums[(Bucket.UNHEALTHY,)] == 20 * minute
+    assert sums[(Bucket.DRAINING,)] == 34 * minute
+
+
+def test_events_of_nodes_that_nobody_lists_are_said(tmp_path: Path):
+    """When they were down cannot be booked; it is not silent."""
+    (tmp_path / "events.txt").write_text(EVENTS)
+    (tmp_path / "sacct.txt").write_text("\n".join([HEADER, *ROWS]) + "\n")
+    code, said = imported(tmp_path / "sacct.txt", "slurm", str(tmp_path / "events.txt"))
+    assert code == 0, said
+    assert "1 node (n2) was down, drained or in maintenance, and listed by no file" in said
+
+
+def test_attempts_that_start_in_one_second_are_both_read(tmp_path: Path):
+    """One that was lost at once, and one that was done: its hours count."""
+    lost = ROWS[0].replace("COMPLETED", "NODE_FAIL").replace("T11:01", "T10:01")
+    for rows in ([lost, ROWS[0]], [ROWS[0], lost]):
+        (tmp_path / "sacct.txt").write_text("\n".join([HEADER, *rows]) + "\n")
+        code, said = imported(tmp_path / "sacct.txt", "slurm", "--force")
+        assert code == 0, said
+        assert "1 attempt left out: no time passed in it" in said
+        assert held_hours(tmp_path / "sacct.txt") == 2
+
+
+def test_suspended_time_is_idle(tmp_path: Path):
+    """Half an hour of an hour on two GPUs: the accounting says for how long."""
+    rows = [f"{ROWS[0]}|00:30:00", f"{ROWS[1]}|00:00:00"]
+    (tmp_path / "sacct.txt").write_text("\n".join([f"{HEADER}|Suspended", *rows]) + "\n")
+    code, said = imported(tmp_path / "sacct.txt", "slurm")
+    assert code == 0, said
+    assert "1 attempt suspended for 1.0 GPU-hours in all" in said
+    sums = amounts(api.read_statement(str(tmp_path / "fleet.sqlite")), "bucket")
+    assert sums[(Bucket.IDLE,)] == 1000 * 3_600_000
+    assert held_hours(tmp_path / "sacct.txt") == 4

@@ -67,7 +67,7 @@ def test_times_without_seconds_may_have_an_offset(tmp_path: Path, time: str):
         "--zone", "Europe/Berlin",
     )  # fmt: skip
     assert code == 0, said
-    assert "`start` read as 1 dates with their offset, the others in the zone Europe/Ber" in said
+    assert "`start` read as 1 date with an offset, the others in the zone Europe/Ber" in said
 
 
 def test_seconds_among_milliseconds_are_found(tmp_path: Path):
@@ -160,3 +160,147 @@ def test_rows_of_one_job_that_overlap_are_named(tmp_path: Path):
     code, said = imported(tmp_path, HEADER + rows)
     assert code == 0, said
     assert "rows of one job that overlap: 2 and 3 (`1`): the first is cut" in said
+
+
+def test_a_time_that_no_clock_showed_is_told_from_a_text_that_is_no_date(tmp_path: Path):
+    """In the hour in which clocks are put forward; in whichever form dates are written."""
+    for start in ("2026-03-29 02:30", "2026-03-29T02:30:00"):
+        text = f"job,gpus,start,end\n1,2,{start},2026-03-29 06:00\n2,1,2026-03-29 01:00,\n"
+        code, said = imported(tmp_path, text, "--zone", "Europe/Berlin")
+        assert code == 2
+        assert f"`{start}` in row 2, a time that no clock of Europe/Berlin showed" in said
+        assert "no date" not in said
+        assert "with its offset" in said
+    code, said = imported(tmp_path, text.replace("2026-03-29T02:30:00", "soon"))
+    assert code == 2
+    assert "`soon` in row 2, which is no date in a known form" in said
+    assert "clock" not in said
+
+
+def test_a_start_that_is_missing_is_said_so(tmp_path: Path):
+    """Where no column says when jobs were submitted; a submission, where one does."""
+    text = "job,gpus,start,end\n1,2,2026-03-02 01:00,2026-03-02 02:00\n2,1,,2026-03-02 02:00\n"
+    code, said = imported(tmp_path, text)
+    assert code == 0
+    assert "1 attempt left out: nothing says when it started" in said
+    assert "submitted: how long they waited is unknown" in said
+
+
+def test_a_row_that_started_counts_whoever_says_when_it_was_submitted(tmp_path: Path):
+    """Its hours are booked, and it is said that its wait is not known."""
+    rows = "1,2,,2026-03-02 01:00,2026-03-02 02:00\n2,1,2026-03-02 01:00,2026-03-02 01:30,\n"
+    code, said = imported(tmp_path, "job,gpus,submit,start,end\n" + rows)
+    assert code == 0
+    assert "`submit` says nothing in 1 of 2 rows: taken as submitted when they started" in said
+    assert "left out" not in said
+    done = tidemill("ledger", str(tmp_path / "j.sqlite"), "--by", "job")
+    assert "\n1 " in done.out.replace("│", " ").replace("\n ", "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (HEADER + GOOD + "2,1,2026-04-01 08:00\n",
+         "row 3 has fewer cells than the header: nothing is said in the last columns there"),
+        (HEADER + GOOD + "2,1\n3,1\n", "rows 3, 4 have fewer cells than the header"),
+        ("sep=,\n" + HEADER + GOOD + "2,1,2026-04-01 08:00\n", "row 3 has fewer cells"),
+        ((HEADER + GOOD).replace("\n", "\r"), "`start` read as dates"),
+    ],
+)  # fmt: skip
+def test_what_lines_lack_is_said(tmp_path: Path, text: str, said: str):
+    """A file that was cut off, cells that were lost; and lines that end as they once did."""
+    code, found = imported(tmp_path, text)
+    assert code == 0, found
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "hint"),
+    [
+        (HEADER + GOOD + "2,1,2,3,4,5,6\n", "row 3 has 7 cells, the header 6", "as many cells"),
+        (HEADER + GOOD + '"2,1,2,3,4,5\n', "quotes that are opened in one cell", 'a lone "'),
+        ("# jobs\n" + HEADER + GOOD, "row 2 has 6 cells, the header 1", "has to be the header"),
+        (HEADER.replace(",", " ") + GOOD.replace(",", " "), "no column", "where now blanks are"),
+        ("", "is empty", "a header and rows"),
+        ("\n\n", "is empty", "a header and rows"),
+        (HEADER, "has a header and no rows", "at least one row"),
+    ],
+)
+def test_what_is_no_table_is_said_in_its_own_words(tmp_path: Path, text: str, said: str, hint: str):
+    """Which row, and what to do; nothing of the reader's own words."""
+    code, found = imported(tmp_path, text)
+    assert code == 2
+    assert said in found
+    assert hint in found
+    assert "Schema" not in found
+
+
+def test_nodes_without_a_number_of_gpus_are_refused(tmp_path: Path):
+    """`N/A` is not 0."""
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("node,gpus\nn1,N/A\n")
+    code, said = imported(tmp_path, HEADER + GOOD, "--nodes", str(nodes))
+    assert code == 2
+    assert "row 2 gives node `n1` no number of GPUs" in said
+
+
+@pytest.mark.parametrize(
+    ("rows", "said", "counts"),
+    [
+        (["1,2,08:00,08:00,,running", "1,2,08:00,08:00,12:00,completed"],
+         "1 attempt left out: another that started in the same moment ended later", (1, 0)),
+        (["1,2,08:00,08:00,12:00,completed", "1,2,08:00,08:00,,running"],
+         "1 attempt left out: another that started in the same moment ended later", (1, 0)),
+        (["1,2,08:00,09:00,09:00,failed", "1,2,08:00,09:00,12:00,completed"],
+         "1 attempt left out: no time passed in it", (1, 0)),
+        (["1,2,08:00,09:00,12:00,completed", "1,2,08:00,09:00,09:00,failed"],
+         "1 attempt left out: no time passed in it", (1, 0)),
+        (["1,2,08:00,,,pending", "1,2,08:00,09:00,12:00,completed"],
+         "1 row of jobs that wait left out: another row says that they began since", (1, 0)),
+        (["1,2,08:00,09:00,12:00,preempted", "1,2,08:00,,,pending"], "", (0, 1)),
+        (["1,2,08:00,09:00,12:00,failed", "1,2,13:00,,,pending"], "", (0, 1)),
+    ],
+)  # fmt: skip
+def test_two_looks_at_one_job(tmp_path: Path, rows: list[str], said: str, counts: tuple[int, int]):
+    """What ended is believed before what runs, and what runs before what waits; else it waits."""
+    on = "2026-04-01 "
+    text = "\n".join(
+        ",".join(on + cell if ":" in cell else cell for cell in row.split(",")) for row in rows
+    )
+    path, journal = tmp_path / "jobs.csv", str(tmp_path / "j.sqlite")
+    path.write_text(f"job,gpus,submit,start,end,state\n{text}\n")
+    done = tidemill("import", "csv", str(path), "-j", journal)
+    assert done.code == 0, done.err
+    assert said in done.err
+    assert f"1 job of 1 team: {counts[0]} done, {counts[1]} waiting" in done.out
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("1,2,2026-04-01 08:00,999999999999", "in row 2, which is more than 20 years, read as sec"),
+        ("1,2,2126-04-01 08:00,60", "in row 2, after the year 2100"),
+    ],
+)
+def test_times_that_cannot_be_are_named_by_their_row(tmp_path: Path, row: str, words: str):
+    """Before, all that was said was how many were left out."""
+    code, said = imported(tmp_path, f"job,gpus,start,duration\n{row}\n")
+    assert code == 2
+    assert words in said
+
+
+def test_what_is_only_planned_is_not_booked(tmp_path: Path):
+    """An end of what runs, and a start of what waits: counted, named, and not taken for done."""
+    path, journal = tmp_path / "jobs.csv", str(tmp_path / "j.sqlite")
+    day = "2026-04-01"
+    path.write_text(
+        "job,gpus,submit,start,end,state\n"
+        f"1,2,{day} 08:00,{day} 08:00,{day} 20:00,running\n"
+        f"2,2,{day} 08:00,{day} 19:00,,pending\n3,2,{day} 08:00,{day} 08:00,{day} 10:00,done\n"
+    )
+    done = tidemill("import", "csv", str(path), "-j", journal)
+    assert done.code == 0, done.err
+    assert "a job runs, and when it ended, in 1 row (first: 2): taken as planned" in done.err
+    assert "a job waits, and when it started or ended, in 1 row (first: 3)" in done.err
+    assert "3 jobs of 1 team: 1 done, 1 running, 1 waiting" in done.out
+    assert done.out.startswith("2h of a fleet of 4 ")

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tidemill.ledger.missing import FLOPS
@@ -106,13 +108,43 @@ def test_an_assumed_share_is_called_assumed_and_bounds_nothing(tmp_path: Path):
     said = asked("ledger", journal)
     assert "at least" not in said
     assert "at most" not in said
-    assert "of the hours paid for, assumed" in said
+    assert "of the dollars, assumed" in said
     assert "%, assumed" in asked("ledger", journal, "--by", "team")
     html = page(journal)
     assert "At least" not in html
     assert ", assumed: so much of the accelerator-hours" in html
     found = document(journal)["goodput"]
     assert (found["is_assumed"], found["is_lower_bound"]) == (True, False)
+
+
+def test_an_assumed_total_without_a_job_says_at_least(tmp_path: Path):
+    """A job that failed has no efficiency, whatever is assumed: every total lacks it, and says so.
+
+    Of 48 + 4 GPU-hours held, c's 4 are unknown: useful is 0.35 of 48, of 144 paid.
+    """
+    failed = JOBS.replace("2026-11-02 10:30,completed", "2026-11-02 10:30,failed")
+    journal = books(tmp_path, *COSTS, *ASSUMED, jobs=failed)
+    told = " ".join(asked("ledger", journal).split())
+    assert (
+        "useful: at least 11.67 % of the hours paid for and 11.67 % of the dollars, assumed" in told
+    )
+    assert "a useful hour at most $17.14, assumed" in told
+    assert "program ≥ 32.3%, assumed" in told
+    assert "MFU ≥ 11.7% (assumed)" in told
+    rows = asked("efficiency", journal).splitlines()
+    (total,) = (" ".join(row.split()) for row in rows if row.startswith(" all jobs"))
+    assert total == "all jobs 52.000 ? ? ? ? ? ? ≥ 60.0 a 7.7 ? ≥ 32.3 a $104.00 ≥ $62.40 a"
+    (whole,) = (" ".join(row.split()) for row in rows if row.startswith(" b "))
+    assert whole.endswith("65.0 a 0.0 35.0 a $64.00 $41.60 a")
+    found = document(journal)
+    assert found["goodput"]["is_lower_bound"]
+    assert found["goodput"]["is_assumed"]
+    held = document(journal, "efficiency")["total"]
+    assert held["wasted_is_lower_bound"]
+    assert held["use"]["mfu_is_lower_bound"]
+    html = page(journal)
+    assert "At least 11.67 %, assumed: so much" in html
+    assert "≥ 11.67 %, assumed" in html
 
 
 def test_wasted_dollars_say_how_they_are_known(tmp_path: Path):
@@ -340,3 +372,38 @@ def test_a_difference_has_useful_hours_as_the_ledger_prints_them(tmp_path: Path)
     assert useful is not None
     assert differs is not None
     assert useful[1] == differs[1]
+
+
+def test_a_difference_shows_what_differs(tmp_path: Path):
+    """A spread that is the same on both sides is one row, counts of nothing are none, and small
+    amounts have decimals; what is printed adds up.
+    """
+    journals = []
+    for name, end in (("a", "12:00"), ("b", "11:00")):
+        (tmp_path / name).mkdir()
+        small = "job,gpus,submit,start,end,state,node\n" + "".join(
+            f"j{i},1,2026-11-02 08:00,2026-11-02 08:0{i},2026-11-02 {end},completed,n2\n"
+            for i in range(3)
+        )
+        journals.append(books(tmp_path / name, "--usd-per-hour", "0.01", jobs=small))
+    rows = [re.split(r"\s{2,}", line.strip()) for line in asked("diff", *journals).splitlines()]
+    told = {row[0]: row[1:] for row in rows}
+    assert told["queue wait, mean and quantiles"] == ["1m", "1m", "no difference"]
+    assert not any(title.startswith(("queue wait, p", "jobs failed")) for title in told)
+    assert "submit to end, p99" not in told
+    assert told["submit to end, longest"] == ["4h", "3h", "-1h"]
+    before, after, change = (float(text.replace("$", "")) for text in told["paid"][:3])
+    assert after - before == pytest.approx(change, abs=1e-9)
+    assert change != 0
+    document_of = json.loads(asked("diff", *journals, "--json"))
+    assert {row["key"] for row in document_of["figures"]} >= {"wait_p99", "jobs_failed"}
+
+
+def test_nodes_that_nobody_lists_are_said_once(tmp_path: Path):
+    """In the answer, or beside it."""
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    journal = str(tmp_path / "fleet.sqlite")
+    asked("import", "csv", str(tmp_path / "jobs.csv"), "-j", journal)
+    for gpus in ("2", "64"):
+        ran = tidemill("fit", journal, "--team", "nlp", "--gpus", gpus)
+        assert (ran.out + ran.err).count("listed by no source") == 1, gpus

@@ -292,7 +292,7 @@ def test_one_partial_gang_holds_and_waits(tmp_path: Path):
             ev.PlacementSeen(0, 0, 1, (Piece(0, 0, 1, 1),)),
         ])  # fmt: skip
     done = tidemill("pending", where, "--no-eta")
-    assert "1 partial gang, which holds 1 GPU and waits for the rest:" in done.out
+    assert "1 partial gang, which holds 1 GPU; the rest is not placed:" in done.out
 
 
 def test_nodes_of_unknown_size_keep_nobody_out(tmp_path: Path):

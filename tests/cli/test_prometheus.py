@@ -86,6 +86,6 @@ def test_minutes_after_the_books_are_not_counted(tmp_path: Path):
     asked = ["import", "csv", str(jobs), "--from", "2026-09-21T14:00", "--to", "2026-09-21T14:30"]
     with lying(answering) as (url, _):
         done = CliRunner().invoke(app, [*asked, "--prometheus", url, "-j", str(journal)])
-    assert "20 of 20 GPU-minutes belong to 1 of 1 jobs" in " ".join(done.stderr.split())
+    assert "20 of 20 GPU-minutes belong to 1 of 1 job" in " ".join(done.stderr.split())
     refused = CliRunner().invoke(app, ["underused", str(journal)])
     assert "keeps how busy GPUs were" in str(refused.exception)

@@ -65,8 +65,8 @@ def test_a_price_of_a_type_that_no_node_has_is_said(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("row", "said"),
-    [("H100,-2,,", "row 2 has a price below zero hint: dollars per hour"),
-     ("H100,1e30,,", "row 2 has a price above ten million dollars an hour"),
+    [("H100,-2,,", "in row 2, a price below zero hint: dollars per hour"),
+     ("H100,1e30,,", "in row 2, a price above ten million dollars an hour"),
      ("H100,2,2026-12-01,2026-01-01", "from `2026-12-01` to `2026-01-01`, which is never")],
 )  # fmt: skip
 def test_a_price_that_cannot_be_is_refused(tmp_path: Path, row: str, said: str):
@@ -96,7 +96,7 @@ def test_another_file_than_a_table_of_jobs_is_called_what_it_is(tmp_path: Path):
     assert "`junk.csv` is no table in text" in junk.err
     sacct = str(ROOT / "examples" / "history" / "sacct.txt")
     other = tidemill("import", "csv", sacct, "-j", "j.sqlite", cwd=tmp_path)
-    assert "hint: this is what sacct prints: tidemill import slurm reads it" in other.err
+    assert "hint: it is what a command of Slurm prints: tidemill import slurm" in other.err
 
 
 def test_a_table_whose_jobs_are_all_left_out_says_why(tmp_path: Path):

@@ -1,6 +1,7 @@
 """``tidemill stragglers`` and ``tidemill underused``: real records, and a folder of GPU-minutes."""
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -9,8 +10,10 @@ import pytest
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tidemill import api
+from tidemill.cli.straggler_tables import odds
 from tidemill.journal import open_journal
 from tidemill.live.history import journalled
+from tidemill.live.measured.underused import UnderusedJob
 from tidemill.live.prometheus.minutes import GPU_MINUTES, HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import NODE_WAITS, PODS, Hour
 from tidemill.live.prometheus.store import HourFolder
@@ -66,15 +69,34 @@ def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return kept_hours(tmp_path_factory.mktemp("activity"), range(3))
 
 
+@pytest.mark.parametrize(
+    ("log10", "words"),
+    [
+        (-1.3, "1 in 10 "),
+        (-5.4, "1 in 200,000 "),
+        (-5.0, "1 in 80,000 "),
+        (-40.0, "1 in 1,000,000 "),
+    ],
+)
+def test_odds_are_no_more_exact_than_they_are_known(log10: float, words: str):
+    """A digit, rounded down from what the tenth of a logarithm leaves open; a million at most."""
+    assert odds(log10) == f"fewer than {words}by chance"
+
+
 def test_suspects_of_real_runs_with_what_waiting_cost():
     """A line per suspect with its numbers, and dollars that add up to the first line's."""
     ran = tidemill("stragglers", "--track", PLANNED, "--usd-per-hour", "36")
     assert ran.code == 0, ran.err
     first, _, *rows = ran.out.splitlines()
     assert first.startswith("7 suspects in 6 jobs; the other ranks waited ")
+    cells = [re.split(r"\s{2,}", row.strip()) for row in rows[:7]]
+    hours = [float(row[-2].removeprefix("≤ ")) for row in cells]
+    (total,) = re.findall(r"waited (?:at most )?([\d.,]+) GPU-hours", first)
+    assert sum(hours) == pytest.approx(float(total), abs=1e-9), "as printed"
+    assert ("at most" in first) is any(row[-2].startswith("≤") for row in cells)
     assert "120 ranks of 15 runs could be judged" in first
     dollars = [float(row.split()[-1].strip("$")) for row in rows[:7]]
-    assert sum(dollars) == pytest.approx(float(first.split("($")[1].split(")")[0]), abs=0.02)
+    assert sum(dollars) == pytest.approx(float(first.split("($")[1].split(")")[0]), abs=1e-9)
     assert rows[0].split()[:8] == ["data-late", "4", "vm", "66", "%", "waiting", "for", "data"]
     assert any(row.split()[:5] == ["compete-half", "3", "vm", "73", "%"] for row in rows)
     assert not any("clean" in row for row in rows)
@@ -138,6 +160,14 @@ def test_a_gpu_below_its_peers(fleet: Path, minutes: Path):
     assert row.split()[:5] == ["101", "g2", "5", "41", "%"]
     assert "1,400 (1,980) MHz" in row
     assert "88 (60) °C" in row
+
+
+def test_shares_that_a_journal_keeps_in_steps_say_so():
+    """15 % is kept as 16 %: of a job that uses no more than 17 %, at least five fit on a GPU."""
+    shares = (160_000, 100_000, 100_000)
+    kept = UnderusedJob("p2", "bob", None, "H100", 4, 1, *shares, None, 20_000)
+    exact = kept._replace(compute_ppm=150_000, step_ppm=0)
+    assert (kept.fits, exact.fits) == (5, 6)
 
 
 def test_under_used_gpus_with_hours_and_dollars(fleet: Path, minutes: Path):

@@ -117,6 +117,24 @@ def test_kinds_are_judged_apart():
     assert violations(world, plan, EASY) == []
 
 
+@pytest.mark.parametrize("before", ["", "never", "either", "never either"])
+def test_who_may_use_a_claimed_type_is_before_others_on_its_types(before: str):
+    """One that never fits is first on A100; who may use either is still first on H100."""
+    world = fleet(contract("h", gpus=24), contract("a", gpus=8, kind="A100"), teams=[team("a")])
+    submit(world, job("long", gpus=16, kinds=["H100"], estimate_ms=9 * HOUR_MS))
+    submit(world, job("short", gpus=4, kinds=["H100"], estimate_ms=4 * HOUR_MS))
+    submit(world, job("other", gpus=8, kinds=["A100"], estimate_ms=99 * HOUR_MS))
+    beat(world, EASY)
+    waiting = {"never": job("never", gpus=16, kinds=["A100"]), "either": job("either", gpus=16)}
+    submit(world, *(waiting[name] for name in before.split()))
+    submit(world, job("second", gpus=8, kinds=["H100"], estimate_ms=HOUR_MS))
+    submit(world, job("passes", gpus=4, kinds=["H100"], estimate_ms=6 * HOUR_MS))
+    (piece,) = world.placements[world.job_number["short"]]
+    found = violations(world, placing(world, "passes", piece.node, 0b1111_0000), EASY)
+    is_first = "either" not in before
+    assert found == (["job `second` is delayed by who passes it"] if is_first else [])
+
+
 @pytest.mark.parametrize(
     ("policy", "estimate_ms", "is_wrong"),
     [

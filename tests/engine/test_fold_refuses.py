@@ -132,7 +132,10 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "contract ends that does not run": (ev.ContractEnded(NOW_MS, LATER), "it is not running"),
     "unknown contract ends": (ev.ContractEnded(NOW_MS, 9), "only 3 were signed"),
     "launch under no contract": (ev.AskedLaunch(NOW_MS, 9, 1), "only 3 were signed"),
-    "floor above limit": (ev.QueueSet(NOW_MS, LIMITED), "above its maximum quota"),
+    "floor above limit": (
+        ev.QueueSet(NOW_MS, LIMITED),
+        "guaranteed 9 GPUs of `H100`, above its maximum quota of 8",
+    ),
     "two shares of a kind": (ev.QueueSet(NOW_MS, TWICE), "two quotas for one GPU type"),
     "tiers out of order": (ev.TopologySet(NOW_MS, Topology((NODE, RACK))), "are not in order"),
     "a tier twice": (ev.TopologySet(NOW_MS, Topology((RACK, RACK))), "twice"),

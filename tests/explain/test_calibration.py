@@ -6,6 +6,7 @@ A small copy of ``python -m bench bands``, which does the same on the demo and o
 import random
 
 import numpy as np
+import pytest
 
 from tests.builders import contract, job, team
 from tests.engine.stage import Arrival, Player, Script
@@ -87,6 +88,15 @@ def test_a_band_is_as_wide_as_its_futures_and_more():
     assert near.p50_ms == far.p50_ms == HOUR_MS
     assert [round((ms or 0) / MINUTE_MS) for ms in (near.p10_ms, near.p90_ms)] == [40, 182]
     assert (far.p10_ms or 0) < (near.p10_ms or 0) < (near.p90_ms or 0) < (far.p90_ms or 0)
+
+
+@pytest.mark.parametrize("middle_ms", [1, 21_000, 33_000, 57_000, 93_000, 153_000])
+def test_the_middle_lies_in_its_band(middle_ms):
+    """Of short waits too: the middle is on the minute as the band is, and not finer."""
+    for early in (0.5, 1.0, 2.0):
+        found = bands.band([1, middle_ms, 4 * middle_ms], DAY_MS, Sides(early, 1.0))
+        assert MINUTE_MS <= (found.p10_ms or 0) <= (found.p50_ms or 0) <= (found.p90_ms or 0)
+        assert (found.p50_ms or 0) % MINUTE_MS == 0
 
 
 def test_each_side_is_as_wide_as_the_past_says():

@@ -1,6 +1,7 @@
 """Answers that say the same of the same cluster, whichever way they are asked."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import (
     DEFAULTS,
@@ -25,6 +26,7 @@ from tidemill.model import events as ev
 from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Job, Piece
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
@@ -47,6 +49,25 @@ def test_what_fits_alone_is_offered_instead_where_another_scheduler_decides(aske
     found = fit(world, asked).certificate
     assert found is not None
     assert "8 GPUs" in {made.words for made in found.fits_now}
+
+
+@pytest.mark.parametrize(("gpus", "is_first"), [(6, False), (7, True)])
+def test_who_waits_for_the_same_is_named(gpus: int, is_first: bool):
+    """Beside the job of 2 that waits, 6 of 8 GPUs can be had at once; for 7 it may come first."""
+    found = fit(looked_on(), job("t", gpus=gpus, team="nlp"))
+    assert found.verdict == "now"
+    assert ("`held` waits for the same and may be started first" in found.words) is is_first
+
+
+def test_who_is_held_after_an_attempt_waits_for_no_gpu():
+    """Requeued and held: `why` and `pending` say so, and nobody is behind it."""
+    world = looked_on()
+    fold(world, ev.JobFailed(0, 0, 1, ev.Why.NODE_LOST))
+    fold(world, ev.ReasonSeen(0, 0, Cause.NOT_ELIGIBLE, Layer.WORKLOAD, "JobHeldUser"))
+    answer, board = explain.why(world, DEFAULTS, 0), explain.board(world, DEFAULTS)
+    assert answer.cause == "not_eligible"
+    assert (board.jobs, board.held) == (1, 1)
+    assert "no job ahead" in explain.why(world, DEFAULTS, 1).words
 
 
 def fit(world: World, asked: Job) -> Forecast:
@@ -118,6 +139,20 @@ def test_nodes_that_were_deleted_hold_nothing():
     assert fit(world, job("u", gpus=1, kinds=["L4"])).cause == "nothing_claimed"
 
 
+def test_types_that_could_never_hold_it_are_not_named_where_others_are_counted():
+    """A gang of two nodes waits for its team's quota of H100; one node of A100 is no help."""
+    rows = contract(gpus=24), contract("a100", kind="A100", gpus=4, per_node=4)
+    world = fleet(*rows, teams=[team("a", limit=16)])
+    submit(world, job("x", gpus=8, kinds=["H100"]))
+    place(world, "x", Piece(0, 0, 1, 255))
+    submit(world, job("t", gpus=16, kinds=["H100", "A100"]))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, 1)
+    assert answer.cause == "over_limit"
+    assert answer.questions[0].words == "24 `H100` under contract (`c`)"
+    assert "16 `H100` free on 2 nodes" in answer.words
+
+
 def test_what_is_free_on_nodes_that_are_too_small_is_not_counted():
     """8 are free beside 4 on a node of four: of these a job of 8 on one node could use none."""
     world = fleet(contract(gpus=16), contract("a100", kind="A100", gpus=4, per_node=4))
@@ -128,7 +163,7 @@ def test_what_is_free_on_nodes_that_are_too_small_is_not_counted():
     beat(world)
     answer = explain.why(world, DEFAULTS, 2)
     assert answer.cause == "scattered"
-    assert answer.do_not == "do not buy: 8 accelerators are free but scattered over 2 nodes"
+    assert answer.do_not == "do not buy: 8 `H100` are free but scattered over 2 nodes"
 
 
 def test_one_accelerator_is_one():
@@ -141,3 +176,19 @@ def test_a_start_past_the_horizon_is_later_and_no_band():
     """Not even the earliest start lies within the horizon: `later`, said once."""
     row = PendingJob(1, "t", "a", "", 0, 8000, "8", "busy", 0, Band(None, None, None), "later")
     assert pending._eta(row) == "later"
+
+
+def test_who_is_spared_by_the_cluster_is_named():
+    """A job of more importance waits for one that a disruption budget keeps; else it has room."""
+    policy = replace(DEFAULTS, min_run_ms=0, preempt_gain_ppm=0)
+    world = fleet(nodes=1)
+    world.scheduler, world.kept = "tidemill", frozenset({0})
+    submit(world, job("low", gpus=8))
+    beat(world, policy)
+    submit(world, job("high", gpus=8, priority=1))
+    beat(world, policy)
+    answer = explain.why(world, policy, 1)
+    assert answer.cause == "busy"
+    assert "`low` would be preempted for it, and is not: a disruption budget" in answer.words
+    world.kept = frozenset()
+    assert explain.why(world, policy, 1).cause == "promised"

@@ -38,7 +38,7 @@ from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
-from tidemill.model.states import JobState, NodeState
+from tidemill.model.states import JobClass, JobState, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import elastic
 from tidemill.scheduling.memo import Memo
@@ -393,6 +393,9 @@ def test_who_made_room_and_what_it_cost():
     lost_usd = 2 * 2_000_000 * lost_ms // HOUR_MS
     lost = sorted((row.job, row.how, row.lost_ms, row.lost_usd_micro) for row in told.bind.freed)
     assert lost == [(f"low{i}", "stopped", lost_ms, lost_usd) for i in range(2)]
+    assert {row.words for row in told.bind.freed} == {
+        f"`low{i}` preempted by priority, $3.93 of work lost" for i in range(2)
+    }
     whats = [row.what for row in told.tried]
     assert whats == ["submitted", "waited_promised", "made_room", "placed"]
     victim = diary.read(0)
@@ -444,7 +447,7 @@ def test_a_quota_that_refuses_has_a_row():
 
 
 def test_where_another_scheduler_decides_nothing_is_made_up():
-    """What was seen is told, with when; which nodes it removed and how it scored is refused."""
+    """What was seen is told, when and where; what it removed and how it scored is refused."""
     opened = opening(contract(gpus=4, per_node=2), teams=[team("a")])
     told: list[ev.Event] = [
         *opened,
@@ -452,17 +455,60 @@ def test_where_another_scheduler_decides_nothing_is_made_up():
         ev.ReasonSeen(MINUTE_MS, 0, Cause.BUSY, 3, "0/2 nodes are available"),
         ev.PlacementSeen(HOUR_MS, 0, 1, (Piece(0, 1, 1, 0b11),)),
         ev.JobSubmitted(HOUR_MS, job("waits", gpus=4, per_node=2)),
+        ev.ReasonSeen(HOUR_MS, 1, Cause.BUSY, 3, "0/2 nodes have room"),
     ]
     world, journal = fold_all(World(), told), written(told)
     for j in (0, 1):
         found = reading.read(journal, world, DEFAULTS, j, None)
         assert (found.outcome, found.decided_by) == ("unknown", stages.THEIRS)
-        assert (found.filters, found.scores, found.bind) == ((), (), None)
+        assert (found.filters, found.scores) == ((), ())
         assert found.unknown == (stages.OTHERS, stages.OTHERS_KEEP)[j]
+    kept = reading.read(journal, world, DEFAULTS, 1, None)
+    assert kept.bind is None
+    assert kept.not_bound.startswith("its own scheduler has not placed it; it says: 0/2 nodes have")
     seen = reading.read(journal, world, DEFAULTS, 0, None)
+    assert seen.bind is not None
+    assert seen.bind.words.startswith(
+        f"its own scheduler placed it on `{world.node_rows[1].name}`;"
+    )
     assert [(row.what, row.first_ms) for row in seen.tried] == [
         ("submitted", 0), ("said", MINUTE_MS), ("seen_placed", HOUR_MS)
     ]  # fmt: skip
+
+
+def test_what_is_left_of_a_gang_after_a_loss_is_still_our_decision():
+    """Of two replicas one is lost with its node; the other is seen where we had put it."""
+    opened = opening(contract(gpus=4, per_node=2), teams=[team("a")])
+    told: list[ev.Event] = [
+        *opened,
+        ev.JobSubmitted(0, job("j", gpus=4, per_node=2)),
+        ev.AskedPlace(0, 0, 1, (Piece(0, 0, 1, 0b11), Piece(0, 1, 1, 0b11))),
+        ev.JobStarted(0, 0, 1),
+        ev.NodeMoved(HOUR_MS, 0, NodeState.UNHEALTHY),
+        ev.PlacementSeen(HOUR_MS, 0, 2, (Piece(0, 1, 1, 0b11),)),
+    ]
+    world, journal = fold_all(World(), told), written(told)
+    found = reading.read(journal, world, DEFAULTS, 0, None)
+    assert (found.outcome, found.decided_by) == ("placed", stages.OURS)
+    assert [row.what for row in found.tried][-2:] == ["lost", "kept"]
+
+
+def test_what_a_job_lost_of_which_nobody_says_whether_it_saves_is_unknown():
+    """Not zero: at most all that it did in this attempt; a service has lost nothing."""
+    diary = Diary(gpus=4)
+    low = job("low", gpus=2, saves_every_ms=-1)
+    serves = job("serves", gpus=2, kind=JobClass.INFERENCE)
+    diary.see(ev.JobSubmitted(0, low), ev.JobSubmitted(0, serves))
+    diary.see(*(ev.JobStarted(MINUTE_MS, j, 1) for j in range(2)))
+    diary.see(ev.JobSubmitted(HOUR_MS, job("high", gpus=4, per_node=2, priority=5)))
+    diary.see(*(ev.JobEvicted(HOUR_MS + MINUTE_MS, j, 1) for j in range(2)))
+    told = diary.read(2)
+    assert told.bind is not None
+    untold = "unknown work lost: at most 59m, nobody says what it saved"
+    assert {(row.lost_ms, row.lost_usd_micro, row.words) for row in told.bind.freed} == {
+        (None, None, f"`low` preempted by priority, {untold}"),
+        (0, 0, "`serves` preempted by priority, $0.00 of work lost"),
+    }  # fmt: skip
 
 
 def test_a_job_that_is_lost_with_its_node_waits_again():

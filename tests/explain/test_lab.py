@@ -191,7 +191,7 @@ def test_more_than_any_node_has_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.layer, answer.owner) == ("impossible_size", 4, "workload")
-    assert answer.fix.words == "request 2×8 instead of 1×16"
+    assert answer.fix.words == "request 2 replicas of 8 GPUs instead of 1 of 16"
     assert "has 8 GPUs, it requests 16 on one node" in answer.do_not
     assert [q.layer for q in answer.questions] == [1, 2, 4], "L2 is asked before L4"
 
@@ -215,7 +215,7 @@ def test_a_gang_wider_than_the_fleet_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("impossible_gang", 4)
-    assert answer.fix.words == "request at most 8×8"
+    assert answer.fix.words == "request at most 8 replicas of 8 GPUs"
     assert answer.other_fixes[0].words == "enlarge contract `c` by 1 node"
     assert answer.other_fixes[0].usd_micro_per_hour == 8 * 2 * DOLLAR
 
@@ -376,7 +376,7 @@ def test_part_of_a_gang_is_not_started():
     assert (answer.cause, answer.layer) == ("partial_gang", 3)
     assert fact(answer, "replicas that fit") == 3
     assert "do not start 3 of its 4 replicas: they would hold 24 accel" in answer.do_not
-    assert answer.other_fixes[-1].words == "request 3×8 instead: that starts now"
+    assert answer.other_fixes[-1].words == "request 3 replicas of 8 GPUs instead: that starts now"
 
 
 def test_roles_of_a_gang_are_counted_beside_each_other():

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.builders import (
+    DEFAULTS,
     beat,
     contract,
     fleet,
@@ -160,3 +161,19 @@ def test_the_role_that_is_short_is_shown():
     submit(world, job("t5", roles=roles))
     words = {row.node: row.words for row in explain.verdicts(world, 0)}
     assert words == {"c-0": "`H100`, it requests `A100`", "d-0": "ok"}
+
+
+def test_amounts_are_of_the_types_that_the_labels_leave():
+    """A job that may use two types and requires a label of one: the other is in no amount."""
+    world = fleet(
+        contract("a", gpus=8), contract("b", gpus=8, kind="A100"),
+        node_labels=[{"product": "h"}, {"product": "a"}],
+    )  # fmt: skip
+    submit(world, job("first", gpus=8, kinds=["H100"]))
+    beat(world)
+    asks = role(gpus=8, kinds=["A100", "H100"], labels={"product": "h"})
+    submit(world, job("next", roles=[asks]))
+    answer = explain.why(world, DEFAULTS, world.job_number["next"])
+    told = [fact.words for fact in answer.evidence]
+    assert "8 `H100` busy" in told
+    assert not any("A100" in words for words in told)

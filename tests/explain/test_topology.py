@@ -51,7 +51,8 @@ def test_why_names_the_tier_what_it_has_and_what_was_asked():
     assert answer.evidence[0].words == "the largest `rack` has 8 free, it requests 16 in one"
     fixes = [answer.fix.words, *(fix.words for fix in answer.other_fixes)]
     assert any(
-        "request 2×8 preferring one `rack` instead: that starts now" in words for words in fixes
+        "request 2 replicas of 8 GPUs preferring one `rack` instead: that starts now" in words
+        for words in fixes
     )
     assert "do not buy: 16 accelerators are free" in answer.do_not
 

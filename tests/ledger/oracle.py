@@ -39,7 +39,6 @@ HOPELESS = {
     Cause.IMPOSSIBLE_LABEL,
     Cause.IMPOSSIBLE_SIZE,
     Cause.IMPOSSIBLE_GANG,
-    Cause.OVER_LIMIT_ALWAYS,
     Cause.IMPOSSIBLE_TOPOLOGY,
     Cause.NOT_ELIGIBLE,
 }
@@ -218,6 +217,8 @@ class Oracle:
                 for c, row in enumerate(self.world.contract_rows):
                     if not role.accelerators or not self._may_use(row, role):
                         continue
+                    if not self._could_hold(row.kind, role):
+                        continue
                     for n in sorted(self._nodes(c), key=self._turn_of_node):
                         part = min(wanted, self.free[n]) if self._may_be_on(n, role) else 0
                         self.free[n] -= part
@@ -229,6 +230,17 @@ class Oracle:
         """Whether a node of some contract has as many devices as each replica of a shape."""
         sizes = [row.node.devices for row in self.world.contract_rows]
         return all(role.accelerators <= max(sizes) for role in self.world.shape_rows[s].roles)
+
+    def _could_hold(self, kind: str, role: Role) -> bool:
+        """Whether contracts have the devices for all its replicas on a kind; or on none of its."""
+        hosts = Counter[str]()
+        for row in self.world.contract_rows:
+            nodes = row.count // row.node.devices - row.spares
+            hosts[row.kind] += nodes * (
+                row.node.devices * (1000 // role.milli) // role.accelerators
+            )
+        able = {one for one in role.kinds or hosts if hosts[one] >= (role.least or role.count)}
+        return bool(role.profile) or not able or kind in able
 
     def _waiting(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
@@ -275,10 +287,9 @@ class Oracle:
         for role in shape.roles:
             if not role.accelerators:
                 return set(self.world.kinds)
-            for node in self.world.node_rows:
-                row = self.world.contract_rows[self.world.contract_number[node.contract]]
-                if self._may_use(row, role) and {*role.labels} <= {*row.node.labels, *node.labels}:
-                    found.add(row.kind)
+            for n in range(self.world.node_count):
+                if self._may_use(self._row_of(n), role) and self._may_be_on(n, role):
+                    found.add(self._row_of(n).kind)
         return found
 
     def _share(self, team: str) -> int:
@@ -305,7 +316,7 @@ class Oracle:
         cause = self.causes.get(s, Cause.NONE)
         if cause in HOPELESS:
             return None
-        if cause in (Cause.OVER_LIMIT, Cause.KEPT_BACK):
+        if cause in (Cause.OVER_LIMIT, Cause.OVER_LIMIT_ALWAYS, Cause.KEPT_BACK):
             return Bucket.QUOTA
         if cause is Cause.TOPOLOGY:
             return Bucket.TOPOLOGY

@@ -52,7 +52,7 @@ def test_printed_lines_add_up_to_the_printed_total(account: Account):
         account.paid_money, DENOMINATOR * CENT_MICRO
     )
     tenth = MILLI_MS_PER_UNIT_HOUR // 10
-    assert sum(account.tenths_of_hours()) == rounded(account.paid_milli_ms, tenth)
+    assert sum(account.hours_in(tenth)) == rounded(account.paid_milli_ms, tenth)
     equivalent, hours = account.h100_milli_ms(), account.h100_hours_in(tenth)
     assert account.capability is not None
     assert equivalent is not None

@@ -145,7 +145,7 @@ def test_groups_are_those_of_the_jobs(tmp_path):
 def test_bounds_hold_whatever_the_truth_is(rows: list[tuple[int, bool]], data: st.DataObject):
     """Let everything censored last longer: no figure falls, and those not marked do not move."""
     values, censored = (np.array(column) for column in zip(*rows, strict=True))
-    before = spread(values, censored)
+    before = spread(values.copy(), censored)
     more = data.draw(st.lists(st.integers(0, 9), min_size=len(rows), max_size=len(rows)))
     after = spread(values + np.where(censored, more, 0), np.zeros(len(rows), bool))
     assert before is not None
@@ -206,3 +206,12 @@ def _placed(at_ms: int, j: int, attempt: int) -> list[ev.Event]:
 def test_sizes_are_doublings(milli: int, name: str):
     """A part of a GPU, one, two, and then classes that end at a power of two."""
     assert waits.size_name(milli)[1] == name
+
+
+def test_no_less_than_nothing_is_unknown():
+    """A job that came in the last moment has waited for nothing so far: that bounds nothing."""
+    found = spread(np.array([0, 0, 60_000]), np.array([True, False, False]))
+    assert found is not None
+    assert "p50" in found.at_least
+    assert found.is_untold("p50")
+    assert not found.is_untold("max")

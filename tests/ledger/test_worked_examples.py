@@ -201,6 +201,44 @@ def test_a_quota_claim():
     assert minutes(statement.by("team")["a"]) == {"QUOTA": 120, "UNKNOWN": 240}
 
 
+def test_a_claim_of_a_quota_that_never_lets_a_gang_in():
+    """A gang larger than its team's quota claims what is free as one that must wait for it does.
+
+    Two nodes of eight; team a may use eight, and a gang of 16 waits for the hour: nothing but the
+    quota keeps it out, and a larger one lets it in.
+
+        paid            16 × 60                                     = 960
+        quota           min(16 wanted, 16 free) × 60                = 960   team a
+    """
+    gang = submit(0, job("x", gpus=16))
+    statement = hour_of(*gang, ev.CauseChanged(0, 0, Cause.OVER_LIMIT_ALWAYS), nodes=2, gpus=8)
+    assert minutes(statement.by("team")["a"]) == {"QUOTA": 960}
+
+
+def test_a_gang_claims_nothing_of_a_type_that_never_holds_it():
+    """What is free of a type that could never hold a gang is not kept from it.
+
+    A gang of two nodes of eight waits for its team's quota of H100, of which 16 are free. Nodes of
+    four A100 hold none of its replicas; one node of eight L40S holds one of them, not both.
+
+        H100    min(16 wanted, 16 free) × 60   = 960   quota
+        A100    32 × 60                        = 1920  no demand
+        L40S    8 × 60                         = 480   no demand
+    """
+    rows = [
+        contract("h", gpus=16), contract("a", gpus=32, per_node=4, kind="A100"),
+        contract("l", gpus=8, kind="L40S"),
+    ]  # fmt: skip
+    asked = [*submit(0, job("g", gpus=16)), ev.CauseChanged(0, 0, Cause.OVER_LIMIT), end(60)]
+    statement = read([*opening(*rows, teams=[team("a")]), *asked])
+    found = {kind: minutes(account) for kind, account in statement.by("kind").items()}
+    assert found == {
+        "H100": {"QUOTA": 960},
+        "A100": {"NO_DEMAND": 1920},
+        "L40S": {"NO_DEMAND": 480},
+    }
+
+
 def test_a_held_gang():
     """What is free but too little for a gang that gathers its nodes is held for it.
 

@@ -1,7 +1,8 @@
-"""A real training loop on a real H200: the ledger agrees with a stopwatch that knows no Tidemill.
+"""Real training loops on a real H200: the ledger agrees with a stopwatch that knows no Tidemill.
 
 The launcher's ``jobs.csv`` says who held the GPU when, the loops' own records what they did with
-it, ``gpu.csv`` is what nvidia-smi showed meanwhile; see ``examples/track/h200``.
+it, ``gpu.csv`` is what nvidia-smi showed meanwhile; see ``examples/track/h200``, and
+``examples/track/h200-frameworks`` for the trainers of Hugging Face and Lightning.
 """
 
 import csv
@@ -19,6 +20,7 @@ from tests.conftest import ROOT
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, BY_KEY
 
 FOLDER = ROOT / "examples" / "track" / "h200"
+FRAMEWORKS = FOLDER.with_name("h200-frameworks")
 WATCHED: list[dict[str, Any]] = json.loads((FOLDER / "stopwatch.json").read_text())
 PEAK = 989.5e12
 """Dense BF16 FLOP/s of an H200, by its data sheet."""
@@ -26,29 +28,34 @@ PEAK = 989.5e12
 
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The ledger by job, as `tidemill import csv --track` books the example."""
-    journal = tmp_path_factory.mktemp("h200") / "h200.sqlite"
-    files = (FOLDER / "jobs.csv", "--nodes", FOLDER / "nodes.csv")
-    track = ("--track", str(FOLDER / "records.jsonl"), "-j", str(journal))
+    """The ledger by job of plain loops."""
+    return booked(FOLDER, tmp_path_factory.mktemp("h200"))
+
+
+def booked(folder: Path, into: Path) -> dict[str, Any]:
+    """The ledger by job, as `tidemill import csv --track` books an example."""
+    journal = into / "h200.sqlite"
+    files = (folder / "jobs.csv", "--nodes", folder / "nodes.csv")
+    track = ("--track", str(folder / "records.jsonl"), "-j", str(journal))
     tidemill("import", "csv", *map(str, files), *track)
     shown = tidemill("ledger", str(journal), "--by", "job", "--json")
     told: dict[str, Any] = json.loads(shown.out)
     return told
 
 
-def attempts() -> list[tuple[dict[str, float], dict[str, Any]]]:
+def attempts(folder: Path) -> list[tuple[dict[str, float], dict[str, Any]]]:
     """Attempts of loops: the launcher's row, and the stopwatch's."""
-    with (FOLDER / "jobs.csv").open() as file:
+    with (folder / "jobs.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["job"] != "service"]
     held = [{"start": float(row["start"]), "end": float(row["end"])} for row in rows]
-    return list(zip(held, WATCHED, strict=True))
+    return list(zip(held, json.loads((folder / "stopwatch.json").read_text()), strict=True))
 
 
-def watched_s(job: str) -> dict[str, float]:
+def watched_s(folder: Path, job: str) -> dict[str, float]:
     """Seconds by bucket, by the stopwatch and the launcher alone."""
     found = dict.fromkeys(("starting", "restart", "checkpoint", "host", "rework", "idle"), 0.0)
     found["useful"] = 0.0
-    mine = [pair for pair in attempts() if pair[1]["job"] == job]
+    mine = [pair for pair in attempts(folder) if pair[1]["job"] == job]
     for number, (held, watch) in enumerate(mine):
         is_killed = number + 1 < len(mine)
         lasting = watch["after_last_checkpoint" if is_killed else "last"]
@@ -61,16 +68,36 @@ def watched_s(job: str) -> dict[str, float]:
     return found
 
 
+def seconds_of(ledger: dict[str, Any], job: str) -> dict[str, float]:
+    """Seconds by bucket, as they are booked."""
+    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == job)
+    return {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+
+
 @pytest.mark.parametrize("job", ["plain", "starved", "shared"])
 def test_every_bucket_is_within_a_hundredth_of_the_stopwatch(ledger: dict[str, Any], job: str):
     """Of the time that the job held the GPU; large buckets within 1 % of themselves."""
-    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == job)
-    found = {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+    found = seconds_of(ledger, job)
     held = sum(found.values())
-    for bucket, seconds in watched_s(job).items():
+    for bucket, seconds in watched_s(FOLDER, job).items():
         assert abs(found.get(bucket, 0.0) - seconds) < 0.01 * held, bucket
         if seconds > 0.05 * held:
             assert found[bucket] == pytest.approx(seconds, rel=0.01), bucket
+
+
+def test_trainers_of_frameworks_agree_with_the_stopwatch(tmp_path: Path):
+    """Within 1 % of the time held; of data, what the trainer itself does between steps is in it."""
+    ledger = booked(FRAMEWORKS, tmp_path)
+    for job, between in (("huggingface", 0.01), ("lightning", 0.025)):
+        found = seconds_of(ledger, job)
+        held = sum(found.values())
+        for bucket, seconds in watched_s(FRAMEWORKS, job).items():
+            assert abs(found[bucket] - seconds) < 0.01 * held, (job, bucket)
+            if bucket in ("starting", "restart", "checkpoint", "useful"):
+                assert found[bucket] == pytest.approx(seconds, rel=0.01), (job, bucket)
+        assert found["host"] == pytest.approx(watched_s(FRAMEWORKS, job)["host"], rel=between)
+    known = {line["confidence"] for line in ledger["lines"] if line["milli_ms"]}
+    assert known == {"measured"}
 
 
 def test_every_line_below_allocated_is_measured(ledger: dict[str, Any]):
@@ -83,8 +110,7 @@ def test_every_line_below_allocated_is_measured(ledger: dict[str, Any]):
 
 def test_a_neighbour_costs_what_the_steps_show(ledger: dict[str, Any]):
     """Beside a service under MPS steps take longer: by as much as the stopwatch says."""
-    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == "shared")
-    found = {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+    found = seconds_of(ledger, "shared")
     (watch,) = (watch for watch in WATCHED if watch["job"] == "shared")
     with (FOLDER / "jobs.csv").open() as file:
         (service,) = (row for row in csv.DictReader(file) if row["job"] == "service")
@@ -106,8 +132,7 @@ def test_the_device_itself_was_as_busy(ledger: dict[str, Any]):
     (watch,) = (watch for watch in WATCHED if watch["job"] == "starved")
     start, end = watch["up_s"], watch["last"]["at_s"]
     busy = [share for at, share in shown if start <= at <= end]
-    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == "starved")
-    found = {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+    found = seconds_of(ledger, "starved")
     at_work = found["useful"] + found["below_peak"]
     assert sum(busy) / len(busy) == pytest.approx(at_work / (end - start), abs=0.05)
 
@@ -122,4 +147,8 @@ def test_the_folder_holds_no_secret():
     assert {path.name for path in Path(FOLDER).iterdir()} == {
         "README.md", "gpu.csv", "jobs.csv", "nodes.csv", "record.py", "records.jsonl", "serve.py",
         "stopwatch.json", "train.py",
+    }  # fmt: skip
+    assert {path.name for path in FRAMEWORKS.iterdir() if path.is_file()} == {
+        "README.md", "huggingface_loop.py", "jobs.csv", "lightning_loop.py", "nodes.csv",
+        "record.py", "records.jsonl", "stopwatch.json", "watch.py", "words.py",
     }  # fmt: skip

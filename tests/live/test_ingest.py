@@ -63,7 +63,7 @@ def test_records_are_kept_once(start: Start, tmp_path: Path):
     status, told = ask(server, line(seq=0) + line(seq=0) + b"?\n\n" + line(seq=1))
     assert status == 200
     assert (told["accepted"], told["repeated"], told["refused_in_all"]) == (2, 1, 1)
-    assert told["refused"] == [{"line": 3, "why": "JSON is malformed: invalid character (byte 0)"}]
+    assert told["refused"] == [{"line": 3, "why": "it is not JSON: found `?`"}]
     assert ask(server, line(seq=1))[1]["repeated"] == 1
     readings = read(tmp_path / "spool")
     assert ([one.seq for one in readings.records], readings.repeated) == ([0, 1], 0)

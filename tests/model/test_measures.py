@@ -1,5 +1,6 @@
 """Durations, dollars and exact division."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from tidemill.model.measures import (
     LONGEST_MS,
     MINUTE_MS,
     SECOND_MS,
+    count_text,
     decimal_number,
     dollars_text,
     duration_ms,
@@ -142,3 +144,13 @@ def test_something_cannot_be_divided_among_nothing():
     """A total without weights is a mistake of the caller."""
     with pytest.raises(AssertionError, match="among nothing"):
         share_out(1, [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [(1, "1 GPU"), (0, "0 GPUs"), (2_000, "2,000 GPUs"), (np.int64(1_234_567), "1,234,567 GPUs"),
+     (0.5, "0.5 GPUs"), (1.0, "1 GPU"), (12.25, "12.25 GPUs")],
+)  # fmt: skip
+def test_a_number_of_things_is_one_or_many(count: float, words: str):
+    """Whole numbers with separators, whoever counted them; parts as they are."""
+    assert count_text(count, "GPU") == words

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import (
     NODE,
@@ -18,6 +19,7 @@ from tests.builders import (
     job,
     lose_node,
     move_node,
+    node,
     pass_ms,
     place,
     queue,
@@ -94,6 +96,25 @@ def more_than_the_fleet_has_but_for_spares() -> World:
     return asking(fleet(contract(gpus=16, spares=1)), job(WAITING, gpus=16))
 
 
+def a_node_of_the_gang_was_deleted() -> World:
+    """Of a live cluster, which promises no nodes."""
+    world = fleet(nodes=2)
+    world.scheduler = "tidemill"
+    move_node(world, 1, NodeState.GONE)
+    return asking(world, job(WAITING, gpus=16))
+
+
+def the_nodes_without_a_taint_were_deleted() -> World:
+    """The same; what is left of their group is a node that repels it."""
+    world = fleet(contract(gpus=16, terms="observed"))
+    world.scheduler = "tidemill"
+    move_node(world, 1, NodeState.GONE)
+    fold(world, ev.NodeAdded(0, replace(node("kept"), taints=(("dedicated", "x"),))))
+    move_node(world, 2, NodeState.BOOTING, NodeState.READY)
+    move_node(world, 0, NodeState.GONE)
+    return asking(world, job(WAITING))
+
+
 def above_the_limit_for_ever() -> World:
     return asking(fleet(teams=[team("a", limit=8)]), job(WAITING, gpus=16))
 
@@ -134,6 +155,25 @@ def a_node_too_few_is_ready() -> World:
 def at_the_limit_now() -> World:
     world = busy(fleet(teams=[team("a", limit=8)]), job("runs", gpus=8))
     return asking(world, job(WAITING, gpus=8))
+
+
+def at_the_limit_where_it_could_be() -> World:
+    """The H100s of its team are used up; the A100s, all free, are too few for the gang."""
+    world = busy(two_types(team("a", limit=32)), job("runs", gpus=8, kinds=["H100"]))
+    return asking(world, job(WAITING, gpus=32))
+
+
+def at_the_limit_where_a_node_is_large_enough() -> World:
+    """Nodes of four A100, all free, hold no replica of eight."""
+    rows = [contract("h", gpus=32), contract("a", kind="A100", gpus=32, per_node=4)]
+    world = busy(fleet(*rows, teams=[team("a", limit=16)]), job("runs", gpus=8, kinds=["H100"]))
+    return asking(world, job(WAITING, gpus=16))
+
+
+def busy_where_it_could_be() -> World:
+    """Nothing is free of the type that could hold it; the other, all free, is too small."""
+    world = busy(two_types(team("a")), job("runs", gpus=64, kinds=["H100"]))
+    return asking(world, job(WAITING, gpus=32))
 
 
 def behind_one_that_lost_patience() -> World:
@@ -236,6 +276,8 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (more_than_the_fleet_has, Cause.IMPOSSIBLE_GANG),
     (roles_together_more_than_the_fleet_has, Cause.IMPOSSIBLE_GANG),
     (more_than_the_fleet_has_but_for_spares, Cause.IMPOSSIBLE_GANG),
+    (a_node_of_the_gang_was_deleted, Cause.IMPOSSIBLE_GANG),
+    (the_nodes_without_a_taint_were_deleted, Cause.IMPOSSIBLE_LABEL),
     (above_the_limit_for_ever, Cause.OVER_LIMIT_ALWAYS),
     (roles_together_above_the_limit, Cause.OVER_LIMIT_ALWAYS),
     (above_the_limit_on_the_only_type_with_its_label, Cause.OVER_LIMIT_ALWAYS),
@@ -243,6 +285,9 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (limited_here_but_not_where_nothing_runs_yet, Cause.NOT_ENOUGH_READY),
     (a_node_too_few_is_ready, Cause.NOT_ENOUGH_READY),
     (at_the_limit_now, Cause.OVER_LIMIT),
+    (at_the_limit_where_it_could_be, Cause.OVER_LIMIT),
+    (at_the_limit_where_a_node_is_large_enough, Cause.OVER_LIMIT),
+    (busy_where_it_could_be, Cause.BUSY),
     (behind_one_that_lost_patience, Cause.BEHIND),
     (room_is_being_made, Cause.PROMISED),
     (everything_is_busy, Cause.BUSY),

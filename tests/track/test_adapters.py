@@ -28,7 +28,7 @@ def test_hugging_face(tmp_path: Path):
     """Three steps, the second with an evaluation and a checkpoint after it."""
     state = SimpleNamespace(global_step=10)
     with track.job("hf", to=f"file:{tmp_path}") as run:
-        hooks = HuggingFaceHooks(run)
+        hooks = HuggingFaceHooks(run, flops=2e9)
         hooks.on_train_begin(ARGS, state, _control())
         for step, then in ((11, _control()), (12, _control(True, True)), (13, _control())):
             hooks.on_step_begin(ARGS, state, then)
@@ -45,6 +45,7 @@ def test_hugging_face(tmp_path: Path):
     told = [one for one in stretches(records) if one.steps]
     assert (steps(records), told[-1].last_step) == (3, 13)
     assert sum(one.samples or 0 for one in told) == 48
+    assert sum(one.mflop or 0 for one in told) == 3 * 2_000
     assert told[-1].data_us is not None
     assert told[-1].checkpoint_us is not None
 

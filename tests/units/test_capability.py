@@ -42,3 +42,10 @@ def test_the_table_is_sane():
     for name, gflops in capability.BF16_DENSE_GFLOPS.items():
         assert name == name.upper()
         assert 21_000 <= gflops <= 9_890_000
+
+
+def test_an_instance_has_its_share_of_the_compute_slices():
+    """An H100 has seven slices; of what is in no catalogue nothing is known."""
+    assert capability.gflops("H100_1G.10GB") == capability.BF16_DENSE_GFLOPS["H100"] // 7
+    assert capability.gflops("h100_7g.80gb") == capability.BF16_DENSE_GFLOPS["H100"]
+    assert capability.gflops("FOO_1G.10GB") is None

@@ -19,6 +19,7 @@ class Doubt(NamedTuple):
     lines: tuple[str, ...]
     """Of the ledger, that are doubtful of that time."""
     do: str
+    booked: str = "doubtful of that time: {}; the scheduler's word is booked"
 
 
 def _lines(*buckets: int) -> tuple[str, ...]:
@@ -45,6 +46,12 @@ DOUBTS: dict[ContradictionSort, Doubt] = {
         " on no line (correct gres.conf, or the device plugin); fewer: one fell off its bus, or its"
         " exporter does not see it",
     ),
+    ContradictionSort.LISTED_TWICE: Doubt(
+        "nodes of one name in several clusters", ("paid, and all lines of these nodes",),
+        "compare the GPUs (`nvidia-smi -L` prints their UUIDs): if it is one machine, it is counted"
+        " twice, and so is what it costs; remove it from one of the two schedulers, or watch one of"
+        " them alone. If there are two machines, all is well",
+    ),
     ContradictionSort.LOOP_ENDED: Doubt(
         "running by the scheduler, and ended by its loop", _lines(Bucket.IDLE),
         "look at the job: what hangs after its loop holds GPUs for nothing (end it)",
@@ -54,6 +61,13 @@ DOUBTS: dict[ContradictionSort, Doubt] = {
         (_HELD, *_lines(Bucket.STARTING, Bucket.REWORK, Bucket.CHECKPOINT)),
         "compare the clocks of its machine and of the scheduler (then --track-ahead, or `ahead` of"
         " [track]), or give the job a name of its own",
+    ),
+    ContradictionSort.ABOVE_PEAK: Doubt(
+        "more FLOP/s than the GPUs can do", _lines(Bucket.USEFUL, Bucket.BELOW_PEAK),
+        "tell the FLOPs of one rank, not of all (`step(flops=…)`); look whether the GPU type is"
+        " right; where the arithmetic has another peak than dense BF16 (FP8, sparse), let the loop"
+        " say its MFU (`run.efficiency(mfu=…)`)",
+        "not booked: {}; the work of that attempt has an unknown efficiency",
     ),
 }  # fmt: skip
 
@@ -80,13 +94,13 @@ def words(told: Iterable[Contradiction]) -> Iterator[Contradicted]:
         count = screen.count(len(some), "node" if is_node else "job")
         yield Contradicted(
             f"contradiction: {doubt.title}", f"{count}: {named}{more}",
-            f"doubtful of that time: {', '.join(doubt.lines)}; the scheduler's word is booked."
-            f" {doubt.do}",
+            f"{doubt.booked.format(', '.join(doubt.lines))}. {doubt.do}",
         )  # fmt: skip
 
 
 _OF_NODES = {
-    ContradictionSort.DOWN_BUSY, ContradictionSort.FREE_BUSY, ContradictionSort.GPU_COUNT
+    ContradictionSort.DOWN_BUSY, ContradictionSort.FREE_BUSY, ContradictionSort.GPU_COUNT,
+    ContradictionSort.LISTED_TWICE,
 }  # fmt: skip
 
 

@@ -102,7 +102,8 @@ def _print_bind(found: "Decision", calendar: "Calendar") -> None:
     console, bind = screen.out(), found.bind
     console.print("4 bind", markup=False, style="bold")
     if bind is None:
-        words = found.words.splitlines()[-1] if found.outcome == "waits" else "nothing is known"
+        waits = found.words.splitlines()[-1] if found.outcome == "waits" else "nothing is known"
+        words = found.not_bound or waits
         console.print(f"  {words}", markup=False, soft_wrap=True)
         return
     console.print(f"  attempt {bind.attempt}: {bind.words}", markup=False, soft_wrap=True)

@@ -18,6 +18,7 @@ from tidemill.model.measures import (
     ONE_PPM,
     UNKNOWN_DOLLARS,
     WHOLE_MILLI,
+    count_text,
     duration_text,
 )
 from tidemill.model.states import Confidence
@@ -32,8 +33,8 @@ MARKS = {
 }
 LEGEND = (
     "shares of the GPU-hours held; m measured, i inferred, e modelled (estimated), a assumed,"
-    " s simulated, ? unknown: nobody measured it. wasted: what is known not to be useful, and the"
-    " letter how most of it is known"
+    " s simulated, ? unknown: nobody measured it; ≥ at least: not measured of all. wasted: what is"
+    " known not to be useful, and the letter how most of it is known"
 )
 UNKNOWN = "?"
 
@@ -199,8 +200,10 @@ def _money(row: HeldRow, cost: str, wasted: str) -> tuple[str, str]:
     figure, told = row.wasted, row.account.told_of(wasted, wasted_buckets())
     if figure.milli_ms is None:
         return row.account.told(cost), UNKNOWN
-    is_priced = told != UNKNOWN_DOLLARS
-    return row.account.told(cost), f"{told} {MARKS[figure.confidence]}" if is_priced else told
+    if told == UNKNOWN_DOLLARS:
+        return row.account.told(cost), told
+    least = "≥ " * (row.may_be_more(wasted_buckets()) and not told.startswith("≥"))
+    return row.account.told(cost), f"{least}{told} {MARKS[figure.confidence]}"
 
 
 def job_lines(statement: Statement, row: HeldRow) -> list[str]:
@@ -208,7 +211,7 @@ def job_lines(statement: Statement, row: HeldRow) -> list[str]:
     facts = row.facts
     assert facts is not None, "it is one job"
     gpus = facts.gpu_milli / WHOLE_MILLI
-    requested = [f"{gpus:,g} {'GPU' if gpus == 1 else 'GPUs'}"]
+    requested = [count_text(gpus, "GPU")]
     if facts.cpu_milli is not None:
         requested.append(f"{facts.cpu_milli / 1000:,g} CPUs (used: unknown)")
     if facts.memory_mib is not None:
@@ -264,7 +267,7 @@ def use(row: HeldRow) -> str:
         if busy.milli_ms is None
         else f"{at_most} ({busy.confidence})"
     )
-    sign = "at least " if row.is_mfu_lower_bound else ""
+    sign = "at least " if row.is_lower_bound else ""
     known = (
         "unknown"
         if mfu.milli_ms is None
@@ -331,7 +334,18 @@ def _who(row: HeldRow, is_job: bool) -> tuple[str, ...]:
 
 
 def _shares(row: HeldRow) -> list[str]:
-    return [_share(row, row.figure(column.buckets)) for column in COLUMNS]
+    return [
+        "≥ " * bool(figure.milli_ms and row.may_be_more(column.buckets)) + _share(row, figure)
+        for column in COLUMNS
+        for figure in [_figure(row, column)]
+    ]
+
+
+def _figure(row: HeldRow, column: _Column) -> HeldFigure:
+    """What a column shows; how much is not known is always known."""
+    if Bucket.UNKNOWN in column.buckets:
+        return HeldFigure(row.account.of(column.buckets), Confidence.UNKNOWN)
+    return row.figure(column.buckets)
 
 
 def _share(row: HeldRow, figure: HeldFigure) -> str:

@@ -16,6 +16,7 @@ from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model import paging
+from tidemill.model.rows import whole_type
 from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.world import World
 from tidemill.units import capability
@@ -133,6 +134,6 @@ def _checkpoints(world: World) -> Finding:
 
 
 def _capability(world: World) -> Finding:
-    missing = sorted(kind for kind in world.kinds if capability.gflops(kind) is None)
+    missing = sorted(kind for kind in world.kinds if capability.gflops(whole_type(kind)) is None)
     so = "different GPU types cannot be added up by capability" if missing else ""
     return Finding(not missing, "GPU types of unknown capability", ", ".join(missing) or "none", so)

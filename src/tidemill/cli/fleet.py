@@ -19,6 +19,10 @@ LEGEND = (
     "usable: the share of what is free that jobs like those that arrived could take now",
     "if together: the same, and how many would fit, if what is free lay on as few nodes as it can",
 )
+PARTS = (
+    "parts of GPUs (MIG instances, shares) are so much of a GPU in what is paid, schedulable and in"
+    " use; where they are free, and with --nodes, they are counted one by one"
+)
 WORDS_SHOWN = 10  # nodes that are out; --nodes has all
 
 EXAMPLES = options.example(
@@ -80,6 +84,8 @@ def _show_all(world: "World", journal: str) -> None:
     screen.out().print(f"nodes: {told or 'none'}", markup=False, soft_wrap=True)
     _print_words(world)
     _print_lots(lots)
+    if any(row.unit for row in world.contract_rows):
+        screen.note(PARTS)
     if any(shape.elastic_role is not None for shape in world.shape_rows):
         screen.note("job size of an elastic job: the smallest with which it starts")
     _print_cuts(cuts)

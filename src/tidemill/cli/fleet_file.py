@@ -6,7 +6,6 @@ relative to its folder.
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +15,9 @@ import msgspec
 from msgspec import Struct
 
 from tidemill.cli import activity, given, observers
+from tidemill.model.decoding import nearest, shown, toml
 from tidemill.model.errors import BackendError, SpecError
-from tidemill.twin.spec.errors import SpecPlace, explain, nearest, shown
+from tidemill.twin.spec.errors import SpecPlace, explain
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -293,12 +293,8 @@ def load(path: Path) -> FleetFile:
 def _parsed(path: Path) -> dict[str, Any]:
     if path.stat().st_size > MOST_BYTES:
         raise SpecError(f"`{path}` is larger than {MOST_BYTES:,} bytes", hint="give a fleet.toml")
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(
-            f"`{path.name}` is no TOML: {error}", hint="see examples/observe/fleet.toml"
-        ) from error
+    hint = "text needs quotes, tables are [fleet] or [[slurm]]; see examples/observe/fleet.toml"
+    return toml(path.read_bytes(), path.name, hint)
 
 
 def _table(raw: dict[str, Any], place: SpecPlace, kind: type[_Table]) -> _Table:

@@ -1,7 +1,7 @@
 """All sources of a ``fleet.toml``: watched on one journal, or asked once to see who answers."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -149,15 +149,16 @@ def _assumptions(told: FleetFile) -> str:
 
 
 def _prices(told: FleetFile, nodes: "list[SeenNode]") -> str:
+    from tidemill.live.history import fleet
     from tidemill.live.history.attempts import kind_of
 
     now_ms = round(time.time() * 1000)
     rule = told.given.price_rule(_zone(told), (now_ms, now_ms))
-    without = sorted(node.name for node in nodes if not rule(node).is_known)
+    without = sorted(node.name for node in nodes if not fleet.priced(node, rule).is_known)
     if not nodes:
         return "read; no node is there to be priced"
     some = f" ({', '.join(without[:3])}{' …' if len(without) > 3 else ''})" if without else ""
-    if lost := told.given.unheard(kind_of(node.gpu_type) for node in nodes):
+    if lost := told.given.unheard(kind_of((node.machine or node).gpu_type) for node in nodes):
         raise SpecError(lost, hint="check the spelling of the GPU types, or leave these out")
     return (
         f"{screen.count(len(nodes) - len(without), 'node')} with a price,"
@@ -203,12 +204,24 @@ def _shown(told: FleetFile, stack: ExitStack, nodes: "list[SeenNode]", prefix: s
     nodes += [replace(node, name=prefix + node.name) for node in answer.nodes]
     ahead_s = round(now_ms / 1000 - time.time())
     clock = f"; its clock is {ahead_s:+} s" if abs(ahead_s) > 1 else ""
-    gpus = sum(node.gpus for node in answer.nodes)
+    gpus = round(sum(node.whole_gpus for node in answer.nodes))
+    machines = {node.machine_name for node in answer.nodes}
     jobs = answer.attempts["job"].n_unique()
+    there = f"{screen.count(len(machines), 'node')} with {screen.count(gpus, 'GPU')}"
+    if any(note.startswith("may not read nodes:") for note in answer.notes):
+        there = "how many nodes there are is unknown"
     return (
-        f"{screen.count(len(answer.nodes), 'node')} with {screen.count(gpus, 'GPU')},"
-        f" {screen.count(jobs, 'job')} in the last 10 minutes{clock}"
+        f"{there}, {screen.count(jobs, 'job')} in the last 10 minutes{clock}{_denied(answer.notes)}"
     )
+
+
+def _denied(notes: Sequence[str]) -> str:
+    """What may not be read of a cluster, and what would allow it."""
+    begins = "may not read "
+    kinds = [note.removeprefix(begins).partition(":")[0] for note in notes
+             if note.startswith(begins)]  # fmt: skip
+    files = [note for note in notes if note.startswith("deploy/")]
+    return "; ".join(("", begins + ", ".join(kinds), *files)) if kinds else ""
 
 
 def _measuring(told: FleetFile) -> Iterator[CheckedSource]:

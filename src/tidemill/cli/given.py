@@ -9,7 +9,7 @@ import typer
 
 from tidemill.cli import screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import decimal_number
+from tidemill.model.measures import WHOLE_MILLI, decimal_number
 from tidemill.model.rows import UNPRICED
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ class Given(NamedTuple):
             found = files.read(path, zone)
             for text in found.notes:
                 screen.note(f"`{path.name}`: {text}")
-            made.append(matching.rule_of(found.lines, window_ms, found.source))
+            rule = matching.rule_of(found.lines, window_ms, found.source, is_bill=found.is_bill)
+            made.append(rule)
         rates = {**(self.by_type or {}), **prices_of(self.usd_per_hour or ())}
         made.append(rules.flat(rates))
         if self.list_prices:
@@ -253,11 +254,15 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
         said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
         who = (said[0].price_source or "the rate that was given") if said else ""
         who += f" ({len(said)} prices in their time)" if len(said) > 1 else ""
-        found[who] = found.get(who, 0) + row.count
-    told = [f"{screen.count(gpus, 'GPU')} by {who}" for who, gpus in found.items() if who]
+        found[who] = found.get(who, 0) + row.in_gpus(row.count * WHOLE_MILLI)
+    told = [f"{_gpus(milli)} by {who}" for who, milli in found.items() if who]
     if without := found.get(""):
-        told.append(f"{screen.count(without, 'GPU')} without a price")
+        told.append(f"{_gpus(without)} without a price")
     screen.note(f"prices: {', '.join(told)}")
+
+
+def _gpus(milli: int) -> str:
+    return f"{milli / WHOLE_MILLI:,g} GPU{'' if milli == WHOLE_MILLI else 's'}"
 
 
 _DECIMAL_COMMA = re.compile(r"(?<![\w.])(\d+), *(\d[\d.]*) *(?=,|$)")
@@ -273,6 +278,7 @@ def _with_point(text: str, comma: re.Match[str]) -> str:
 def prices_of(told: Sequence[str]) -> Mapping[str, int]:
     """``2.50``, or ``H100=2.50,A100=1.60``; micro-dollars by GPU type."""
     from tidemill.live.history.attempts import kind_of
+    from tidemill.live.prices import currencies
     from tidemill.live.prices.rules import ANY, MOST_USD_MICRO
 
     found: dict[str, int] = {}
@@ -286,8 +292,10 @@ def prices_of(told: Sequence[str]) -> Mapping[str, int]:
             )
     for part in (part.strip() for text in told for part in text.split(",")):
         kind, sign, usd = part.rpartition("=")
+        if other := currencies.other_in(usd):
+            raise SpecError(f"--usd-per-hour is `{part}`, in {other}", hint=currencies.CONVERT)
         try:
-            micro = round(decimal_number(usd) * 1_000_000)
+            micro = round(decimal_number(currencies.bare(usd)) * 1_000_000)
         except ValueError:
             micro = -1
         if not 0 <= micro <= MOST_USD_MICRO or (sign and not kind):

@@ -1,6 +1,6 @@
 """``tidemill import``: the books of what a cluster did, from what it can export. Read-only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -9,6 +9,7 @@ import typer
 
 from tidemill.cli import activity, given, options, screen, twin
 from tidemill.model.errors import SpecError
+from tidemill.model.rows import whole_type
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,8 +120,8 @@ def _listed_nodes(path: Path) -> "tuple[list[SeenNode], dict[str, int]]":
         for field, column in found.guessed.items()
     }
     screen.note(f"`{path.name}`: " + ", ".join(f"{k} = {v}" for k, v in told.items()))
-    if found.unread:
-        screen.note(f"`{path.name}`: not read: {', '.join(f'`{name}`' for name in found.unread)}")
+    for text in found.notes:
+        screen.note(f"`{path.name}`: {text}")
     return found.nodes, found.prices
 
 
@@ -203,7 +204,7 @@ def slurm(
     """The books of a Slurm cluster, from what its own commands print."""
     from tidemill.live.prometheus import instances
     from tidemill.live.prometheus.joining import Whose
-    from tidemill.live.slurm import translate
+    from tidemill.live.slurm import suspended, translate
 
     refuse_target(journal, *files, force=force)
     shown = checked_zone(zone or "UTC")
@@ -215,6 +216,9 @@ def slurm(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
+    if not len(past.parts):
+        left = sum(refusals.total for refusals in past.refused.values())
+        raise _no_job(files, left, "sacct --allusers --parsable2 --duplicates --format ALL > FILE")
     window = BooksWindow.read(start, end, shown)
     measured = None
     if track is not None or asked.prometheus is not None:
@@ -222,6 +226,7 @@ def slurm(
         whose = Whose(attempts, numbers=past.numbers, nodes=past.nodes)
         measured = measured_of(track, asked, whose, *window[:2])
         del whose, attempts
+    measured = suspended.beside(measured, past.paused)
     history = build(
         past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
     )._replace(tells_states=bool(past.nodes))
@@ -294,6 +299,9 @@ def kubernetes(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
+    if not len(past.attempts):
+        command = "kubectl get nodes,pods,jobs,events -A -o json > FILE"
+        raise _no_job(files, past.refusals, f"{command} (pods that request nvidia.com/gpu)")
     window = BooksWindow.read(start, end, shown)
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
@@ -305,6 +313,17 @@ def kubernetes(
     history = history._replace(deciders=past.deciders)
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
+
+
+def _no_job(files: Sequence[Path], left_out: int, command: str) -> SpecError:
+    """The error for files in which no job is told of."""
+    named = ", ".join(f"`{path}`" for path in files[:3]) + (" …" if len(files) > 3 else "")
+    why = "; what was left out is said above" if left_out else ""
+    do = "mend that, or export it again" if left_out else "add what tells of jobs"
+    return SpecError(
+        f"{named} {'tells' if len(files) == 1 else 'tell'} of no job with GPUs{why}",
+        hint=f"{do}: {command}",
+    )
 
 
 class BooksWindow(NamedTuple):
@@ -347,7 +366,7 @@ def build(
         assumed=said.assumptions(), is_used_up=True, **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
-    kinds = [row.kind for row in history.contracts]
+    kinds = [whole_type(row.kind) for row in history.contracts]
     for text in (said.unheard(kinds), *said.unmet(zone, listed, kinds)):
         if text:
             screen.note(text)
@@ -356,10 +375,12 @@ def build(
 
 def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
     """The launches that records tell of; what could not be read is noted."""
-    from tidemill.live.measured import loops
+    from tidemill.live import foreign
+    from tidemill.live.measured import loops, tracking
     from tidemill.live.track import records
     from tidemill.live.track.reader import TrackReader
 
+    foreign.refuse(path, "track")
     reader = TrackReader()
     with screen.progress(f"reading {path.name}"):
         read = reader.stream(path)
@@ -373,10 +394,13 @@ def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
     if gaps := reader.gaps():
         missing = screen.count(sum(gap.last - gap.first + 1 for gap in gaps), "record")
         screen.note(f"{path}: {missing} lost on the way: their time is not measured")
+    for text in tracking.said_silent(told):
+        screen.note(text)
     if not told:
         raise SpecError(
             f"`{path}` holds no records of tidemill.track",
-            hint="give the folder that TIDEMILL_TRACK named in the job, or one file in it",
+            hint=foreign.hint(path, "track")
+            or "give the folder that TIDEMILL_TRACK named in the job, or one file in it",
         )
     return told
 

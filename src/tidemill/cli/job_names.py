@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tidemill.model.world import World
 
 MOST_NAMED = 8
+UNCOUNTED = ("aws.amazon.com/neuroncore", "nvidia.com/vgpu")
 GANG_OF_POD = (
     "kubectl get pods -A --field-selector metadata.name={pod} -o"
     " custom-columns=NAMESPACE:.metadata.namespace,OWNER:.metadata.ownerReferences[*].name,"
@@ -84,18 +85,25 @@ def _called(name: str, names: set[str]) -> list[str]:
     return sorted(one for one, told in bare if told == name or told.endswith(ends))
 
 
-def _of_pods(name: str, journal: str) -> str:
-    """How jobs of Kubernetes are named, where a journal is of such a cluster."""
+def is_of_pods(journal: str) -> bool:
+    """Whether a journal is one that an observer, or a scheduler, of Kubernetes writes."""
     from tidemill import api
 
     with api.open_journal(journal) as opened:
-        is_of_pods = opened.facts().get("name") == "kubernetes"
-    if not is_of_pods:
+        return opened.facts().get("name") == "kubernetes"
+
+
+def _of_pods(name: str, journal: str) -> str:
+    """How jobs of Kubernetes are named, where a journal is of such a cluster."""
+    if not is_of_pods(journal):
         return ""
-    pod = name.rpartition("/")[2]
+    namespace, _, pod = name.rpartition("/")
+    of = f" -n {namespace}" if namespace else ""
     return (
         " (a gang is NAMESPACE/ and the annotation tidemill/gang, or the name of what owns its"
-        f" pods: `{GANG_OF_POD.format(pod=pod)}`)"
+        f" pods: `{GANG_OF_POD.format(pod=pod)}`; pods that request no GPU, or only parts of"
+        f" accelerators whose size nobody says ({', '.join(UNCOUNTED)}), are not on the books:"
+        f" `kubectl get pod{of} {pod} -o jsonpath='{{.spec.containers[*].resources}}'`)"
     )
 
 

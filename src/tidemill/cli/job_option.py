@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Job, Role, Shape
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Job, Role, Shape, whole_type
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.twin.fleet import replica_size
@@ -30,7 +31,7 @@ def from_file(path: Path) -> Job:
         raise SpecError(f"`{path}` cannot be read: {error.strerror}", hint="check it") from error
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise SpecError(
-            f"`{path}` is not a job: {error}",
+            f"`{path}` is not a job: {decoding.in_words(error, data, Job)}",
             hint='for example {"name": "t", "shape": {"team": "a", "roles": [{"count": 2}]}}',
         ) from error
 
@@ -49,8 +50,12 @@ def from_options(
     within: str,
     near: str,
     profile: str = "",
+    is_cut: bool = False,
 ) -> Job:
-    """A gang of ``gpus`` accelerators, ``per_node`` to a replica; or so many MIG instances."""
+    """A gang of ``gpus`` accelerators, ``per_node`` to a replica; or so many MIG instances.
+
+    ``is_cut``: whether these are there already, or are not to be had, as on Kubernetes.
+    """
     teams = sorted(world.queue_number)
     team = team or (teams[0] if len(teams) == 1 else "")
     if team not in world.queue_number:
@@ -67,15 +72,30 @@ def from_options(
                 f"--gpus is {gpus}, a part of one GPU, beside {other}",
                 hint="give a part alone, or whole GPUs with that option",
             )
-        role = replace(host, milli=milli)
+        parts = _parts(world, kinds, f"1/{WHOLE_MILLI // milli}")
+        role = replace(host, kinds=parts) if parts else replace(host, milli=milli)
+    elif profile and (is_cut or any(OF in kind for kind in world.kinds)):
+        named = _parts(world, kinds, profile.upper()) or (f"{profile.upper()}{OF}GPU",)
+        role = replace(host, count=milli // WHOLE_MILLI, kinds=named)
     elif profile:
         share = mig.share_of(profile, kinds or world.kinds)
         role = replace(host, count=milli // WHOLE_MILLI, milli=share, profile=profile)
     else:
+        of_whole = tuple(kind for kind in world.kinds if OF not in kind)
+        if not kinds and len(of_whole) < len(world.kinds):
+            host = replace(host, kinds=of_whole)  # so many GPUs, and not parts of some
         role = _whole(world, host, milli // WHOLE_MILLI, per_node)
     bonds = ((Bond(within),) if within else ()) + ((Bond(near, 0, False),) if near else ())
     shape = Shape(team, (role,), priority=priority, bonds=bonds)
     return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))
+
+
+def _parts(world: World, kinds: tuple[str, ...], part: str) -> tuple[str, ...]:
+    """Kinds that are such a part of a GPU, of these types or of any: `1/4`, or a MIG profile."""
+    return tuple(
+        kind for kind in world.kinds if kind.startswith(f"{part}{OF}")
+        and (not kinds or kind in kinds or whole_type(kind) in kinds)
+    )  # fmt: skip
 
 
 def _whole(world: World, host: Role, gpus: int, per_node: int) -> Role:

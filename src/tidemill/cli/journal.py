@@ -55,7 +55,7 @@ def export(
     source, target = options.journal_and("the file to write", first, second, journal)
     with open_journal(source) as opened, screen.progress("exporting") as update:
         count = export_events(opened, target, overwrite=force, on_progress=update)
-    screen.note(f"{count:,} events written to {target}")
+    screen.note(f"{screen.count(count, 'event')} written to {target}")
 
 
 @app.command("import", epilog=options.example("tidemill journal import run.jsonl run.sqlite"))
@@ -74,7 +74,7 @@ def import_(
         found = import_events(source, journal, keep_prefix=keep_prefix, on_progress=update)
     if found.stopped:
         screen.note(f"stopped early: {found.stopped}")
-    screen.note(f"{found.events:,} events in {journal}")
+    screen.note(f"{screen.count(found.events, 'event')} in {journal}")
 
 
 @app.command(
@@ -103,7 +103,15 @@ def copy(
         found = copy_journal(source, target, keep_prefix=keep_prefix, on_progress=update)
     if found.stopped:
         screen.note(f"stopped early: {found.stopped}")
-    screen.note(f"{found.events:,} events copied to {target}")
+    screen.note(f"{screen.count(found.events, 'event')} copied to {target}")
+
+
+_BEFORE_ROLLING = (
+    "events that are rolled up are gone for good: of their time `why`, `decision`, `pending` and"
+    " `fleet` --at, `report`, `efficiency` and `ledger --by job` are refused from then on, and of"
+    " the journal as a whole `twin replay`, `underused` and `journal export`; `tidemill journal"
+    " copy` keeps them elsewhere, if it runs before"
+)
 
 
 @app.command(
@@ -123,8 +131,10 @@ def roll_up(
 ) -> None:
     """Replace events older than --keep by hourly books that add up to the same; for good.
 
-    The ledger of whole hours stays as it is, by bucket, contract, team, user and class. Gone are
-    single jobs and past states: `why`, `fleet` and `pending` at moments before the cut.
+    The ledger of whole hours stays as it is, by bucket, contract, team, user and class. Refused
+    from then on: `why`, `decision`, `pending` and `fleet` at moments before the cut; `report`,
+    `efficiency` and `ledger --by job` that reach before it; and `twin replay`, `underused` and
+    `journal export`, which need every event. A copy that was made before keeps all of it.
     """
     import msgspec
 
@@ -132,6 +142,7 @@ def roll_up(
 
     keep_ms = screen.span_ms(keep, "--keep") or 0
     moment = _calendar(journal).text
+    screen.note(_BEFORE_ROLLING)
     with screen.progress("rolling up") as update:
         found = api.roll_up(journal, keep_ms, on_progress=update)
     if as_json:
@@ -140,8 +151,8 @@ def roll_up(
         screen.out().print(f"nothing to roll up: no whole batch of events is older than {keep}")
     else:
         screen.out().print(
-            f"{found.gone:,} events up to {moment(found.up_to_ms)} rolled up into"
-            f" {found.lines:,} lines by the hour; {found.left:,} events are left"
+            f"{screen.count(found.gone, 'event')} up to {moment(found.up_to_ms)} rolled up into"
+            f" {screen.count(found.lines, 'line')} by the hour; left: {found.left:,}"
         )
     if not as_json:
         screen.note(
@@ -169,7 +180,7 @@ def verify(
         screen.json_out(msgspec.json.encode(fields | {"is_sound": found.is_sound}))
     else:
         screen.out().print(
-            f"{found.events:,} events up to {moment(found.last_ms)},"
+            f"{screen.count(found.events, 'event')} up to {moment(found.last_ms)},"
             f" {_snapshots(found.snapshots)}, cluster state {found.digest[:16]}"
         )
         for fault in found.faults:
@@ -207,7 +218,7 @@ def salvage(
         found = save(broken, target, any_version=any_version, on_progress=update)
     moment = _calendar(target).text
     screen.out().print(
-        f"{found.kept:,} events kept, up to {moment(found.last_ms)}, in {found.out}",
+        f"{screen.count(found.kept, 'event')} kept, up to {moment(found.last_ms)}, in {found.out}",
         markup=False,
     )
     screen.out().print(found.why, markup=False, soft_wrap=True)

@@ -13,7 +13,6 @@ from tidemill.journal.source import Source
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import missing, pricing, printed, ratios
 from tidemill.ledger.account import (
-    CENT_MICRO,
     DENOMINATOR,
     Account,
     added,
@@ -40,17 +39,6 @@ NOTHING_YET = (
     " well it is used are unknown"
 )
 UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was"
-
-
-def hours(tenths: int) -> str:
-    """Tenths of accelerator-hours, printed."""
-    sign = "-" if tenths < 0 else ""
-    return f"{sign}{abs(tenths) // 10:,}.{abs(tenths) % 10}"
-
-
-def cents(amount: int) -> str:
-    """Cents, printed as dollars."""
-    return dollars_text(amount * CENT_MICRO)
 
 
 def percent(points: int) -> str:
@@ -122,14 +110,17 @@ def unusable(statement: Statement) -> str | None:
     whole = None if rows is None else total(rows)
     if whole is None or not whole.unusable_milli_ms:
         return None
-    free_hours = printed.hours_text(whole.free_milli_ms)
+    units = printed.units_of(whole.free_milli_ms)
+    unused, free_hours = (
+        units.hours(rounded(milli_ms, units.hour))
+        for milli_ms in (whole.unusable_milli_ms, whole.free_milli_ms)
+    )
     share = whole.unusable_milli_ms / whole.free_milli_ms
     usd_micro = rounded(whole.unusable_money, DENOMINATOR) if whole.is_priced else None
-    cost = "" if usd_micro is None else f" (it cost {dollars_text(usd_micro)})"
+    cost = "" if usd_micro is None else f", {dollars_text(usd_micro)}"
     return (
-        f"of {free_hours} free accelerator-hours {share:.2%}"
-        f" of the time{cost} could not have been used by jobs like"
-        " those that arrived (inferred; see `tidemill fleet`)"
+        f"jobs like those that arrived could not have used {unused} of the {free_hours}"
+        f" accelerator-hours that were free ({share:.2%}{cost}; inferred, see `tidemill fleet`)"
     )
 
 
@@ -255,9 +246,7 @@ def useful_share(account: Account) -> str:
 def _as_known(account: Account, text: str, bound: str) -> str:
     """A figure that rests on what was useful: bounded where that is, assumed where that is."""
     found = ratios.goodput(account)
-    if found.is_assumed:
-        return f"{text}, assumed"
-    return f"{bound}{text}" if found.is_lower_bound else text
+    return bound * found.is_lower_bound + text + ", assumed" * found.is_assumed
 
 
 def summary(statement: Statement) -> list[str]:
@@ -288,10 +277,10 @@ def _useful(statement: Statement) -> list[str]:
         ratios.usd_micro_per_useful_hour(account),
     )
     share = f"{percent(account.basis_points()[Bucket.USEFUL])} of the hours paid for"
-    words = _as_known(account, share, "at least ")
     points = account.dollar_points()
     if points is not None:
-        words += f", {percent(points[Bucket.USEFUL])} of the dollars"
+        share += f" and {percent(points[Bucket.USEFUL])} of the dollars"
+    words = _as_known(account, share, "at least ")
     if paid is not None and useful is not None:
         words += f"; an hour costs {dollars_text(paid)}, a useful hour"
         words += f" {_as_known(account, dollars_text(useful), 'at most ')}"

@@ -34,9 +34,17 @@ def note_extent(journal: str) -> None:
 
 
 def world_at(
-    journal: str, at: str | None, *, notes_extent: bool = True, notes_decider: bool = True
+    journal: str,
+    at: str | None,
+    *,
+    notes_extent: bool = True,
+    notes_decider: bool = True,
+    notes_unlisted: bool = True,
 ) -> tuple[World, Policy]:
-    """The cluster state at a moment (or at the end) and the policy it was run with."""
+    """The cluster state at a moment (or at the end) and the policy it was run with.
+
+    What the answer itself says need not be noted: who decides, which nodes nobody lists.
+    """
     with api.open_journal(journal) as opened:
         if notes_extent and (found := completeness.of(opened).words):
             screen.note(f"`{journal}`: {found}")
@@ -48,14 +56,20 @@ def world_at(
         source = Source.of(facts)
         if words := _who_decides(world, source, notes_decider):
             screen.note(words)
-        if words := supply.unlisted_words(world):
-            screen.note(words)
+        if notes_unlisted:
+            note_unlisted(world)
         if at is not None and at_ms is not None and world.seq == len(opened):
             last_ms = api.last_ms(opened)
             if at_ms > last_ms:
                 end = calendar.text(last_ms)
                 screen.note(f"the journal ends at {end}; shown as if nothing has happened since")
     return world, policy
+
+
+def note_unlisted(world: World, said: str = "") -> None:
+    """Say which nodes nobody lists, unless the answer says it."""
+    if (words := supply.unlisted_words(world)) and words not in said:
+        screen.note(words)
 
 
 def _now_ms(opened: Journal, calendar: Calendar) -> int | None:

@@ -10,7 +10,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import SECOND_MS, WHOLE_MILLI, dollars_text, duration_text
+from tidemill.model.measures import SECOND_MS, WHOLE_MILLI, count_text, dollars_text, duration_text
 from tidemill.model.names import visible
 
 if TYPE_CHECKING:
@@ -182,9 +182,9 @@ def _print_partial(board: "Board") -> None:
         return
     held = sum(gang.held_milli for gang in board.partial_gangs) / WHOLE_MILLI
     count = screen.count(len(board.partial_gangs), "partial gang")
-    verbs = ("holds", "waits") if len(board.partial_gangs) == 1 else ("hold", "wait")
-    gpus = "1 GPU" if held == 1 else f"{held:,g} GPUs"
-    screen.out().print(f"{count}, which {verbs[0]} {gpus} and {verbs[1]} for the rest:")
+    verb = "holds" if len(board.partial_gangs) == 1 else "hold"
+    gpus = count_text(held, "GPU")
+    screen.out().print(f"{count}, which {verb} {gpus}; the rest is not placed:")
     for gang in board.partial_gangs[:SHOWN]:
         screen.out().print(f"  {gang.job}: {gang.words}", markup=False, soft_wrap=True)
     if len(board.partial_gangs) > SHOWN:

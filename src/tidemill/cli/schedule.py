@@ -261,7 +261,12 @@ class _Run:
 
     async def _begin_watching(self) -> None:
         """Read the policy that is an object of the cluster, if there may be one."""
-        from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreachable
+        from tidemill.live.kubernetes.api.client import (
+            UNREACHABLE,
+            ApiRefusal,
+            refusal_hint,
+            unreachable,
+        )
 
         if self._watched is None:
             return
@@ -272,7 +277,7 @@ class _Run:
         except ApiRefusal as error:
             raise BackendError(
                 f"asked for the SchedulingPolicy `{self._watched.name}`; found {error}",
-                hint="`tidemill schedule crd` prints what has to be allowed",
+                hint=refusal_hint(error.status, "schedule.yaml"),
             ) from None
 
     async def _serve(self) -> "MetricsServer | None":

@@ -201,15 +201,9 @@ class _Check:
             self.found.append(Finding(False, "GPU types", words, so))
 
     def _nodes(self, seen: Differ) -> None:
-        world = seen.world
-        gpus, ready = Counter[str](), 0
-        for n in range(world.node_count):
-            count = world.nodes.devices.item(n)
-            gpus[world.kinds[world.nodes.kind.item(n)]] += count
-            ready += bool(count) and world.nodes.state.item(n) == NodeState.READY
-        types = ", ".join(f"{count:,} {kind}" for kind, count in sorted(gpus.items()) if count)
-        if types:
-            self._good("nodes", f"{ready:,} with GPUs take work; {types}")
+        words = nodes_text(seen.world)
+        if words:
+            self._good("nodes", words)
         else:
             so = "nobody can be placed until a node advertises GPUs"
             self.found.append(Finding(False, "nodes", "none has GPUs", so))
@@ -218,7 +212,7 @@ class _Check:
             some = ", ".join(unknown[:MOST_NAMED]) + ", …" * (len(unknown) > MOST_NAMED)
             words = f"{screen.count(len(unknown), 'node')} without one: {some}"
             self.found.append(Finding(False, "prices", words, NO_PRICE))
-        elif types:
+        elif words:
             self._good("prices", "every node with GPUs has one")
 
     def _jobs(self, seen: Differ) -> None:
@@ -234,6 +228,25 @@ class _Check:
 
     def _refuse(self, what: str, error: TidemillError) -> None:
         self.found.append(Finding(False, what, error.message, error.hint, is_fatal=True))
+
+
+def nodes_text(world: World) -> str:
+    """How many nodes with GPUs take work, how many do not, and the GPUs of either; "": none."""
+    nodes, gpus = Counter[bool](), {True: Counter[str](), False: Counter[str]()}
+    for n in range(world.node_count):
+        count, state = world.nodes.devices.item(n), world.nodes.state.item(n)
+        if count and state != NodeState.GONE:
+            nodes[state == NodeState.READY] += 1
+            gpus[state == NodeState.READY][world.kinds[world.nodes.kind.item(n)]] += count
+    types = {
+        which: ", ".join(f"{count:,} {kind}" for kind, count in sorted(some.items()))
+        for which, some in gpus.items()
+    }
+    if not nodes:
+        return ""
+    words = f"{nodes[True]:,} with GPUs take work; {types[True] or 'no GPUs'}"
+    does = "does" if nodes[False] == 1 else "do"
+    return words + (f"; {nodes[False]:,} {does} not: {types[False]}" if nodes[False] else "")
 
 
 def _quiet(event: str, **told: object) -> None:

@@ -21,7 +21,7 @@ from rich.text import Text
 from tidemill.cli.suggested import located_json
 from tidemill.model import names
 from tidemill.model.errors import SpecError, TidemillError
-from tidemill.model.measures import duration_ms
+from tidemill.model.measures import count_text, duration_ms
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -137,9 +137,7 @@ def csv_out(rows: Sequence[Mapping[str, object]]) -> None:
     sys.stdout.flush()
 
 
-def count(number: int, noun: str) -> str:
-    """A number of things: ``1 job``, ``2,000 jobs``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+count = count_text
 
 
 @contextmanager
@@ -197,22 +195,31 @@ class OneLineTable(Table):
     """
 
     def needed_width(self, console: Console) -> int:
-        """How wide it must be for names and numbers to be whole."""
+        """How wide it must be for names, words and numbers to be whole.
+
+        Columns that wrap are narrowed from the widest on until all fit: so each of them has to have
+        room for as much as any of them needs, or for all that it holds.
+        """
+        sizes = [
+            self._size(console, column, is_first=i == 0) for i, column in enumerate(self.columns)
+        ]
+        wraps = [not column.no_wrap for column in self.columns]
+        level = max((least for (_, least), may in zip(sizes, wraps, strict=True) if may), default=0)
         return sum(
-            self._needed_by(console, column, is_first=i == 0)
-            for i, column in enumerate(self.columns)
+            (min(most, level) if may else most) + _PADDING
+            for (most, _), may in zip(sizes, wraps, strict=True)
         )
 
-    def _needed_by(self, console: Console, column: Column, *, is_first: bool) -> int:
+    def _size(self, console: Console, column: Column, is_first: bool) -> tuple[int, int]:
+        """How wide a column is with all that it holds, and how wide it has to be."""
         unbound = console.options.update(width=_UNBOUND)
         found = [
             Measurement.get(console, unbound, part) for part in (column.header, *column._cells)
         ]
-        longest = max(measured.maximum for measured in found)
-        if is_first:
-            column.min_width = longest = min(longest, NAME_WIDTH)
-        word = max(measured.minimum for measured in found)
-        return (longest if is_first or column.no_wrap else word) + _PADDING
+        most = max(measured.maximum for measured in found)
+        least = most if is_first else max(measured.minimum for measured in found)
+        column.min_width = min(least, NAME_WIDTH)
+        return most, column.min_width
 
     def add_row(
         self,

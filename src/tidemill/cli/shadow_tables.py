@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tidemill.cli import comparison_tables, screen
 from tidemill.explain import phrasing
 from tidemill.ledger import comparison
+from tidemill.ledger.account import CENT_MICRO, rounded
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
@@ -49,11 +50,11 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
 
 
 def counted(seen: "Statement") -> list[str]:
-    """Who waits at the end of the books as they were seen, and is not among those that do."""
+    """Of who waits at the end of the books as seen: who holds something, or needs no GPU."""
     from tidemill.explain.partial_gangs import partial_gangs
 
     said = {
-        "as it was with a part of their gang alone: counted as started, and as still running":
+        "as it was with a part of their gang alone: they hold GPUs, and count as still waiting":
             len(partial_gangs(seen.world).gangs),
         "as it was waiting for something else than GPUs, as their scheduler says: not among those"
         " still waiting, and in no queue wait": seen.waits.figures().held,
@@ -90,14 +91,23 @@ def _worked(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> str
     from tidemill.advise.shadow import comparing
 
     worked = comparing.worked_milli_ms(sides, report)
-    hours = [_hours(milli_ms) for milli_ms in worked]
+    before, *after = (_hours(milli_ms) for milli_ms in worked)
     text = (
-        f"GPU-hours that jobs worked: {hours[0]} as it was, {hours[1]} with this policy (modelled)"
+        f"GPU-hours that jobs worked: {before} as it was, {_range(after)} with this policy"
+        " (modelled"
     )
-    costs = [_per_hour(side.total(), amount) for side, amount in zip(sides, worked, strict=True)]
-    if None not in costs:
-        text += f"; each of them cost {costs[0]}, and would have cost {costs[1]}"
-    return text
+    if after[0] != after[1]:
+        text += "; the more, if jobs of which nobody has seen how long they work go on"
+    sides_of = (sides[0], sides[1], sides[1])
+    costs = [_per_hour(side.total(), n) for side, n in zip(sides_of, worked, strict=True)]
+    known = [one for one in costs if one is not None]
+    if len(known) < len(costs):
+        return f"{text})"
+    return f"{text}); each of them cost {known[0]}, and would have cost {_range(known[:0:-1])}"
+
+
+def _range(ends: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _per_hour(account: "Account", milli_ms: int) -> str | None:
@@ -162,8 +172,10 @@ def _change(lost: Sequence[int | None]) -> str:
         return "what that is worth is unknown, for want of prices"
     if before == after:
         return "no difference"
-    word = "less" if after < before else "more"
-    return f"{dollars_text(abs(after - before))} {word} lost"
+    change = rounded(after, CENT_MICRO) - rounded(before, CENT_MICRO)  # of what is printed
+    if not change:
+        return "a difference of less than a cent"
+    return f"{dollars_text(abs(change) * CENT_MICRO)} {'less' if change < 0 else 'more'} lost"
 
 
 def _starts(title: str, some: "Sequence[JobStart]", world: "World") -> "Table":

@@ -1,11 +1,13 @@
 """Stragglers as tables and sentences: suspects with evidence, and what could not be judged."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from rich.table import Table
 
 from tidemill.cli import screen
 from tidemill.journal.moments import Calendar
+from tidemill.ledger.account import shown
 from tidemill.live.measured.loops import Launch
 from tidemill.live.measured.slow_devices import DeviceStragglers
 from tidemill.live.measured.stragglers import (
@@ -15,8 +17,9 @@ from tidemill.live.measured.stragglers import (
     Suspect,
     UnlikeLaunch,
 )
-from tidemill.model.measures import HOUR_MS, dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, ONE_PPM, dollars_text, duration_text
 from tidemill.workload.slow.devices import DeviceFigures
+from tidemill.workload.slow.peers import RULE
 from tidemill.workload.slow.ranks import Missing
 
 ADVICE = {
@@ -28,8 +31,8 @@ LEGEND = (
     "own: its time per step without waiting, and (in brackets) what that would be at the pace of"
     " its peers; slower: the one over the other, less one; waits: per step, of it and (in brackets)"
     " of its peers; evidence: in how many of its slow windows it was among the slowest, and in how"
-    " many jobs of this size chance alone would show that; waited: GPU-hours that the others waited"
-    " for it (≤: at most)"
+    " many jobs of this size chance alone would show that, at most; waited: GPU-hours that the"
+    " others waited for it (≤: at most)"
 )
 NAMES_SHOWN = 5
 
@@ -43,13 +46,14 @@ def calendar_of(launches: Sequence[Launch]) -> Calendar:
 def print_ranks(found: Stragglers, calendar: Calendar, top: int) -> None:
     """Everything that ranks say."""
     console = screen.out()
-    console.print(_headline(found), soft_wrap=True)
-    shown = found.suspects[: top or None]
-    if shown:
-        console.print(_suspects(shown, calendar))
+    waited = _waited(found)
+    console.print(_headline(found, waited), soft_wrap=True)
+    rows = found.suspects[: top or None]
+    if rows:
+        console.print(_suspects(rows, waited, calendar))
         screen.note(LEGEND)
-        if len(shown) < len(found.suspects):
-            screen.note(f"and {len(found.suspects) - len(shown):,} more; --top 0 shows all of them")
+        if len(rows) < len(found.suspects):
+            screen.note(f"and {len(found.suspects) - len(rows):,} more; --top 0 shows all of them")
     for text in _sentences(found, calendar):
         console.print(text, soft_wrap=True)
     for text in _not_judged(found.not_judged):
@@ -61,7 +65,31 @@ def print_ranks(found: Stragglers, calendar: Calendar, top: int) -> None:
         )
 
 
-def _headline(found: Stragglers) -> str:
+class _Waited(NamedTuple):
+    """What was waited for each suspect, and for all: as printed, rows add up to it."""
+
+    each: list[tuple[str, str]]
+    hours: str
+    dollars: str
+
+
+def _waited(found: Stragglers) -> _Waited:
+    rows, usd = found.suspects, found.usd_micro
+    places = 1 if found.waited_gpu_ms >= 100 * HOUR_MS else 3
+    hours = shown([row.waited_gpu_ms for row in rows], HOUR_MS // 10**places)
+    texts = [f"{units / 10**places:,.{places}f}" for units in (*hours, sum(hours))]
+    money = [dollars_text(row.usd_micro) for row in rows]
+    if usd is not None:
+        cents = 2 if usd >= 1_000_000 else 4
+        units = shown([row.usd_micro or 0 for row in rows], 10 ** (6 - cents))
+        money = [dollars_text(unit * 10 ** (6 - cents), cents) for unit in (*units, sum(units))]
+    bound = ["≤ " * row.is_from_start for row in rows]
+    each = zip([b + text for b, text in zip(bound, texts[:-1], strict=True)], money, strict=False)
+    most = "at most " * any(bound)
+    return _Waited([*each], most + texts[-1], "" if usd is None else f" ({money[-1]})")
+
+
+def _headline(found: Stragglers, waited: _Waited) -> str:
     runs = screen.count(found.judged_launches, "run")
     judged = f"{screen.count(found.judged_ranks, 'rank')} of {runs} could be judged"
     if not found.judged_launches:
@@ -69,10 +97,9 @@ def _headline(found: Stragglers) -> str:
     if not found.suspects:
         return f"no rank stands out; {judged}"
     jobs = len({one.job for one in found.suspects})
-    cost = "" if found.usd_micro is None else f" ({_dollars(found.usd_micro)})"
     return (
         f"{screen.count(len(found.suspects), 'suspect')} in {screen.count(jobs, 'job')};"
-        f" the other ranks waited {_hours(found.waited_gpu_ms)} GPU-hours{cost} for them; {judged}"
+        f" the other ranks waited {waited.hours} GPU-hours{waited.dollars} for them; {judged}"
     )
 
 
@@ -81,27 +108,20 @@ def _hours(gpu_ms: int) -> str:
     return f"{hours:,.1f}" if hours >= 100 else f"{hours:,.3f}"
 
 
-def _suspects(rows: Sequence[Suspect], calendar: Calendar) -> Table:
+def _suspects(rows: Sequence[Suspect], waited: _Waited, calendar: Calendar) -> Table:
     made = screen.table(
         "job", "rank", "node", "slower", "in", "since", "for", "own", "waits", "evidence",
         "waited", "dollars",
     )  # fmt: skip
     for column in (2, 4, 5):
         made.columns[column].justify = "left"
-    for row in rows:
+    for row, of_row in zip(rows, waited.each, strict=False):
         made.add_row(
             row.job, f"{row.rank}", row.node or "?", _percent(row.slow_ppm), row.part,
             _since(row, calendar), _lasting(row), _pair(row.own_us, row.expected_us),
-            _pair(row.wait_us, row.peers_wait_us), _evidence(row),
-            ("≤ " if row.is_from_start else "") + _hours(row.waited_gpu_ms),
-            _dollars(row.usd_micro),
+            _pair(row.wait_us, row.peers_wait_us), _evidence(row), *of_row,
         )  # fmt: skip
     return made
-
-
-def _dollars(usd_micro: int | None) -> str:
-    """With hundredths of cents where it is little."""
-    return dollars_text(usd_micro, 4 if (usd_micro or 0) < 1_000_000 else 2)
 
 
 def _since(row: Suspect, calendar: Calendar) -> str:
@@ -127,9 +147,19 @@ def _pair(own_us: int, peers_us: int) -> str:
 
 def _evidence(row: Suspect) -> str:
     among = "slowest" if row.slowest_of == 1 else f"among the slowest {row.slowest_of}"
-    odds = 10 ** min(-row.chance_log10, 18)
-    chance = f"1 in {odds:,.0f}" if odds < 1e6 else f"1 in 10^{-row.chance_log10:.0f}"
+    chance = odds(row.chance_log10)
     return f"{among} of {row.ranks} in {row.slowest_windows} of {row.slow_windows}, {chance}"
+
+
+MOST_ODDS = 6
+"""Ten to the power of this: beyond a million, odds say more of the model than of the ranks."""
+
+
+def odds(chance_log10: float) -> str:
+    """A chance in words, of its logarithm to a tenth: one in how many at least, to a digit."""
+    power = max(0.0, min(-chance_log10 - 0.05, MOST_ODDS))
+    unit = 10 ** int(power)
+    return f"fewer than 1 in {int(10**power / unit) * unit:,} by chance"
 
 
 def _sentences(found: Stragglers, calendar: Calendar) -> Iterator[str]:
@@ -156,7 +186,7 @@ def _slow_job(job: SlowLaunch, calendar: Calendar) -> str:
         f"job `{job.job}` as a whole became {_percent(job.slow_ppm)} slower at"
         f" {_moment(calendar, job.since_ms)} ({job.before_us / 1000:,.1f} to"
         f" {job.after_us / 1000:,.1f} ms a step, {_hours(job.lost_gpu_ms)} GPU-hours{cost});"
-        f" {_why_slow(job.own_ppm)}"
+        f" {_why_slow(job)}"
     )
 
 
@@ -177,13 +207,24 @@ def _percent(ppm: int) -> str:
     return f"{ppm / 10_000:.0f} %"
 
 
-def _why_slow(own_ppm: int | None) -> str:
+def _why_slow(job: SlowLaunch) -> str:
+    own_ppm = job.own_ppm
+    if job.rank is not None:
+        usual_us = job.rank_own_us * ONE_PPM / (ONE_PPM + job.rank_slow_ppm)
+        return (
+            f"rank {job.rank} itself took {_percent(job.rank_slow_ppm)} longer"
+            f" ({job.rank_own_us / 1000:,.1f} ms, {usual_us / 1000:,.1f} at the pace of the others)"
+            f" in {screen.count(job.rank_windows, 'window')}, and is no suspect yet:"
+            f" {odds(job.rank_chance_log10)}, where a suspect needs fewer than 1 in"
+            f" {round(1 / RULE.chance)}; ask again when it has run longer"
+        )
     if own_ppm is None:
         return "whether its ranks or the exchange between them is not told apart"
     if own_ppm >= 500_000:
         return "all ranks' own work takes longer: clocks, storage, or another kind of step"
     return (
-        "the wait for each other grew, the work did not: the network, or a rank that told nothing"
+        "the wait for each other grew, and the own work of most ranks did not: the network, or a"
+        " rank that told nothing"
     )
 
 
@@ -212,8 +253,9 @@ def print_devices(found: DeviceStragglers, calendar: Calendar, top: int) -> None
         )
         console.print(_devices(found, calendar, top))
         screen.note(
-            "of it and (in brackets) of the other GPUs of its job; what is bound by compute takes"
-            " longer by that much, and in a synchronous job every other GPU waits for it"
+            "longer: by so much takes what is bound by compute at this clock, and in a synchronous"
+            " job every other GPU waits for it; the rest: of it and (in brackets) of the other GPUs"
+            " of its job"
         )
     if found.without_clocks:
         screen.note(
@@ -224,7 +266,7 @@ def print_devices(found: DeviceStragglers, calendar: Calendar, top: int) -> None
 
 def _devices(found: DeviceStragglers, calendar: Calendar, top: int) -> Table:
     made = screen.table(
-        "job", "node", "GPU", "below", "since", "for", "clock", "power", "temperature", "SM active"
+        "job", "node", "GPU", "longer", "since", "for", "clock", "power", "temperature", "SM active"
     )
     for column in (1, 2, 4):
         made.columns[column].justify = "left"

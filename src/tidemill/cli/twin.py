@@ -146,7 +146,10 @@ def import_(
     if not force and not resume:
         api.refuse_existing(journal)
     with screen.progress(f"reading {trace.name}"), collecting.kept():
-        read = traces.load(trace, form, told)
+        try:
+            read = traces.load(trace, form, told)
+        except SpecError as error:
+            raise _of_a_cluster(trace, error) from error
     for text in (*read.notes, *read.broken):
         screen.note(text)
     if not any(a.job.checkpointing.interval_ms for a in read.arrivals):
@@ -234,6 +237,16 @@ def _percent(share: float) -> str:
 def _say_notes(spec: "Spec") -> None:
     for text in spec.notes:
         screen.note(f"note: {text}")
+
+
+def _of_a_cluster(path: Path, error: SpecError) -> SpecError:
+    """The same refusal; of a file that an import of histories reads, with the command for it."""
+    from tidemill.live import foreign
+
+    other = foreign.known(path)
+    if other is None or not other.source:
+        return error
+    return SpecError(error.message, hint=f"it {other.what}; for what happened: {other.hint}")
 
 
 @app.command("formats", epilog=options.example("tidemill twin formats"))

@@ -40,10 +40,14 @@ def underused(
     from tidemill.cli import held_by
     from tidemill.live.measured import underused as measured
     from tidemill.live.prometheus.joining import HeldGpus
+    from tidemill.model.figures import STEPS, DeviceFigure
 
     held = held_by.read(journal)
     if prometheus is None:
-        found = measured.find(_kept(journal), held.whose.attempts, {}, held.usd_micro_per_hour)
+        found = measured.find(
+            _kept(journal), held.whose.attempts, {}, held.usd_micro_per_hour,
+            STEPS[DeviceFigure.SM_ACTIVE],
+        )  # fmt: skip
         if devices:
             screen.note("a journal keeps what GPUs did by job: --devices needs --prometheus")
         _tell(found, (), journal, top, as_json=as_json)
@@ -115,6 +119,11 @@ def _print(found: "Underused", devices: "tuple[UsedDevice, ...]", top: int) -> N
             "compute (SMs active; busy where that is not measured) and bandwidth on average, memory"
             " at most; sharing: how many such jobs one GPU has room for"
         )
+        if shown[0].step_ppm:
+            screen.note(
+                f"~: a journal keeps shares in steps of {shown[0].step_ppm // 10_000} %;"
+                " --prometheus reads them as they were measured"
+            )
     if found.unknown:
         screen.note(
             f"{screen.count(found.unknown, 'job')} not judged: compute, memory bandwidth (DCGM"
@@ -145,9 +154,13 @@ def _jobs(rows: "tuple[UnderusedJob, ...]") -> "Table":
     for row in rows:
         made.add_row(
             row.job, row.user or "?", f"{row.gpus:,} {row.gpu_type}".strip(),
-            f"{row.gpu_hours:,.1f}", dollars_text(row.usd_micro), *_axes(row), _advice(row),
+            f"{row.gpu_hours:,.1f}", dollars_text(row.usd_micro), *_rounded_axes(row), _advice(row),
         )  # fmt: skip
     return made
+
+
+def _rounded_axes(row: "UnderusedJob") -> tuple[str, ...]:
+    return tuple("~ " * bool(row.step_ppm) + text for text in _axes(row))
 
 
 def _axes(row: "UnderusedJob | UsedDevice") -> tuple[str, ...]:
@@ -160,7 +173,11 @@ def _advice(row: "UnderusedJob") -> str:
     whom = f"`{row.user}`" if row.user else "its owner"
     if max(row.compute_ppm, row.bandwidth_ppm) < HARDLY_PPM:
         return f"ask {whom} whether it needs a GPU; end it where it only waits"
-    return f"share: {row.fits} of it on one GPU (MIG, MPS or time-slicing), or a smaller GPU type"
+    least = "at least " * bool(row.step_ppm)
+    return (
+        f"share: {least}{row.fits} of it on one GPU (MIG, MPS or time-slicing), or a smaller GPU"
+        " type"
+    )
 
 
 def _users(found: "Underused") -> "Table":

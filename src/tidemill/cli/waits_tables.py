@@ -160,6 +160,8 @@ def _factors(found: WaitSpread) -> list[str]:
 
 
 def _marked(found: WaitSpread, name: str, text: str) -> str:
+    if found.is_untold(name):
+        return "unknown"
     return f"≥ {text}" if name in found.at_least else text
 
 

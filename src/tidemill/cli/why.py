@@ -49,10 +49,10 @@ def why(
 
     from tidemill import explain
     from tidemill.cli import device_evidence
-    from tidemill.cli.moment import held_jobs, one_question, sides_of, world_at
+    from tidemill.cli.moment import held_jobs, note_unlisted, one_question, sides_of, world_at
     from tidemill.explain import commands
 
-    world, policy = world_at(journal, at)
+    world, policy = world_at(journal, at, notes_unlisted=False)
     held = {one.name: one for one in held_jobs(journal, at)}
     job = full(world, job, held)
     if job in held:
@@ -62,6 +62,7 @@ def why(
     with one_question(world) as memo:
         found = explain.why(world, policy, j, memo)
     answer = commands.located(found, journal, at)
+    note_unlisted(world, " ".join(fact.words for fact in answer.evidence))
     forecast = None
     if eta:
         told = explain.eta(world, policy, j, sides_of(journal, world, policy))
@@ -179,22 +180,26 @@ def fit(
 
     from tidemill import explain
     from tidemill.cli import job_option
-    from tidemill.cli.moment import sides_of, world_at
+    from tidemill.cli.job_names import is_of_pods
+    from tidemill.cli.moment import note_unlisted, sides_of, world_at
     from tidemill.explain import commands
 
-    world, policy = world_at(journal, at, notes_decider=False)  # the answer says it
+    world, policy = world_at(  # the answer says both
+        journal, at, notes_decider=False, notes_unlisted=False
+    )
     if job is not None:
         row = job_option.from_file(job)
     else:
         row = job_option.from_options(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
-            near=near, profile=profile,
+            near=near, profile=profile, is_cut=is_of_pods(journal),
         )  # fmt: skip
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)
     told = explain.fit(world, policy, row, sides_of(journal, world, policy), cluster)
     forecast = commands.forecast_located(told, journal, at)
+    note_unlisted(world, forecast.words)
     if as_json:
         screen.json_out(msgspec.json.encode(forecast), journal, at=at)
     else:

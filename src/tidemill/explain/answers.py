@@ -263,7 +263,10 @@ class LayerRow(Struct, frozen=True):
 
 
 class Board(Struct, frozen=True):
-    """Everything that waits. Idle parts and ``unclaimed`` add up to all that is free."""
+    """Everything that waits.
+
+    Idle parts, what partial gangs lack of what is free, and ``unclaimed`` are all that is free.
+    """
 
     at_ms: int
     jobs: int

@@ -66,6 +66,7 @@ def band(
 ) -> Band:  # fmt: skip
     """The band of waits; None is later than ``horizon_ms``, in the waits and in the band.
 
+    All three are on the minute, the middle too: a finer one could lie outside its own band.
     A wait that is the same in every future and lies in ``certain_ms`` depends on nothing that is
     drawn, and has no band.
     """
@@ -75,10 +76,10 @@ def band(
         return Band(one, one, one)
     found = reach(known)
     ends = (
-        _minutes(found.middle - sides.early * found.early), sorted(known)[len(known) // 2],
-        _minutes(found.middle + sides.late * found.late),
+        _wait_ms(found.middle - sides.early * found.early), sorted(known)[len(known) // 2],
+        _wait_ms(found.middle + sides.late * found.late),
     )  # fmt: skip
-    return Band(*(None if ms >= horizon_ms else ms for ms in ends))
+    return Band(*(None if ms >= horizon_ms else _on_the_minute(ms) for ms in ends))
 
 
 def logarithm(ms: int) -> float:
@@ -86,6 +87,11 @@ def logarithm(ms: int) -> float:
     return log(1 + ms / MINUTE_MS)
 
 
-def _minutes(value: float) -> int:
-    """The wait that has a logarithm; on the minute, and not yet now."""
-    return max(1, round(exp(value) - 1)) * MINUTE_MS
+def _wait_ms(value: float) -> float:
+    """The wait that has a logarithm."""
+    return (exp(value) - 1) * MINUTE_MS
+
+
+def _on_the_minute(ms: float) -> int:
+    """The nearest minute that is not now."""
+    return max(1, round(ms / MINUTE_MS)) * MINUTE_MS

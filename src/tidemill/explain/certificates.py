@@ -16,7 +16,7 @@ from tidemill.explain.trials import Trials
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose, shares
+from tidemill.scheduling import contract_capacity, diagnose, shares
 from tidemill.scheduling.topology import feasibility
 from tidemill.units.mig import geometry as mig
 
@@ -36,7 +36,9 @@ class Claim(NamedTuple):
     def labelled(self) -> tuple[Contract, ...]:
         """Those whose nodes carry the labels."""
         world, role = self.world, self.role
-        return tuple(row for row in self.contracts if diagnose.could_match(world, row, role))
+        return tuple(
+            row for row in self.contracts if contract_capacity.could_match(world, row, role)
+        )
 
 
 def certificate(world: World, shape: Shape) -> Certificate | None:
@@ -45,7 +47,7 @@ def certificate(world: World, shape: Shape) -> Certificate | None:
     if cause not in NEVER:
         return None
     role = shape.roles[guilty_role(world, shape)]
-    claim = Claim(world, shape, role, tuple(diagnose.running_contracts(world, role)))
+    claim = Claim(world, shape, role, tuple(contract_capacity.running_contracts(world, role)))
     return _PROOFS[cause](claim)
 
 
@@ -68,7 +70,7 @@ def guilty_role(world: World, shape: Shape) -> int:
 def _no_kind(claim: Claim) -> Certificate:
     world, role = claim.world, claim.role
     counts: dict[str, int] = {}
-    for row in diagnose.running_contracts(world, Role()):
+    for row in contract_capacity.running_contracts(world, Role()):
         counts[row.kind] = counts.get(row.kind, 0) + row.count
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
@@ -133,7 +135,7 @@ def _too_large(claim: Claim) -> Certificate:
     if role.accelerators > devices:
         return _too_many_devices(claim, devices)
     large = [row for row in rows if row.node.devices >= role.accelerators]
-    in_use = [row for row in large if diagnose.nodes_in_use(row) > 0]
+    in_use = [row for row in large if contract_capacity.nodes_in_use(claim.world, row) > 0]
     if not in_use:
         spares = sum(row.spares for row in large)
         return Certificate(
@@ -168,9 +170,14 @@ def _too_many_devices(claim: Claim, devices: int) -> Certificate:
     total = role.count * role.accelerators
     best = devices if total % devices == 0 else _largest_divisor(role.accelerators, devices)
     pieces, of = total // best, f" of {phrasing.either(role.kinds)}" if role.kinds else ""
-    way = f"request {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}"
+    whole_gpus = replace(role, profile="", accelerators=best)
+    way = (
+        f"request {phrasing.replicas_of(whole_gpus, pieces)} instead of"
+        f" {role.count:,} of {role.accelerators}"
+    )
     if _most(claim, best) < pieces and (whole := _most(claim, devices)):
-        way = f"request at most {whole:,}×{devices}"
+        most = phrasing.replicas_of(replace(whole_gpus, accelerators=devices), whole)
+        way = f"request at most {most}"
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
         f"the largest node{of} has {devices} GPUs, it requests {role.accelerators} on one node",
@@ -207,19 +214,18 @@ def _too_wide(claim: Claim) -> Certificate:
     role, hosts = claim.role, _hosts_by_kind(claim)
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
     rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
-    size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
         f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
         f" runs on one GPU type{rest}",
-        f"request at most {hosts[kind]:,}×{size}",
+        f"request at most {phrasing.replicas_of(role, hosts[kind])}",
     )  # fmt: skip
 
 
 def _over_limit(claim: Claim) -> Certificate:
     world, shape, role = claim.world, claim.shape, claim.role
     q = world.queue_number[shape.team]
-    named = diagnose.kinds_that_hold(world, role)
+    named = contract_capacity.kinds_that_hold(world, role)
     mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in named}
     kind = max(mosts, key=lambda name: mosts[name][0])
     limit, team = mosts[kind][0], world.queue_rows[mosts[kind][1]].name
@@ -298,7 +304,7 @@ def _values(seen: frozenset[tuple[str, str]], key: str) -> list[str]:
 
 
 def _hosts_by_kind(claim: Claim) -> dict[str, int]:
-    return diagnose.hosts_by_kind(claim.world, claim.role, claim.contracts)
+    return contract_capacity.hosts_by_kind(claim.world, claim.role, claim.contracts)
 
 
 def _largest_divisor(accelerators: int, most: int) -> int:

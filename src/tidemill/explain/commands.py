@@ -54,6 +54,11 @@ def nodes(job: str | None) -> Commands:
     )
 
 
+def budgets() -> Commands:
+    """Which disruption budgets there are, and how many pods each lets go."""
+    return (_tidemill("fleet --nodes"), Command("kubernetes", "kubectl get pdb --all-namespaces"))
+
+
 def labels() -> Commands:
     """Which labels nodes carry."""
     return (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import certificates, rerun, supply, trials
+from tidemill.explain import certificates, phrasing, rerun, supply, trials
 from tidemill.explain.answers import Alternative, Certificate
 from tidemill.explain.nearest import Wish
 from tidemill.explain.rerun import Glance, Line, Protected
@@ -19,7 +19,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, eligibility
+from tidemill.scheduling import contract_capacity, elastic, eligibility
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import Options, fit, undo
 from tidemill.scheduling.preemption.select import Victim
@@ -67,6 +67,8 @@ class Case(NamedTuple):
     """What the scheduler would place now instead."""
     beside: tuple[Role, ...] = ()
     """The other roles of a gang that fit now, and beside which ``hosted`` is counted."""
+    spared: tuple[int, ...] = ()
+    """Jobs that would be preempted for it if the cluster let them go."""
 
     def wish(self) -> Wish:
         """The job as something to find alternatives for."""
@@ -77,6 +79,12 @@ class Case(NamedTuple):
     def name(self) -> str:
         """The job's name."""
         return self.world.job_names[self.j]
+
+    def units(self, milli: int) -> str:
+        """So many of what it may run on: of the types that it names, those its labels leave."""
+        kinds = tuple(self.world.kinds[option.kind] for option in self.options if option.kind >= 0)
+        role = replace(self.role, kinds=kinds) if self.role.kinds and kinds else self.role
+        return phrasing.units(milli, role)
 
     @property
     def in_queue(self) -> str | None:
@@ -132,8 +140,6 @@ def open_case(
     if j in looked.placed:
         cause = Cause.NONE
     cause = rerun.as_told(world, j, cause)
-    if world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE:  # another scheduler says so
-        cause = Cause.NOT_ELIGIBLE
     before, line = world, rerun.line(world, policy, memo, j, looked.causes)
     due = rerun.due_before(world, policy, memo, j, looked) if cause in _LACKS_ROOM else []
     if due:
@@ -142,14 +148,15 @@ def open_case(
         rerun.look(world, policy, memo, rerun.rivals(world, policy, s))  # for its reservations
     victims = rerun.victims_for(world, policy, memo, s, cause)
     protected = None if victims else rerun.protected_from(world, policy, memo, s, cause)
+    spared = () if victims or protected else rerun.spared_from(world, policy, s, cause)
     if victims:
         cause = Cause.PROMISED
     shape = world.shape_rows[s]
     r = _role(world, policy, memo, s, cause)
     role, options = elastic.smallest(shape).roles[r], memo.known(world, s).options[r]
+    if cause in _LACKS_ROOM:
+        role, options = _where_it_could_be(world, role, options)
     loose = role
-    if cause in _LACKS_ROOM:  # what lies on nodes that are too small is none that it could use
-        options = supply.large_enough(world, role, options)
     if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever their labels
         loose = replace(role, labels=(), affinity=(), tolerates=(EVERY_TAINT,))
         options = eligibility.options(world, loose)
@@ -168,6 +175,7 @@ def open_case(
         certificates.certificate(world, shape) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,
+        spared=spared,
     )  # fmt: skip
 
 
@@ -183,6 +191,18 @@ def _role(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> i
         undo(room, q, shape, found.pieces)
         return 0
     return found.shortage.role
+
+
+def _where_it_could_be(
+    world: World, role: Role, options: tuple[Option, ...]
+) -> tuple[Role, tuple[Option, ...]]:
+    """A role on the GPU types that could ever hold it: what lies elsewhere is none it could use."""
+    flags = contract_capacity.holding(world, role, [option.kind for option in options])
+    able = tuple(one for one, is_holding in zip(options, flags, strict=True) if is_holding)
+    able = supply.large_enough(world, role, able)
+    if len(able) < len(options):
+        role = replace(role, kinds=tuple(world.kinds[option.kind] for option in able))
+    return role, able
 
 
 class _Seated(NamedTuple):

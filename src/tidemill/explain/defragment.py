@@ -19,6 +19,7 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling import moves
 from tidemill.scheduling.moves import Mover
+from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.schedule import CURED_BY_MOVING
 
 
@@ -73,14 +74,14 @@ def _nothing(name: str, admits: bool, text: str) -> Defrag:
 def _moving(case: Case, found: tuple[Mover, ...], sides: Sides) -> Defrag:
     rows = tuple(_move(case.world, mover) for mover in found)
     each = [row.lost_usd_micro for row in rows]
-    cost = None if None in each else sum(usd for usd in each if usd is not None)
+    usd = None if None in each else sum(usd for usd in each if usd is not None)
     is_tried, starts = case.trials.may_try(), case.trials.places_moved(case.j, found)
     if case.world.is_looked_on:
         is_tried = starts = False
     seen = futures.look(case.before, case.policy, [case.j], sides=sides)
     count = phrasing.many(len(rows), "move")
     does = "would start" if starts else "would make room for"
-    lost = "lost work at an unknown price" if cost is None else f"{dollars_text(cost)} of lost work"
+    lost = "lost work at an unknown price" if usd is None else f"{dollars_text(usd)} of lost work"
     text = f"{count}, {lost}, {does} job `{case.name}`"
     if case.world.is_looked_on:
         text += "; whether the cluster's own scheduler then starts it is not known"
@@ -89,7 +90,7 @@ def _moving(case: Case, found: tuple[Mover, ...], sides: Sides) -> Defrag:
     elif not starts:
         text += f", but it would not start: {_instead(case, found)}"
     text += f"; as things are it starts {seen.starts(case.j)}"
-    return Defrag(case.name, starts, rows, cost, text, seen.bands[case.j])
+    return Defrag(case.name, starts, rows, usd, text, seen.bands[case.j])
 
 
 def _instead(case: Case, found: tuple[Mover, ...]) -> str:
@@ -105,12 +106,13 @@ def _instead(case: Case, found: tuple[Mover, ...]) -> str:
 
 def _move(world: World, mover: moves.Mover) -> DefragMove:
     victim = mover.victim
+    is_known = _is_priced(world, victim.pieces) and cost.is_loss_known(world, victim.job)
     return DefragMove(
         world.job_names[victim.job],
         victim.milli,
         _nodes(world, victim.pieces),
         _nodes(world, mover.gained),
-        victim.usd_micro if _is_priced(world, victim.pieces) else None,
+        victim.usd_micro if is_known else None,
     )
 
 

@@ -59,7 +59,7 @@ def claimed(case: Case) -> Fact:
     rows = [case.world.contract_rows[c] for c in case.supply.contracts]
     milli = case.supply.claimed_milli
     claimed_word = phrasing.claimed(case.world)
-    said = f"{phrasing.units(milli, case.role)} {claimed_word}" if milli else f"none {claimed_word}"
+    said = f"{case.units(milli)} {claimed_word}" if milli else f"none {claimed_word}"
     under = f" ({phrasing.ids([row.name for row in rows])})" if rows else ""
     return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
 
@@ -67,7 +67,7 @@ def claimed(case: Case) -> Fact:
 def ready(case: Case) -> Fact:
     """What takes work, busy or free."""
     milli = case.supply.ready_milli
-    text = f"{phrasing.units(milli, case.role)} Ready and schedulable"
+    text = f"{case.units(milli)} Ready and schedulable"
     return Fact("ready", milli, MILLI, text, commands.nodes(case.in_queue))
 
 
@@ -75,7 +75,7 @@ def free(case: Case) -> Fact:
     """What is free, and on how many nodes."""
     blocks = case.blocks
     where = f" on {phrasing.many(blocks.nodes, 'node')}" if blocks.nodes else ""
-    text = f"{phrasing.units(blocks.free_milli, case.role)} free{where}"
+    text = f"{case.units(blocks.free_milli)} free{where}"
     if supply.unlisted_mask(case.world).any():
         text = f"at least {text}"
     return Fact("free", blocks.free_milli, MILLI, text, commands.nodes(case.in_queue))
@@ -186,7 +186,7 @@ def _hosted(case: Case) -> Fact | None:
 
 def _busy(case: Case) -> Fact:
     milli = case.busy_milli
-    text = f"{phrasing.units(milli, case.role)} busy"
+    text = f"{case.units(milli)} busy"
     return Fact("busy", milli, MILLI, text, commands.running())
 
 
@@ -417,6 +417,19 @@ def protected(case: Case) -> Fact | None:
     return Fact("protected until", found.then.now_ms, "ms", text, commands.running())
 
 
+def _spared(case: Case) -> Fact | None:
+    """Who would be preempted for it, and is not: the cluster does not let them go."""
+    if not case.spared:
+        return None
+    names = phrasing.ids([case.world.job_names[j] for j in case.spared])
+    is_one = len(case.spared) == 1
+    text = (
+        f"{names} would be preempted for it, and {'is' if is_one else 'are'} not: a disruption"
+        f" budget, or the API server, does not let all of {'its' if is_one else 'their'} pods go"
+    )
+    return Fact("spared", len(case.spared), "jobs", text, commands.budgets())
+
+
 def bond(case: Case) -> tuple[Bond, int, int] | None:
     """The required bond that is hardest to keep now, what it asks of one domain, and the most
     that one has free (or, where supply lacks, has Ready); in replicas.
@@ -550,7 +563,7 @@ def _deadlocked(case: Case) -> Fact | None:
     return Fact("deadlock", found[0].held_milli, MILLI, found[0].words, commands.line())
 
 
-_ALWAYS: tuple[Make, ...] = (protected, needs, _ahead, _passed, _preempted, _deadlocked)
+_ALWAYS: tuple[Make, ...] = (protected, _spared, needs, _ahead, _passed, _preempted, _deadlocked)
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
-from tidemill.explain import certificates, futures, nearest, phrasing, supply, trials, wait
+from tidemill.explain import certificates, futures, nearest, phrasing, rerun, supply, trials, wait
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
@@ -138,6 +138,10 @@ def _fits_alone(
     if answer.cause != Cause.NONE.name.lower():
         return None
     text = f"job `{name}` runs now, if that scheduler lets it: {answer.evidence[0].words}"
+    if others := rerun.before(world, policy, j):
+        names = phrasing.ids([world.job_names[other] for other in others])
+        does = "waits for the same and may" if len(others) == 1 else "wait for the same and may"
+        text += f"; {names} {does} be started first, and then it has to wait"
     return _known(name, "now", Cause.NONE, text)
 
 

@@ -83,7 +83,8 @@ def contracts(world: World) -> list[ContractRow]:
         mine = world.nodes.contract[: world.node_count] == c
         one = ContractRow(
             row.name, row.kind, row.terms, seam.paid_milli, seam.launched_milli,
-            seam.schedulable_milli, int(in_use[mine].sum()), seam.gap_usd_micro_per_hour,
+            seam.schedulable_milli, row.in_gpus(int(in_use[mine].sum())),
+            seam.gap_usd_micro_per_hour,
         )  # fmt: skip
         found[alike[c]] = _together(found[alike[c]], one) if alike[c] in found else one
     return [*found.values()]
@@ -113,11 +114,11 @@ def nodes(
 
 
 def states(world: World) -> dict[str, int]:
-    """How many nodes are in each state that any is in."""
-    count = dict.fromkeys(STATES, 0)
+    """How many nodes are in each state that any is in; one with several parts counts once."""
+    found = {state: set[str]() for state in STATES}
     for n in np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE).tolist():
-        count[_state(world, n)] += 1
-    return {state: nodes for state, nodes in count.items() if nodes}
+        found[_state(world, n)].add(node_groups.machine(world, n))
+    return {state: len(machines) for state, machines in found.items() if machines}
 
 
 def teams(world: World) -> list[TeamRow]:

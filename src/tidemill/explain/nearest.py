@@ -15,7 +15,7 @@ from tidemill.explain import phrasing
 from tidemill.explain.answers import Alternative
 from tidemill.explain.trials import Trials
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import CLUSTER, Job, Role, Shape
+from tidemill.model.rows import CLUSTER, OF, Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.scheduling import eligibility, shares
 from tidemill.scheduling.snapshot import Snapshot
@@ -211,7 +211,10 @@ def _smaller(wish: Wish) -> list[Candidate]:
 
 def _elsewhere(wish: Wish) -> Iterator[Candidate]:
     role, world = wish.role, wish.room.world
+    is_whole = not any(OF in kind for kind in role.kinds)
     for kind in sorted(world.kinds) if role.kinds else ():
+        if is_whole and OF in kind:
+            continue  # a part of a GPU does not do for a whole one
         made = replace(role, kinds=(kind,))
         if kind not in role.kinds and hosted(wish, made) >= role.count:
             yield _made("another GPU type", made)
@@ -298,7 +301,9 @@ def _halves(asked: int) -> Iterator[int]:
 def _made(change: str, role: Role, but: str = "") -> Candidate:
     size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
     kinds = f" {phrasing.either(map(phrasing.requestable, role.kinds))}" if role.kinds else ""
-    text = (f"{role.count:,}×{size}" if role.count > 1 else size) + kinds
-    if role.accelerators and role.count == 1 and not kinds and not role.profile:
-        text += " GPU" if size == "1" else " GPUs"
+    text = f"{size}{kinds}"
+    if not role.profile and not kinds:
+        text = phrasing.replicas_of(role, 1).removeprefix("1 replica of ")
+    if role.count > 1:
+        text = f"{role.count:,} replicas of {text}"
     return Candidate(change, role, f"{text} {but}" if but else text)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tidemill.explain import commands, phrasing, supply
 from tidemill.explain.answers import Fact, GangDeadlock, PartialGang
-from tidemill.model.columns import JOB
+from tidemill.model import partial
 from tidemill.model.measures import WHOLE_MILLI, hourly_text
 from tidemill.model.rows import Role
 from tidemill.model.states import JobState, NodeState
@@ -93,23 +93,9 @@ def in_the_way(world: World, nodes: supply.Mask) -> tuple[GangDeadlock, ...]:
 
 
 def _part(world: World, j: int) -> _Part | None:
-    """A job of which fewer replicas are placed than it works with; None: it is whole.
-
-    What was shown on devices that others hold is there too, and only not booked.
-    """
-    roles = world.shape_of(j).roles
-    held = [0] * len(roles)
-    for piece in world.placements[j]:
-        held[piece.role] += piece.replicas
-    lacks = [
-        (role.fewest - count, role)
-        for role, count in zip(roles, held, strict=True)
-        if count < role.fewest and role.accelerators
-    ]
-    missing_milli = sum(count * role.replica_milli for count, role in lacks)
-    if missing_milli <= world.matrices.jobs.item(j, JOB.OVER_MILLI):
-        return None
-    return _Part(j, tuple(lacks))
+    """A job of which fewer replicas are placed than it works with; None: it is whole."""
+    roles, lacks = world.shape_of(j).roles, partial.lacking(world, j)
+    return _Part(j, tuple((count, roles[r]) for r, count in lacks)) if lacks else None
 
 
 def _stuck(world: World, parts: Sequence[_Part]) -> list[_Part]:

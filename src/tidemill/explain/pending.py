@@ -1,29 +1,39 @@
 """The board: everything that waits, by layer and cause, and the dollars that stand idle beneath it.
 
 Idle is shared without counting twice, by the ledger's own rule: waiting shapes, in queue order,
-claim up to their demand of the free accelerators that they may use; the rest is unclaimed. What is
-behind a taint, or has other labels than they ask for, is none that they may use.
+claim up to their demand of the free accelerators that they may use, then what partial gangs lack;
+the rest is unclaimed. What is behind a taint, or has other labels than they ask for, is none that
+they may use.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
 from tidemill.explain import futures, partial_gangs, phrasing, rerun, supply
-from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
+from tidemill.explain.answers import (
+    Board,
+    BoardRow,
+    LayerRow,
+    PartialGang,
+    PendingJob,
+    TeamWaits,
+)
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
 from tidemill.explain.rerun import Glance
 from tidemill.model.measures import WHOLE_MILLI, hourly_text, share_out
 from tidemill.model.policy import Policy
-from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
+from tidemill.model.reasons import CLAIM_NOTHING, LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import Shape
-from tidemill.model.states import NodeState
+from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, elastic, order, protection
+from tidemill.scheduling.contract_capacity import SmallKinds
 from tidemill.scheduling.fairness import Fair
 
 FIRST = 3  # jobs shown of each cause
@@ -45,7 +55,7 @@ class _Why(NamedTuple):
 
 
 class _Idle(NamedTuple):
-    """Free accelerators that some shapes claim, and their price in milli-units × micro-dollars."""
+    """Free GPUs that some shapes claim, and their price in milli-units × micro-dollars."""
 
     milli: int
     milli_usd: int
@@ -94,7 +104,7 @@ def _with_eta(world: World, seen: Futures, row: PendingJob, is_asked: bool) -> P
 def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     """Everything that waits now."""
     memo = rerun.glance(world, memo)
-    held = [s for s in world.queued if world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE]
+    held = [s for s in world.queued if not world.asking(s)]
     looked = rerun.look(world, policy, memo, [s for s in world.queued if s not in held])
     causes = dict.fromkeys(held, Cause.NOT_ELIGIBLE)
     causes |= {s: rerun.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
@@ -103,15 +113,16 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         for j in world.waiting[s]:
             cause = Cause.NONE if j in looked.placed else causes[s]
             jobs.setdefault(_why(world, j, rerun.as_told(world, j, cause)), []).append(j)
-    first = {s: world.waiting[s][0] for s in causes}
+    first = {s: (world.asking(s) or world.waiting[s])[0] for s in causes}
     whys = {
         s: _why(world, first[s], rerun.as_told(world, first[s], cause))
         for s, cause in causes.items()
     }
-    idle, unclaimed = _claims(world, policy, memo, whys)
+    half = partial_gangs.partial_gangs(world)
+    idle, unclaimed = _claims(world, policy, memo, whys, half.gangs)
     parts = [idle.get(why, _Idle(0, 0)) for why in jobs]
-    every = [*parts, unclaimed]
-    free_usd, *dollars, left_usd = _dollars(every)
+    every = [*parts, idle.get(_REST, _Idle(0, 0)), unclaimed]
+    free_usd, *dollars, _, left_usd = _dollars(every)
     rows = sorted(
         (
             _row(world, why, jobs[why], part.milli, usd)
@@ -119,12 +130,12 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         ),
         key=lambda row: (-row.asked_milli, row.cause, row.says),
     )
-    free, half = sum(part.milli for part in every), partial_gangs.partial_gangs(world)
+    free = sum(part.milli for part in every)
     waits = [row for row in rows if row.cause != HELD]
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
-        _words(world, rows, _FreeGpus(free, free_usd, unclaimed.milli)),
+        _words(world, rows, _FreeGpus(free, free_usd, unclaimed.milli, _REST in idle)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
         held=sum(row.jobs for row in rows if row.cause == HELD),
     )  # fmt: skip
@@ -145,7 +156,7 @@ def _waiting(
         found.append(
             PendingJob(
                 position, world.job_names[j], shape.team, world.job_users[j], shape.priority,
-                int(world.shapes.total_milli[s]), asks[s],
+                supply.asked_milli(world, shape), asks[s],
                 why_of[j].cause.name.lower(),
                 world.now_ms - int(world.jobs.since_ms[j]),
                 alarm=protection.alarm(world, policy, j), reason=phrasing.own_reason(world, j),
@@ -208,40 +219,60 @@ def _layers(rows: list[BoardRow]) -> tuple[LayerRow, ...]:
 
 
 def _asked(world: World, jobs: Iterable[int]) -> int:
-    return sum(int(world.shapes.total_milli[world.jobs.shape[j]]) for j in jobs)
+    shapes = Counter(world.jobs.shape.item(j) for j in jobs)
+    return sum(n * supply.asked_milli(world, world.shape_rows[s]) for s, n in shapes.items())
+
+
+_REST = _Why(Cause.PARTIAL_GANG, LAYER_OF[Cause.PARTIAL_GANG], "the rest of partial gangs")
 
 
 def _claims(
-    world: World, policy: Policy, memo: Glance, whys: dict[int, _Why]
+    world: World,
+    policy: Policy,
+    memo: Glance,
+    whys: dict[int, _Why],
+    gangs: Sequence[PartialGang],
 ) -> tuple[dict[_Why, _Idle], _Idle]:
-    """Divide what is free among what waits, in queue order."""
+    """Divide what is free among what waits, in queue order, then what partial gangs lack."""
     pools = _free_pools(world)
     free = [pool.milli for pool in pools]
     rows = [world.contract_rows[pool.contract].at(world.now_ms) for pool in pools]
     rates, is_priced = [row.rate_usd_micro for row in rows], [row.is_priced for row in rows]
-    usable: dict[object, list[int]] = {}
+    usable, small = dict[object, list[int]](), SmallKinds(world.contract_rows)
     idle: dict[_Why, _Idle] = {}
-    for s in _in_order(world, policy, memo):
-        demand = int(world.shapes.total_milli[s]) * len(world.waiting[s])
-        if whys[s].cause in NEVER or not any(free):
+    asked = [
+        (s, int(world.shapes.total_milli[s]) * len(world.asking(s)), whys[s])
+        for s in _in_order(world, policy, memo)
+    ]
+    asked += [
+        (world.jobs.shape.item(j), gang.missing_milli, _REST)
+        for gang in gangs
+        if world.jobs.state[j := world.job_number[gang.job]] == JobState.STARTING
+    ]
+    for s, milli, why in asked:
+        demand = milli
+        if why.cause in CLAIM_NOTHING or not any(free):
             continue
         shape = world.shape_rows[s]
-        constraints = tuple((r.kinds, r.rules, r.accelerators > 0) for r in shape.roles)
+        constraints = tuple(
+            (r.kinds, r.rules, r.accelerators > 0, small.of(r)) for r in shape.roles
+        )
         if constraints not in usable:
-            usable[constraints] = _may_use(world, pools, shape)
+            usable[constraints] = _may_use(world, pools, shape, small)
         for p in usable[constraints]:
             part = min(demand, free[p])
             free[p] -= part
             demand -= part
-            before = idle.get(whys[s], _Idle(0, 0))
-            idle[whys[s]] = _Idle(
-                before.milli + part,
+            before = idle.get(why, _Idle(0, 0))
+            idle[why] = _Idle(
+                before.milli + rows[p].in_gpus(part),
                 before.milli_usd + part * rates[p],
                 before.is_priced and (not part or is_priced[p]),
             )
     left = sum(part * rate for part, rate in zip(free, rates, strict=True))
     are_priced = all(priced for priced, part in zip(is_priced, free, strict=True) if part)
-    return idle, _Idle(sum(free), left, are_priced)
+    left_milli = sum(row.in_gpus(part) for row, part in zip(rows, free, strict=True))
+    return idle, _Idle(left_milli, left, are_priced)
 
 
 class _FreePool(NamedTuple):
@@ -277,13 +308,14 @@ def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
     return sorted(world.queued, key=key)
 
 
-def _may_use(world: World, pools: list[_FreePool], shape: Shape) -> list[int]:
+def _may_use(world: World, pools: list[_FreePool], shape: Shape, small: SmallKinds) -> list[int]:
     """The pools that any of its roles may use, by number."""
     roles, groups = [role for role in shape.roles if role.accelerators], world.groups
     return [
         p for p, pool in enumerate(pools)
         if any(
             (not role.kinds or world.contract_rows[pool.contract].kind in role.kinds)
+            and world.contract_rows[pool.contract].kind not in small.of(role)
             and role.rules.allow(groups[pool.group].labels, groups[pool.group].taints)
             for role in roles
         )
@@ -303,6 +335,8 @@ class _FreeGpus(NamedTuple):
     milli: int
     usd_micro_per_hour: int | None
     unclaimed_milli: int
+    has_rest: bool
+    """Whether partial gangs lack some of them."""
 
 
 def _words(world: World, rows: list[BoardRow], free: _FreeGpus) -> str:
@@ -319,8 +353,9 @@ def _words(world: World, rows: list[BoardRow], free: _FreeGpus) -> str:
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
     if free.milli:
         useless = phrasing.amount(free.unclaimed_milli)
-        use = f"of which {useless} of no use to any waiting job"
-        use = use if free.unclaimed_milli else "all of use to some waiting job"
+        who = "waiting job" + " or partial gang" * free.has_rest
+        use = f"of which {useless} of no use to any {who}"
+        use = use if free.unclaimed_milli else f"all of use to some {who}"
         there += f" ({hourly_text(free.usd_micro_per_hour)}), {use}"
     return f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested; {there}{also}"
 

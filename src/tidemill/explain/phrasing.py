@@ -4,7 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
-from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text, hourly_text
+from tidemill.model.measures import (
+    HOUR_MS,
+    WHOLE_MILLI,
+    count_text,
+    dollars_text,
+    duration_text,
+    hourly_text,
+)
 from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import CLUSTER, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
@@ -18,7 +25,7 @@ CAUSES = {
     Cause.NONE: "starts in the next scheduling cycle",
     Cause.NOTHING_CLAIMED: "no contract covers anything that it may use",
     Cause.NOTHING_LAUNCHED: "under contract, but not launched",
-    Cause.NOTHING_READY: "launched, but no node is Ready",
+    Cause.NOTHING_READY: "launched, but no node that it may use takes work",
     Cause.IMPOSSIBLE_LABEL: "labels, taints or node affinity keep it off every node",
     Cause.IMPOSSIBLE_SIZE: "larger than any node",
     Cause.IMPOSSIBLE_GANG: "a larger gang than all nodes together could hold",
@@ -125,9 +132,7 @@ def gib(memory_mib: int) -> str:
     return f"{tenths // 10:,}" + (f".{tenths % 10}" if memory_mib % GIB_MIB and tenths % 10 else "")
 
 
-def many(count: int, noun: str) -> str:
-    """``1 node``, ``3 nodes``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+many = count_text
 
 
 def ids(names: Sequence[str], most: int = 3) -> str:
@@ -199,6 +204,13 @@ def replicas(role: Role, count: int) -> str:
     return f"{many(count, 'replica')} of {size}"
 
 
+def replicas_of(role: Role, count: int) -> str:
+    """The same as it may be requested, with what it is of: ``8 replicas of 0.25 GPU``."""
+    if role.profile or not role.accelerators:
+        return replicas(role, count)
+    return f"{replicas(role, count)} GPU" + "s" * (role.replica_milli > WHOLE_MILLI)
+
+
 def together(role: Role, replicas: int) -> str:
     """Replicas that are to sit together, as accelerators where they have any."""
     if not role.accelerators:
@@ -212,7 +224,7 @@ def hop(world: World, j: int) -> str:
     Nothing of one node in a fleet that declares no tier inside nodes: it leaves none.
     """
     found, slow_ppm = world.jobs.hop.item(j), world.jobs.slow_ppm.item(j)
-    if found == NO_HOP:
+    if found == NO_HOP or not world.placements[j]:
         return ""
     tier = None if found == APART else world.topology.tiers[found - 1]
     if len({piece.node for piece in world.placements[j]}) == 1 and (tier is None or tier.label):
@@ -283,7 +295,8 @@ def price(fix: PricedFix) -> str:
         if fix.lost_usd_micro is not None:
             lost += f", {dollars_text(fix.lost_usd_micro)}"
         return lost + (f", and {_hourly(fix)}" if fix.usd_micro_per_hour else "")
-    return _hourly(fix) if fix.usd_micro_per_hour else "no extra cost"
+    nothing = "no extra cost" if fix.lost_usd_micro is not None else "unknown lost work"
+    return _hourly(fix) if fix.usd_micro_per_hour else nothing
 
 
 def _hourly(fix: PricedFix) -> str:

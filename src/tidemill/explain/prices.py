@@ -12,7 +12,7 @@ from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose
+from tidemill.scheduling import contract_capacity
 from tidemill.scheduling.preemption import cost
 
 
@@ -29,7 +29,7 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
     offers = []
     for c in case.supply.contracts:
         row, contracts = case.world.contract_rows[c].at(case.world.now_ms), case.world.contracts
-        per_node = diagnose.replicas_per_node(row, case.role)
+        per_node = contract_capacity.replicas_per_node(row, case.role)
         if not contracts.is_running[c] or not contracts.is_elastic[c] or not per_node:
             continue
         nodes = -(-replicas // per_node)
@@ -46,14 +46,19 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:
-    """Accelerator-time and dollars that stopping these active jobs now would lose."""
-    milli_ms, usd, is_priced = 0, 0, True
+    """Accelerator-time and dollars that stopping these active jobs now would lose.
+
+    Nobody knows the dollars where a contract has no price, or where a job trains and nobody says
+    whether it saves: then the time is at least so much.
+    """
+    milli_ms, usd, is_known = 0, 0, True
     for j in jobs:
+        is_known = is_known and cost.is_loss_known(world, j)
         lost_ms, roles = cost.lost_ms(world, j), world.shape_of(j).roles
         for piece in world.placements[j]:
             held = piece.replicas * roles[piece.role].replica_milli * lost_ms
             row = world.contract_rows[world.nodes.contract.item(piece.node)].at(world.now_ms)
-            is_priced = is_priced and row.is_priced
+            is_known = is_known and (row.is_priced or not held)
             milli_ms += held
             usd += held * row.rate_usd_micro
-    return Loss(milli_ms, usd // (WHOLE_MILLI * HOUR_MS) if is_priced else None)
+    return Loss(milli_ms, usd // (WHOLE_MILLI * HOUR_MS) if is_known else None)

@@ -29,7 +29,7 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model import lives
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
-from tidemill.scheduling import diagnose
+from tidemill.scheduling import contract_capacity
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.preemption.candidates import Victim
 
@@ -67,7 +67,7 @@ def _never(case: Case) -> Remedy:
 
 
 def _sign(case: Case) -> tuple[PricedFix, ...]:
-    asked = phrasing.units(case.role.total_milli, case.role)
+    asked = case.units(case.role.total_milli)
     do = "add nodes with" if case.world.is_observed else "sign a contract for"
     return (PricedFix(f"{do} {asked}", None),)
 
@@ -83,8 +83,8 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
     offers = []
     for c in case.supply.contracts:
         row = case.world.contract_rows[c].at(case.world.now_ms)
-        per_node = diagnose.replicas_per_node(row, case.role)
-        if per_node and diagnose.matching_nodes(case.world, row, case.role):
+        per_node = contract_capacity.replicas_per_node(row, case.role)
+        if per_node and contract_capacity.matching_nodes(case.world, row, case.role):
             nodes = -(-lacking // per_node)
             offers.append((nodes * row.node.devices * row.rate_usd_micro, c, nodes))
     if not offers:
@@ -114,7 +114,7 @@ _MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
 
 
 def _supply(case: Case) -> Remedy:
-    claimed = phrasing.units(case.supply.claimed_milli, case.role)
+    claimed = case.units(case.supply.claimed_milli)
     ready = phrasing.amount(case.supply.ready_milli)
     if not case.withheld():
         return _make(f"do not wait: {claimed} match it, all of them Ready", _fewer(case))
@@ -226,7 +226,7 @@ def _fits_now(case: Case) -> Remedy:
 def _over_limit(case: Case) -> Remedy:
     found, lift = facts.binds(case), quota.suggestion(case)
     assert found is not None, "a limit binds"
-    free = phrasing.units(case.blocks.free_milli, case.role)
+    free = case.units(case.blocks.free_milli)
     ends = f"wait until jobs of team `{found.name}` end: it uses {phrasing.amount(found.used)}"
     wait = PricedFix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
     fixes: tuple[PricedFix, ...] = (wait,)
@@ -243,7 +243,7 @@ def _over_limit(case: Case) -> Remedy:
 
 
 def _kept_back(case: Case) -> Remedy:
-    free = phrasing.units(case.blocks.free_milli, case.role)
+    free = case.units(case.blocks.free_milli)
     kept = facts.kept(case)
     assert kept is not None, "somebody keeps something back"
     return _make(
@@ -355,7 +355,7 @@ def _promised(case: Case) -> Remedy:
 
 
 def _busy(case: Case) -> Remedy:
-    busy = phrasing.units(case.busy_milli, case.role)
+    busy = case.units(case.busy_milli)
     return _make(
         _not_again(case, f"{busy} are busy, "),
         *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
@@ -382,7 +382,7 @@ def _partial(case: Case) -> Remedy:
 
 
 def _scattered(case: Case) -> Remedy:
-    free = phrasing.units(case.blocks.free_milli, case.role)
+    free = case.units(case.blocks.free_milli)
     first, later = _moves(case)
     return _make(
         f"do not buy: {free} are free but scattered over"
@@ -437,7 +437,7 @@ def _as_called(case: Case, nodes: Iterable[str]) -> str:
 
 def _apart(case: Case) -> Remedy:
     """Enough is free, but not in one domain: only prefer it, or request less."""
-    free = phrasing.units(case.blocks.free_milli, case.role)
+    free = case.units(case.blocks.free_milli)
     first, later = _moves(case)
     return _make(
         f"do not buy: {free} are free, on {phrasing.many(case.blocks.nodes, 'node')} too far apart",
@@ -455,7 +455,7 @@ def _memory(case: Case) -> Remedy:
 
 
 def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
-    free = phrasing.units(case.blocks.free_milli, case.role)
+    free = case.units(case.blocks.free_milli)
     wait, (moved, later) = _wait(case), _moves(case)
     if held:
         first = case.world.job_names[held[0].job]
@@ -487,7 +487,7 @@ def _wait(case: Case) -> PricedFix:
             f" {phrasing.amount(owed.held[0].amount)}"
             f" `{owed.kind}` and {_unmoved(case, first)}"
         )
-    busy = phrasing.units(case.supply.milli(Place.BUSY), case.role)
+    busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
     return PricedFix(f"wait until some of the {busy} {taken} become free")
 

@@ -117,6 +117,21 @@ def alone(world: World, policy: Policy, s: int, *, sweeps: bool) -> Cause:
     return Cause.NONE if found.placed else found.causes[s]
 
 
+def before(world: World, policy: Policy, j: int) -> list[int]:
+    """Waiting jobs that fit as well as this one does, where not all of them fit together.
+
+    Of at most so many shapes; the oldest first.
+    """
+    mine = world.jobs.shape.item(j)
+    others = [s for s in [*world.queued][:SHAPES_AT_MOST] if s != mine]
+    others = [s for s in others if world.asking(s)]
+    fit = [s for s in others if alone(world, policy, s, sweeps=False) is Cause.NONE]
+    found = _look(world, policy, Glance(world), [mine, *fit])
+    if j in found.placed:
+        return []
+    return sorted(other for s in (mine, *fit) for other in world.asking(s) if other != j)
+
+
 def _look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:
     view = copy.copy(world)
     view.queued = dict.fromkeys(shapes)
@@ -161,16 +176,16 @@ def _of_its_nodes(world: World, memo: Glance, s: int) -> Cause:
 
 
 def as_told(world: World, j: int, cause: Cause) -> Cause:
-    """The cause, as far as it can be known where nodes are listed by no source.
+    """The cause, as far as it can be known: who is held waits for no GPU, whatever is free.
+
+    So it is where nodes are listed by no source.
 
     Of them only what jobs hold is known: that nothing else is free, or that nothing so large is
     there, would be a guess. What the job's own scheduler said counts; else it just does not fit.
     """
-    if (
-        cause is Cause.NOT_ELIGIBLE
-        or not world.is_observed
-        or not supply.unlisted_mask(world).any()
-    ):
+    if world.is_held(j):
+        return Cause.NOT_ELIGIBLE
+    if not world.is_observed or not supply.unlisted_mask(world).any():
         return cause
     found = world.reason_of(j)
     if found is not None and found.cause:
@@ -224,6 +239,16 @@ def protected_from(
     return Protected(tuple(sorted(victim.job for victim in found)), then) if found else None
 
 
+def spared_from(world: World, policy: Policy, s: int, cause: Cause) -> tuple[int, ...]:
+    """Whom the scheduler would evict for the first job of this shape if the cluster let it."""
+    if not world.kept:
+        return ()
+    free = snapshot.branch(world)
+    free.kept = frozenset()
+    found = victims_for(free, policy, Glance(free), s, cause)
+    return tuple(sorted(victim.job for victim in found if victim.job in world.kept))
+
+
 def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, Cause]) -> Line:
     """Count the jobs ahead of a waiting one; of shapes not in ``causes``, what was said counts."""
     s = int(world.jobs.shape[j])
@@ -237,19 +262,21 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     for t in world.queued:
         if kinds.isdisjoint(memo.known(world, t).kinds) or _is_elsewhere(world, s, t):
             continue
-        head = lines.head(world, t)[1]
+        head, asking = lines.head(world, t)[1], world.asking(t)
+        if asking and head not in asking:
+            head = asking[0]  # the first is held, and nobody waits behind it
         key = _key(world, fair, memo, t, head)
-        if key >= mine:
+        if key >= mine or not asking:
             continue
         alike = policy.order in BY_SHAPE  # the oldest of a shape are its first
-        named = heapq.nsmallest(NAMED, world.waiting[t]) if alike else world.waiting[t]
+        named = heapq.nsmallest(NAMED, asking) if alike else asking
         early = [(key, head)]
         if len(named) > 1:
             early = [(_key(world, fair, memo, t, i), i) for i in named]
             early = [found for found in early if found[0] < mine]
-        count = len(world.waiting[t]) if alike else len(early)
+        count = len(asking) if alike else len(early)
         if alike and key[:3] == mine[:3]:
-            count = sum(i < j for i in world.waiting[t])
+            count = sum(i < j for i in asking)
         jobs += count
         milli += count * int(world.shapes.total_milli[t])
         ahead += early

@@ -24,7 +24,7 @@ def _too_few_ready(case: Case) -> Certificate:
         return _too_far_apart(case)
     return Certificate(
         "ready accelerators", role.total_milli, ready, "accelerator_milli",
-        f"{phrasing.units(ready, role)} take work, it requests {phrasing.amount(role.total_milli)}",
+        f"{case.units(ready)} take work, it requests {phrasing.amount(role.total_milli)}",
         "wait for nodes to become Ready",
     )  # fmt: skip
 
@@ -33,7 +33,7 @@ def _too_few_free(case: Case) -> Certificate:
     free, role = case.blocks.free_milli, case.role
     return Certificate(
         "free accelerators", role.total_milli, free, "accelerator_milli",
-        f"{phrasing.units(free, role)} free, it requests {phrasing.amount(role.total_milli)}",
+        f"{case.units(free)} free, it requests {phrasing.amount(role.total_milli)}",
         "wait for running jobs to end",
     )  # fmt: skip
 

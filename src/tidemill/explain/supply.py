@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import CLUSTER, UNLISTED, Role
+from tidemill.model.rows import CLUSTER, UNLISTED, Role, Shape
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import slices
-from tidemill.scheduling.diagnose import claims_something, could_match
+from tidemill.scheduling.contract_capacity import claims_something, could_match
 from tidemill.scheduling.eligibility import Option
 from tidemill.units.mig import geometry as mig
 
@@ -209,6 +209,22 @@ def in_use_milli(world: World) -> I64:
     is_launched = np.isin(nodes.state[:rows], sorted(LAUNCHED))
     held: I64 = working - nodes.free_milli[:rows] - nodes.stranded_milli[:rows]
     return np.where(is_launched, held, 0)
+
+
+def asked_milli(world: World, shape: Shape) -> int:
+    """What a job requests in whole GPUs: of accelerators that are parts of GPUs, so much of them.
+
+    Where it may have parts of several sizes, by the largest.
+    """
+    if not any(row.unit for row in world.contract_rows):
+        return shape.total_milli
+    return sum(_in_gpus(world, role) for role in shape.roles)
+
+
+def _in_gpus(world: World, role: Role) -> int:
+    asked = role.count * role.replica_milli
+    rows = (row for row in world.contract_rows if not role.kinds or row.kind in role.kinds)
+    return max((row.in_gpus(asked) for row in rows), default=asked)
 
 
 def held_milli(world: World, j: int) -> int:

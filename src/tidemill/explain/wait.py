@@ -19,6 +19,7 @@ from tidemill.explain import (
 from tidemill.explain.answers import Answer, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
+from tidemill.model.columns import JOB
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 from tidemill.model.states import ACTIVE, JobState
@@ -100,7 +101,7 @@ def _cause(case: Case, layer: Layer) -> str:
 def _reason(world: World, j: int) -> str:
     """What the cluster's own scheduler says, where it said something."""
     said = phrasing.own_reason(world, j)
-    if not said and world.shapes.cause.item(world.jobs.shape.item(j)) == Cause.NOT_ELIGIBLE:
+    if not said and world.is_held(j):
         said = f"{phrasing.CAUSES[Cause.NOT_ELIGIBLE]} (owner: workload)"
     return f"its own scheduler says: {said}" if said else ""
 
@@ -116,11 +117,17 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
             return _partial(world, j, parts)
         evidence = growth.facts(world, policy, memo, j)
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
-        text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
+        if on:
+            text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
+        if over := world.matrices.jobs.item(j, JOB.OVER_MILLI):
+            shared = f"{phrasing.amount(over)} GPUs that others hold as well: not booked to it"
+            text += f", {'and ' * bool(on)}on {shared}"
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
         text += phrasing.hop(world, j)
         text += phrasing.shares(world, j)
         text += growth.said(evidence)
+        if said := phrasing.own_reason(world, j):
+            text += f"\nwhy it does not run, its own cluster says: {said}"
     return Answer(
         job=world.job_names[j],
         team=shape.team,

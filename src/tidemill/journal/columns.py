@@ -29,42 +29,52 @@ _ALWAYS_FEWER = 1 << 20  # bytes in several pieces: columns of so many are fewer
 
 def pack(column: Array, *, in_steps: bool = False) -> bytes:
     """A column as bytes; ``in_steps``: each number lies near the one before it."""
+    return bytes(pack_uncopied(column, in_steps=in_steps))
+
+
+def pack_uncopied(column: Array, *, in_steps: bool = False) -> memoryview:
+    """The same where they were written, for columns of which a copy is to be spared."""
     if not len(column):
-        return b""
+        return memoryview(b"")
     body = np.empty(writing.column_bytes(len(column)), np.uint8)
     read = np.ascontiguousarray(column).reshape(-1, 1)
     with np.errstate(over="ignore"):  # interpreted: differences go round, as compiled ones do
         end = writing.write_column(packed(body), read, 0, len(column), int(in_steps), 0)
-    return body[:end].tobytes()
+    return body[:end].data
 
 
 def deflated(data: bytes, level: int = LEVEL) -> bytes:
     """Bytes as they are kept: deflated where that makes them fewer."""
     packer = Deflater(level)
     packer.add(data)
-    return packer.done()
+    return bytes(packer.done())
 
 
 class Deflater:
-    """The same of bytes that come piece by piece, and are not all at hand at any time."""
+    """The same of bytes that come piece by piece, and are not all at hand at any time.
 
-    def __init__(self, level: int = LEVEL) -> None:
+    ``head``: what stands before them as it is.
+    """
+
+    def __init__(self, level: int = LEVEL, head: bytes = b"") -> None:
         self._packer = zlib.compressobj(level, wbits=-zlib.MAX_WBITS)  # our checksums guard it
-        self._packed, self._plain, self._size = [_DEFLATED], [_STORED], 0
+        self._packed, self._size = bytearray(head + _DEFLATED), 0
+        self._plain: list[bytes | memoryview] = [head, _STORED]
+        self._before = len(self._packed)
 
-    def add(self, piece: bytes) -> None:
+    def add(self, piece: bytes | memoryview) -> None:
         """The next of them."""
-        self._packed.append(self._packer.compress(piece))
+        self._packed += self._packer.compress(piece)
         self._plain.append(piece)
         self._size += len(piece)
-        if self._size > _ALWAYS_FEWER and len(self._plain) > 2:
+        if self._size > _ALWAYS_FEWER and len(self._plain) > 3:
             self._plain.clear()
 
-    def done(self) -> bytes:
+    def done(self) -> bytes | bytearray:
         """All of them as they are kept."""
-        packed = b"".join((*self._packed, self._packer.flush()))
-        is_fewer = len(packed) - 1 < self._size or not self._plain
-        return packed if is_fewer else b"".join(self._plain)
+        self._packed += self._packer.flush()
+        is_fewer = len(self._packed) - self._before < self._size or not self._plain
+        return self._packed if is_fewer else b"".join(self._plain)
 
 
 def inflated(data: bytes | memoryview) -> bytes:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tidemill.journal.base import Journal
 from tidemill.journal.scheduled import SCHEDULES
+from tidemill.model import decoding
 from tidemill.model.errors import JournalError
 
 RUN, COMPLETED = "run", "completed"
@@ -93,7 +94,7 @@ def begun(journal: Journal) -> Begun | None:
     except msgspec.MsgspecError as error:
         raise JournalError(
             f"journal `{journal.where}` says in a way that cannot be read which run it is of:"
-            f" {error}",
+            f" {decoding.in_words(error, text, Begun)}",
             hint="use the newer Tidemill that wrote it",
         ) from error
 

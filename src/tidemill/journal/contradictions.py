@@ -1,7 +1,7 @@
 """What two sources of an observed journal told otherwise of one node or job: a fact beside it.
 
-No event follows from it: the scheduler's word is booked. It says which lines of the ledger are
-doubtful for it, and from when to when.
+No event follows from it: the scheduler's word is booked, and of FLOPs that no GPU can have done,
+nothing. It says which lines of the ledger are doubtful for it, and from when to when.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 from msgspec import Struct
 
-from tidemill.model.errors import JournalError
+from tidemill.journal import kept_facts
 
 FACT = "contradictions"
 MOST = 500
@@ -27,10 +27,14 @@ class ContradictionSort(StrEnum):
     """By the scheduler nobody holds anything on a node, and its GPUs are at work."""
     GPU_COUNT = "gpu_count"
     """A node has so many GPUs by one source, and so many by another."""
+    LISTED_TWICE = "listed_twice"
+    """Two clusters list nodes of one host name: two machines, or one that is counted twice."""
     LOOP_ENDED = "loop_ended"
     """The scheduler shows a job as running, and its loop said that it ended."""
     LOOP_OUTSIDE = "loop_outside"
     """A loop ran while its job held nothing, by the scheduler."""
+    ABOVE_PEAK = "above_peak"
+    """A loop says that it did more than its GPUs can."""
 
 
 class Contradiction(Struct, frozen=True, kw_only=True):
@@ -68,12 +72,4 @@ def facts(told: Iterable[Contradiction]) -> dict[str, str]:
 
 def of(kept: Mapping[str, str], where: str) -> list[Contradiction]:
     """Those of a journal."""
-    if FACT not in kept:
-        return []
-    try:
-        return msgspec.json.decode(kept[FACT], type=list[Contradiction])
-    except msgspec.MsgspecError as error:
-        raise JournalError(
-            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
-            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
-        ) from error
+    return kept_facts.read(kept, FACT, list[Contradiction], where) or []

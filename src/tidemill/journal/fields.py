@@ -1,17 +1,16 @@
 """Events as JSON, and back. What is wrong is said with its place, its field and what was found."""
 
-import re
 from typing import Any
 
 import msgspec
 
 from tidemill.journal.codec import UNREADABLE
+from tidemill.model import decoding
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 
 LONGEST_BYTES = 64 * 2**20  # of one event; the bodies of a journal have the same bound
 
-_AT = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _DECODER = msgspec.json.Decoder(Event)
 _SHORT = 80  # characters of what was found that are worth repeating
 
@@ -28,7 +27,7 @@ def parse(data: bytes | str, place: str) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(data)
     except UNREADABLE as error:
-        raise wrong(place, "", f"it is not JSON: {error}") from error
+        raise wrong(place, "", f"it is not JSON: {decoding.broken(error, data)}") from error
     if not isinstance(fields, dict):
         raise wrong(place, "", f"an object was expected; found {_shown(fields)}")
     return fields
@@ -39,9 +38,12 @@ def decode(data: bytes | str, place: str) -> Event:
     try:
         return _DECODER.decode(data)
     except UNREADABLE as error:
-        what, field = _split(str(error))
-        found = _found(parse(data, place), field)
-        raise wrong(place, field, f"{what}; found {found}" if found else what) from error
+        found = parse(data, place)
+        if not isinstance(error, msgspec.ValidationError):
+            raise wrong(place, "", str(error)) from error
+        said = decoding.mismatch(error, Event, found)
+        more = f" ({said.hint})" if said.hint else ""
+        raise wrong(place, said.field, said.words + more) from error
 
 
 def to_facts(found: object, place: str) -> dict[str, str]:
@@ -49,7 +51,7 @@ def to_facts(found: object, place: str) -> dict[str, str]:
     try:
         return msgspec.convert(found, dict[str, str])
     except UNREADABLE as error:
-        raise wrong(place, "facts", f"{error}; found {_shown(found)}") from error
+        raise wrong(place, "facts", f"expected texts by name; found {_shown(found)}") from error
 
 
 def expect(place: str, field: str, wanted: object, found: object) -> None:
@@ -64,21 +66,6 @@ def wrong(place: str, field: str, what: str) -> JournalError:
     return JournalError(
         f"{where}: {what}", hint="correct that row, or keep what comes before it (`keep_prefix`)"
     )
-
-
-def _split(message: str) -> tuple[str, str]:
-    if match := _AT.fullmatch(message):
-        return match[1], match[2]
-    return message, ""
-
-
-def _found(fields: object, field: str) -> str:
-    """What the named field holds; nothing where the path goes through a list."""
-    for name in field.split("."):
-        if not isinstance(fields, dict) or name not in fields:
-            return ""
-        fields = fields[name]
-    return _shown(fields)
 
 
 def _shown(value: object) -> str:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
+from tidemill.model import decoding
 from tidemill.model.errors import JournalError
 
 Kept = TypeVar("Kept")
@@ -18,6 +19,7 @@ def read(kept: Mapping[str, str], fact: str, kind: type[Kept], where: str) -> Ke
         return msgspec.json.decode(kept[fact], type=kind)
     except msgspec.MsgspecError as error:
         raise JournalError(
-            f"`{where}` has a fact `{fact}` that cannot be read: {error}",
+            f"`{where}` has a fact `{fact}` that cannot be read:"
+            f" {decoding.in_words(error, kept[fact], kind)}",
             hint="its facts are damaged; `tidemill journal verify` looks at the rest",
         ) from error

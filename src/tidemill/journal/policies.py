@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tidemill.model import plugins
+from tidemill.model import decoding, plugins
 from tidemill.model.errors import JournalError
 from tidemill.model.policy import Policy
 
@@ -27,7 +27,8 @@ def of(kept: Mapping[str, str], where: str) -> Policy:
         return msgspec.json.decode(text, type=Policy)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise JournalError(
-            f"`{where}` was run under a policy that this Tidemill cannot read: {error}",
+            f"`{where}` was run under a policy that this Tidemill cannot read:"
+            f" {decoding.in_words(error, text, Policy)}",
             hint=f"use the newer Tidemill, or install what it was run with: {_plugins(kept)}; if"
             " there is none, export the journal to .jsonl, correct `policy` in the first line, and"
             " import that",

@@ -35,6 +35,9 @@ _TEXTS = ("job_names", "job_users")  # of a World: the longest lists in it
 _COLUMNS = b"\2"  # what a World with packed columns begins with
 _PACKED = b"\x78"  # what zlib begins with, in journals of before; a plain World begins otherwise
 _ARRAY = 1  # the type of a packed array, among MessagePack's extensions
+_LONG_BYTES = 1 << 16  # from so many on MessagePack says in four bytes how many there are
+_COLUMNS_AT_ONCE = 8  # of a table that are made contiguous in one go
+_Bytes = bytes | memoryview
 LARGEST_BYTES = 900_000_000  # SQLite keeps up to 10^9 in one value
 
 
@@ -86,7 +89,7 @@ class Stored(NamedTuple):
     crc: int
     layout: int
     digest: str
-    body: bytes
+    body: bytes | bytearray
 
 
 def pack(world: World, crc: int) -> Stored:
@@ -95,7 +98,7 @@ def pack(world: World, crc: int) -> Stored:
     Piece by piece: the columns of a million jobs are large, and read once for both the digest and
     what is kept.
     """
-    digest, size, packed = hashlib.sha256(), 0, columns.Deflater(_LEVEL)
+    digest, size, packed = hashlib.sha256(), 0, columns.Deflater(_LEVEL, _COLUMNS)
     for plain, kept in _pieces({"layout": snapshot.LAYOUT} | world.state()):
         digest.update(plain)
         size += len(plain)
@@ -105,11 +108,10 @@ def pack(world: World, crc: int) -> Stored:
             f"a snapshot of {size} bytes cannot be kept; {LARGEST_BYTES} is the most",
             hint="go on without it: rebuilding reads more events and takes longer",
         )
-    body = _COLUMNS + packed.done()
-    return Stored(world.seq, crc, snapshot.LAYOUT, digest.hexdigest(), body)
+    return Stored(world.seq, crc, snapshot.LAYOUT, digest.hexdigest(), packed.done())
 
 
-def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes | memoryview, bytes]]:
+def _pieces(state: dict[str, Any]) -> Iterator[tuple[_Bytes, _Bytes]]:
     """A World as ``snapshot.dump`` writes it, and with packed columns, in pieces that follow."""
     head = _map_head(len(state))
     yield head, head
@@ -122,24 +124,37 @@ def _pieces(state: dict[str, Any]) -> Iterator[tuple[bytes | memoryview, bytes]]
             yield from ((piece, piece) for piece in _text_pieces(value))
         elif isinstance(value, np.ndarray):
             yield _plain_head(value), b""
-            yield _bytes(value), msgspec.msgpack.encode(_array_out(value))
+            for some in paging.stretches(len(value)) if value.ndim else [()]:
+                yield _bytes(value[some]), b""
+            yield from ((b"", piece) for piece in _array_pieces(value))
         else:
             plain = msgspec.msgpack.encode(value, enc_hook=_plain_out)
             yield plain, msgspec.msgpack.encode(value, enc_hook=_array_out)
 
 
 def _in_one_piece(state: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The same entries; arrays that are columns of a table are made contiguous, some at a time."""
+    """The same entries; arrays that are columns of a table are made contiguous, some at a time.
+
+    Of a column that says the same of all rows, as most do of jobs, it is said once.
+    """
     entries = list(state.items())
-    for first in range(0, len(entries), snapshot.COLUMNS_AT_ONCE):
-        some = entries[first : first + snapshot.COLUMNS_AT_ONCE]
-        strided = [v for _, v in some if isinstance(v, np.ndarray) and not v.flags.c_contiguous]
-        made = {id(v): np.empty(v.shape, v.dtype) for v in strided}
-        for at in paging.stretches(max(map(len, strided), default=0)):
-            for array in strided:
-                made[id(array)][at] = array[at]
-        for key, value in some:
-            yield key, made.get(id(value), value)
+    for first in range(0, len(entries), _COLUMNS_AT_ONCE):
+        some = dict(entries[first : first + _COLUMNS_AT_ONCE])
+        strided = {
+            key: value for key, value in some.items()
+            if isinstance(value, np.ndarray) and not value.flags.c_contiguous
+            and (value.ndim, value.dtype) == (1, np.int64)
+        }  # fmt: skip
+        made = {key: np.broadcast_to(v[:1].copy(), len(v)) for key, v in strided.items()}
+        for at in paging.stretches(max(map(len, strided.values()), default=0)):
+            for key, column in strided.items():
+                if not made[key].flags.writeable and (column[at] != column[0]).any():
+                    made[key] = paging.blank(len(column), is_kept=True)
+                    made[key][: at.start] = column[0]
+                if made[key].flags.writeable:
+                    made[key][at] = column[at]
+        for key, value in some.items():
+            yield key, made.pop(key, value)
 
 
 def _text_pieces(texts: Texts) -> Iterator[bytes]:
@@ -294,8 +309,12 @@ def _told(raw: msgspec.Raw, digest: "hashlib._Hash") -> Any:  # noqa: ANN401 - w
 
 def _plain_head(array: NDArray[Any]) -> bytes:
     """What stands before the bytes of an array as ``snapshot.dump`` writes it."""
+    return _head(array, array.nbytes)
+
+
+def _head(array: NDArray[Any], size: int) -> bytes:
+    """What MessagePack writes of an array before so many bytes of it."""
     type_and_shape = msgspec.msgpack.encode((array.dtype.str, array.shape))
-    size = array.nbytes
     head, width = (0xC4, 1) if size < 1 << 8 else (0xC5, 2) if size < 1 << 16 else (0xC6, 4)
     return b"\x93" + type_and_shape[1:] + bytes([head]) + size.to_bytes(width)
 
@@ -312,13 +331,29 @@ def _plain_out(array: NDArray[Any]) -> snapshot.Packed:
 
 def _array_out(array: NDArray[Any]) -> msgspec.msgpack.Ext:
     """An array with its numbers packed as columns are."""
-    if array.dtype.kind not in "biu":
-        data = np.ascontiguousarray(array).tobytes()
-    else:
-        column = array.astype(np.int64, copy=False).ravel()  # 64 bits of whatever sign
-        data = columns.pack(column, in_steps=_is_in_steps(column))
-    packed = msgspec.msgpack.encode((array.dtype.str, array.shape, data))
+    packed = msgspec.msgpack.encode((array.dtype.str, array.shape, _packed_out(array)))
     return msgspec.msgpack.Ext(_ARRAY, packed)
+
+
+def _array_pieces(array: NDArray[Any]) -> Iterator[_Bytes]:
+    """The same as MessagePack writes it; what is long is not copied into one piece."""
+    data = _packed_out(array)
+    if len(data) < _LONG_BYTES:
+        packed = msgspec.msgpack.encode((array.dtype.str, array.shape, data))
+        yield msgspec.msgpack.encode(msgspec.msgpack.Ext(_ARRAY, packed))
+        return
+    head = _head(array, len(data))
+    yield b"\xc9" + (len(head) + len(data)).to_bytes(4) + bytes([_ARRAY]) + head
+    yield data
+
+
+def _packed_out(array: NDArray[Any]) -> _Bytes:
+    if array.dtype.kind not in "biu":
+        return np.ascontiguousarray(array).tobytes()
+    if array.strides == (0,):
+        return columns.pack(array[:1])
+    column = array.astype(np.int64, copy=False).ravel()  # 64 bits of whatever sign
+    return columns.pack_uncopied(column, in_steps=_is_in_steps(column))
 
 
 def _is_in_steps(column: NDArray[np.int64]) -> bool:

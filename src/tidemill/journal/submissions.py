@@ -5,6 +5,7 @@ scheduler wrote it.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,15 +13,47 @@ from tidemill.engine.fold import earlier
 from tidemill.journal import kept_facts
 from tidemill.model.world import World
 
-BEFORE = "submitted_before"
+BEFORE, PLACED = "submitted_before", "placed_before"
 MOST = 100_000
 """Jobs of which it is kept that they were submitted before the beginning; the oldest ones."""
 
 
-def facts(before_ms: Mapping[str, int]) -> dict[str, str]:
+class Submissions(NamedTuple):
+    """By job, how long before the beginning it was submitted, and placed; below zero: after."""
+
+    submitted: dict[str, int]
+    placed: dict[str, int]
+    """Of jobs that were found on nodes."""
+
+
+def facts(before_ms: Mapping[str, int], placed: Mapping[str, int] | None = None) -> dict[str, str]:
     """What is kept: by job, how long before the beginning it was submitted; below zero: after."""
-    oldest = sorted(before_ms.items(), key=lambda one: (-one[1], one[0]))[:MOST]
-    return {BEFORE: msgspec.json.encode(dict(oldest)).decode()} if oldest else {}
+    return {
+        key: msgspec.json.encode(dict(oldest)).decode()
+        for key, told in ((BEFORE, before_ms), (PLACED, placed or {}))
+        if (oldest := sorted(told.items(), key=lambda one: (-one[1], one[0]))[:MOST])
+    }
+
+
+def kept(facts: Mapping[str, str], where: str) -> Submissions:
+    """All of it."""
+    placed = kept_facts.read(facts, PLACED, dict[str, int], where) or {}
+    return Submissions(before_ms(facts, where), placed)
+
+
+def by_number(world: World, told: Submissions) -> tuple[dict[int, int], dict[int, int]]:
+    """By number of a job: how much earlier than events say it was submitted, and when placed.
+
+    Before that is put back into the cluster state.
+    """
+    number, submit_ms = world.job_number, world.jobs.submit_ms
+    earlier = {
+        j: submit_ms.item(j) + ms
+        for name, ms in told.submitted.items()
+        if (j := number.get(name)) is not None and submit_ms.item(j) > -ms
+    }
+    placed = {j: -ms for name, ms in told.placed.items() if (j := number.get(name)) is not None}
+    return earlier, placed
 
 
 def before_ms(kept: Mapping[str, str], where: str) -> dict[str, int]:

@@ -236,7 +236,10 @@ class TableJournal(Journal):
             for seq in sorted({*worn, world.seq}):  # before the new one, which takes their pages
                 writing.execute(_FORGET, (seq,))
             if world.seq not in worn:
-                writing.execute(_PUT_SNAPSHOT, stored)
+                self._put_snapshot(writing, stored)
+
+    def _put_snapshot(self, writing: Writing, stored: Stored) -> None:
+        writing.execute(_PUT_SNAPSHOT, stored)
 
     def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:
         """The newest snapshot that is intact and was taken of these events."""

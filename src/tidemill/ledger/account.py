@@ -103,10 +103,6 @@ class Account(NamedTuple):
         """Cents per bucket; they add up to the total in cents."""
         return self.in_units(CENT_MICRO)
 
-    def tenths_of_hours(self) -> list[int]:
-        """Tenths of accelerator-hours per bucket; they add up to the total."""
-        return self.hours_in(MILLI_MS_PER_UNIT_HOUR // 10)
-
     def hours_in(self, unit: int) -> list[int]:
         """Accelerator-time per bucket in units of so many milli·ms; they add up to the total so."""
         return shown(self.milli_ms, unit)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidemill.ledger.account import zero
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import LedgerRows, accounts, rows_of
+from tidemill.ledger.rows import LedgerRows, accounts, in_gpus, rows_of
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn, cut
@@ -115,7 +115,8 @@ def _submission(batch: Batch, job: str) -> int:
 
 
 def _sums(ledger: Ledger, j: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    rows, contracts = rows_of(ledger), ledger.world.contract_rows
+    contracts = ledger.world.contract_rows
+    rows = in_gpus(rows_of(ledger), contracts)
     mine = LedgerRows(*(column[rows.job == j] for column in rows))
     if not len(mine.job):
         return zero().milli_ms, zero().money

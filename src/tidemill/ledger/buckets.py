@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidemill.model.reasons import NEVER, Cause, Layer
+from tidemill.model.reasons import CLAIM_NOTHING, Cause, Layer
 from tidemill.model.states import Confidence, Level
 from tidemill.model.tables import I64
 
@@ -165,6 +165,7 @@ OF_LEVEL: dict[Level, Bucket] = {
 _CLAIMS: dict[Cause, Bucket] = {
     Cause.NONE: Bucket.CAUSE_UNKNOWN,  # there is demand, and nobody said why it waits
     Cause.OVER_LIMIT: Bucket.QUOTA,
+    Cause.OVER_LIMIT_ALWAYS: Bucket.QUOTA,  # no wait cures it, but a larger quota does
     Cause.BEHIND: Bucket.HELD,
     Cause.PROMISED: Bucket.HELD,
     Cause.PARTIAL_GANG: Bucket.HELD,
@@ -181,7 +182,7 @@ _CLAIMS: dict[Cause, Bucket] = {
 }
 
 CLAIMED_AS: tuple[int, ...] = tuple(
-    -1 if cause in NEVER else int(_CLAIMS[cause]) for cause in Cause
+    -1 if cause in CLAIM_NOTHING else int(_CLAIMS[cause]) for cause in Cause
 )
 """For each cause, the bucket under which its jobs claim free accelerators; -1: they claim none."""
 

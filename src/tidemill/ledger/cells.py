@@ -1,7 +1,7 @@
 """Cells: what jobs did with their accelerators, and what of it is alike in all but the amount."""
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -53,28 +53,54 @@ def unpacked(cells: PackedCells) -> Cells:
 def in_order(cells: PackedCells) -> Cells:
     """Packed cells in columns, by bin, contract, bucket, job and so on, without empty ones.
 
-    Of a long ledger the columns are put away as they are made, some rows at a time: beside them
-    the order of all of them is at hand, and the keys that it was made of.
+    They lie by job: each bin, contract and bucket has its cells in the order that they have. Of a
+    long ledger the columns are put away as they are made, some rows at a time.
     """
-    is_empty = cells.sums == 0
-    if is_empty.any():
-        cells = PackedCells(cells.widths, cells.keys[~is_empty], cells.sums[~is_empty])
-    del is_empty
-    jobs = int(cells.keys.max(initial=0) >> sum(cells.widths)).bit_length()
-    width = {"job": jobs} | dict(zip(_BELOW_JOB, cells.widths, strict=True))
-    widths, keys = [width[name] for name in _IN_ORDER], np.zeros_like(cells.keys)
-    for some in paging.stretches(len(keys)):
-        for name, column in _columns(cells.keys[some], _FROM_JOB, (jobs, *cells.widths)).items():
-            keys[some] |= column << sum(widths[_IN_ORDER.index(name) + 1 :])
-    order = np.argsort(keys, kind="stable")
-    found = {name: _blank(len(keys), width[name]) for name in _IN_ORDER}
-    sums = paging.blank(len(keys), is_kept=True)
-    for some in paging.stretches(len(keys)):
+    width, below = (1, *cells.widths), sum(cells.widths[_OF_JOBS:])
+
+    def place(some: slice) -> I64:
+        places = (cells.keys[some] >> below) & ((1 << sum(cells.widths[:_OF_JOBS])) - 1)
+        return np.where(cells.sums[some] == 0, -1, places)
+
+    order, _ = by_code(place, len(cells.keys))
+    found = {name: _blank(len(order), bits) for name, bits in zip(_FROM_JOB, width, strict=True)}
+    sums = paging.blank(len(order), is_kept=True)
+    for some in paging.stretches(len(order)):
         sums[some] = cells.sums[order[some]]
-        for name, column in _columns(keys[order[some]], _IN_ORDER, widths).items():
-            if width[name]:
+        for name, column in _columns(cells.keys[order[some]], _FROM_JOB, width).items():
+            if found[name].flags.writeable:
                 found[name][some] = column
     return Cells(milli_ms=sums, **found)
+
+
+def by_code(code: Callable[[slice], I64], rows: int) -> tuple[I64, dict[int, tuple[int, int]]]:
+    """The numbers of rows in the order of their codes, and from where to where each code has them.
+
+    Rows of a code below 0 are left out, those of the same code are in their order. Codes are asked
+    for some rows at a time, and twice.
+    """
+    sizes = dict[int, int]()
+    for some in paging.stretches(rows):
+        found, counts = np.unique(code(some), return_counts=True)
+        for each, count in zip(found.tolist(), counts.tolist(), strict=True):
+            sizes[each] = sizes.get(each, 0) + count
+    sizes.pop(-1, None)
+    codes = sorted(sizes)
+    ends = list(accumulate((sizes[each] for each in codes), initial=0))
+    order = paging.blank(ends[-1], is_kept=True)
+    known, at = np.array(codes, np.int64), np.array(ends[:-1], np.int64)
+    is_short = bool(codes) and codes[-1] <= np.iinfo(np.int16).max  # these are not compared to sort
+    for some in paging.stretches(rows):
+        mine = code(some).astype(np.int16 if is_short else np.int64)
+        inside = np.argsort(mine, kind="stable")
+        mine = mine[inside]
+        inside, mine = inside[np.searchsorted(mine, 0) :], mine[np.searchsorted(mine, 0) :]
+        begins = np.flatnonzero(np.diff(mine, prepend=-1))
+        lengths = np.diff(begins, append=len(mine))
+        whose = np.searchsorted(known, mine[begins])
+        order[np.repeat(at[whose] - begins, lengths) + np.arange(len(mine))] = some.start + inside
+        at[whose] += lengths
+    return order, dict(zip(codes, pairwise(ends), strict=True))
 
 
 def _blank(rows: int, width: int) -> I64:
@@ -96,7 +122,7 @@ def added_packed(*parts: PackedCells) -> PackedCells:
     """Packed cells of the same made one: range by range of keys, so that few are at hand twice."""
     widths = tuple(max(column) for column in zip(*(part.widths for part in parts), strict=True))
     every = [_widened(part, widths) for part in parts]
-    bounds = max(every, key=len)[_AT_ONCE::_AT_ONCE]
+    bounds = _bounds(every)
     cuts = [[0, *np.searchsorted(keys, bounds).tolist(), len(keys)] for keys in every]
     keys, sums, end = paging.blank(sum(map(len, every))), paging.blank(sum(map(len, every))), 0
     for ranges in zip(*map(pairwise, cuts), strict=True):
@@ -111,11 +137,23 @@ def added_packed(*parts: PackedCells) -> PackedCells:
     return PackedCells(widths, keys[:end], sums[:end])
 
 
+def _bounds(every: list[I64]) -> I64:
+    """Keys between which there are about ``_AT_ONCE`` of the longest part, and of all others."""
+    longest = max(every, key=len)
+    others = [keys[_SAMPLED::_SAMPLED] for keys in every if keys is not longest]
+    seen = np.sort(np.concatenate([longest[:0], *others]))[:: _AT_ONCE // _SAMPLED]
+    return np.unique(np.concatenate([longest[_AT_ONCE::_AT_ONCE], seen]))
+
+
 def _widened(cells: PackedCells, widths: tuple[int, ...]) -> I64:
     """Keys with so many bits for each column; as a rule they have them."""
     if widths == cells.widths or not len(cells.keys):
         return cells.keys
-    return _keys(unpacked(cells), widths)
+    keys = paging.blank(len(cells.keys))
+    for some in paging.stretches(len(keys)):
+        part = PackedCells(cells.widths, cells.keys[some], cells.sums[some])
+        keys[some] = _keys(unpacked(part), widths)
+    return keys
 
 
 def _keys(cells: Cells, widths: tuple[int, ...]) -> I64:
@@ -127,19 +165,10 @@ def _keys(cells: Cells, widths: tuple[int, ...]) -> I64:
 
 _BELOW_JOB = ("bin", "contract", "bucket", "known", "period")
 _FROM_JOB = ("job", *_BELOW_JOB)
-_IN_ORDER = ("bin", "contract", "bucket", "job", "known", "period")
+_OF_JOBS = 3  # of those below the job, by which cells are in order before they are by job
 _BITS = 63  # of a key
 _AT_ONCE = 1 << 17  # cells that are merged at once
-
-
-def summed_by(keys: I64, amounts: I64, most: int) -> tuple[I64, I64]:
-    """As ``summed``, of keys below ``most`` and amounts above 0: not sorted where these are few."""
-    if most > len(keys):
-        return summed(keys, amounts)
-    sums = np.zeros(most, np.int64)
-    np.add.at(sums, keys, amounts)
-    found = np.flatnonzero(sums)
-    return found, sums[found]
+_SAMPLED = 1 << 10  # of so many cells in order one is looked at, to find where to cut
 
 
 def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:

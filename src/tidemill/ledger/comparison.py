@@ -128,7 +128,8 @@ def _spread(
     return [
         (
             f"{key}_{name}", f"{title}, {longest if name == 'max' else name}", unit,
-            Side(None) if found is None else Side(getattr(found, name), name in found.at_least),
+            Side(None) if found is None or found.is_untold(name)
+            else Side(getattr(found, name), name in found.at_least),
         )
         for name in _STATS
     ]  # fmt: skip

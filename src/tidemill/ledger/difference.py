@@ -13,7 +13,6 @@ from tidemill.ledger.account import DENOMINATOR, Account, rounded, shown
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns_of
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 
 
 class BucketChange(NamedTuple):
@@ -87,10 +86,10 @@ def basis_points(before: Account, after: Account) -> list[int]:
     return shown(exact, old * new)
 
 
-def tenths_of_hours(before: Account, after: Account) -> list[int]:
-    """The change of each bucket in tenths of accelerator-hours, likewise."""
+def hours(before: Account, after: Account, unit: int) -> list[int]:
+    """The change of each bucket in units of so many milli·ms, likewise."""
     exact = [b - a for a, b in zip(before.milli_ms, after.milli_ms, strict=True)]
-    return shown(exact, MILLI_MS_PER_UNIT_HOUR // 10)
+    return shown(exact, unit)
 
 
 def difference_document(

@@ -13,16 +13,31 @@ import numpy as np
 
 from tidemill.ledger import ratios, served
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, DIVIDED, NOT_PRODUCED, OCCUPIED, Bucket
+from tidemill.ledger.buckets import (
+    ABOUT,
+    ALLOCATED,
+    BELOW,
+    DIVIDED,
+    NOT_PRODUCED,
+    OCCUPIED,
+    RAN,
+    Bucket,
+)
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts
 from tidemill.ledger.served import MeasuredGroup
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
-from tidemill.ledger.unknowns import is_useful_unknown, unknowns
+from tidemill.ledger.unknowns import LOSSES, is_useful_unknown, unknowns
 from tidemill.ledger.waits import UNKNOWN_USER
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.tables import I64
+
+_TOLD = frozenset({*LOSSES, Bucket.HOST, Bucket.LINKS})
+"""What has to be measured of a job: its scheduler does not tell it."""
+_UP = RAN | {Bucket.IDLE}
+_RATED = BELOW | {Bucket.USEFUL}
+"""What an efficiency says."""
 
 EfficiencyDimension = Literal["job", "user", "team", "class"]
 EFFICIENCY_DIMENSIONS: tuple[EfficiencyDimension, ...] = get_args(EfficiencyDimension)
@@ -73,8 +88,10 @@ class HeldRow(NamedTuple):
     """Empty buckets that nobody can know, and why."""
     empty: dict[int, Confidence]
     """How it is known of a bucket that nothing is in it."""
-    is_busy_told: bool
-    """Whether it is known of all its jobs when their accelerators were busy."""
+    told: frozenset[int]
+    """Buckets that somebody measured of all its jobs, and of most of their time."""
+    is_observed: bool
+    """Whether another scheduler placed its jobs: what nobody measured is not known."""
     facts: HeldJob | None
     """Of a row that is one job."""
     measured: MeasuredGroup = served.NOTHING
@@ -94,6 +111,21 @@ class HeldRow(NamedTuple):
             return HeldFigure(None, Confidence.UNKNOWN)
         ways = [self.empty[bucket] for bucket in some if bucket not in self.unknown]
         return HeldFigure(0, ways[0] if len({*ways}) == 1 else Confidence.INFERRED)
+
+    def may_be_more(self, buckets: Collection[int]) -> bool:
+        """Whether what is known to be in some buckets is the least that is: it was neither measured
+        of all nor assumed, or time whose worth nobody knows may belong there.
+        """
+        if self.figure(buckets).confidence is not Confidence.ASSUMED and any(
+            self.is_observed and b in _TOLD and b not in self.told for b in buckets
+        ):
+            return True
+        return self.is_lower_bound and not _RATED.isdisjoint(buckets)
+
+    @property
+    def is_busy_told(self) -> bool:
+        """Whether it is known of all its jobs when their accelerators were busy."""
+        return not self.is_observed or Bucket.IDLE in self.told
 
     @property
     def held_milli_ms(self) -> int:
@@ -147,8 +179,8 @@ class HeldRow(NamedTuple):
         return self.figure([Bucket.USEFUL])
 
     @property
-    def is_mfu_lower_bound(self) -> bool:
-        """Whether some of what it held has an unknown efficiency."""
+    def is_lower_bound(self) -> bool:
+        """Whether more of what it held may be useful, or wasted: nobody knows it of all."""
         return ratios.goodput(self.account).is_lower_bound
 
     @property
@@ -276,15 +308,18 @@ def _rows(
     for i, (name, account) in enumerate(zip(names, each, strict=True)):
         jobs = by_group[1, starts[i] : starts[i + 1]]
         told = statement.told.of(jobs)
+        if 2000 * account.of(_UP) < account.paid_milli_ms:
+            told = frozenset(ABOUT)  # who never came up did nothing else, to a tenth of a percent
         unknown = unknowns(account, is_observed=world.is_observed, told=told)
         divided = sums[i, [*DIVIDED]].sum(axis=0)
         mostly = CONFIDENCES[int((divided if divided.any() else sums[i].sum(axis=0)).argmax())]
         empty = {bucket: statement.as_known(_empty(bucket, told, mostly)) for bucket in ABOUT}
         facts = facts_of(statement, int(jobs[0])) if are_jobs and len(jobs) == 1 else None
         matrix = tuple(tuple(row) for row in sums[i].tolist())
-        is_told = not world.is_observed or Bucket.IDLE in told
-        row = HeldRow(name, len(jobs), account, matrix, _held_only(unknown), empty, is_told, facts)
-        made.append(row)
+        open_ = _held_only(unknown)
+        made.append(
+            HeldRow(name, len(jobs), account, matrix, open_, empty, told, world.is_observed, facts)
+        )
     return made
 
 

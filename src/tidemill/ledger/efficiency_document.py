@@ -35,6 +35,8 @@ class HeldPart(Struct, frozen=True):
     share_ppm: int | None
     """Of what was held."""
     usd_micro: int | None
+    is_lower_bound: bool = False
+    """Whether it may be more: it was not measured of all."""
 
 
 class HeldUse(Struct, frozen=True):
@@ -153,6 +155,8 @@ class HeldRowPart(Struct, frozen=True):
     """Null: no requests were counted."""
     devices: HeldFigures | None = None
     """Null: nothing was measured."""
+    wasted_is_lower_bound: bool = False
+    """Whether more may be wasted: something was not measured of all, or has an unknown worth."""
 
 
 class HeldAttemptPart(Struct, frozen=True):
@@ -220,6 +224,7 @@ def _row(row: HeldRow) -> HeldRowPart:
         row.key, row.jobs, row.held_milli_ms, row.usd_micro, row.wasted_usd_micro,
         row.account.of(wasted_buckets()), row.unknown_usd_micro, row.account.unpriced_milli_ms,
         parts, _use(row), _job(row), row.wasted.confidence, _load(row), _devices(row),
+        row.wasted.milli_ms is not None and row.may_be_more(wasted_buckets()),
     )  # fmt: skip
 
 
@@ -284,6 +289,7 @@ def _part(row: HeldRow, bucket: int, usd_micro: int) -> HeldPart:
     return HeldPart(
         about.key, about.title, figure.confidence, figure.milli_ms, _ppm(row, figure),
         None if is_unknown else row.account.known_usd(usd_micro, bucket),
+        bool(figure.milli_ms) and row.may_be_more([bucket]),
     )  # fmt: skip
 
 
@@ -298,7 +304,7 @@ def _use(row: HeldRow) -> HeldUse:
     misleading = row.misleading
     return HeldUse(
         _ppm(row, row.occupancy), _ppm(row, most) or 0, row.occupancy.confidence,
-        _ppm(row, row.mfu), row.is_mfu_lower_bound, row.mfu.confidence,
+        _ppm(row, row.mfu), row.is_lower_bound, row.mfu.confidence,
         None if misleading is None else misleading.words,
     )  # fmt: skip
 

@@ -418,8 +418,8 @@ _OBSERVED: dict[int, _Rule] = {
         "what is stopped must start again when it is needed",
     ),
     Bucket.BELOW_PEAK: _Advice(
-        "measure where a step goes (`tidemill.track` in the loop, or a profiler); then larger"
-        " batches or better kernels",
+        "find with a profiler which kernels take the time of a step (waits are counted apart where"
+        " the loop tells them with `tidemill.track`); then larger batches or better kernels",
         "between peak FLOP/s and model FLOPs; whether memory bandwidth binds, nobody said",
         _TIME,
     ),

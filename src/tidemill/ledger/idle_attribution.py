@@ -1,9 +1,9 @@
 """Claimants: what each waiting shape asks for, and which lots of free accelerators could give it.
 
 One row per role, in the order of the shapes, as the cluster state numbers roles. Roles with the
-same kinds and labels are under one rule, and what a rule may use is asked once: which lots, and
-which kinds the scheduler takes it to be able to use. It is asked again only when there are new
-contracts, kinds or groups of nodes.
+same kinds and labels, for which the same kinds are too small, are under one rule, and what a rule
+may use is asked once: which lots, and which kinds the scheduler takes it to be able to use. It is
+asked again only when there are new contracts, kinds or groups of nodes.
 
 A lot is what is free of a contract on groups of nodes that no rule tells apart. A role that may use
 several lots of a contract takes them in their order: those behind most taints first, which the
@@ -11,6 +11,7 @@ fewest others may use; then by the age of their groups. Only neighbours in that 
 so that no rule which comes later changes what was claimed before.
 """
 
+from collections.abc import Iterator
 from itertools import accumulate
 
 import numpy as np
@@ -22,10 +23,11 @@ from tidemill.model.rows import MAX_DEVICES, Contract, Role, Shape
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import Group, World
 from tidemill.scheduling import eligibility
+from tidemill.scheduling.contract_capacity import SmallKinds
 from tidemill.units.mig import geometry as mig
 
-Rule = tuple[tuple[str, ...], NodeRules, str, int]
-_ANYWHERE: Rule = ((), NodeRules(), "", -1)
+Rule = tuple[tuple[str, ...], NodeRules, str, int, tuple[str, ...]]
+_ANYWHERE: Rule = ((), NodeRules(), "", -1, ())
 """The rule of roles that ask for no accelerator: they may sit on any kind."""
 
 
@@ -42,6 +44,7 @@ class Claimants:
         self.reach: I64 = np.zeros((0, 0), np.int64)
         """Rule by kind."""
         self._rules: dict[Rule, int] = {}
+        self._small = SmallKinds([])
         self._examples: list[Role] = []
         self._shapes = self.roles = 0
         self._asked_at = (0, 0, 0, 0)
@@ -63,7 +66,8 @@ class Claimants:
         if self.roles + len(new) > len(self.demands):
             self.demands = grown(self.demands, self.roles + len(new))
         for r, role in enumerate(new, start=self.roles):
-            self.demands[r] = (role.total_milli, self._rule(role), -1)
+            self.demands[r] = (role.total_milli, 0, -1)
+        self._give_rules(world, new)
         firsts = accumulate((len(shape.roles) for shape in shapes), initial=self.roles)
         self._claim_nothing(world, [*zip(firsts, shapes, strict=False), *self._too_large])
         self.roles += len(new)
@@ -74,6 +78,16 @@ class Claimants:
             self._asked_at = asked_at
             self._ask(world)
         return new
+
+    def _give_rules(self, world: World, new: list[Role]) -> None:
+        """Put roles under rules: the new ones, and all where contracts are new."""
+        first, roles = self.roles, new
+        if world.contract_count != self._asked_at[1]:
+            self._small = SmallKinds([*world.contract_rows])
+            if len(world.kinds) > 1:
+                first, roles = 0, [role for shape in world.shape_rows for role in shape.roles]
+        for r, role in enumerate(roles, start=first):
+            self.demands[r, DEMAND.RULE] = self._rule(role)
 
     def _claim_nothing(self, world: World, shapes: list[tuple[int, Shape]]) -> None:
         """Of these shapes, those that fit on no node ask for nothing of what is free."""
@@ -104,7 +118,7 @@ class Claimants:
         self.lot_of = np.zeros((contracts, max(1, groups)), np.int64)
         columns, owners = list[NDArray[np.bool_]](), list[int]()
         for c, row in enumerate(world.contract_rows):
-            may = np.array([_is_offered(row, role) for role in self._examples], bool)
+            may = np.array([_is_offered(row, *each) for each in self._under_rules()], bool)
             first = len(columns)
             for g in _in_order(world, row):
                 column = allowed[:, g] & may
@@ -119,6 +133,10 @@ class Claimants:
         self.lots = np.zeros((len(owners), len(LOT)), np.int64)
         self.lots[:, LOT.CONTRACT] = owners
 
+    def _under_rules(self) -> Iterator[tuple[Role, Rule]]:
+        """One role of each rule, and the rule."""
+        return zip(self._examples, self._rules, strict=True)
+
     def _groups_for(self, world: World, role: Role) -> list[bool]:
         """By group of nodes: whether the role may be on it; groups are only ever added."""
         known = self._allowed.setdefault(role.rules, [])
@@ -126,7 +144,8 @@ class Claimants:
         return known
 
     def _rule(self, role: Role) -> int:
-        rule = (role.kinds, role.rules, role.profile, role.milli if role.profile else 0)
+        milli, small = role.milli if role.profile else 0, self._small.of(role)
+        rule = (role.kinds, role.rules, role.profile, milli, small)
         if not role.accelerators:
             rule = _ANYWHERE
         if rule not in self._rules:
@@ -135,9 +154,11 @@ class Claimants:
         return self._rules[rule]
 
 
-def _is_offered(row: Contract, role: Role) -> bool:
-    """Whether a contract is of a kind, and of parts, that a role asks for."""
+def _is_offered(row: Contract, role: Role, rule: Rule) -> bool:
+    """Whether a contract is of a kind, and of parts, that a role asks for; not of one too small."""
     if role.profile and not mig.offers(row.kind, role.profile, role.milli):
+        return False
+    if row.kind in rule[-1]:
         return False
     return not role.kinds or row.kind in role.kinds
 

@@ -13,7 +13,7 @@ from tidemill.ledger.fix import Fix
 from tidemill.ledger.fixes import edits, fixes
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.touched import contract_word
-from tidemill.model.measures import ONE_PPM
+from tidemill.model.measures import ONE_PPM, count_text
 from tidemill.model.reasons import Layer
 from tidemill.model.states import Confidence
 
@@ -172,10 +172,11 @@ def _evidence(statement: Statement, bucket: int) -> str:
         most = statement.jobs_of(bucket, JOBS_NAMED)
         named = ", ".join(f"`{name}` {_hours(amount)}" for name, amount in most)
         jobs = int(np.count_nonzero(by_job))
-        return f"{jobs:,} job{'s'[: jobs != 1]}; most: {named}"
+        return f"{count_text(jobs, 'job')}; most: {named}"
     rows, contracts = statement.rows, statement.world.contract_rows
-    sums, some = np.zeros(len(contracts), np.int64), statement.rows_in(bucket)
-    np.add.at(sums, statement.node_groups[rows.contract[some]], rows.milli_ms[some])
+    sums = np.zeros(len(contracts), np.int64)
+    for some in statement.near(bucket):
+        np.add.at(sums, statement.node_groups[rows.contract[some]], rows.milli_ms[some])
     largest = np.argsort(-sums, kind="stable")[:CONTRACTS_NAMED].tolist()
     named = ", ".join(f"`{contracts[c].name}` {_hours(int(sums[c]))}" for c in largest if sums[c])
     return f"by {contract_word(statement.world)}: {named}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidemill.ledger import touched
 from tidemill.ledger.fix import Fix
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, count_text
 from tidemill.units.mig import best, layouts
 from tidemill.units.mig import geometry as mig
 from tidemill.units.mig.profiles import Geometry
@@ -33,7 +33,7 @@ def lay_out(statement: Statement, bucket: int) -> list[Fix]:
     least = sum(one.stranded_milli for one in found)
     theirs = touched.by_contract(statement, bucket)
     usd = touched.known_usd(theirs)
-    many = f"{devices:,} device{'s'[: devices != 1]}"
+    many = count_text(devices, "device")
     advice = (
         f"lay the same instances out on {many}: that strands {_slices(least)} instead of"
         f" {_slices(stranded)}, on average"

@@ -4,6 +4,7 @@ import numpy as np
 
 from tidemill.ledger.buckets import BELOW, Bucket
 from tidemill.ledger.statement import Statement
+from tidemill.model import paging
 
 LOOPS = "call tidemill.track in the loops, and import or observe with --track"
 FLOPS = "loops that are tracked: give `flops=…` to run.step, or call run.efficiency(mfu=…)"
@@ -22,11 +23,11 @@ def words(statement: Statement) -> str:
 
     Loops that told their steps need to tell their FLOPs; services have no steps to tell.
     """
-    jobs = np.flatnonzero(statement.held_in(Bucket.UNKNOWN))
-    is_service, is_tracked = statement.are_services(jobs), statement.told.is_tracked(jobs)
-    told = (
-        (LOOPS, ~is_service & ~is_tracked),
-        (FLOPS, ~is_service & is_tracked),
-        (SERVICES, is_service),
-    )
-    return "; ".join(text for text, whom in told if whom.any())
+    jobs, found = np.flatnonzero(statement.held_in(Bucket.UNKNOWN)), set[str]()
+    for some in paging.near(jobs):
+        is_service, is_tracked = statement.are_services(some), statement.told.is_tracked(some)
+        told = {
+            LOOPS: ~is_service & ~is_tracked, FLOPS: ~is_service & is_tracked, SERVICES: is_service
+        }  # fmt: skip
+        found |= {text for text, whom in told.items() if whom.any()}
+    return "; ".join(text for text in (LOOPS, FLOPS, SERVICES) if text in found)

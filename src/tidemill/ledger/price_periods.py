@@ -38,11 +38,15 @@ class PeriodPrices(NamedTuple):
 
 
 def prices(contracts: Sequence[Contract]) -> PeriodPrices:
-    """What each contract costs in each period."""
+    """What a GPU of each contract costs in each period; of parts of GPUs, all of one together."""
     starts = [0, *edges(contracts).tolist()]
     table = [[row.price_at(at_ms) for row in contracts] for at_ms in starts]
     told = np.array([[p.usd_micro_per_hour for p in row] for row in table], object)
     told = told.reshape(len(starts), len(contracts))
     is_unpriced = (told == UNPRICED).astype(bool)
     sources = [[p.price_source for p in row] for row in table]
-    return PeriodPrices(np.where(is_unpriced, 0, told), is_unpriced, sources)
+    units = [row.unit or (1, 1) for row in contracts]
+    rates = np.where(is_unpriced, 0, told)
+    for c, (gpus, of) in enumerate(units):
+        rates[:, c] = [rate * of // gpus for rate in rates[:, c]]
+    return PeriodPrices(rates, is_unpriced, sources)

@@ -19,6 +19,7 @@ from tidemill.model.measures import (
     MINUTE_MS,
     ONE_PPM,
     WHOLE_MILLI,
+    count_text,
     duration_text,
 )
 from tidemill.model.states import ACTIVE, JobClass, JobState
@@ -156,7 +157,7 @@ def _saved(statement: Statement, found: Saving, bucket: int) -> Fix:
         f" {duration_text(found.between_ms)} at its size of {size}; dollars only for time on"
         " contracts paid by the hour, useful time only of jobs that the window cut off",
         (group.words,),
-        f"{found.stops:,} stop{'s'[: found.stops != 1]} that lost work; saving costs"
+        f"{count_text(found.stops, 'stop')} that lost work; saving costs"
         f" {touched.hours_text(found.stalls)}, stops {touched.hours_text(found.losses)}",
         theirs,
         (Edit(group.table, group.name, "checkpoint.every", new.replace(" ", ""),

@@ -4,6 +4,7 @@ import numpy as np
 
 from tidemill.ledger import printed
 from tidemill.ledger.statement import Statement
+from tidemill.model import paging
 from tidemill.model.measures import dollars_text
 from tidemill.model.states import Confidence
 
@@ -22,7 +23,8 @@ def sources(statement: Statement) -> dict[str, int]:
     found: dict[str, int] = {}
     rows, prices = statement.rows, statement.prices
     paid = np.zeros(prices.is_unpriced.shape, np.int64)
-    np.add.at(paid, (rows.period, rows.contract), rows.milli_ms)
+    for some in paging.stretches(len(rows.bin)):
+        np.add.at(paid, (rows.period[some], rows.contract[some]), rows.milli_ms[some])
     for period, c in zip(*np.nonzero(paid * ~prices.is_unpriced), strict=True):
         who = prices.sources[period][c]
         found[who] = found.get(who, 0) + int(paid[period, c])

@@ -14,7 +14,7 @@ class Goodput(NamedTuple):
     """Scheduling × runtime × program goodput; the product is useful over paid, exactly.
 
     Program goodput is a lower bound when some productive time has unknown efficiency, and None
-    when all of it has. What rests on an assumption is no bound of anything, and says so.
+    when all of it has. What rests on an assumption says so; a bound is then one if that holds.
     """
 
     scheduling: Fraction
@@ -69,7 +69,7 @@ def goodput(account: Account) -> Goodput:
         _ratio(allocated, account.paid_milli_ms),
         _ratio(productive, allocated),
         None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], productive),
-        unknown > 0 and not is_assumed,
+        unknown > 0,
         is_assumed,
     )
 
@@ -111,7 +111,8 @@ def misleading(account: Account) -> Misleading | None:
 def _free_hides(account: Account) -> Misleading:
     allocated = account.of(ALLOCATED)
     unused = _percent(1 - _ratio(allocated, account.paid_milli_ms))
-    of_use = _percent(_ratio(account.milli_ms[Bucket.USEFUL], allocated))
+    least = "at least " * goodput(account).is_lower_bound
+    of_use = least + _percent(_ratio(account.milli_ms[Bucket.USEFUL], allocated))
     if not allocated:
         return Misleading("MFU", f"{unused} was not allocated: no program is to blame for that")
     return Misleading(

@@ -9,7 +9,7 @@ Events that a loop tells are gathered, and read as a batch when there are many o
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple, Self
 
@@ -19,7 +19,9 @@ from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
 from tidemill.core.accounting.columns import (
     HELD,
+    LACK,
     MARK,
+    NEVER,
     NOT_RUNNING,
     SPAN,
     STOP,
@@ -27,6 +29,8 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
+from tidemill.journal import submissions
+from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
 from tidemill.ledger.buckets import Bucket
@@ -39,10 +43,11 @@ from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns, with_shares
 from tidemill.ledger.usable import Usable
+from tidemill.model import partial
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
-from tidemill.model.columns import AT, NONE, NOTHING_SEEN, State
+from tidemill.model.columns import AT, NONE, NOTHING_SEEN, SHAPE, State
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -96,6 +101,8 @@ class Ledger:
         weighs_mix: bool = False,
     ) -> None:
         self.window = window or Window()
+        self.waits_from_ms = self.window.start_ms
+        """Jobs that were submitted before are in no wait of this window."""
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()
@@ -191,6 +198,23 @@ class Ledger:
         rows = self._b.attempts[some]
         return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
 
+    def put_back(self, facts: Mapping[str, str], where: str) -> None:
+        """Take in what a journal keeps of submissions that its events tell too late.
+
+        Jobs that were there when a scheduler began count in the window that begins with it.
+        """
+        told, rows = submissions.kept(facts, where), self._b.attempts
+        earlier, placed_ms = submissions.by_number(self.world, told)
+        for j, ms in earlier.items():
+            rows[j, HELD.BALANCE_MS] += ms
+        for j, at_ms in placed_ms.items():
+            if at_ms < rows[j, HELD.FIRST_MS] < NEVER:
+                rows[j, HELD.BALANCE_MS] -= rows[j, HELD.FIRST_MS] - at_ms
+                rows[j, HELD.FIRST_MS] = at_ms
+        submissions.put_back(self.world, facts, where)
+        if self.window.start_ms == 0 and SCHEDULES in facts:
+            self.waits_from_ms = -FOREVER_MS
+
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""
         world, still_open, i = self.world, list[I64](), 0
@@ -238,6 +262,7 @@ class Ledger:
         self.begins_ms = self._mark(MARK.NOW_MS)
         self._sums.begin(world, self.begins_ms)
         self._look_again()
+        self._mind_parts(sorted(world.placements) if world.is_observed else ())
 
     @property
     def columns(self) -> LedgerState:
@@ -380,6 +405,23 @@ class Ledger:
             kernels.follow(columns_of(world), self._b, j, int(keeps), now_ms)
             if was_open and not row[HELD.ATTEMPT]:
                 self._mind_alarm(j)
+        if world.is_observed:
+            self._mind_parts(touched)
+
+    def _mind_parts(self, jobs: Sequence[int]) -> None:
+        """These jobs may have become partial gangs, or be whole now: kernels place only whole."""
+        world, w = self._world, columns_of(self._world)
+        rows = [row for row in self._b.parts.tolist() if row[LACK.JOB] not in jobs]
+        rows = [row for row in rows if world.jobs.state[row[LACK.JOB]] == JobState.STARTING]
+        for j in jobs:
+            lacks = partial.lacking(world, j) if world.jobs.state[j] == JobState.STARTING else ()
+            s, attempt = world.jobs.shape.item(j), world.jobs.attempt.item(j)
+            first, roles = w.shapes.item(s, SHAPE.FIRST_ROLE), world.shape_rows[s].roles
+            for r, count in lacks:
+                rows.append([j, attempt, first + r, count * roles[r].replica_milli])
+        if rows or len(self._b.parts):
+            parts = np.array(rows, np.int64).reshape(-1, len(LACK))
+            self._b = self._b._replace(parts=parts)
 
     def _mind_alarm(self, j: int) -> None:
         """An attempt is over; it may have been one preemption too many."""

@@ -68,7 +68,7 @@ def reserved(statement: Statement) -> list[int]:
     return [
         c
         for c, row in enumerate(statement.world.contract_rows)
-        if row.is_priced and not is_elastic[c] and statement.paid[:, c].any()
+        if row.is_priced and not row.unit and not is_elastic[c] and statement.paid[:, c].any()
     ]
 
 

@@ -112,7 +112,7 @@ def _rolled(journal: TableJournal, ledger: Ledger) -> RolledUp:
     stored = snapshots.pack(world, tail.crc)
     return RolledUp(
         world.seq, tail.at_ms, tail.crc, journal.names_at(world.seq), stored.layout,
-        stored.digest, stored.body, carried.dump(ledger),
+        stored.digest, bytes(stored.body), carried.dump(ledger),
     )  # fmt: skip
 
 

@@ -15,13 +15,13 @@ from tidemill.ledger import price_periods
 from tidemill.ledger.account import Account
 from tidemill.ledger.books import NOBODY as NO_HOLDER
 from tidemill.ledger.buckets import ABOUT, ADDED, Bucket
-from tidemill.ledger.cells import Cells, summed_by
+from tidemill.ledger.cells import Cells, summed
 from tidemill.ledger.measured import MeasuredRows, past_rows
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
 from tidemill.model import paging
 from tidemill.model.errors import SpecError
-from tidemill.model.rows import Contract
+from tidemill.model.rows import Contract, whole_type
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units import capability
@@ -62,6 +62,25 @@ def rows_of(ledger: Ledger) -> LedgerRows:
     return _joined([rows, LedgerRows(*more)])
 
 
+def in_gpus(rows: LedgerRows, contracts: Sequence[Contract]) -> LedgerRows:
+    """The same in whole GPUs, where accelerators are parts of some; sums are exact to a milli·ms.
+
+    What is rounded off a row of a contract is carried to its next.
+    """
+    amounts = rows.milli_ms
+    for c, row in enumerate(contracts):
+        if row.unit:
+            gpus, units = row.unit
+            mine = rows.contract == c
+            so_far = np.cumsum(rows.milli_ms[mine])
+            scaled = so_far // units * gpus + so_far % units * gpus // units  # within 64 bits
+            amounts = np.array(amounts)
+            amounts[mine] = np.diff(scaled, prepend=0)
+    if amounts is rows.milli_ms:
+        return rows
+    return LedgerRows(*(column[amounts > 0] for column in rows._replace(milli_ms=amounts)))
+
+
 def measured_of(ledger: Ledger) -> MeasuredRows:
     """What was measured beside the buckets, and what was rolled up of it before."""
     rows, past = ledger.measured, ledger.past
@@ -77,7 +96,8 @@ def settled_rows(world: World, settled: Settled) -> LedgerRows:
 
 
 def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:
-    team, shapes = np.empty_like(cells.job), paging.column(world.jobs.shape, world.job_count)
+    team = paging.blank(len(cells.job), is_kept=True)
+    shapes = paging.column(world.jobs.shape, world.job_count)
     for some in paging.stretches(len(team)):
         team[some] = world.shapes.queue[shapes[cells.job[some]]]
     held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.period,
@@ -98,14 +118,27 @@ def _joined(parts: list[LedgerRows]) -> LedgerRows:
     columns, joined = [[*column] for column in zip(*parts, strict=True)], list[I64]()
     parts.clear()
     while columns:
-        joined.append(_kept(np.concatenate(columns.pop(0))))
+        joined.append(_kept([part for part in columns.pop(0) if len(part)]))
     return LedgerRows(*joined)
 
 
-def _kept(column: I64) -> I64:
+def _kept(parts: list[I64]) -> I64:
     """A column: one value where all rows say the same, as three or four do; a long one on disk."""
-    is_same = len(column) > 1 and column[0] == column[-1] and bool((column == column[0]).all())
-    return np.broadcast_to(column[:1].copy(), column.shape) if is_same else paging.put_away(column)
+    rows, end = sum(map(len, parts)), 0
+    if rows > 1 and all(_is_all(part, parts[0].item(0)) for part in parts):
+        return np.broadcast_to(parts[0][:1].copy(), rows)
+    made = paging.blank(rows, is_kept=True)
+    for part in parts:
+        first, end = end, end + len(part)
+        paging.copy_rows(part, made[first:end])
+    return made
+
+
+def _is_all(column: I64, value: int) -> bool:
+    """Whether all rows have this value."""
+    if column.item(-1) != value:
+        return False
+    return all(bool((column[some] == value).all()) for some in paging.stretches(len(column)))
 
 
 def _divided(world: World, rows: LedgerRows) -> LedgerRows:
@@ -144,14 +177,10 @@ def accounts(
     """
     prices = price_periods.prices(contracts)
     shape = (count, len(prices.rates), max(1, len(contracts)), len(ABOUT))
-    keys, sums = summed_by(
-        np.ravel_multi_index((groups, rows.period, rows.contract, rows.bucket), shape),
-        rows.milli_ms,
-        prod(shape),
-    )
+    keys, sums = _summed(rows, groups, shape)
     group, period, contract, bucket = np.unravel_index(keys, shape)
     amounts = sums.astype(object)
-    powers = [capability.gflops(row.kind) for row in contracts]
+    powers = [capability.gflops(whole_type(row.kind)) for row in contracts]
     is_known = np.ones(count, bool)
     is_known[group[np.array([power is None for power in powers], bool)[contract]]] = False
     known_powers = np.array([power or 0 for power in powers], object)
@@ -163,14 +192,31 @@ def accounts(
     )
     assumed = np.zeros(count, np.int64)
     if is_assumed is not None:
-        some = is_assumed & (rows.bucket == Bucket.USEFUL)
-        np.add.at(assumed, groups[some], rows.milli_ms[some])
+        for some in paging.near(np.flatnonzero(is_assumed)):
+            useful = some[rows.bucket[some] == Bucket.USEFUL]
+            np.add.at(assumed, groups[useful], rows.milli_ms[useful])
     return [
         Account(milli_ms, money, power if known else None, without, by_assumption)
         for milli_ms, money, power, without, known, by_assumption in zip(
             *columns, is_known.tolist(), assumed.tolist(), strict=True
         )
     ]
+
+
+def _summed(rows: LedgerRows, groups: I64, shape: tuple[int, ...]) -> tuple[I64, I64]:
+    """The keys of what rows have in common for an account, ascending, and the sum of each.
+
+    Rows are sorted only where they have more keys than there are rows.
+    """
+    columns = (groups, rows.period, rows.contract, rows.bucket)
+    if prod(shape) > len(groups):
+        return summed(np.ravel_multi_index(columns, shape), rows.milli_ms)
+    sums = np.zeros(prod(shape), np.int64)
+    for some in paging.stretches(len(groups)):
+        keys = np.ravel_multi_index(tuple(column[some] for column in columns), shape)
+        np.add.at(sums, keys, rows.milli_ms[some])
+    found = np.flatnonzero(sums)
+    return found, sums[found]
 
 
 def _matrix(count: int, group: I64, bucket: I64, amounts: np.ndarray) -> list[tuple[int, ...]]:

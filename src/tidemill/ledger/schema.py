@@ -86,13 +86,13 @@ class GoodputPart(Struct, frozen=True):
     program: Ratio | None
     overall: Ratio | None
     is_lower_bound: bool
-    """Of ``program`` and ``overall``: whether some efficiency is unknown, and none assumed."""
+    """Of ``program`` and ``overall``: whether some efficiency is unknown."""
     runtime_is_upper_bound: bool = False
     """Whether nobody said of some job what of its time was lost (starting, idle, rework, restarts,
     checkpoint stalls)."""
     is_assumed: bool = False
     """Whether ``program`` and ``overall`` rest, in part or all, on an efficiency that somebody
-    assumed: then they are no bounds."""
+    assumed: what is a lower bound is one if that holds."""
 
 
 class UtilisationPart(Struct, frozen=True):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tidemill.ledger.cells import NOTHING, Cells, PackedCells, added_packed, in_order, packed
 from tidemill.ledger.span_binning import Window, cut
+from tidemill.model import paging
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -18,6 +19,7 @@ from tidemill.model.world import World
 __all__ = ["Spans", "Window"]
 
 SWEEP_AT = 16_000  # spans kept before they are added up: 2 MB, and their jobs were read just now
+_MANY = 1 << 19  # cells: what is swept beside so many is put away until it is merged
 
 
 class Spans:
@@ -30,6 +32,8 @@ class Spans:
         """How many spans these are."""
         self._merged = NOTHING
         self._swept: list[PackedCells] = []
+        self._room, self._put = paging.blank(2, 0), 0
+        """For the keys and sums of what was swept since cells were merged, if these are many."""
         self.unseen: list[tuple[int, int]] = []
         """When nobody watched the jobs either; the last one may go on."""
 
@@ -70,10 +74,21 @@ class Spans:
         return [*map(packed, cut(world, np.concatenate(spans), self.window, self.unseen))]
 
     def _sweep(self, world: World) -> None:
-        self._swept += self._cut(world, self._fresh)
+        self._swept += map(self._put_away, self._cut(world, self._fresh))
         self._fresh, self._waiting = [], 0
+
+    def _put_away(self, cells: PackedCells) -> PackedCells:
+        """The same, where long tables are, as long as there is room."""
+        first, end = self._put, self._put + len(cells.keys)
+        if end > self._room.shape[1]:
+            return cells
+        self._put, room = end, self._room[:, first:end]
+        room[:] = cells.keys, cells.sums
+        return PackedCells(cells.widths, *room)
 
     def _merge(self) -> None:
         if self._swept:
             self._merged = added_packed(self._merged, *self._swept)
-            self._swept = []
+            self._swept, self._put = [], 0
+            if len(self._merged.keys) >= max(_MANY, self._room.shape[1]):
+                self._room = paging.blank(2, 2 * len(self._merged.keys))

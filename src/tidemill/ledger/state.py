@@ -12,6 +12,7 @@ from tidemill.core.accounting.columns import (
     FIRST,
     HELD,
     HOLD,
+    LACK,
     LOT,
     MARK,
     NEVER,
@@ -58,7 +59,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
         _rows(0, LOT), _rows(0, ()), _rows(0, COUNTED), _rows(0, ()),
         *(usable or Usable()).weighing, _tables(), _rows(0, ()),
         np.zeros(0, np.int64), _rows(0, ()), _rows(0, ()), _rows(0, ()), _rows(0, FIRST),
-        _rows(0, ()), np.array(policy.attained_steps_ms, np.int64),
+        _rows(0, ()), np.array(policy.attained_steps_ms, np.int64), _rows(0, LACK),
     )  # fmt: skip
 
 

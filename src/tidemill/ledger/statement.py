@@ -6,9 +6,10 @@ for every contract and every time bin, to the last milli·ms.
 """
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NoReturn, get_args
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,11 @@ from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.books import Holder, comes_up, saves
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, RAN, Bucket
+from tidemill.ledger.cells import by_code
 from tidemill.ledger.measured import FIGURES
 from tidemill.ledger.price_periods import PeriodPrices
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, measured_of, rows_of
+from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, in_gpus, measured_of, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.told import Told
 from tidemill.ledger.usable import FreeUse
@@ -57,6 +59,9 @@ _MODELLED, _UNKNOWN, _MEASURED, _ASSUMED = (
     CONFIDENCES.index(c)
     for c in (Confidence.MODELLED, Confidence.UNKNOWN, Confidence.MEASURED, Confidence.ASSUMED)
 )
+
+_STARTS = [Bucket.STARTING, Bucket.RESTART]
+_SAVES = [Bucket.REWORK, Bucket.CHECKPOINT, Bucket.UNSAVED]
 
 
 class Statement:
@@ -102,11 +107,29 @@ class Statement:
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
         self._waits = waits.waits_of(
-            ledger, self.start_ms, self.end_ms, tells_submissions=tells_submissions
+            ledger, ledger.waits_from_ms, self.end_ms, tells_submissions=tells_submissions
         )
         self.free_use = _free_use(ledger, self.bins)
         """What arrivals could have used of what was free; None where the ledger did not ask."""
         self.check()
+        self._count_gpus()
+
+    def _count_gpus(self) -> None:
+        """Count parts of GPUs (MIG instances, shares) as so much of one, from here on."""
+        contracts = self.world.contract_rows
+        if not any(row.unit for row in contracts):
+            return
+        self.rows = in_gpus(self.rows, contracts)
+        self.__dict__.pop("_by_bucket", None)  # it was asked for by the check
+        self.paid = self.by_bin_and_contract(slice(None))
+        if self.free_use is not None:
+            free = self.by_bin_and_contract(self.rows_in(*FREE_OF_JOBS))
+            others = [
+                np.array([[row.in_gpus(n) for row, n in zip(contracts, line, strict=True)]
+                          for line in some.tolist()], np.int64).reshape(some.shape)
+                for some in self.free_use[1:]
+            ]  # fmt: skip
+            self.free_use = FreeUse(free, *others)
 
     @property
     def waits(self) -> Waits:
@@ -122,11 +145,11 @@ class Statement:
 
     def check(self) -> None:
         """Assert that paid equals the sum of the buckets, per bin and contract."""
-        rows = self.rows
-        assert rows.milli_ms.min(initial=1) > 0, "a bucket is negative"
-        is_paid = np.zeros(int(max(rows.bin.max(initial=0), self.bins.max(initial=0))) + 1, bool)
-        is_paid[self.bins] = True
-        assert is_paid[rows.bin].all(), "accelerator-time in a bin that nobody paid for"
+        rows, bins = self.rows, {*self.bins.tolist()}
+        for some in self._near(slice(None)):
+            assert rows.milli_ms[some].min() > 0, "a bucket is negative"
+            unpaid = {*np.unique(rows.bin[some]).tolist()} - bins
+            assert not unpaid, f"accelerator-time in bins that nobody paid for: {unpaid}"
         found = self.by_bin_and_contract(slice(None))
         wrong = np.argwhere(found != self.paid)
         assert not len(wrong), "; ".join(
@@ -138,25 +161,38 @@ class Statement:
             assert (free == self.free_use.free).all(), "what is free is not the sum of its buckets"
 
     def rows_in(self, *buckets: int) -> I64:
-        """The numbers of the rows that are of some buckets, of each in their order."""
-        order, ends = self._by_bucket
-        parts = [order[ends[bucket] : ends[bucket + 1]] for bucket in buckets]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        """The numbers of the rows that are of some buckets, ascending."""
+        order, where = self._by_bucket
+        parts = [order[slice(*where.get(bucket, (0, 0)))] for bucket in buckets]
+        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+    def near(self, *buckets: int) -> Iterator[I64]:
+        """The same, bucket by bucket, of rows that lie near each other at a time."""
+        for bucket in buckets:
+            yield from paging.near(self.rows_in(bucket))
+
+    def _near(self, some: Some) -> Iterator[slice | I64]:
+        """Some rows, a few at a time; those of all are not numbered."""
+        if isinstance(some, slice):
+            assert some == slice(None), "all, or by number"
+            yield from paging.stretches(len(self.rows.bin))
+        else:
+            is_mask = some.dtype == bool
+            yield from paging.near(np.flatnonzero(some) if is_mask else some.astype(np.int64))
 
     @cached_property
-    def _by_bucket(self) -> tuple[I64, I64]:
+    def _by_bucket(self) -> tuple[I64, dict[int, tuple[int, int]]]:
         """The rows in the order of buckets, and from where to where each has them."""
-        bucket = self.rows.bucket.astype(np.int16)  # numbers of two bytes are not compared to sort
-        order = np.argsort(bucket, kind="stable")
-        ends = np.searchsorted(bucket[order], np.arange(max(ABOUT) + 2))
-        return paging.put_away(order), ends
+        bucket = self.rows.bucket
+        return by_code(lambda some: bucket[some], len(bucket))
 
     def by_bin_and_contract(self, some: Some) -> I64:
         """Milli·ms of some rows as a matrix like ``paid``."""
         rows, sums = self.rows, np.zeros(self.paid.size, np.int64)
         place = np.zeros(int(self.bins.max(initial=0)) + 1, np.int64)
         place[self.bins] = np.arange(len(self.bins)) * self.paid.shape[1]
-        np.add.at(sums, place[rows.bin[some]] + rows.contract[some], rows.milli_ms[some])
+        for part in self._near(some):
+            np.add.at(sums, place[rows.bin[part]] + rows.contract[part], rows.milli_ms[part])
         return sums.reshape(self.paid.shape)
 
     @cached_property
@@ -168,8 +204,9 @@ class Statement:
         """What an accelerator-hour of a contract cost on the mean, of the time that has a price."""
         rows, prices = self.rows, self.prices
         sums = np.zeros(len(prices.rates), np.int64)
-        mask = rows.contract == c
-        np.add.at(sums, rows.period[mask], rows.milli_ms[mask])
+        for some in self._near(slice(None)):
+            mine = rows.contract[some] == c
+            np.add.at(sums, rows.period[some][mine], rows.milli_ms[some][mine])
         known = [
             int(n) * (not bare) for n, bare in zip(sums, prices.is_unpriced[:, c], strict=True)
         ]
@@ -207,7 +244,8 @@ class Statement:
     def select(self, some: Some) -> Account:
         """The account of some rows."""
         mine = LedgerRows(*(column[some] for column in self.rows))
-        groups, contracts = np.zeros(len(mine.bin), np.int64), self.world.contract_rows
+        contracts = self.world.contract_rows
+        groups: I64 = np.broadcast_to(np.int64(0), len(mine.bin))
         if not len(groups):
             return zero()
         return accounts(mine, groups, 1, contracts, self.is_assumed[some])[0]
@@ -228,13 +266,14 @@ class Statement:
         """
         told = self.measured
         is_seen = (told.what == FIGURES + DeviceFigure.BUSY_SEEN) & (told.job >= 0)
-        if not is_seen.any():
+        if not self.world.is_observed:
             return self._told
         seen = np.zeros(self.world.job_count, np.int64)
         np.add.at(seen, told.job[is_seen], told.weight[is_seen])
         up = self.held_in(*RAN, Bucket.IDLE)
-        most = np.flatnonzero((seen > 0) & (2 * seen * 1000 * WHOLE_MILLI >= up))
-        return self._told.with_busy(most)
+        is_most = 2 * seen * 1000 * WHOLE_MILLI >= up
+        some = seen > 0
+        return self._told.with_busy(np.flatnonzero(some & is_most), np.flatnonzero(some & ~is_most))
 
     def held_by_jobs(self, bucket: int | None = None) -> I64:
         """Milli·ms of every job, in one bucket or in all that it held."""
@@ -243,10 +282,9 @@ class Statement:
     def held_in(self, *buckets: int) -> I64:
         """Milli·ms of every job in some buckets."""
         rows, sums = self.rows, np.zeros(self.world.job_count, np.int64)
-        for bucket in buckets:
-            some = self.rows_in(bucket)
-            some = some[rows.job[some] >= 0]
-            np.add.at(sums, rows.job[some], rows.milli_ms[some])
+        for some in self.near(*buckets):
+            held = some[rows.job[some] >= 0]
+            np.add.at(sums, rows.job[held], rows.milli_ms[held])
         return sums
 
     @cached_property
@@ -254,16 +292,17 @@ class Statement:
         """Who held anything: jobs, and below 0 those whose events were rolled up."""
         lowest, most = -len(self._holders) - 1, self.world.job_count
         is_there = np.zeros(most - lowest, bool)
-        is_there[self.rows.job - lowest] = True
+        for some in self._near(slice(None)):
+            is_there[self.rows.job[some] - lowest] = True
         found = np.flatnonzero(is_there) + lowest
         return paging.put_away(found[found != NO_JOB])
 
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
-        rows, some = self.rows, self.rows_in(bucket)
-        some = some[rows.job[some] != NO_JOB]
-        sums = np.zeros(len(CONFIDENCES), np.int64)
-        np.add.at(sums, self.known_as[some], rows.milli_ms[some])
+        rows, sums = self.rows, np.zeros(len(CONFIDENCES), np.int64)
+        for some in self.near(bucket):
+            held = some[rows.job[some] != NO_JOB]
+            np.add.at(sums, self.known_as[held], rows.milli_ms[held])
         return {CONFIDENCES[i]: int(sums[i]) for i in np.flatnonzero(sums).tolist()}
 
     @cached_property
@@ -272,46 +311,46 @@ class Statement:
 
         Rows that no job holds are known as their bucket is.
         """
-        rows = self.rows
-        of_bucket = np.zeros(max(ABOUT) + 1, np.int64)
-        for bucket, about in ABOUT.items():
-            of_bucket[bucket] = CONFIDENCES.index(about.confidence)
-        found = of_bucket[rows.bucket]
+        world, earlier = self.world, [*reversed(self._holders)]
+        told = [CONFIDENCES.index(Confidence(h.confidence)) for h in earlier]
+        each = _with(paging.column(world.jobs.confidence, world.job_count), [*told, _UNKNOWN])
+        starts = saving = np.zeros(len(each), bool)
+        if world.is_observed:  # the records of others do not tell how jobs come up and save
+            starts = _with(comes_up(world), [*(h.comes_up for h in earlier), False])
+            saving = _with(saves(world), [*(h.saves for h in earlier), False])
+        known = paging.blank(len(self.rows.bin), is_kept=True)
+        for some in self._near(slice(None)):
+            rows = LedgerRows(*(column[some] for column in self.rows))
+            known[some] = self._known_as(rows, each, starts, saving)
+        return known
+
+    def _known_as(
+        self, rows: LedgerRows, each: I64, starts: NDArray[np.bool_], saving: NDArray[np.bool_]
+    ) -> I64:
+        """The same of some rows.
+
+        ``each``: how jobs, and who is behind them, say that they are known; ``starts``, ``saving``:
+        of which of them it was assumed how they come up, and how they save.
+        """
         is_held = rows.job != NO_JOB
-        divides = np.zeros(max(ABOUT) + 1, bool)
-        divides[[*DIVIDED]] = True
-        is_divided = divides[rows.bucket] & is_held
-        told = [CONFIDENCES.index(Confidence(h.confidence)) for h in reversed(self._holders)]
-        jobs = paging.column(self.world.jobs.confidence, self.world.job_count)
-        each = np.concatenate([jobs, np.array([*told, _UNKNOWN], np.int64)])
-        found[is_divided] = each[rows.job[is_divided]]
+        of_bucket = np.zeros(max(ABOUT) + 1, np.int64)
+        of_bucket[[*ABOUT]] = [CONFIDENCES.index(about.confidence) for about in ABOUT.values()]
+        is_divided = np.isin(rows.bucket, [*DIVIDED]) & is_held
+        found = np.where(is_divided, each[rows.job], of_bucket[rows.bucket])
         # of a job of unknown efficiency, only a slower place is known
         found[is_divided & (rows.bucket == Bucket.LINKS) & (found == _UNKNOWN)] = _MODELLED
-        found[self._is_assumed()] = _ASSUMED
+        found[np.isin(rows.bucket, _STARTS) & starts[rows.job]] = _ASSUMED
+        found[np.isin(rows.bucket, _SAVES) & saving[rows.job]] = _ASSUMED
         found = np.where(is_held & (rows.known > 0), PLACES[rows.known], found)
         found[found == _MEASURED] = CONFIDENCES.index(self.as_known(Confidence.MEASURED))
-        return paging.put_away(found)
+        return found
 
     @property
     def is_assumed(self) -> NDArray[np.bool_]:
         """Of each row, whether it rests on a figure that somebody assumed."""
-        found: NDArray[np.bool_] = self.known_as == _ASSUMED
-        return found
-
-    def _is_assumed(self) -> NDArray[np.bool_]:
-        """Of jobs that another scheduler placed: whether what puts their time here was assumed.
-
-        The records of others do not tell how jobs come up and save.
-        """
-        rows, world = self.rows, self.world
-        if not world.is_observed:
-            return np.zeros(len(rows.job), bool)
-        is_start = np.isin(rows.bucket, (Bucket.STARTING, Bucket.RESTART))
-        is_saving = np.isin(rows.bucket, (Bucket.REWORK, Bucket.CHECKPOINT, Bucket.UNSAVED))
-        earlier = [*reversed(self._holders)]
-        starts = np.array([*comes_up(world), *(h.comes_up for h in earlier), False])[rows.job]
-        saving = np.array([*saves(world), *(h.saves for h in earlier), False])[rows.job]
-        found: NDArray[np.bool_] = (is_start & starts) | (is_saving & saving)
+        known, found = self.known_as, np.zeros(len(self.rows.bin), bool)
+        for some in self._near(slice(None)):
+            found[some] = known[some] == _ASSUMED
         return found
 
     def confidence(self, bucket: int) -> Confidence:
@@ -329,14 +368,15 @@ class Statement:
 
         That nothing was divided by an efficiency is known so: no efficiency was estimated.
         """
-        is_held = self.rows.job != NO_JOB
-        if not is_held.any():
-            return self.as_known(Confidence.MEASURED)
-        is_divided = is_held & np.isin(self.rows.bucket, [*DIVIDED])
-        some = is_divided if is_divided.any() else is_held
-        sums = np.zeros(len(CONFIDENCES), np.int64)
-        np.add.at(sums, self.known_as[some], self.rows.milli_ms[some])
-        return CONFIDENCES[int(sums.argmax())]
+        for buckets in (DIVIDED, ABOUT):
+            sums = np.zeros(len(CONFIDENCES), np.int64)
+            for confidence, milli_ms in chain.from_iterable(
+                self.confidence_of(bucket).items() for bucket in buckets
+            ):
+                sums[CONFIDENCES.index(confidence)] += milli_ms
+            if sums.any():
+                return CONFIDENCES[int(sums.argmax())]
+        return self.as_known(Confidence.MEASURED)
 
     def as_known(self, confidence: Confidence) -> Confidence:
         """As it may be called here: what would be measured is simulated under a twin.
@@ -439,8 +479,11 @@ class Statement:
 
     def called_otherwise(self) -> int:
         """Jobs that said they are services while they ran, and were not submitted as such."""
-        jobs = np.arange(self.world.job_count)
-        return int((self.told.serve(jobs) & ~self._are_submitted_to_serve(jobs)).sum())
+        count = 0
+        for some in paging.stretches(self.world.job_count):
+            jobs = np.arange(some.start, some.stop)
+            count += int((self.told.serve(jobs) & ~self._are_submitted_to_serve(jobs)).sum())
+        return count
 
     def are_services(self, jobs: I64) -> NDArray[np.bool_]:
         """Of each of these jobs, whether it answers requests."""
@@ -449,7 +492,10 @@ class Statement:
     def _are_submitted_to_serve(self, jobs: I64) -> NDArray[np.bool_]:
         kinds = [shape.kind is JobClass.INFERENCE for shape in self.world.shape_rows] or [False]
         of_shape = np.array(kinds)
-        return of_shape[paging.column(self.world.jobs.shape, self.world.job_count)][jobs]
+        found, shape = np.zeros(len(jobs), bool), self.world.jobs.shape
+        for some in paging.stretches(len(jobs)):
+            found[some] = of_shape[shape[jobs[some]]]
+        return found
 
     @property
     def _holders(self) -> tuple[Holder, ...]:
@@ -478,6 +524,11 @@ class Statement:
     def _later_ms(self) -> int:
         """The first whole minute of which every event was read."""
         return -(-self.read_from_ms // MINUTE_MS) * MINUTE_MS
+
+
+def _with(of_jobs: NDArray[Any], more: Sequence[int]) -> NDArray[Any]:
+    """A column of all jobs, and what stands behind them (``LedgerRows``)."""
+    return np.concatenate([of_jobs, np.array(more, of_jobs.dtype)])
 
 
 def _of_unknown_demand(rows: LedgerRows) -> LedgerRows:

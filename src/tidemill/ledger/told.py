@@ -121,12 +121,17 @@ class Told:
         found: NDArray[np.bool_] = (self._bits[:, 0] > 1)[self._at(jobs)]
         return found
 
-    def with_busy(self, jobs: I64) -> "Told":
+    def with_busy(self, jobs: I64, others: I64) -> "Told":
         """The same, and of these jobs it is measured when their devices were busy: always, where
-        nobody said otherwise.
+        nobody said otherwise. Not so of ``others``, whose devices were seen for too little of the
+        time, and of those that were only told to be busy or idle as a whole: a loop that ended
+        says so of the time after it alone.
         """
         found = Told()
-        found._bits = grown(self._bits.copy(), int(jobs.max(initial=0)) + 2)
+        most = max(int(jobs.max(initial=0)), int(others.max(initial=0)))
+        found._bits = grown(self._bits.copy(), most + 2)
+        found._bits[found._bits[:, 1] >> _IN_PART & 1 == 0, 0] &= ~1
+        found._bits[others, 0] &= ~1
         found._bits[jobs, 0] |= 1
         found._bits[jobs, 1] |= 1 << _IN_PART
         return found

@@ -1,6 +1,7 @@
 """Touched: whose a leak is, in dollars: groups of alike jobs, teams that wait, contracts."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from tidemill.ledger import printed
 from tidemill.ledger.account import DENOMINATOR
 from tidemill.ledger.statement import Statement
+from tidemill.model import paging
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -56,7 +58,7 @@ class LeakParts(Sequence[Theirs]):
         usd = None if self.is_unpriced[i] else int(self.usd_micro[i])
         return Theirs(self._name(int(self.keys[i])), int(self.milli_ms[i]), usd)
 
-    def some(self, which: "slice | NDArray[np.bool_]") -> "LeakParts":
+    def some(self, which: slice) -> "LeakParts":
         """Some of them."""
         columns = (self.keys, self.milli_ms, self.usd_micro)
         kept = [column[which] for column in columns]
@@ -74,40 +76,68 @@ def contract_word(world: World) -> str:
 
 def by_group(statement: Statement, bucket: int, jobs: I64 | None = None) -> LeakParts:
     """Groups of alike jobs and their part of a bucket, the dearest first; only of some jobs."""
-    job, found, some = statement.rows.job, statement.groups, statement.rows_in(bucket)
-    is_theirs = np.zeros(statement.world.job_count, bool)
-    is_theirs[slice(None) if jobs is None else jobs] = True
-    some = some[job[some] >= 0]
-    some = some[is_theirs[job[some]]]
-    return _parts(statement, some, found.of_job[job[some]], lambda g: found.row(g).words)
+    found, nobody = statement.groups, len(statement.groups.first)
+    of_job = found.of_job
+    if jobs is not None:
+        of_job = np.full(len(of_job), nobody, np.int64)
+        of_job[jobs] = found.of_job[jobs]
+
+    def group(job: I64) -> I64:
+        return np.where(job >= 0, of_job[job], nobody) if len(of_job) else np.full_like(job, nobody)
+
+    rows = statement.rows
+    return _parts(
+        statement, bucket, lambda some: group(rows.job[some]), nobody, lambda g: found.row(g).words
+    )
 
 
 def by_contract(statement: Statement, bucket: int) -> LeakParts:
     """Contracts and their part of a bucket, the dearest first."""
-    some, noun = statement.rows_in(bucket), contract_word(statement.world)
-    keys, contracts = statement.rows.contract[some], statement.world.contract_rows
-    return _parts(statement, some, keys, lambda c: f"{noun} `{contracts[c].name}`")
+    rows, noun = statement.rows, contract_word(statement.world)
+    contracts = statement.world.contract_rows
+    return _parts(
+        statement, bucket, lambda some: rows.contract[some], len(contracts),
+        lambda c: f"{noun} `{contracts[c].name}`",
+    )  # fmt: skip
 
 
 def by_team(statement: Statement, bucket: int) -> LeakParts:
     """Teams whose jobs waited, or held, and their part of a bucket, the dearest first."""
-    team, some = statement.rows.team, statement.rows_in(bucket)
-    some, queues = some[team[some] >= 0], statement.world.queue_rows
-    return _parts(statement, some, team[some], lambda q: f"team `{queues[q].name}`")
+    team, queues = statement.rows.team, statement.world.queue_rows
+    return _parts(
+        statement, bucket, lambda some: team[some], len(queues),
+        lambda q: f"team `{queues[q].name}`",
+    )  # fmt: skip
 
 
-def _parts(statement: Statement, some: I64, keys: I64, name: Callable[[int], str]) -> LeakParts:
-    count = int(keys.max(initial=-1)) + 1
-    hours, exact = np.zeros(count, np.int64), np.zeros(count)
-    np.add.at(hours, keys, statement.rows.milli_ms[some])
-    np.add.at(exact, keys, _usd_micro(statement, some))
-    usd = np.rint(exact).astype(np.int64)
-    unpriced = np.zeros(count, bool)
-    unpriced[keys[_is_unpriced(statement, some)]] = True
+def _parts(
+    statement: Statement,
+    bucket: int,
+    whose: Callable[[I64], I64],
+    count: int,
+    name: Callable[[int], str],
+) -> LeakParts:
+    """``whose``: the keys of rows; nobody's have one below 0, or from ``count`` on."""
+    hours, unpriced = paging.blank(count, is_kept=True), np.zeros(count, bool)
+    exact = paging.blank(count, is_kept=True).view(np.float64)
+    for rows in statement.near(bucket):
+        keys = whose(rows)
+        is_theirs = (keys >= 0) & (keys < count)
+        some, keys = rows[is_theirs], keys[is_theirs]
+        np.add.at(hours, keys, statement.rows.milli_ms[some])
+        np.add.at(exact, keys, _usd_micro(statement, some))
+        unpriced[keys[_is_unpriced(statement, some)]] = True
+    usd = paging.blank(count, is_kept=True)
+    for at in paging.stretches(count):
+        usd[at] = np.rint(exact[at])
     found = np.flatnonzero(hours)
-    by = hours if unpriced.any() else usd
-    found = found[np.argsort(-by[found], kind="stable")]
-    return LeakParts(found, hours[found], usd[found], unpriced[found], name)
+    least_first = (hours if unpriced.any() else usd)[found]
+    np.negative(least_first, out=least_first)
+    paging.let_go()
+    found = found[np.argsort(least_first, kind="stable")]
+    del least_first
+    columns = [paging.put_away(column[found]) for column in (hours, usd)]
+    return LeakParts(paging.put_away(found), columns[0], columns[1], unpriced[found], name)
 
 
 def words(theirs: LeakParts, most: int = MOST) -> str:
@@ -115,18 +145,21 @@ def words(theirs: LeakParts, most: int = MOST) -> str:
 
     Who has next to nothing is not named beside others.
     """
-    theirs = theirs.some(~_is_next_to_nothing(theirs))
-    named = ", ".join(f"{t.words} {t.amount}" for t in theirs[:most])
-    more = len(theirs) - most
+    is_little = _is_next_to_nothing(theirs)
+    first = islice((i for i in range(len(theirs)) if not is_little[i]), most)
+    named = ", ".join(f"{t.words} {t.amount}" for t in map(theirs.__getitem__, first))
+    more = int(np.count_nonzero(~is_little)) - most
     return named + (f" and {more:,} more" if more > 0 else "")
 
 
 def _is_next_to_nothing(theirs: LeakParts) -> NDArray[np.bool_]:
     """Whether each part is less than a thousandth of the largest, which is the first."""
-    is_unpriced = theirs.is_unpriced | theirs.is_unpriced[:1]
-    by_hours = theirs.milli_ms * 1000 < theirs.milli_ms[:1]
-    by_usd = theirs.usd_micro * 1000 < theirs.usd_micro[:1]
-    found: NDArray[np.bool_] = np.where(is_unpriced, by_hours, by_usd)
+    found = np.zeros(len(theirs), bool)
+    for some in paging.stretches(len(theirs)):
+        by_hours = theirs.milli_ms[some] * 1000 < theirs.milli_ms[0]
+        by_usd = theirs.usd_micro[some] * 1000 < theirs.usd_micro[0]
+        is_unpriced = theirs.is_unpriced[some] | theirs.is_unpriced[0]
+        found[some] = np.where(is_unpriced, by_hours, by_usd)
     return found
 
 

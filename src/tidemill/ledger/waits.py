@@ -2,7 +2,8 @@
 
 Of a window: the jobs submitted in it, with what had happened to them by its end. Four figures each:
 
-- *wait*: from submission to the first start, when a job is first given its accelerators;
+- *wait*: from submission to the first start, when a job is first given its accelerators: all that
+  it works with, so a gang of which another scheduler has placed a part waits on;
 - *total wait*: the same with every later wait after an interruption;
 - *completion*: from submission to the end, whether done, failed or cancelled;
 - *slowdown*: completion over the time not spent waiting, that taken as at least 10 s, and never
@@ -20,7 +21,7 @@ import numpy as np
 
 from tidemill.core.accounting.columns import NEVER, PHASE
 from tidemill.ledger.account import rounded
-from tidemill.model import paging
+from tidemill.model import lives, paging
 from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Shape
@@ -59,6 +60,10 @@ class WaitSpread(NamedTuple):
     p99: int
     max: int
     at_least: frozenset[str] = frozenset()
+
+    def is_untold(self, name: str) -> bool:
+        """Whether a part is only known to be no less than nothing."""
+        return name in self.at_least and not getattr(self, name)
 
 
 class WaitFigures(NamedTuple):
@@ -121,35 +126,46 @@ class Waits(NamedTuple):
             spread(self.wait_ms[told], ~self.is_started[told]),
             spread(self.total_wait_ms[told], self.is_waiting[told]),
             spread(self.completion_ms[told], ~self.is_ended[told]),
-            spread(self.slowdown()[has_run], np.zeros(int(has_run.sum()), bool)),
+            spread(self.slowdown(has_run), np.zeros(int(has_run.sum()), bool)),
         )  # fmt: skip
 
-    def slowdown(self) -> I64:
-        """Bounded slowdown of each job in thousandths; meant for those that ran and ended."""
-        run_ms = np.maximum(SLOWDOWN_RUN_MS, self.completion_ms - self.total_wait_ms)
-        found: I64 = np.maximum(ONE, self.completion_ms * ONE // run_ms)
+    def slowdown(self, which: np.ndarray | None = None) -> I64:
+        """Bounded slowdown of jobs, or of some, in thousandths; of those that ran and ended."""
+        which = np.ones(len(self.job), bool) if which is None else which
+        found, end = np.empty(int(which.sum()), np.int64), 0
+        for at in paging.stretches(len(self.job)):
+            completion_ms = self.completion_ms[at][which[at]]
+            run_ms = completion_ms - self.total_wait_ms[at][which[at]]
+            first, end = end, end + len(run_ms)
+            long_ms = np.maximum(SLOWDOWN_RUN_MS, run_ms)
+            found[first:end] = np.maximum(ONE, completion_ms * ONE // long_ms)
         return found
 
 
 def spread(values: I64, is_censored: np.ndarray) -> WaitSpread | None:
-    """Mean, quantiles and maximum of integers, of which some may be larger than they seem."""
+    """Mean, quantiles and maximum of integers, of which some may be larger than they seem.
+
+    The integers are put in order where they are.
+    """
     count, censored = len(values), int(is_censored.sum())
     if not count:
         return None
-    ordered = np.sort(values)
-    ranks = {name: int(ordered[-(-count * percent // 100) - 1]) for name, percent in _SHARES}
     least = int(values[is_censored].min()) if censored else NEVER
+    mean = rounded(_sum(values), count)
+    values.sort()
+    ranks = {name: int(values[-(-count * percent // 100) - 1]) for name, percent in _SHARES}
     at_least = {name for name, value in ranks.items() if least <= value}
     if censored:
         at_least |= {"mean", "max"}
-    mean = rounded(_sum(values), count)
     p50, p90, p99 = ranks.values()
-    return WaitSpread(count, censored, mean, p50, p90, p99, int(ordered[-1]), frozenset(at_least))
+    return WaitSpread(count, censored, mean, p50, p90, p99, int(values[-1]), frozenset(at_least))
 
 
 def _sum(values: I64) -> int:
     """The exact sum: a million waits of years do not fit into 64 bits."""
-    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())
+    parts = [values[some] for some in paging.stretches(len(values))]
+    high, low = sum(int((some >> 32).sum()) for some in parts), 0xFFFF_FFFF
+    return (high << 32) + sum(int((some & low).sum()) for some in parts)
 
 
 def waits_of(
@@ -182,6 +198,8 @@ def _some_waits(
     # the last: nothing comes after, and the end belongs to it
     mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
     is_started, is_ended = first < NEVER, phase == PHASE.ENDED
+    for i in np.flatnonzero(mine & is_ended & ~is_started & (outcome == JobState.CANCELLED)):
+        mine[i] = not _goes_on(ledger.world, at.start + int(i), int(end[i]))
     is_waiting = phase == PHASE.WAITING
     gone = np.where(is_ended, end, end_ms)
     return Waits(
@@ -190,6 +208,15 @@ def _some_waits(
         outcome, is_waiting & is_held(ledger.world, jobs.shape[at]),
         np.full(len(phase), tells_submissions),
     ).some(mine)  # fmt: skip
+
+
+def _goes_on(world: World, j: int, end_ms: int) -> bool:
+    """Whether a job that did not start has another life, submitted before this one ended.
+
+    It is the same job, told anew since it requests something else: only its last life counts.
+    """
+    after = world.job_number.get(lives.following(world.job_names[j], world.job_number))
+    return after is not None and world.jobs.submit_ms.item(after) <= end_ms
 
 
 def is_held(world: World, shapes: I64) -> np.ndarray:

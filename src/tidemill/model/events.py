@@ -349,8 +349,9 @@ class SightLost(_Event, frozen=True, tag="sight_lost"):
     """From now on nobody watches the cluster: what happens is not known, but for what is paid.
 
     ``keeps_jobs``: what jobs hold is told afterwards (by a scheduler's own records); only of the
-    other devices nobody knows what they were. ``prefix``: nobody watches the nodes whose names
-    begin like this, of one cluster among several; what jobs hold there is told.
+    other devices nobody knows what they were. ``prefix``: nobody watches one node of this name, or
+    where it ends with `/`, the nodes of one cluster among several, whose names begin like this;
+    what jobs hold there is told.
     """
 
     keeps_jobs: bool = False
@@ -358,7 +359,7 @@ class SightLost(_Event, frozen=True, tag="sight_lost"):
 
 
 class SightRegained(_Event, frozen=True, tag="sight_regained"):
-    """Somebody watches again; ``prefix``: the nodes whose names begin like this."""
+    """Somebody watches again; ``prefix``: these nodes, as in ``SightLost``."""
 
     prefix: Prefix = ""
 

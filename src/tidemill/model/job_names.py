@@ -50,6 +50,7 @@ class Texts(Sequence[str]):  # noqa: PLW1641 - as a list, it is no key
         """All of them, some thousand at a time."""
         for first in range(0, len(self), _AT_ONCE):
             yield self.some(first, min(first + _AT_ONCE, len(self)))
+            paging.wrote(_AT_ONCE)
 
     def __iter__(self) -> Iterator[str]:
         for chunk in self.chunks():
@@ -142,6 +143,7 @@ class JobNames(Texts):
             begin = self._rows.item(first - 1, END) if first else 0
             letters = self._letters.view(np.uint8)[begin : ends[-1]]
             yield letters, np.diff(ends, prepend=begin)
+            paging.wrote(_AT_ONCE)
 
     @property
     def fresh(self) -> list[str]:
@@ -284,10 +286,11 @@ class JobNames(Texts):
         if letters > len(self._letters) * _LETTERS_PER_NUMBER:
             self._letters = grown(self._letters, letters // _LETTERS_PER_NUMBER + 1)
         if 2 * jobs > len(self._slots):
-            known = self._slots[self._slots > 0]
+            known = np.sort(self._slots[self._slots > 0])  # their rows are read one after another
             self._slots = np.zeros(1 << (2 * jobs).bit_length(), np.int32)
             for first in range(0, len(known), _AT_ONCE):
                 self._put(known[first : first + _AT_ONCE])
+                paging.wrote(_AT_ONCE)
 
     def _put(self, marks: NDArray[np.int32]) -> None:
         """Write jobs into the table, each into the first slot on its way that is free."""

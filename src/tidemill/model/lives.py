@@ -36,6 +36,13 @@ def next_life(name: str, known: Container[str]) -> str:
     return f"{base}{LIFE}{max(1, len(all_of(base, known))) + 1}"
 
 
+def following(name: str, known: Container[str]) -> str:
+    """What the life after this one is called, if there is one."""
+    base = origin(name, known)
+    life = int(name[len(base) + 1 :]) if base != name else 1
+    return f"{base}{LIFE}{life + 1}"
+
+
 def origin(name: str, known: Container[str]) -> str:
     """What a source calls this life."""
     base, _, life = name.rpartition(LIFE)

@@ -90,6 +90,12 @@ def duration_text(ms: int) -> str:
     return " ".join(f"{count}{unit}" for count, unit in words if count)
 
 
+def count_text(count: float, noun: str) -> str:
+    """A number of things: ``1 job``, ``2,000 jobs``, ``0.5 GPUs``."""
+    number = f"{count:,g}" if count % 1 else f"{int(count):,}"
+    return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
+
+
 UNKNOWN_DOLLARS = "unknown"
 
 

@@ -8,7 +8,8 @@ grows. Money stays exact: each hour costs what its own contract says.
 import re
 from collections.abc import Sequence
 
-from tidemill.model.rows import Contract
+from tidemill.model.rows import CLUSTER, UNLISTED, Contract
+from tidemill.model.world import World
 
 _NUMBERED = re.compile(r"(.*) \(\d+\)$")
 
@@ -25,3 +26,12 @@ def first_alike(rows: Sequence[Contract], *, is_observed: bool) -> list[int]:
         key = (name, row.kind, row.pool, row.node, row.terms)
         found.append(first.setdefault(key, c))
     return found
+
+
+def machine(world: World, n: int) -> str:
+    """What a node is a part of (`n1/mig-1g.10gb`), where its accelerators are parts of GPUs."""
+    row = world.node_rows[n]
+    name, of = row.name, f"{dict(row.labels).get(CLUSTER, '')}/"
+    unit = world.contract_rows[world.nodes.contract.item(n)].unit
+    is_part = (unit or UNLISTED in row.labels) and "/" in name.removeprefix(of)
+    return name.rpartition("/")[0] if is_part else name.partition("#")[0]

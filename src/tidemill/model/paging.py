@@ -9,6 +9,7 @@ use, and no answer can depend on it. As long as all of them together take no mor
 
 import mmap
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from math import prod
 from weakref import WeakSet
 
@@ -22,6 +23,7 @@ Meter = Callable[[], int]
 """How many bytes of files this process has in memory now."""
 
 _AT_ONCE = 1 << 14  # rows
+_APART = 1 << 16  # rows of columns that are read by number: half a MiB of each
 _NEW_AT_MOST = 1 << 13  # rows that are written before pages go: what is in use comes back each time
 STAYS_BYTES = 128 << 20
 LONG_BYTES = 16 << 20  # of a matrix that kernels work on: each page that they touch costs more
@@ -104,6 +106,18 @@ def stretches(rows: int) -> Iterator[slice]:
             let_go()
 
 
+def near(numbers: Numbers) -> Iterator[Numbers]:
+    """Ascending numbers of rows, those that lie near each other at a time; then rows are let go."""
+    if not len(numbers):
+        return
+    edges = np.arange(numbers.item(0), numbers.item(-1), _APART)[1:]
+    for first, end in pairwise([0, *np.searchsorted(numbers, edges).tolist(), len(numbers)]):
+        if first < end:
+            yield numbers[first:end]
+        if len(edges):
+            let_go()
+
+
 def copy_rows(rows: Numbers, to: Numbers) -> None:
     """Write rows into a matrix that has as many, or more; some at a time."""
     for some in stretches(len(rows)):
@@ -127,7 +141,7 @@ def column(numbers: Numbers, count: int) -> Numbers:
 
 def columns(several: Sequence[Numbers], count: int) -> list[Numbers]:
     """The same of several columns of a matrix, whose rows are read once for all of them."""
-    found: list[Numbers] = [np.empty(count, np.int64) for _ in several]
+    found = [blank(count, is_kept=True) for _ in several]
     for some in stretches(count):
         for numbers, copy in zip(several, found, strict=True):
             copy[some] = numbers[some]

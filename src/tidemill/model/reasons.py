@@ -85,4 +85,7 @@ NEVER = frozenset(
         Cause.NOT_ELIGIBLE,
     }
 )
-"""Causes that free accelerators do not cure; such jobs claim none in the ledger."""
+"""Causes that free accelerators do not cure."""
+
+CLAIM_NOTHING = NEVER - {Cause.OVER_LIMIT_ALWAYS}
+"""Causes whose jobs claim nothing of what is free; a larger quota lets the others use it."""

@@ -51,7 +51,8 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     that may be launched otherwise. ``spares`` nodes are kept idle by design. A price of -1:
     nobody said what it costs. ``price_source``: who said the price, where that is not the contract
     itself; such as ``list price, assumed``. ``later_prices``: what it costs from later moments on,
-    in their order.
+    in their order. ``unit``: how much of a GPU each of its accelerators is, where they are parts of
+    some (MIG instances, shares); ``[1, 7]``: seven of them are one GPU.
     """
 
     name: Name
@@ -67,6 +68,12 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     spares: Natural = 0
     price_source: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET  # then not written
     later_prices: tuple[LaterPrice, ...] | UnsetType = UNSET  # then not written
+    unit: tuple[Count, Count] | UnsetType = UNSET  # then not written, and each is a whole one
+
+    def in_gpus(self, amount: int) -> int:
+        """So much of its accelerators in as much of whole GPUs."""
+        gpus, units = self.unit or (1, 1)
+        return amount * gpus // units
 
     @property
     def prices(self) -> tuple[LaterPrice, ...]:
@@ -95,6 +102,15 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     def rate_usd_micro(self) -> int:
         """What is known of its first price: for sums of the known part; the rest is told beside."""
         return max(0, self.usd_micro_per_hour)
+
+
+OF = " OF "
+"""In the kind of parts of GPUs, before the type of the GPU: `1G.10GB OF H100`."""
+
+
+def whole_type(kind: str) -> str:
+    """The GPU type of a kind of accelerators that may be parts of GPUs."""
+    return kind.rpartition(OF)[2]
 
 
 CLUSTER = "tidemill/cluster"
@@ -141,7 +157,7 @@ class Queue(Struct, frozen=True, forbid_unknown_fields=True):
     weight: Count = 1
 
 
-class Role(Struct, frozen=True, forbid_unknown_fields=True):
+class Role(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """``count`` equal replicas of a gang and what each of them asks for.
 
     ``accelerators`` whole devices, or one device of which ``milli`` thousandths; none at all is
@@ -188,7 +204,7 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
         return self.count * self.replica_milli
 
 
-class Shape(Struct, frozen=True, forbid_unknown_fields=True):
+class Shape(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     """Everything the scheduler looks at in a job; jobs of one shape are interchangeable to it.
 
     At most one role is elastic. ``speedup``: points (replicas of that role, parts per million of

@@ -30,6 +30,7 @@ from tidemill.model.columns import (
     State,
 )
 from tidemill.model.job_names import JobNames, Texts
+from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
@@ -45,6 +46,12 @@ from tidemill.model.views import (
     Queued,
     Waiting,
 )
+
+
+def is_among(node: str, prefix: str) -> bool:
+    """Whether a node is one of those that nobody watches by this word (``SightLost``)."""
+    return node == prefix or (prefix.endswith("/") and node.startswith(prefix))
+
 
 PAST_BITS = 20
 """Binary places of a decayed mean of milli: 100,000 accelerators still fit in 64 bits."""
@@ -360,7 +367,7 @@ class World:
 
     def is_unseen(self, node: str) -> bool:
         """Whether nobody watches a node of this name."""
-        return node.startswith(tuple(self.unseen))
+        return any(is_among(node, prefix) for prefix in self.unseen)
 
     def reason_of(self, j: int) -> SeenReason | None:
         """Why another scheduler says that a job waits, if it said so in this wait."""
@@ -368,6 +375,18 @@ class World:
         waits = self.jobs.state.item(j) in (JobState.WAITING, JobState.STARTING)
         is_of_now = found is not None and found.attempt == self.jobs.attempt.item(j)
         return found if waits and is_of_now else None
+
+    def is_held(self, j: int) -> bool:
+        """Whether another scheduler says that a job waits for something else than GPUs now."""
+        found = self.reason_of(j)
+        is_said = found is not None and found.cause == Cause.NOT_ELIGIBLE
+        return is_said or self.shapes.cause.item(self.jobs.shape.item(j)) == Cause.NOT_ELIGIBLE
+
+    def asking(self, s: int) -> list[int]:
+        """The waiting jobs of a shape that GPUs would start, oldest first."""
+        if not self.reasons and self.shapes.cause.item(s) != Cause.NOT_ELIGIBLE:
+            return [*self.waiting[s]]
+        return [j for j in self.waiting[s] if not self.is_held(j)]
 
     @property
     def sliced(self) -> int:

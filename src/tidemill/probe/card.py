@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.units.sharing.known import current_name
 
@@ -181,9 +182,9 @@ def read(path: Path) -> Card:
     data = path.read_bytes()
     try:
         return _renamed(msgspec.json.decode(data, type=Card))
-    except msgspec.DecodeError as error:
+    except decoding.FAULTS as error:
         raise SpecError(
-            f"`{path}` is not a probe result: {str(error)[:300]}",
+            f"`{path}` is not a probe result: {decoding.in_words(error, data, Card)}",
             hint=f"probe results are written by `tidemill probe -o result.json`; this version "
             f"reads version {VERSION}",
         ) from error

@@ -69,12 +69,12 @@ def _answer(account: Account) -> str:
             return "Nobody knows yet: work ran, but how well is not known."
         return "No: nothing that was paid for became useful work."
     found = ratios.goodput(account)
+    at_least = "At least " if found.is_lower_bound else ""
     if found.is_assumed:
         return (
-            f"{useful}, assumed: so much of the accelerator-hours paid for became useful work, if"
-            " the efficiency is as somebody assumed."
+            f"{at_least}{useful}, assumed: so much of the accelerator-hours paid for became useful"
+            " work, if the efficiency is as somebody assumed."
         )
-    at_least = "At least " if found.is_lower_bound else ""
     return f"{at_least}{useful} of the accelerator-hours paid for became useful work."
 
 

@@ -4,7 +4,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.journal.moments import Calendar
-from tidemill.model.measures import dollars_text, duration_text, hourly_text
+from tidemill.model.measures import count_text, dollars_text, duration_text, hourly_text
 from tidemill.model.reasons import Layer
 from tidemill.report import words
 
@@ -50,7 +50,7 @@ def pending(board: "Board", calendar: Calendar) -> Pending:
     """A board in words."""
     return Pending(
         calendar.text(board.at_ms),
-        words.many(board.jobs, "job"),
+        count_text(board.jobs, "job"),
         words.accelerators(board.asked_milli),
         words.accelerators(board.free_milli),
         _hourly(board.free_usd_micro_per_hour),
@@ -83,7 +83,7 @@ def _teams(teams: "tuple[TeamWaits, ...]") -> str:
     shown = [f"`{row.team}` {row.jobs:,}" for row in teams[:MOST_TEAMS]]
     rest = teams[MOST_TEAMS:]
     if rest:
-        shown.append(f"{words.many(len(rest), 'other')} {sum(row.jobs for row in rest):,}")
+        shown.append(f"{count_text(len(rest), 'other')} {sum(row.jobs for row in rest):,}")
     return ", ".join(shown)
 
 

@@ -7,7 +7,7 @@ from tidemill.ledger import printed
 from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import dollars_text
+from tidemill.model.measures import count_text, dollars_text
 from tidemill.report import words
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _lot(i: int, lot: "FreeLot") -> Shown:
     asked = [fits for fits in lot.sizes if fits.arrivals or fits.replicas == 1][:MOST_SIZES]
     return Shown(
         f"room-{i}", lot.kind, lot.pool, words.accelerators(lot.free_milli),
-        words.many(lot.nodes, "node"), _share(lot.usable_milli, lot.free_milli),
+        count_text(lot.nodes, "node"), _share(lot.usable_milli, lot.free_milli),
         _share(lot.consolidated_milli, lot.free_milli),
         tuple(_size(fits, lot.free_milli) for fits in asked),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from tidemill.ledger.printed import about_usd, cost_text
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
 from tidemill.ledger.waits import ONE, WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import HOUR_MS, duration_text
+from tidemill.model.measures import HOUR_MS, count_text, duration_text
 from tidemill.report import stages, timeline, words
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, Slot, Tick
 
@@ -91,7 +91,7 @@ def waits(statement: Statement) -> WaitsSection | None:
         return None
     spread = found.wait
     answer = (
-        f"Of {words.many(spread.jobs, 'job')} {_quantile(spread, 'p50')}, and"
+        f"Of {count_text(spread.jobs, 'job')} {_quantile(spread, 'p50')}, and"
         f" {_quantile(spread, 'p90')}; the mean was {_time(spread, 'mean')}, the longest"
         f" {_time(spread, 'max')}."
     )
@@ -103,7 +103,7 @@ def waits(statement: Statement) -> WaitsSection | None:
     if found.held:
         held = "was" if found.held == 1 else "were"
         outcomes += (
-            f" {words.many(found.held, 'more job')} {held} held, or waited for something else than"
+            f" {count_text(found.held, 'more job')} {held} held, or waited for something else than"
             " GPUs."
         )
     if found.never_started:
@@ -169,7 +169,7 @@ def _slot(start: str, end: str, found: WaitSpread | None) -> str:
     if found is None:
         return f"{start} to {end}: no job was submitted"
     return (
-        f"{start} to {end}: {words.many(found.jobs, 'job')}, median {_time(found, 'p50')}, nine in"
+        f"{start} to {end}: {count_text(found.jobs, 'job')}, median {_time(found, 'p50')}, nine in"
         f" ten {_time(found, 'p90')}, longest {_time(found, 'max')}"
     )
 
@@ -206,6 +206,8 @@ def _quantile(found: WaitSpread, stat: str) -> str:
     most, least = _SHARES[stat]
     time = _time(found, stat).removeprefix(f"≥{words.NBSP}")
     is_bound = stat in found.at_least
+    if found.is_untold(stat):
+        return f"how long {most} waited at most is unknown yet"
     return f"{least} waited at least {time}" if is_bound else f"{most} waited at most {time}"
 
 
@@ -213,6 +215,8 @@ _SHARES = {"p50": ("half", "half"), "p90": ("nine in ten", "one in ten")}
 
 
 def _time(found: WaitSpread, stat: str) -> str:
+    if found.is_untold(stat):
+        return words.UNKNOWN
     text = duration_text(getattr(found, stat)).replace(" ", words.NBSP)
     return f"≥{words.NBSP}{text}" if stat in found.at_least else text
 

@@ -59,15 +59,14 @@ def points(ratio: Fraction) -> int:
 
 
 def useful(basis_points: int, account: Account) -> str:
-    """A useful share of an account: assumed, where it rests on an assumption; at least that, where
-    more may yet turn out; unknown, where nothing has so far.
+    """A useful share of an account: at least that, where more may yet turn out; unknown, where
+    nothing has so far; assumed, where it rests on an assumption.
     """
     found = ratios.goodput(account)
-    if found.is_assumed:
-        return f"{percent(basis_points)}, assumed"
-    if not found.is_lower_bound:
-        return percent(basis_points)
-    return f"≥{NBSP}{percent(basis_points)}" if basis_points else UNKNOWN
+    if found.is_lower_bound and not basis_points:
+        return UNKNOWN
+    least = f"≥{NBSP}" if found.is_lower_bound else ""
+    return f"{least}{percent(basis_points)}" + ", assumed" * found.is_assumed
 
 
 def at_most(basis_points: int, is_upper_bound: bool) -> str:
@@ -92,8 +91,3 @@ def accelerators(milli: int) -> str:
 def owner(layer: Layer) -> str:
     """A layer with its number: ``L3 scheduling``."""
     return f"L{int(layer)} {layer.name.lower()}"
-
-
-def many(count: int, noun: str) -> str:
-    """``1 job``, ``3 jobs``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

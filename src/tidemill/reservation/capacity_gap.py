@@ -11,7 +11,7 @@ from tidemill.model.world import World
 
 
 class Seam(NamedTuple):
-    """One contract: paid, launched, able to work (ready or allocated), and the price of the gap."""
+    """One contract in GPUs: paid, launched, able to work (ready, allocated); $/h of the gap."""
 
     contract: str
     paid_milli: int
@@ -27,9 +27,10 @@ def seams(world: World) -> list[Seam]:
 
 
 def _seam(world: World, c: int) -> Seam:
-    row, levels = world.contract_rows[c].at(world.now_ms), world.levels[c]
+    row, now = world.contract_rows[c].at(world.now_ms), world.levels[c]
     paid = world.paid_milli(c)
-    schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.STRANDED]].sum())
+    schedulable = int(now[[Level.ALLOCATED, Level.READY, Level.STRANDED]].sum())
     gap = (paid - schedulable) * row.rate_usd_micro // WHOLE_MILLI
     usd = gap if row.is_priced else None
-    return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, usd)
+    launched = row.in_gpus(int(world.contracts.launched_milli[c]))
+    return Seam(row.name, row.in_gpus(paid), launched, row.in_gpus(schedulable), usd)

@@ -4,26 +4,22 @@ First what waiting cannot cure (nothing claimed, no such label, too large), then
 now, then the shortage that the fit met. ``explain`` asks the same questions to put them into words.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 from msgspec.structs import replace
 
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Contract, Role, Shape
+from tidemill.model.rows import Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import shares
+from tidemill.scheduling import contract_capacity, shares
 from tidemill.scheduling.elastic import smallest
+from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import Shortage, shortage_of
 from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.scheduling.topology import feasibility
-from tidemill.units.mig import geometry as mig
-
-PER_DEVICE = 1000
 
 
 def diagnose(world: World, memo: Memo, room: Snapshot, s: int, shortage: Shortage) -> Cause:
@@ -43,6 +39,7 @@ def supply_cause(world: World, memo: Memo, s: int) -> Cause:
         if known is Cause.NONE:
             known = _ready_cause(world, memo, s)
         memo.remember_supply(world, s, known)
+        memo.asks.judge(world, s)
     return known
 
 
@@ -60,84 +57,23 @@ def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
 def ever_cause(world: World, shape: Shape) -> Cause:
     """Why no wait will help, judged by the contracts alone; NONE: it could run some day."""
     for role in shape.roles:
-        claimed = running_contracts(world, role)
+        claimed = contract_capacity.running_contracts(world, role)
         if not claimed:
             return Cause.NOTHING_CLAIMED
-        hosts = hosts_by_kind(world, role, claimed)
+        hosts = contract_capacity.hosts_by_kind(world, role, claimed)
         if not hosts:
             return Cause.IMPOSSIBLE_LABEL
         if not any(hosts.values()):
             return Cause.IMPOSSIBLE_SIZE
         if max(hosts.values()) < role.count:
             return Cause.IMPOSSIBLE_GANG
-    every = running_contracts(world, Role())
-    devices = sum(nodes_in_use(row) * row.node.devices for row in every)
-    if shape.total_milli > devices * PER_DEVICE:
+    every = contract_capacity.running_contracts(world, Role())
+    devices = sum(contract_capacity.nodes_in_use(world, row) * row.node.devices for row in every)
+    if shape.total_milli > devices * contract_capacity.PER_DEVICE:
         return Cause.IMPOSSIBLE_GANG
     if feasibility.lack(world, shape) is not None:
         return Cause.IMPOSSIBLE_TOPOLOGY
     return limit_cause(world, shape)
-
-
-def replicas_per_node(contract: Contract, role: Role) -> int:
-    """How many replicas an empty node of this contract hosts."""
-    node = contract.node
-    most = 1 << 30
-    if role.profile:
-        most = node.devices * mig.most(contract.kind, role.profile, role.milli)
-    elif role.accelerators:
-        most = node.devices * (PER_DEVICE // role.milli) // role.accelerators
-    if role.cpu_milli:
-        most = min(most, node.cpu_milli // role.cpu_milli)
-    if role.memory_mib:
-        most = min(most, node.memory_mib // role.memory_mib)
-    return most
-
-
-def nodes_in_use(contract: Contract) -> int:
-    """How many nodes of this contract take work when all is well: all but the spares."""
-    return contract.count // contract.node.devices - contract.spares
-
-
-def could_match(world: World, contract: Contract, role: Role) -> bool:
-    """Whether a role may be on any of the contract's nodes, as promised or as seen."""
-    if _is_promised(contract, role):
-        return not _may_be_repelled(world, role) or matching_nodes(world, contract, role) > 0
-    return any(
-        group.pool == contract.pool
-        and world.kinds[group.kind] == contract.kind
-        and role.rules.allow(group.labels, group.taints)
-        for group in world.groups
-    )
-
-
-def _is_promised(contract: Contract, role: Role) -> bool:
-    """Whether all nodes of a contract are such as a role may be on, unless one is seen not to."""
-    node = contract.node
-    return role.rules.allow(frozenset(node.labels), frozenset(node.taints))
-
-
-def _may_be_repelled(world: World, role: Role) -> bool:
-    """Whether single nodes may keep a role away: by taints, or by labels that it does not want."""
-    return bool(role.affinity) or any(group.taints for group in world.groups)
-
-
-def matching_nodes(world: World, contract: Contract, role: Role) -> int:
-    """How many nodes of a contract a role may use: those promised, less those seen not to be such.
-
-    Where none is promised: those seen to be such.
-    """
-    is_promised = _is_promised(contract, role)
-    if is_promised and not _may_be_repelled(world, role):
-        return nodes_in_use(contract)
-    rules, nodes = role.rules, world.nodes
-    c, rows = world.contract_number[contract.name], world.node_count
-    is_ok = np.array([rules.allow(g.labels, g.taints) for g in world.groups], bool)
-    mine = (nodes.contract[:rows] == c) & (nodes.state[:rows] != NodeState.GONE)
-    may = is_ok[nodes.group[:rows]] if rows else mine
-    if not is_promised:
-        return int((mine & may).sum())
-    return max(0, nodes_in_use(contract) - int((mine & ~may).sum()))
 
 
 def limit_cause(world: World, shape: Shape) -> Cause:
@@ -146,39 +82,13 @@ def limit_cause(world: World, shape: Shape) -> Cause:
     for role in shape.roles:
         kinds = [kind for kind in role.kinds or world.kinds if kind in world.kind_number]
         barred = {kind for kind in kinds if not may_ever(world, q, world.kind_number[kind], role)}
-        if role.total_milli and barred and barred.issuperset(kinds_that_hold(world, role)):
+        if (
+            role.total_milli
+            and barred
+            and barred.issuperset(contract_capacity.kinds_that_hold(world, role))
+        ):
             return Cause.OVER_LIMIT_ALWAYS
     return Cause.NONE
-
-
-def kinds_that_hold(world: World, role: Role) -> list[str]:
-    """The GPU types of which contracts, when all is well and nothing runs, hold all its replicas;
-    where none does, those of which they hold some.
-    """
-    hosts = hosts_by_kind(world, role, running_contracts(world, role))
-    return [k for k, n in hosts.items() if n >= role.count] or [k for k, n in hosts.items() if n]
-
-
-def running_contracts(world: World, role: Role) -> list[Contract]:
-    """The contracts that claim something, of GPU types that a role may use."""
-    rows = (row for c, row in enumerate(world.contract_rows) if claims_something(world, c))
-    return [row for row in rows if not role.kinds or row.kind in role.kinds]
-
-
-def claims_something(world: World, c: int) -> bool:
-    """Whether a contract is not over; of a live cluster, which promises no nodes, has some."""
-    is_over = world.contract_rows[c].end_ms <= world.now_ms
-    return not is_over and (not world.is_observed or world.contracts.nodes.item(c) > 0)
-
-
-def hosts_by_kind(world: World, role: Role, rows: Iterable[Contract]) -> dict[str, int]:
-    """How many replicas the nodes of these contracts would hold, by GPU type."""
-    found: dict[str, int] = {}
-    for row in rows:
-        if could_match(world, row, role):
-            count = replicas_per_node(row, role) * matching_nodes(world, row, role)
-            found[row.kind] = found.get(row.kind, 0) + count
-    return found
 
 
 def may_ever(world: World, q: int, k: int, role: Role) -> bool:
@@ -192,7 +102,7 @@ def may_ever(world: World, q: int, k: int, role: Role) -> bool:
 def unkept_milli(world: World, q: int, k: int, need: int) -> int:
     """What contracts claim of a kind less what others keep back from a queue when nothing runs."""
     claimed = sum(
-        nodes_in_use(row) * row.node.devices * PER_DEVICE
+        contract_capacity.nodes_in_use(world, row) * row.node.devices * contract_capacity.PER_DEVICE
         for row in world.contract_rows
         if row.end_ms > world.now_ms and world.kind_number[row.kind] == k
     )
@@ -220,7 +130,7 @@ def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
 def _is_limited_everywhere(world: World, role: Role, shortage: Shortage) -> bool:
     """Whether a limit alone keeps a role off every kind that could hold it, though nothing runs."""
     limited = {option.kind for option, why, _ in shortage.obstacles if why is Obstacle.LIMIT}
-    claimed = {world.kind_number[kind] for kind in kinds_that_hold(world, role)}
+    claimed = {world.kind_number[kind] for kind in contract_capacity.kinds_that_hold(world, role)}
     return limited >= claimed
 
 
@@ -236,20 +146,30 @@ def _states(world: World, memo: Memo, s: int, r: int) -> I64:
 
 def _shortage_cause(world: World, room: Snapshot, s: int, shortage: Shortage) -> Cause:
     role = smallest(world.shape_rows[s]).roles[shortage.role]
-    kinds = [obstacle for _, obstacle, _ in shortage.obstacles]
+    found = where_it_could_be(world, role, shortage)
+    kinds = [obstacle for _, obstacle in found]
     if kinds and all(obstacle is Obstacle.LIMIT for obstacle in kinds):
         return Cause.OVER_LIMIT
     if Obstacle.APART in kinds:
         return Cause.TOPOLOGY
-    for option, obstacle, _ in shortage.obstacles:
+    for option, obstacle in found:
         if obstacle is Obstacle.UNFIT:
             return binding(room, role, option.is_ok)
     if Obstacle.KEPT in kinds:
         return Cause.KEPT_BACK
-    for option, obstacle, _ in shortage.obstacles:
+    for option, obstacle in found:
         if obstacle is Obstacle.SHORT and role.count > 1 and room.count_hosts(role, option.is_ok):
             return Cause.PARTIAL_GANG
     return Cause.BUSY
+
+
+def where_it_could_be(
+    world: World, role: Role, shortage: Shortage
+) -> list[tuple[Option, Obstacle]]:
+    """What kept a role off the GPU types that could ever hold it; nobody waits for the others."""
+    found = [(option, why) for option, why, _ in shortage.obstacles]
+    flags = contract_capacity.holding(world, role, [option.kind for option, _ in found])
+    return [each for each, is_holding in zip(found, flags, strict=True) if is_holding]
 
 
 def binding(room: Snapshot, role: Role, is_ok: I64) -> Cause:

@@ -52,6 +52,8 @@ class LoopWindow(NamedTuple):
     step_us: list[int]
     """How long each step took that ended in the window."""
     amounts: StepAmounts
+    last_end_us: int | None
+    """When the last of them ended; None: nobody kept it."""
 
 
 class StepMeter:
@@ -127,7 +129,7 @@ class StepMeter:
         now_us = self._mark_us
         window = LoopWindow(
             self._from_us, now_us, tuple(self._spent), tuple(self._used), self._first, self._last,
-            self._durations, self._amounts,
+            self._durations, self._amounts, None if self._ended_us < 0 else self._ended_us,
         )  # fmt: skip
         self._open(now_us)
         return window

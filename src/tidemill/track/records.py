@@ -43,6 +43,7 @@ def _of_steps(window: LoopWindow) -> Fields:
     return {
         "first_step": window.first_step,
         "last_step": window.last_step,
+        "last_end_us": window.last_end_us,
         "min_step_us": ordered[0],
         "median_step_us": ordered[(len(ordered) - 1) // 2],
         "max_step_us": ordered[-1],

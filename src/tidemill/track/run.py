@@ -141,7 +141,7 @@ class TrackedRun:
         """How well the device is used from now on, as somebody measured or worked it out."""
         scale = 1 / records.FLOP_PER_MFLOP
         told = {
-            "mfu_ppm": self.whole("mfu", mfu, PPM, PPM),
+            "mfu_ppm": self.whole("mfu", mfu, scale=PPM),
             "mflop_per_s": self.whole("flops_per_s", flops_per_s, scale=scale),
             "peak_mflop_per_s": self.whole("peak_flops_per_s", peak_flops_per_s, scale=scale),
         }

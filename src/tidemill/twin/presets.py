@@ -9,12 +9,12 @@ et al., NSDI'22). GPU jobs only. What a figure cannot tell is chosen and says so
 from functools import lru_cache
 from typing import NamedTuple
 
+from tidemill.model.decoding import nearest
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import SECOND_MS
 from tidemill.twin import durations, sizes
 from tidemill.twin.mix import JobMix
 from tidemill.twin.sizes import JobSizes
-from tidemill.twin.spec.errors import nearest
 
 
 class Published(NamedTuple):

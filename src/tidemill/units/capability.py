@@ -3,12 +3,16 @@
 A fleet of 256 A100 and 768 H100 is not 1,024 of anything; in H100 equivalents it is 849. Figures
 are those of the catalogue: dense (vendors often print sparse ones, twice as high); parts without
 BF16 stand with their FP16 rate. A kind that is not in the catalogue has unknown capability, which
-is never taken as zero.
+is never taken as zero. An instance that is counted by itself has its share of the compute slices.
 """
 
+import re
+
 from tidemill.units.catalogue.book import Catalogue, plain
+from tidemill.units.mig import geometry as mig
 
 REFERENCE = "H100"
+_INSTANCE = re.compile(r"(?P<part>.+)-(?P<slices>\d+)g\.\d+gb(\+me)?", re.IGNORECASE)
 
 BF16_DENSE_GFLOPS: dict[str, int] = {
     name.upper(): round(part.bf16_tflops * 1000)
@@ -21,8 +25,16 @@ REFERENCE_GFLOPS = BF16_DENSE_GFLOPS[REFERENCE]
 
 
 def gflops(kind: str) -> int | None:
-    """Dense BF16 GFLOP/s of a kind (``H100``, ``NVIDIA-H100-80GB-HBM3``); None when unknown."""
+    """Dense BF16 GFLOP/s of a kind (``H100``, ``NVIDIA-H100-80GB-HBM3``, ``H100_1G.10GB``).
+
+    None: it is unknown.
+    """
     name = plain(kind).upper()
+    if cut := _INSTANCE.fullmatch(name):
+        whole, geometry = gflops(cut["part"]), mig.of_kind(cut["part"])
+        if whole is None or geometry is None:
+            return None
+        return whole * int(cut["slices"]) // geometry.compute
     if name in BF16_DENSE_GFLOPS:
         return BF16_DENSE_GFLOPS[name]
     known = [k for k in BF16_DENSE_GFLOPS if name.startswith(k + "-")]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.units import models
 from tidemill.units.models import Model
@@ -182,7 +183,7 @@ def model(config: object, name: str, key: str = "") -> Model:
         return models.check(msgspec.convert(made, Model))
     except msgspec.ValidationError as error:
         raise SpecError(
-            f"`{name}`: {str(error)[:1].lower()}{str(error)[1:200]}",
+            f"`{name}`: {decoding.mismatch(error, Model, made)}",
             hint="its figures are whole numbers above 0",
         ) from error
 

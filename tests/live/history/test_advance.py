@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.ledger.sums import amounts
 from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, attempts, read
@@ -332,7 +333,7 @@ def test_a_request_larger_than_any_node_is_told_as_one():
     assert answer.cause == "impossible_size"
     assert answer.asks.startswith("4×99 ")
     assert "has 8 GPUs, it requests 99 on one node" in answer.words
-    assert answer.fix.words == "request at most 4×8"  # 132×3 is more than there is
+    assert answer.fix.words == "request at most 4 replicas of 8 GPUs"  # 132×3 is more than there is
     assert "add" not in answer.words
 
 
@@ -379,6 +380,27 @@ def test_a_node_is_paid_from_when_it_is_first_seen_until_it_is_gone():
     assert [row.name for row in observer.world.node_rows[4:]] == ["n9", "n9#2"]
     assert len(observer.world.contract_rows) == 2
     assert worked(observer) == 8 * 19
+
+
+def test_a_node_with_other_devices_than_before_is_another_when_nobody_sits_on_it():
+    """Of 8 GPUs 4 are cut into instances while a job runs there: told when it has ended."""
+    observer, (_, *rest) = Observer(), NODES
+    whole, cut = (replace(NODES[0], gpus=n, since_ms=EPOCH_MS) for n in (8, 4))
+    part = SeenNode(name="n0/mig-3g.40gb", gpus=8, gpu_type="3g.40gb of h100", machine=whole,
+                    unit=(1, 2), since_ms=EPOCH_MS)  # fmt: skip
+    row = ONE | {"start_ms": 10}
+    up_to(observer, 50, row, nodes=[whole, *rest])
+    after = [replace(cut, machine=whole), part, *rest]
+    up_to(observer, 60, row, nodes=after)
+    up_to(observer, 80, row | {"end_ms": 70, "outcome": "done"}, nodes=after)
+    up_to(observer, 100, row | {"end_ms": 70, "outcome": "done"}, nodes=after)
+    up_to(observer, 160, nodes=after)
+    names = sorted(row.name for row in observer.world.node_rows[4:])
+    assert names == ["n0#2", "n0/mig-3g.40gb"]
+    assert NodeState(observer.world.nodes.state[0]) is NodeState.GONE
+    paid = observer.books().total().paid_milli_ms // 1000
+    assert paid == 32 * 160
+    assert worked(observer) == 8 * 60
 
 
 def test_a_node_that_nobody_lists_is_there_while_work_is_shown_on_it():

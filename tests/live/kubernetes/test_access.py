@@ -17,7 +17,14 @@ import pytest
 
 from tests.rigs.kubernetes.cluster import ADMIN, Cluster
 from tidemill.live.kubernetes.api import http, kubeconfig
-from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal, unreachable
+from tidemill.live.kubernetes.api.client import (
+    ApiClient,
+    ApiRefusal,
+    ObjectMetadata,
+    PlainObject,
+    WatchedChange,
+    unreachable,
+)
 from tidemill.live.kubernetes.api.http import BrokenAnswer, ServerAddress
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.model.errors import BackendError, SpecError
@@ -326,6 +333,49 @@ def test_a_watch_with_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch
     with (
         answering(head + b"2000\r\n" + b"y" * 0x2000 + b"\r\n") as port,
         pytest.raises(BrokenAnswer, match="more than 1,000 bytes in one line"),
+    ):
+        asyncio.run(ask(port))
+
+
+def test_of_pods_and_nodes_all_is_made_but_who_changed_them(started: Cluster, tmp_path: Path):
+    """A field of an object that the real server has and we leave out is left out on purpose."""
+    path = written(tmp_path / "config", started.config({"token": ADMIN}))
+    schemas = asked(kubeconfig.find(path), "/openapi/v3/api/v1")["components"]["schemas"]
+    metadata = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
+    assert {*metadata} - {*ObjectMetadata.__annotations__} == {"managedFields", "selfLink"}
+    for kind in ("Pod", "Node"):
+        known = schemas[f"io.k8s.api.core.v1.{kind}"]["properties"]
+        assert {*known} == {*PlainObject.__annotations__}
+
+
+def test_an_object_of_another_shape_is_left_to_whoever_reads_it():
+    """What cannot be the metadata of anything is no reason to drop the watch."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    event = b'{"type":"ADDED","object":{"kind":"Pod","metadata":[7],"extra":1}}\n'
+
+    async def ask(port: int) -> WatchedChange:
+        client = ApiClient(plain(port), timeout_s=5)
+        async with client.watching("/x", "1", shape=PlainObject) as changes:
+            return await anext(changes)
+
+    with answering(head + b"%x\r\n" % len(event) + event + b"\r\n") as port:
+        found = asyncio.run(ask(port))
+    assert found == ("ADDED", {"kind": "Pod", "metadata": [7], "extra": 1})
+
+
+@pytest.mark.parametrize("shape", [PlainObject, dict[str, Any]])
+def test_an_error_that_is_none_ends_a_watch_as_a_lost_connection_does(shape: type[Any]):
+    """A server that refuses to go on, in words that nobody can read, is asked again."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    event = b'{"type":"ERROR","object":{"kind":"Status","code":"gone"}}\n'
+
+    async def ask(port: int) -> None:
+        async with ApiClient(plain(port), timeout_s=5).watching("/x", "1", shape=shape) as changes:
+            await anext(changes)
+
+    with (
+        answering(head + b"%x\r\n" % len(event) + event + b"\r\n") as port,
+        pytest.raises(BrokenAnswer, match="no JSON of the API"),
     ):
         asyncio.run(ask(port))
 

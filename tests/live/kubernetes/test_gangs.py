@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
 from tests.live.kubernetes.test_import import Object, kept, reason, world_of
@@ -15,6 +16,7 @@ from tidemill import explain
 from tidemill.cli import shadow_tables
 from tidemill.cli.main import app
 from tidemill.explain.partial_gangs import partial_gangs
+from tidemill.ledger.buckets import Bucket
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.states import JobState
@@ -47,12 +49,70 @@ def test_a_partial_gang_is_one_attempt_that_holds_what_is_bound_and_is_told():
     assert partial_gangs(world).deadlocks == ()
 
 
-def test_a_shadow_says_who_waits_and_is_not_counted_so():
-    """Two gangs have a part of their pods: running in the figures, which is said beside them."""
+def test_what_a_partial_gang_lacks_is_demand():
+    """2 of 4 pods of 4 GPUs on 24: 8 of the 16 that are free are asked for, until the rest comes.
+
+    The rest is bound at 1800 s. The same pods by themselves would claim as much.
+    """
+    bound = [
+        pod(f"g-{i}", 4, on="n0" if i < 2 else "n1", created=0, bound=0 if i < 2 else 1800,
+            owner=("kubeflow.org/v1", "PyTorchJob", "g"))
+        for i in range(4)
+    ]  # fmt: skip
+    waits = workers("h", 2, 4, [])
+    for objects in ([pytorch_job("g", 4, 4), *bound], [*bound[:2], *waits]):
+        run = kept(*NODES, *objects)
+        found = amounts(run.statement, "bucket")
+        until_ms = 1_800_000 if len(objects) == 5 else 3_600_000
+        assert found[Bucket.CAUSE_UNKNOWN,] == 8_000 * until_ms
+    run = kept(*NODES[:2], pytorch_job("g", 4, 4), *bound[:2], *workers("g", 4, 4, [])[2:])
+    board = explain.board(run.world, Policy())
+    assert (board.free_milli, board.unclaimed_milli) == (8_000, 0)
+    late = [pod("late", 8, created=1800, message="no")]
+    run = kept(*NODES[:2], pytorch_job("g", 4, 4), *bound[:2], *late)
+    assert amounts(run.statement, "bucket")[Bucket.CAUSE_UNKNOWN,] == 8_000 * 3_600_000
+    board = explain.board(run.world, Policy())
+    assert "all of use to some waiting job" in board.words
+
+
+def test_a_gang_of_which_a_part_is_placed_waits():
+    """Two gangs have a part of their pods for an hour: they waited for it, and none has started."""
     statement = kept(*two_halves()).statement
-    assert (statement.waits.figures().running, statement.waits.figures().waiting) == (2, 0)
+    found = statement.waits.figures()
+    assert (found.running, found.waiting, found.never_started) == (0, 2, 2)
+    assert found.wait is not None
+    assert (found.wait.mean, found.wait.censored) == (3_600_000, 2)
     (said,) = shadow_tables.counted(statement)
-    assert said.startswith("2 jobs as it was with a part of their gang alone: counted as started")
+    assert said.startswith("2 jobs as it was with a part of their gang alone: they hold GPUs")
+
+
+def test_a_gang_waits_until_enough_of_it_is_placed():
+    """Pods of 2 GPUs are bound after 0, 10 and 20 min: the gang of 3 has waited for 20."""
+    pods = workers("a", 3, 2, ["n0"] * 3)
+    for i, one in enumerate(pods):
+        at = made.moment(600 * i)
+        one["status"]["conditions"][0]["lastTransitionTime"] = at
+        one["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = at
+    found = kept(*NODES, pytorch_job("a", 3, 2), *pods).statement.waits.figures()
+    assert (found.running, found.waiting) == (1, 0)
+    assert found.wait is not None
+    assert (found.wait.mean, found.wait.censored) == (1_200_000, 0)
+
+
+def test_a_replay_takes_a_partial_gang_whole_with_the_dollars(tmp_path: Path):
+    """Two gangs hold 12 of 16 each of 24 GPUs for an hour: one runs, 8 GPUs wait for the other."""
+    path, journal = tmp_path / "cluster.json", str(tmp_path / "k.sqlite")
+    path.write_text(json.dumps(made.listed(*two_halves())))
+    run = CliRunner().invoke
+    priced = ["--usd-per-hour", "2.50", "-j", journal]
+    assert run(app, ["import", "kubernetes", str(path), *priced]).exit_code == 0
+    done = run(app, ["twin", "replay", journal, "--json"])
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert told["stranded_usd_micro"] == {"before": 60_000_000, "after": 20_000_000}
+    shadow = {one["name"]: one["shadow_ms"] for one in told["jobs"]}
+    assert shadow == {"ml/a": 0, "ml/b": None}
+    assert told["unknown"] == {"jobs": 1, "milli_ms": 16_000 * 3_600_000, "usd_micro": 40_000_000}
 
 
 def test_two_half_started_gangs_are_a_mutual_deadlock_with_a_price():

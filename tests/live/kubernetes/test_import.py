@@ -16,13 +16,13 @@ from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, taken, workers
 from tidemill import api, explain
+from tidemill.explain import inventory
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import events
 from tidemill.live.kubernetes import objects, translate
 from tidemill.live.prices.rules import flat
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.states import JobClass, JobState, NodeState, Terms
 from tidemill.model.world import World
@@ -272,41 +272,74 @@ def test_a_pod_larger_than_any_node_claims_nothing_of_what_is_free():
     assert amounts(fits.statement, "bucket")[(Bucket.NO_DEMAND,)] == 0
 
 
-def test_mig_instances_are_parts_of_their_device():
-    """Seven instances of an H100 by MIG's own geometry: an eighth each; one too many is over."""
-    mig = {"nvidia.com/gpu": None, "nvidia.com/mig-1g.10gb": "7"}
-    amount = {"nvidia.com/mig-1g.10gb": 1}
-    objects = [node("n0", labels={"nvidia.com/gpu.count": "1"}, amounts=mig)]
-    run = kept(*objects, *(pod(f"p{i}", amount, on="n0") for i in range(3)))
-    world = run.world
-    assert world.shape_of(0).roles[0].profile == "1g.10gb"
-    assert world.device_count == 1
+MIXED = {"nvidia.com/gpu": "4", "nvidia.com/mig-1g.10gb": "16", "nvidia.com/mig-3g.40gb": "4"}
+
+
+def test_a_machine_with_whole_and_cut_gpus_has_as_many_whole_ones_as_it_advertises():
+    """8 H100: 4 whole, 4 cut into a half and four eighths. 8 are paid; 3 whole ones are free."""
+    machine = node("n0", labels={"nvidia.com/gpu.count": "8"}, amounts=MIXED)
+    holders = [pod(f"p{i}", {"nvidia.com/mig-1g.10gb": 1}, on="n0") for i in range(8)]
+    run = kept(machine, pod("a", 1, on="n0"), *holders, pod("big", 4))
+    rows = {row.node: (row.kind, row.accelerators) for row in inventory.nodes(run.world)}
+    assert rows == {
+        "n0": ("H100", 4), "n0/mig-1g.10gb": ("1G.10GB OF H100", 16),
+        "n0/mig-3g.40gb": ("3G.40GB OF H100", 4),
+    }  # fmt: skip
+    contracts = {row.kind: (row.paid_milli, row.in_use_milli)
+                 for row in inventory.contracts(run.world)}  # fmt: skip
+    assert contracts == {
+        "H100": (4000, 1000), "1G.10GB OF H100": (2000, 1000), "3G.40GB OF H100": (2000, 0),
+    }  # fmt: skip
+    assert inventory.states(run.world) == {"ready": 1}
+    total = run.statement.total()
+    assert abs(total.paid_milli_ms - 8_000 * 3_600_000) < 2
+    assert round(total.paid_usd_micro / 10_000) == 1600
+    by_kind = {kind: account.paid_milli_ms for kind, account in run.statement.by("kind").items()}
+    assert abs(by_kind["1G.10GB OF H100"] - 2_000 * 3_600_000) < 2
+    assert total.capability is not None
     allocated = sum(a for (b,), a in amounts(run.statement, "bucket").items() if b in ALLOCATED)
-    assert allocated >= 3 * 125 * 3_600_000
-    assert "slice" in explain.why(world, Policy(), 0).words
+    assert abs(allocated - 2_000 * 3_600_000) < 2
+    assert reason(run.world, "ml/big")[1] is Cause.BUSY
 
 
-def test_shared_gpus_are_shares_of_one():
-    """Two GPUs, four replicas each: five pods of a quarter sit on two devices."""
+def test_instances_of_a_gpu_of_unknown_type_are_counted():
+    """Nobody knows how large a 1g.10gb of it is: they are counted one by one, and not left out."""
+    told = {"nvidia.com/gpu": None, "nvidia.com/mig-1g.10gb": "7"}
+    labels = {"nvidia.com/gpu.product": "Unheard-Of", "nvidia.com/gpu.count": "1"}
+    objects = [node("n0", labels=labels, amounts=told)]
+    run = kept(*objects, pod("p", {"nvidia.com/mig-1g.10gb": 1}, on="n0"))
+    assert run.world.kinds == ["1G.10GB OF UNHEARD-OF"]
+    assert abs(run.statement.total().paid_milli_ms - 1000 * 3_600_000) < 2
+
+
+def test_who_wants_instances_that_no_node_has_gets_no_others():
+    """A pod for a profile that nobody advertises is on the books, and fits nowhere."""
+    world = world_of(node("n0"), pod("a", 1, on="n0"), pod("p", {"nvidia.com/mig-3g.40gb": 1}))
+    assert world.shape_of(world.job_number["ml/p"]).roles[0].kinds == ("nvidia.com/mig-3g.40gb",)
+    assert reason(world, "ml/p")[1] is Cause.NOTHING_CLAIMED
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "nvidia.com/gpu.shared"])
+def test_shared_gpus_are_shares_of_one(name: str):
+    """Two GPUs, four replicas each: two are paid, and five pods of a quarter hold 1.25 of them."""
     labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.count": "2",
               "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}  # fmt: skip
-    objects = [node("n0", 8, labels=labels)]
-    run = kept(*objects, *(pod(f"p{i}", 1, on="n0") for i in range(5)))
-    assert run.world.device_count == 2
+    objects = [node("n0", labels=labels, amounts={"nvidia.com/gpu": None, name: "8"})]
+    run = kept(*objects, *(pod(f"p{i}", {name: 1}, on="n0") for i in range(5)))
+    assert run.world.kinds == ["1/4 OF H100"]
     total = amounts(run.statement, "bucket")
     assert sum(total[(b,)] for b in ALLOCATED if (b,) in total) == 5 * 250 * 3_600_000
+    assert run.statement.total().paid_milli_ms == 2_000 * 3_600_000
 
 
-def test_one_shared_node_makes_no_shares_of_what_waits_for_whole_gpus():
-    """A pod that waits requests 8 whole GPUs; one that selects the shared node, 2 quarters."""
-    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.count": "2", "pool": "shared",
-              "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}  # fmt: skip
-    selects = {"nodeSelector": {"pool": "shared"}}
-    objects = [node("n0", 8), node("n1", 8, labels=labels)]
-    world = kept(*objects, pod("whole", 8), pod("part", 2, spec=selects)).world
-    roles = {name: world.shape_of(j).roles[0] for j, name in enumerate(world.job_names)}
-    assert (roles["ml/whole"].accelerators, roles["ml/whole"].milli) == (8, 1000)
-    assert (roles["ml/part"].count, roles["ml/part"].milli) == (2, 250)
+def test_quotas_of_instances_are_of_their_kind():
+    """A namespace may have 4 whole GPUs and 2 instances of a machine that has both."""
+    hard = {"requests.nvidia.com/gpu": "4", "requests.nvidia.com/mig-1g.10gb": "2"}
+    quota = made.owner("v1", "ResourceQuota", "q", {"hard": hard})
+    machine = node("n0", labels={"nvidia.com/gpu.count": "8"}, amounts=MIXED)
+    world = world_of(machine, quota, pod("a", 1, on="n0"))
+    teams = {row.kind: row.maximum_milli for row in inventory.teams(world)}
+    assert teams == {"H100": 4_000, "1G.10GB OF H100": 2_000}
 
 
 def test_dra_devices_are_held_by_name():
@@ -448,3 +481,24 @@ def test_loops_that_name_themselves_by_their_pods_are_one_job(tmp_path: Path):
     assert "not found among the jobs" not in done.err
     account = api.read_statement(journal).total()
     assert account.milli_ms[Bucket.STARTING] == 16_000 * 200_000
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (("--gpus", "4"), "not enough is free: 2 `H100` busy"),
+        (("--gpus", "2"), "would run now"),
+        (("--gpus", "1", "--profile", "3g.40gb"), "would run now"),
+        (("--gpus", "5", "--profile", "3g.40gb"), "never fits"),
+        (("--gpus", "1", "--profile", "7g.80gb"), "no node has `7G.80GB OF GPU`"),
+    ],
+)
+def test_fit_asks_for_parts_that_are_cut_already_and_else_for_whole_gpus(
+    tmp_path: Path, asked: tuple[str, ...], answer: str
+):
+    """4 whole H100, of which 2 are free, and instances: nobody cuts a GPU for a job here."""
+    machine = node("n0", labels={"nvidia.com/gpu.count": "8"}, amounts=MIXED)
+    path, journal = tmp_path / "all.json", str(tmp_path / "k.sqlite")
+    path.write_text(json.dumps(made.listed(machine, pod("a", 2, on="n0"))))
+    assert tidemill("import", "kubernetes", str(path), "-j", journal).code == 0
+    assert answer in tidemill("fit", *asked, "-j", journal).out

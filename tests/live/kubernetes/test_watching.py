@@ -146,7 +146,7 @@ def test_what_the_server_forgot_is_listed_again(rig: Cluster, watcher: Source):
     assert {name: row["outcome"] for name, row in found.items()} == {
         "ml/goes": "cancelled", "ml/stays": "running", "ml/comes": "running",
     }  # fmt: skip
-    assert "1 pods were deleted while the connection was lost" in " ".join(answer.notes)
+    assert "1 pod deleted while the connection was lost" in " ".join(answer.notes)
 
 
 def _polled(source: KubernetesSource) -> bool:
@@ -199,9 +199,17 @@ def test_what_may_not_be_read_is_unknown_and_said(rig: Cluster, tmp_path: Path):
     assert said["may not read jobs.batch"].endswith(rule)
     assert "may not read pods" not in said
     assert not any("configmaps" in note for note in answer.notes)  # most clusters have none
+    (remedy,) = (note for note in answer.notes if note.startswith("deploy/"))
+    kubectl, *words = remedy.rpartition(": ")[2].split()
+    assert kubectl == "kubectl"
+    rig.kubectl(*words[:-1], str(ROOT / words[-1]))
+    may = ("auth", "can-i", "list", "--as=system:serviceaccount:tidemill:observer", "-A")
     for note in answer.notes:  # every rule that it prints is one that the server takes
-        told = msgspec.yaml.decode("{" + note.partition("ClusterRole: ")[2] + "}")
-        assert told["verbs"] == ["list", "watch"]
+        if note is not remedy:
+            told = msgspec.yaml.decode("{" + note.partition("ClusterRole: ")[2] + "}")
+            assert told["verbs"] == ["list", "watch"]
+            kind = ".".join(filter(None, (told["resources"][0], told["apiGroups"][0])))
+            assert rig.kubectl(*may, kind) == "yes\n"
 
 
 def test_without_pods_there_is_nothing_to_tell(rig: Cluster, tmp_path: Path):
@@ -213,6 +221,7 @@ def test_without_pods_there_is_nothing_to_tell(rig: Cluster, tmp_path: Path):
     ):
         source.poll(0)
     assert 'resources: ["pods"]' in refused.value.hint
+    assert "kubectl apply -f deploy/kubernetes/observe.yaml" in refused.value.hint
 
 
 def test_only_reading_is_asked_for(rig: Cluster, watcher: Source):

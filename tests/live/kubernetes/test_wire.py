@@ -4,12 +4,17 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from tests.live.kubernetes.test_access import plain
 from tests.rigs.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.api import wire
+from tidemill.live.kubernetes.api.http import BrokenAnswer, Chunks
 from tidemill.live.kubernetes.api.wire import Wire, WireEnded
+from tidemill.live.kubernetes.api.writing import ApiWriter
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -108,6 +113,87 @@ def test_silence_ends_a_connection_and_words_put_that_off():
                 await one.some(1)
             with pytest.raises(TimeoutError):
                 await one.send(b"?")
+
+    asyncio.run(ask())
+
+
+def test_what_comes_soon_after_something_comes_together():
+    """The first word is heard at once; those of the next moment are one, and then the end."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for word in (b"first", b"a", b"b", b"c"):
+            writer.write(word)
+            await reader.readexactly(1)
+        await reader.read(1)
+
+    async def ask() -> None:
+        async with connected(talk) as one:
+            one.pace(0.2)
+            assert await one.some(100) == b"first"
+            for _ in range(4):  # each lets the next word be said
+                await one.send(b"!")
+                await asyncio.sleep(0.01)
+            assert await one.some(100) == b"abc"
+
+    asyncio.run(ask())
+
+
+def test_chunks_are_read_wherever_they_are_cut():
+    """Sizes, contents and ends of lines in any two or three parts, or byte by byte."""
+    told = b"5;x=y\r\nhello\r\n1\r\n!\r\n0\r\n\r\n"
+    cuts = [[*range(len(told) + 1)], *([0, i, len(told)] for i in range(1, len(told)))]
+    cuts += [[0, i, j, len(told)] for i in range(1, len(told)) for j in range(i + 1, len(told))]
+    for ends in cuts:
+        chunks = Chunks()
+        found = b"".join(chunks.take(told[a:b]) for a, b in pairwise(ends))
+        assert (found, chunks.is_over) == (b"hello!", True), ends
+
+
+@pytest.mark.parametrize("told", [b"zz\r\n", b"-5\r\n", b"\r\n", b"1" * 70_000])
+def test_what_is_no_chunk_is_refused(told: bytes):
+    """A size that is none, or has no end."""
+    with pytest.raises(BrokenAnswer, match="no HTTP"):
+        Chunks().take(told)
+
+
+def test_who_gives_up_waiting_for_a_connection_keeps_it_from_nobody():
+    """One connection, three that want it: the second is cancelled when its turn has come."""
+
+    served = list[asyncio.Task[Any]]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        served.append(task)
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        with suppress(OSError):
+            writer.close()
+            await writer.wait_closed()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        writer = ApiWriter(plain(server.sockets[0].getsockname()[1]), connections=1)
+        waiting = asyncio.Event()
+
+        async def second() -> None:
+            waiting.set()
+            await writer.send("GET", "/second")
+
+        first = asyncio.create_task(writer.send("GET", "/first"))
+        await asyncio.sleep(0)
+        gives_up = asyncio.create_task(second())
+        third = asyncio.create_task(writer.send("GET", "/third"))
+        await waiting.wait()
+        await first
+        gives_up.cancel()
+        async with asyncio.timeout(10):
+            assert (await third).body == b"ok"
+        assert (await writer.send("GET", "/fourth")).is_done
+        await writer.close()
+        server.close()
+        await asyncio.gather(*served)
 
     asyncio.run(ask())
 

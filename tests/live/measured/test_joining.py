@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from tidemill import api
+from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.unknowns import is_busy_told, unknowns_of
 from tidemill.live.history import events
@@ -80,6 +81,41 @@ def test_a_device_that_was_always_busy_is_known_to_be_so(until_s: int, is_known:
     assert statement.total().milli_ms[Bucket.IDLE] == 0
     assert is_busy_told(statement) is is_known
     assert (Bucket.IDLE in unknowns_of(statement)) is not is_known
+
+
+def test_a_gpu_that_nobody_measured_may_have_stood_idle():
+    """One of its two was always busy: that nothing was idle is not known of the job."""
+    told = measured(window(0, 100, "dcgm", busy_ppm=1_000_000, unseen_gpus=1))
+    history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
+    statement = api.keep_history(history).statement
+    assert not is_busy_told(statement)
+    assert Bucket.IDLE in unknowns_of(statement)
+
+
+def test_idle_that_was_measured_for_a_while_is_the_least_that_there_was():
+    """A tenth of the time was watched, half of that idle; and a job that is idle after its loop."""
+    for told in (
+        measured(window(0, 10, "dcgm", busy_ppm=500_000)),
+        measured(window(0, 95, mfu_ppm=300_000), window(95, 100, busy_ppm=0)),
+    ):
+        history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
+        statement = api.keep_history(history).statement
+        (row,) = efficiency.efficiencies(statement).rows
+        assert row.figure([Bucket.IDLE]).milli_ms == pytest.approx(5 * 2e6, rel=0.01)
+        assert row.may_be_more([Bucket.IDLE])
+        assert not is_busy_told(statement)
+
+
+def test_who_never_came_up_was_neither_idle_nor_waiting():
+    """All of its time was starting: what is left for the other lines is nothing, and known."""
+    told = measured(ups=((0, None),))
+    history = events.build(
+        pl.DataFrame([attempt(outcome="failed")]), [NODE], flat({"": 1}), measured=told
+    )
+    (row,) = efficiency.efficiencies(api.keep_history(history).statement).rows
+    for bucket in (Bucket.IDLE, Bucket.HOST, Bucket.CHECKPOINT, Bucket.USEFUL):
+        assert row.figure([bucket]) == (0, Confidence.MEASURED), bucket
+    assert not row.may_be_more([Bucket.STARTING])
 
 
 def test_what_no_window_covers_is_unknown():

@@ -193,3 +193,22 @@ def test_how_slow_a_real_rank_is():
     runs = stragglers.real(REAL / "planned")["runs"]
     assert runs["compete-half"]["slow_by_stopwatch"][3] == pytest.approx(0.82, abs=0.01)
     assert runs["compete-half"]["suspects"][3]["slow"] == pytest.approx(0.82, abs=0.15)
+
+
+def test_a_rank_that_chance_may_explain_is_named_with_why_it_is_no_suspect():
+    """Three ranks, and a dozen windows: one computes longer, which the others wait for. Too little
+    to accuse it; but nobody may say that no rank's work grew.
+    """
+    slow, usual = [30_000] * 9 + [45_000] * 15, [30_000] * 24
+    steps = [31_000] * 9 + [46_000] * 15
+    told = [
+        one
+        for rank in range(3)
+        for one in records("a", rank, slow if rank == 1 else usual, step_us=steps)
+    ]
+    found = measured.find(loops.launches(told), {})
+    assert found.suspects == ()
+    (job,) = found.slow_jobs
+    assert (job.rank, job.rank_own_us) == (1, 45_000)
+    assert job.rank_slow_ppm > 300_000
+    assert job.rank_chance_log10 > -1.3

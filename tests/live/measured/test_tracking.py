@@ -82,6 +82,17 @@ def test_nobody_slow_is_zero_only_where_all_ranks_tell(told: list[TrackRecord], 
     assert (Bucket.STRAGGLER not in unknowns_of(statement)) is is_known
 
 
+def test_waits_for_a_slow_rank_are_unknown_where_a_rank_is_silent():
+    """Rank 2 of three stands out, the fourth tells nothing and may be slower: that is said."""
+    told = [*gang(slow=2, ranks=3)]
+    statement = books(told)
+    assert statement.total().milli_ms[Bucket.STRAGGLER] == 0
+    assert Bucket.STRAGGLER in unknowns_of(statement)
+    (said,) = tracking.said_silent(loops.launches(told))
+    assert said.startswith("ranks that told nothing: `a` 1; their time is taken as")
+    assert tracking.said_silent(loops.launches([*gang()])) == []
+
+
 def test_one_process_with_one_gpu_waits_for_nobody():
     """It says that it is alone: its line is zero, and known."""
     told = [

@@ -132,6 +132,29 @@ def test_a_job_runs_on_after_its_loop_ended(cluster: Cluster, tmp_path: Path):
     assert "`allocated, idle`" in found["so"]
 
 
+def test_a_loop_that_says_more_than_its_gpus_can_do(cluster: Cluster, tmp_path: Path):
+    """Said by the observer once, kept for the doctor, and booked as unknown."""
+    where, folder = tmp_path / "fleet.sqlite", tmp_path / "track"
+    folder.mkdir()
+    records = [
+        one | {"mflop": 3 * one["mflop"]} if "mflop" in one else one
+        for one in a_loop(7, 0, 25, 30, 890, Random(1))[:-1]
+    ]
+    (folder / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    told, said = LoopsMeasuring(folder), list[str]()
+    for now in (300, 600, 900):
+        cluster.at(now, HOLDS)
+        said += watch(cluster, where, [told]).notes
+    assert sum("times the peak of a GPU of type" in note for note in said) == 1
+    (found,) = doubts(where).values()
+    assert found["what"] == "contradiction: more FLOP/s than the GPUs can do"
+    assert found["so"].startswith("not booked: `useful`, `below peak, split unknown`; the work of")
+    lines = json.loads(tidemill("ledger", str(where), "--json").out)["lines"]
+    known = {line["key"]: line["milli_ms"] for line in lines}
+    assert known["unknown"] > 0
+    assert not known.keys() & {"useful", "below_peak"}
+
+
 def test_a_loop_that_was_started_again_has_not_ended(cluster: Cluster, tmp_path: Path):
     """Its first launch ended; its second goes on in the same attempt."""
     where, folder = tmp_path / "fleet.sqlite", tmp_path / "track"

@@ -15,10 +15,11 @@ from tests.conftest import ROOT
 from tests.ledger.sums import amounts
 from tests.live.observing.test_observer import BEGIN_S, COMMANDS, TERMS, Cluster
 from tidemill import api
-from tidemill.cli import fleet_file
+from tidemill.cli import contradicted, fleet_file
 from tidemill.cli.main import app
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.history.rows import ATTEMPTS, SeenNode
 from tidemill.live.observing.observer import AnswerTaken, Observer
 from tidemill.live.observing.several import SeveralClusters, WatchedCluster
 from tidemill.live.prices.rules import flat
@@ -359,7 +360,7 @@ def test_the_example_is_read(tmp_path: Path):
         ('[[slurm]]\n[prices]\nusd_per_hour = "2,50"',
          '`usd_per_hour`: expected a number (USD an hour); found "2,50"', "H100 = 2.80"),
         ('[[contract]]\nname = "c"', "unknown table or key `contract`", "tidemill twin run"),
-        ("[[slurm]", "is no TOML", "examples/observe/fleet.toml"),
+        ("[[slurm]", "line 1, column 8 is not TOML: expected", "examples/observe/fleet.toml"),
         ("slurm = 3", "`slurm` is no table", "write [[slurm]]"),
     ],
 )  # fmt: skip
@@ -483,3 +484,33 @@ def test_what_a_file_says_wrong_is_named_by_its_key(desk: Fleet):
     assert done.exception.message == (
         "`fleet.toml`: [assume] is `training.mfu=7`, which is no share of the time"
     )
+
+
+def test_a_machine_that_two_clusters_list_is_said():
+    """By its host name, whatever domain or capitals: both are booked, and the doctor says it."""
+    nothing = SourceAnswer(pl.DataFrame(schema=ATTEMPTS), [], 0)
+    one = Said(nothing, nodes=[SeenNode(name="gpu1", gpus=8, gpu_type="H100"),
+                         SeenNode(name="cpu1", gpus=0, gpu_type="")])  # fmt: skip
+    two = Said(nothing, nodes=[SeenNode(name="GPU1.example.com", gpus=4, gpu_type="H100"),
+                         SeenNode(name="gpu2", gpus=8, gpu_type="H100"),
+                         SeenNode(name="cpu1", gpus=0, gpu_type="")])  # fmt: skip
+    told = SeveralClusters([WatchedCluster("slurm", one), WatchedCluster("kube", two)]).poll(0)
+    (found,) = told.against
+    assert (found.sort, found.name, found.source) == ("listed_twice", "gpu1", "slurm, kube")
+    assert found.says == "listed by slurm with 8 GPUs and by kube with 4 GPUs: both are booked"
+    (words,) = contradicted.words(told.against)
+    assert "1 node: `gpu1`: listed by slurm with 8 GPUs and by kube" in words.found
+    assert "it is counted twice" in words.so
+    alone = SeveralClusters([WatchedCluster("slurm", one)]).poll(0)
+    assert alone.against == []
+
+
+def test_the_observer_says_it_once_and_keeps_it(tmp_path: Path):
+    """Both clusters of the fleet have a node of one name: said at the first look, and kept."""
+    fleet = Fleet(tmp_path)
+    fleet.at(100, [RUNNING], [RUNNING])
+    assert any("listed by east with" in note for note in fleet.ask().notes)
+    fleet.at(200, [RUNNING], [RUNNING])
+    assert not any("listed by east" in note for note in fleet.ask().notes)
+    done = CliRunner().invoke(app, ["doctor", str(fleet.where), "--json"])
+    assert "nodes of one name in several clusters" in done.output

@@ -6,6 +6,7 @@ import pytest
 
 from tests.live.history.test_history import EPOCH_MS, attempts, read
 from tidemill.ledger.spans import Window
+from tidemill.live.csv import tables
 from tidemill.live.history.events import History, build
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.prices import files, labels, listed, matching, rules
@@ -33,7 +34,7 @@ def rule(folder: Path, text: str) -> PriceRule:
     path = folder / "prices.csv"
     path.write_text(text)
     found = files.read(path, "UTC")
-    return matching.rule_of(found.lines, WINDOW, found.source)
+    return matching.rule_of(found.lines, WINDOW, found.source, is_bill=found.is_bill)
 
 
 def test_the_line_that_says_most_prices_a_node(tmp_path: Path):
@@ -140,7 +141,7 @@ def test_two_prices_at_one_time_are_refused(tmp_path: Path):
         ("type,price\nh100,cheap\n", "`cheap` in row 2"),
         (
             "type,price,currency\nh100,1,USD\na100,2,eur\n",
-            "has prices in EUR; the books are in USD",
+            "has prices in EUR",
         ),
         ("BilledCost,BillingCurrency,PricingQuantity\n1,EUR,1\n", "billed in EUR"),
         ("BilledCost,PricingQuantity,PricingUnit\n1,1,GB\n", "no usage that is billed by time"),
@@ -222,3 +223,83 @@ def test_the_first_rule_that_knows_a_node_prices_it(tmp_path: Path):
         "`prices.csv`",
     }  # fmt: skip
     assert not found["H100 x8"].is_priced
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "usd"),
+    [
+        ("price", "$2.50", 2.5), ("price", "2.50 USD", 2.5), ("price", "US$ 2.50", 2.5),
+        ("price", "USD 2.50/h", 2.5), ("price", "$2.50 per hour", 2.5), ("price", '"2,50 $"', 2.5),
+        ("price", '"$1,234.50"', 1234.5), ("price (USD)", "2.50", 2.5), ("Rate USD", "2.50", 2.5),
+    ],
+)  # fmt: skip
+def test_dollars_may_be_named(tmp_path: Path, column: str, cell: str, usd: float):
+    """In a cell, or in the header."""
+    path = tmp_path / "prices.csv"
+    path.write_text(f"node,{column}\ng1,{cell}\n")
+    (line,) = files.read(path, "UTC").lines
+    assert line.gpu_usd_micro == round(usd * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("price", "€2", "holds `€2` in row 2, a price that is not in USD"),
+        ("price", "2.00 EUR", "holds `2.00 EUR` in row 2, a price that is not in USD"),
+        ("price", "C$2", "holds `C$2` in row 2, a price that is not in USD"),
+        ("price (EUR)", "2", "has prices in EUR (column `price (EUR)`)"),
+        ("eur_per_hour", "2", "has prices in EUR (column `eur_per_hour`)"),
+        ("price", "two", "holds `two` in row 2, which is no number of dollars"),
+        ("price", "$2/gpu/h", "which is no number of dollars"),
+        ("price", "-2", "holds `-2` in row 2, a price below zero"),
+        ("price", "1e12", "a price above ten million dollars an hour"),
+    ],
+)
+@pytest.mark.parametrize("of_nodes", [False, True])
+def test_what_is_no_price_in_dollars_is_refused(
+    tmp_path: Path, column: str, cell: str, said: str, of_nodes: bool
+):
+    """By price files and tables of nodes alike, with what to write."""
+    path = tmp_path / "prices.csv"
+    path.write_text(f"node,gpus,{column}\ng1,8,{cell}\n")
+    with pytest.raises(SpecError) as refused:
+        tables.read_nodes(path) if of_nodes else files.read(path, "UTC")
+    assert said in refused.value.message
+    assert refused.value.hint
+    assert ("the books are in USD" in refused.value.hint) == ("USD" in said or "EUR" in said)
+
+
+def test_a_price_of_a_named_node_whose_type_nobody_says(tmp_path: Path):
+    """It holds: the line names the node. Of another type that is known it does not."""
+    path = tmp_path / "prices.csv"
+    path.write_text("node,type,usd_per_gpu_hour\ng1,H100,2.50\n")
+    rule = matching.rule_of(files.read(path, "UTC").lines, (0, 1000), "`prices.csv`")
+    assert rule(SeenNode(name="g1", gpus=8, gpu_type="")).usd_micro == 2_500_000
+    assert rule(SeenNode(name="g1", gpus=8, gpu_type="A100")).usd_micro == UNPRICED
+
+
+BOUGHT = """\
+ChargeCategory,ChargePeriodStart,ChargePeriodEnd,EffectiveCost,PricingQuantity,PricingUnit,\
+ResourceId,ResourceName,CommitmentDiscountId,PricingCategory,x_InstanceType
+Usage,2026-11-01T00:00Z,2026-11-01T12:00Z,288,12,Hours,i-1,h1,,Standard,p5
+Usage,2026-11-01T12:00Z,2026-11-02T00:00Z,192,12,Hours,i-1,h1,ri-1,Committed,p5
+Usage,2026-11-01T06:00Z,2026-11-02T00:00Z,720,18,Hours,i-2,h2,,Dynamic,p5
+"""
+
+
+def test_a_machine_of_a_bill_has_no_price_where_it_was_not_billed(tmp_path: Path):
+    """Not that of others of its type; one that the bill does not name has the mean of its type."""
+    path = tmp_path / "focus.csv"
+    path.write_text(BOUGHT)
+    found = files.read(path, "UTC")
+    day = (1_793_491_200_000, 1_793_577_600_000)
+    rule = matching.rule_of(found.lines, day, found.source, is_bill=found.is_bill)
+
+    def rates(name: str) -> list[int]:
+        price = rule(SeenNode(name=name, gpus=8, gpu_type="H100", box="p5"))
+        return [price.usd_micro, *(period.usd_micro for period in price.later)]
+
+    assert rates("h1") == [UNPRICED, 3_000_000, 2_000_000, UNPRICED]
+    assert rates("h2") == [UNPRICED, 5_000_000, UNPRICED]
+    assert rates("h3") == [UNPRICED, 3_000_000, 4_000_000, 3_500_000, UNPRICED]
+    assert "`h1` (on demand, ri-1): every hour costs what it was billed" in " ".join(found.notes)

@@ -160,6 +160,25 @@ def test_one_gpu_of_many_that_nobody_names_is_unknown(hours: list[Hour]):
     assert any("nobody says which" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "nodes", "busy_ppm", "unseen"),
+    [(16, ["n1", "dark"], None, 8), (12, ["n1", "dim"], 835_000, 4), (8, ["n1"], 835_000, 0)],
+    ids=["one of two nodes", "most of its GPUs", "all"],
+)
+def test_nodes_that_nobody_samples_are_not_like_the_others(
+    hours: list[Hour], gpus: int, nodes: list[str], busy_ppm: int | None, unseen: int
+):
+    """Half of the GPUs say nothing of the other half; what most of them do is taken as the mean."""
+    masks = [0xFF, (1 << gpus - 8) - 1][: len(nodes)]
+    told = {"gpus": [gpus], "nodes": [nodes], "devices": [masks]}
+    one = attempts().head(1).with_columns(pl.DataFrame(told))
+    found = joining.join(hours, Whose(one))
+    assert found.windows["busy_ppm"].unique().to_list() == [busy_ppm]
+    assert found.windows["unseen_gpus"].unique().to_list() == [unseen]
+    is_said = any("no more than half of its GPUs: unknown" in note for note in found.notes)
+    assert is_said is (busy_ppm is None)
+
+
 def test_a_gpu_that_two_jobs_hold_belongs_to_neither(hours: list[Hour]):
     """Sharing, or a mistake: what the device did cannot be told apart, and that is said."""
     both = attempts().filter(pl.col("job").is_in(["left", "right"])).with_columns(

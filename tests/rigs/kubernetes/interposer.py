@@ -1,4 +1,5 @@
-"""Somebody between a client and an API server who refuses some requests, or their answers.
+"""Somebody between a client and an API server who refuses some requests, or their answers; and who
+may say that it is later than it is.
 
 It has the certificate of the rig's server. Requests are read, answers are passed on as they come: a
 client sends one request at a time over a connection, so an answer of its own fits in between.
@@ -7,10 +8,13 @@ client sends one request at a time over a connection, so an answer of its own fi
 import asyncio
 import contextlib
 import json
+import re
 import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Self
@@ -18,6 +22,7 @@ from typing import Any, Self
 from tests.rigs.kubernetes.cluster import Cluster
 
 MOST_HEAD_BYTES = 64 << 10
+_DATE = re.compile(rb"\r\nDate: ([^\r]+)\r\n")
 
 
 class Verdict(StrEnum):
@@ -50,6 +55,8 @@ class Interposer:
     def __init__(self, rig: Cluster) -> None:
         self._rig = rig
         self.judge: Judge = pass_all
+        self.ahead_s = 0
+        """So much later than the server's is the time that answers tell."""
         self.verdicts: Counter[Verdict] = Counter()
         self._open: set[asyncio.StreamWriter] = set()
         self._is_cut = False
@@ -168,9 +175,13 @@ class _Pair:
         while part := await self._server.read(1 << 16):
             if self._loses:
                 break
-            self._answers.write(part)
+            self._answers.write(_DATE.sub(self._later, part) if self._owner.ahead_s else part)
             await self._answers.drain()
         self._answers.transport.abort()
+
+    def _later(self, told: re.Match[bytes]) -> bytes:
+        at = parsedate_to_datetime(told[1].decode()) + timedelta(seconds=self._owner.ahead_s)
+        return b"\r\nDate: %b\r\n" % format_datetime(at, usegmt=True).encode()
 
 
 def _answer(verdict: Verdict) -> bytes:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from tidemill.advise.shadow.story import SeenAttempt, SeenJob, Story
 from tidemill.advise.shadow.truths import Cast, PlayedJob
+from tidemill.explain.supply import asked_milli
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.difference import difference_document
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, count_text
 from tidemill.model.world import World
 
 STRANDED = (
@@ -93,6 +94,8 @@ class ShadowReport(NamedTuple):
     """Jobs of which others held some GPUs."""
     unmet: tuple[str, ...] = ()
     """What the policy says of teams and GPU types that the history does not have."""
+    beside_milli_ms: int = 0
+    """What jobs of others worked where the shadow's jobs sat: it is in no bucket."""
 
     @property
     def is_of_nobody(self) -> bool:
@@ -124,17 +127,18 @@ class ShadowReport(NamedTuple):
                 self.partly,
         }  # fmt: skip
         found = [*self.unmet]
-        found += [f"{_jobs(count)} {text}" for text, count in said.items() if count]
+        found += [f"{count_text(count, 'job')} {text}" for text, count in said.items() if count]
         if self.unknown.jobs:
             hours = self.unknown.milli_ms / MILLI_MS_PER_UNIT_HOUR
             found.append(
-                f"{hours:,.2f} GPU-hours of {_jobs(self.unknown.jobs)} in the shadow are beyond"
-                " what was seen: how long they would have worked is not known"
+                f"{hours:,.2f} GPU-hours of {count_text(self.unknown.jobs, 'job')} in the shadow"
+                " are beyond what was seen: how long they would have worked is not known"
             )
         if self.over_milli:
             found.append(
                 f"{self.over_milli / 1000:,.1f} GPUs of others came to where the shadow's jobs sat:"
-                " counted beside them, so that much of it could not have been"
+                f" their {self.beside_milli_ms / MILLI_MS_PER_UNIT_HOUR:,.3f} GPU-hours are"
+                " counted beside them, in no bucket, so that much of it could not have been"
             )
         return found
 
@@ -143,16 +147,28 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
     """Both sides; ``world``: the cluster state at the end of the shadow's."""
     placed = {one.job.name: one for one in shadow.jobs}
     starts = [
-        _start(one, placed.get(one.arrival.job.name), seen.end_ms)
+        _start(one, placed.get(one.arrival.job.name), seen.end_ms, world)
         for one in cast.jobs
         if one.is_ours and one.pin is None
     ]
     unknown = _unknown(cast.jobs, placed, world, seen.end_ms)
-    undone = _undone(cast.jobs, placed, seen.end_ms)
+    undone = _undone(cast.jobs, placed, world, seen.end_ms)
     return ShadowReport(
         starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted,
         cast.others_waited, cast.resized, partly=cast.partly,
+        beside_milli_ms=_beside_milli_ms(shadow, world, seen.end_ms),
     )  # fmt: skip
+
+
+def _beside_milli_ms(shadow: Story, world: World, end_ms: int) -> int:
+    """What jobs worked on devices that others held as well."""
+    found = 0
+    for one in shadow.jobs:
+        shape = one.job.shape
+        for attempt in one.attempts:
+            milli = attempt.over_milli * asked_milli(world, shape) // max(1, shape.total_milli)
+            found += milli * _ran_ms(attempt, end_ms)
+    return found
 
 
 def stranded_usd_micro(account: Account) -> int | None:
@@ -165,10 +181,21 @@ def closed_usd_micro(account: Account) -> int | None:
     return _usd_micro(account, CLOSED)
 
 
-def worked_milli_ms(sides: tuple[Statement, Statement], report: ShadowReport) -> tuple[int, int]:
-    """What jobs worked on both sides; without what they work beyond what anybody has seen."""
-    before, after = (side.total().of(WORKED) for side in sides)
-    return before, max(0, after - report.unknown.milli_ms)
+class WorkedTime(NamedTuple):
+    """What jobs worked on both sides, in milli·ms."""
+
+    before: int
+    after: int
+    """Without what they work beyond what anybody has seen,"""
+    after_at_most: int
+    """and with it: how long these jobs would have worked, nobody knows."""
+
+
+def worked_milli_ms(sides: tuple[Statement, Statement], report: ShadowReport) -> WorkedTime:
+    """What jobs worked on both sides, also where others were counted beside them."""
+    before, booked = (side.total().of(WORKED) for side in sides)
+    after = booked + report.beside_milli_ms
+    return WorkedTime(before, max(0, after - report.unknown.milli_ms), after)
 
 
 def _usd_micro(account: Account, buckets: Iterable[int]) -> int | None:
@@ -190,7 +217,8 @@ def document(
         "confidence": {"before": "as recorded", "after": "modelled"},
         "stranded_usd_micro": {"before": lost[0], "after": lost[1]},
         "closed_usd_micro": {"before": closed[0], "after": closed[1]},
-        "worked_milli_ms": {"before": worked[0], "after": worked[1]},
+        "worked_milli_ms": worked._asdict(),
+        "beside_milli_ms": report.beside_milli_ms,
         "undone": report.undone._asdict(),
         "earlier": len(report.earlier),
         "later": len(report.later),
@@ -201,25 +229,23 @@ def document(
     }
 
 
-def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count:,} jobs"
-
-
 def _largest(found: Iterable[JobStart]) -> list[JobStart]:
     return sorted(found, key=lambda one: (-abs(one.change_ms) * one.milli, one.name))
 
 
-def _start(one: PlayedJob, shadow: SeenJob | None, end_ms: int) -> JobStart:
+def _start(one: PlayedJob, shadow: SeenJob | None, end_ms: int, world: World) -> JobStart:
     job = one.arrival.job
     first = shadow.attempts[0].placed_ms if shadow is not None and shadow.attempts else None
     return JobStart(
-        job.name, job.shape.team, job.shape.total_milli, one.arrival.at_ms, one.seen.whole_ms,
-        first, end_ms if one.cancel_ms is None else one.cancel_ms,
+        job.name, job.shape.team, asked_milli(world, job.shape), one.arrival.at_ms,
+        one.seen.whole_ms, first, end_ms if one.cancel_ms is None else one.cancel_ms,
         one.seen.cause.name.lower() if one.seen.cause else "", one.cancel_ms is not None,
     )  # fmt: skip
 
 
-def _undone(played: Iterable[PlayedJob], placed: Mapping[str, SeenJob], end_ms: int) -> UndoneWork:
+def _undone(
+    played: Iterable[PlayedJob], placed: Mapping[str, SeenJob], world: World, end_ms: int
+) -> UndoneWork:
     """Of jobs that were seen to end by themselves, and are not over in the shadow."""
     jobs, milli_ms = 0, 0
     for one in played:
@@ -228,7 +254,8 @@ def _undone(played: Iterable[PlayedJob], placed: Mapping[str, SeenJob], end_ms: 
             continue
         ran_ms = sum(_ran_ms(attempt, end_ms) for attempt in shadow.attempts)
         jobs += 1
-        milli_ms += max(0, one.arrival.work_ms - ran_ms) * shadow.job.shape.total_milli
+        milli = asked_milli(world, shadow.job.shape)
+        milli_ms += max(0, one.arrival.work_ms - ran_ms) * milli
     return UndoneWork(jobs, milli_ms)
 
 
@@ -249,7 +276,7 @@ def _unknown(
             continue
         rate, is_known = _rate(shadow.attempts[-1], shadow, world)
         jobs += 1
-        milli_ms += more_ms * shadow.job.shape.total_milli
+        milli_ms += more_ms * asked_milli(world, shadow.job.shape)
         money, is_priced = money + more_ms * rate, is_priced and is_known
     usd_micro = rounded(money, DENOMINATOR) if is_priced else None
     return UnknownTime(jobs, milli_ms, usd_micro)

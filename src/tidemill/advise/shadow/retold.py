@@ -1,18 +1,21 @@
 """What a job was measured to do, told again of its attempts in the shadow.
 
-A training job does at the same age what it did, age counted from its coming up: its attempt of the
-same number as far as that went, and then its last one, which went furthest. What people and
-requests make a job do (a service, a notebook) they do at the same time of the clock. What was
-measured is modelled of another place; what was assumed stays assumed.
+A training job does at the same point of its work what it did there: as its attempt of the same
+number until the point from which the next one went on, then as that one, to the last. One that
+crashes does what the same attempt did until its crash. What people and requests make a job do (a
+service, a notebook) they do at the same time of the clock. What was measured is modelled of another
+place; what was assumed stays assumed.
 """
 
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from tidemill.advise.shadow.story import News, SeenAttempt, SeenJob
+from tidemill.advise.shadow import truths
+from tidemill.advise.shadow.story import End, News
 from tidemill.advise.shadow.truths import PlayedJob
 from tidemill.model import events as ev
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import Confidence, JobClass
 
 _KEPT = (Confidence.UNKNOWN, Confidence.ASSUMED, Confidence.MODELLED)
@@ -26,25 +29,18 @@ def of_attempt(played: PlayedJob, j: int, attempt: int, up_ms: int) -> Iterator[
     if seen.job.shape.kind is not JobClass.TRAINING or not played.is_ours:
         yield from _shifted(seen.news, j, attempt, up_ms, 0)
         return
-    last = len(seen.attempts)
-    first = min(attempt, last)
-    part = _of(seen, first)
-    own, final = seen.attempts[first - 1], seen.attempts[-1]
-    ran_ms = _ran_ms(own)
-    if own.up_ms is not None:
-        yield from _shifted(part, j, attempt, up_ms, up_ms - own.up_ms)
-    if first == last or ran_ms is None or final.up_ms is None:
-        return
-    rest = _shifted(_of(seen, last), j, attempt, up_ms + ran_ms, up_ms - final.up_ms)
-    yield from rest
-
-
-def _of(seen: SeenJob, number: int) -> Sequence[News]:
-    return [one for one in seen.news if one.attempt == number]
-
-
-def _ran_ms(attempt: SeenAttempt) -> int | None:
-    return 0 if attempt.up_ms is None else attempt.run_ms
+    number = min(attempt, len(seen.attempts))
+    began_ms = truths.begun_ms(played)
+    for k, one in enumerate(seen.attempts[number - 1 :], start=number):
+        from_ms = up_ms + began_ms[k - 1] - began_ms[number - 1]
+        is_last = k == len(seen.attempts) or one.end is End.CRASHED
+        until_ms = FOREVER_MS if is_last else up_ms + began_ms[k] - began_ms[number - 1]
+        if one.up_ms is not None and from_ms < until_ms:
+            mine = [news for news in seen.news if news.attempt == k]
+            told = _shifted(mine, j, attempt, from_ms, from_ms - one.up_ms)
+            yield from (news for news in told if news.at_ms < until_ms)
+        if is_last:
+            return
 
 
 def _shifted(

@@ -62,8 +62,13 @@ class SeenAttempt(NamedTuple):
     """How much longer its steps took there than at the best place."""
     earlier: tuple[tuple[int, tuple[Piece, ...]], ...] = ()
     """What it held before while it worked, each until a moment; then ``pieces``."""
-    is_over: bool = False
-    """Whether others held some of what it was shown to hold: that was not booked."""
+    over_milli: int = 0
+    """Of what it was shown to hold, what others held as well: that was not booked."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether others held some of what it was shown to hold."""
+        return self.over_milli > 0
 
     @property
     def run_ms(self) -> int | None:
@@ -219,7 +224,7 @@ class _Telling:
                 self._sits(event.job, event.at_ms, event.pieces, is_asked=is_asked)
                 if isinstance(event, ev.PlacementSeen):
                     mine = self.jobs[event.job].attempts
-                    mine[-1] = mine[-1]._replace(is_over=event.over_milli > 0)
+                    mine[-1] = mine[-1]._replace(over_milli=event.over_milli)
             case ev.JobStarted(at_ms=at_ms, job=j, slow_ppm=slow_ppm):
                 self._up(j, at_ms, slow_ppm)
             case ev.JobFinished(at_ms=at_ms, job=j):

@@ -8,10 +8,12 @@ What its owner ended ends at the same moment of the clock. A job whose end nobod
 saw works to the end of the story: that is an assumption, and is counted (``comparing``).
 
 Who sat somewhere when the journal began, or is decided by somebody else, is *pinned*: it takes the
-place that it was seen in.
+place that it was seen in. A gang of which only a part sat somewhere then is placed anew, whole.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -108,11 +110,21 @@ def _ours(seen: SeenJob, story: Story, work_ms: int) -> PlayedJob:
         forgiven=len(crashes) if seen.is_failed else None,
     )  # fmt: skip
     first = seen.attempts[0] if seen.attempts else None
-    is_there = first is not None and first.placed_ms == 0
+    is_there = first is not None and first.sat_ms == 0 and is_whole(seen, first)
     cancel_ms = seen.over_ms if seen.is_cancelled else None
     pin = Pin(first.pieces, first.up_ms) if first is not None and is_there else None
     assert arrival.at_ms <= story.end_ms, "nobody comes after the end"
     return PlayedJob(arrival, seen, pin, cancel_ms)
+
+
+def is_whole(seen: SeenJob, one: SeenAttempt) -> bool:
+    """Whether as many replicas of a job were placed as it works with; others may share devices."""
+    if one.up_ms is not None or one.is_over:
+        return True
+    held = Counter[int]()
+    for piece in one.pieces:
+        held[piece.role] += piece.replicas
+    return all(held[r] >= role.fewest for r, role in enumerate(seen.job.shape.roles))
 
 
 def _work_ms(seen: SeenJob, j: int, world: World) -> int:
@@ -127,6 +139,18 @@ def _work_ms(seen: SeenJob, j: int, world: World) -> int:
         since_ms = last.unsaved_ms  # what it had saved by then is counted as saved already
     since_ms = progress.work_ms(since_ms, seen.attempts[-1].slow_ppm)
     return max(1, jobs.saved_ms.item(j) + since_ms)
+
+
+def begun_ms(played: PlayedJob) -> list[int]:
+    """How much of its work a job had behind it when each of its attempts began.
+
+    Before the last, what all have done but what that one did; before others no more than that, and
+    no more than those before them took.
+    """
+    ran = [one.run_ms or 0 for one in played.seen.attempts]
+    work_ms = played.arrival.work_ms
+    most_ms = max(0, work_ms - ran[-1]) if work_ms < FOREVER_MS else sum(ran[:-1])
+    return [min(most_ms, done_ms) for done_ms in accumulate(ran[:-1], initial=0)]
 
 
 def startup_ms(seen: SeenJob, attempt: int) -> int:

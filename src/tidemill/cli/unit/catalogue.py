@@ -4,7 +4,6 @@ A file is TOML with ``[[part]]`` and ``[[box]]`` rows in the words of the catalo
 ``key`` is shipped changes only the fields it names; any other row is a new part or box.
 """
 
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -42,11 +41,12 @@ def catalogue(file: str | None) -> "Catalogue":
 
 def read(text: str, source: str) -> "Catalogue":
     """The catalogue with the rows of a TOML text."""
-    from tidemill.twin.spec.errors import nearest
+    from tidemill.model.decoding import nearest, toml
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Box, Part
 
-    raw = _toml(text, source)
+    hint = "rows are [[part]] or [[box]], text needs quotes; see https://toml.io"
+    raw = toml(text, source, hint)
     for table in raw:
         if table not in ("part", "box"):
             raise SpecError(
@@ -85,17 +85,6 @@ def _text(file: str) -> str:
         raise SpecError(f"`{file}` is not text", hint="TOML is written in UTF-8") from error
 
 
-def _toml(text: str, source: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        said = str(error)[:1].lower() + str(error)[1:200]
-        raise SpecError(
-            f"`{source}` is not TOML: {said}",
-            hint="rows are [[part]] or [[box]], text needs quotes; see https://toml.io",
-        ) from error
-
-
 def _rows(
     raw: dict[str, Any], table: str, kind: type[Row], shipped: dict[str, Row], source: str
 ) -> list[Row]:
@@ -119,7 +108,8 @@ def _place(source: str, table: str, i: int, raw: object) -> "SpecPlace":
 
 
 def _row(raw: object, kind: type[Row], shipped: dict[str, Row], place: "SpecPlace") -> Row:
-    from tidemill.twin.spec.errors import explain, shown
+    from tidemill.model.decoding import shown
+    from tidemill.twin.spec.errors import explain
 
     if not isinstance(raw, dict):
         place.refuse("", f"expected a table; found {shown(raw)}", hint="write key = value lines")

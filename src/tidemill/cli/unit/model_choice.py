@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _made(name: str, fields: Mapping[str, object]) -> "Model":
         made = msgspec.convert({**fields, "key": name[:100]}, models.Model)
     except msgspec.ValidationError as error:
         raise SpecError(
-            f"model `{name[:100]}`: {str(error)[:1].lower()}{str(error)[1:200]}",
+            f"model `{name[:100]}`: {decoding.mismatch(error, models.Model, fields)}",
             hint="layers, hidden and heads are whole numbers above 0",
         ) from error
     return models.check(made)
@@ -189,10 +190,11 @@ def _from_config(name: str) -> "Model":
     path = Path(name) if name.lower().endswith(".json") else Path(name) / "config.json"
     try:
         with path.open("rb") as opened:
-            raw = json.loads(opened.read(MOST_BYTES))
+            read = opened.read(MOST_BYTES)
+        raw = json.loads(read)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SpecError(
-            f"`{path}` is not JSON: {str(error)[:200]}",
+            f"`{path}` is not JSON: {decoding.broken(error, read)}",
             hint="give the config.json that lies beside a model's weights",
         ) from error
     folder = path.resolve().parent.name
@@ -204,21 +206,14 @@ def _from_config(name: str) -> "Model":
 
 def _from_file(file: str) -> "Model":
     """A file holds the fields of one model; its name is the key where none is given."""
-    import tomllib
-
     import msgspec
 
     from tidemill.twin.spec.errors import SpecPlace, explain
     from tidemill.units import models
 
-    try:
-        with Path(file).open("rb") as opened:
-            raw = tomllib.loads(opened.read(MOST_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SpecError(
-            f"`{file}` is not TOML: {str(error)[:200]}",
-            hint="write lines such as `layers = 32`; see https://toml.io",
-        ) from error
+    with Path(file).open("rb") as opened:
+        text = opened.read(MOST_BYTES)
+    raw = decoding.toml(text, file, "write lines such as `layers = 32`; see https://toml.io")
     fields = {"key": Path(file).stem, **raw}
     try:
         return msgspec.convert(fields, models.Model)

@@ -175,7 +175,7 @@ def _print_formula() -> None:
 
 
 def _row(parsed: "Spec", name: str) -> "Traits":
-    from tidemill.twin.spec.errors import nearest
+    from tidemill.model.decoding import nearest
 
     rows: dict[str, Traits] = {row.name: row for row in (*parsed.jobs, *parsed.workloads)}
     stem = name.rpartition("-")[0]

@@ -26,7 +26,10 @@ _, WAITS, HOLDS, ENDED = map(int, PHASE)
 
 @kernel
 def note_wait(attempts, j, state, now, until):
-    """A job was touched by an event and is in this state now; what comes later does not count."""
+    """A job was touched by an event and is in this state now; what comes later does not count.
+
+    A gang of which a part is placed still waits.
+    """
     if now > until:
         return
     phase = ENDED
@@ -47,6 +50,22 @@ def note_wait(attempts, j, state, now, until):
     elif phase == ENDED:
         attempts[j, HELD.ENDED_MS] = now
         attempts[j, HELD.OUTCOME] = state
+
+
+@kernel
+def is_partial(w, j):
+    """Whether another scheduler has placed fewer replicas of a gang than it works with."""
+    s, missing = w.jobs[j, JOB.SHAPE], 0
+    first = w.shapes[s, SHAPE.FIRST_ROLE]
+    for r in range(first, first + w.shapes[s, SHAPE.ROLES]):
+        lacks = w.roles[r, ROLE.LEAST] or w.roles[r, ROLE.COUNT]
+        p = w.jobs[j, JOB.FIRST_PIECE]
+        while p >= 0:
+            if first + w.pieces[p, PIECE.ROLE] == r:
+                lacks -= w.pieces[p, PIECE.REPLICAS]
+            p = w.pieces[p, PIECE.NEXT_OF_JOB]
+        missing += max(0, lacks) * w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
+    return missing > w.jobs[j, JOB.OVER_MILLI]  # what others hold as well is there, and not booked
 
 
 @kernel
@@ -369,7 +388,8 @@ def follow(w, b, j, keeps, now):
     marks, attempts, jobs = b.marks, b.attempts, w.jobs
     state, was = jobs[j, JOB.STATE], attempts[j, HELD.ATTEMPT]
     is_active = state in (STARTING, RUNNING)
-    note_wait(attempts, j, state, now, marks[MARK.END_MS])
+    waits = state == STARTING and w.at[AT.SEEN] > 0 and is_partial(w, j)
+    note_wait(attempts, j, WAITING if waits else state, now, marks[MARK.END_MS])
     if was == 0:
         if is_active:
             open_attempt(w, b, j, now)

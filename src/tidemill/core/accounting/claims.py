@@ -2,8 +2,9 @@
 
 Free accelerators are claimed by waiting shapes in the scheduler's order, role by role, contract by
 contract; what nobody claims is in no demand. A shape claims for all its waiting jobs at the place
-of the first of them. Where labels or taints set nodes of a contract apart, what is free of it is
-several lots, of which a role claims those on nodes that it may be on.
+of the first of them. What partial gangs lack is claimed after those who have nothing yet. Where
+labels or taints set nodes of a contract apart, what is free of it is several lots, of which a role
+claims those on nodes that it may be on.
 
 Where nothing but age and priority decides, those who wait are kept in order from event to event
 (``MARK.LINE``): one event moves one of them. Otherwise the order is made at every moment.
@@ -14,6 +15,7 @@ from tidemill.core.accounting.columns import (
     COUNTED,
     DEMAND,
     FIRST,
+    LACK,
     LOT,
     MARK,
     ORDER,
@@ -24,11 +26,12 @@ from tidemill.core.accounting.heads import place_first
 from tidemill.core.estimates import learn
 from tidemill.core.fair_shares import SHARING, count_past, share_of
 from tidemill.core.fair_shares import rank as rank_queues
+from tidemill.core.fold import STARTING
 from tidemill.core.heaps import arrange, goes_before, leave, sort, swap
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
 from tidemill.core.places import READY
-from tidemill.model.columns import AT, NODE, NONE, QUEUE, QUOTA, SHAPE
+from tidemill.model.columns import AT, JOB, NODE, NONE, QUEUE, QUOTA, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
@@ -187,22 +190,40 @@ def rank(w, b, count):
 
 
 @kernel
+def take_for(b, shapes, s, r, demand, dt):
+    """A role of a shape claims so much of what is left, for so long; what it got."""
+    lots, rule, taken = b.lots, b.demands[r, DEMAND.RULE], 0
+    bucket, team = b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]], shapes[s, SHAPE.QUEUE] + 1
+    for lot in range(b.marks[MARK.LOTS]):
+        if taken < demand and lots[lot, LOT.FREE] > 0 and b.may_use[rule, lot] != 0:
+            part = min(demand - taken, lots[lot, LOT.FREE])
+            b.unheld[lots[lot, LOT.CONTRACT], bucket, team] += part * dt
+            lots[lot, LOT.FREE] -= part
+            taken += part
+    return taken
+
+
+@kernel
 def take(b, shapes, s, left, dt):
     """A shape claims what it may use of what is left, for so long; what is left then."""
-    demands, lots, unheld = b.demands, b.lots, b.unheld
-    bucket, team = b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]], shapes[s, SHAPE.QUEUE] + 1
     first = shapes[s, SHAPE.FIRST_ROLE]
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
-        demand = shapes[s, SHAPE.WAITING] * demands[r, DEMAND.MILLI]
-        for lot in range(b.marks[MARK.LOTS]):
-            free, may = lots[lot, LOT.FREE], b.may_use[demands[r, DEMAND.RULE], lot]
-            if demand > 0 and free > 0 and may != 0:
-                part = min(demand, free)
-                unheld[lots[lot, LOT.CONTRACT], bucket, team] += part * dt
-                lots[lot, LOT.FREE] -= part
-                demand -= part
-                left -= part
+        demand = shapes[s, SHAPE.WAITING] * b.demands[r, DEMAND.MILLI]
+        left -= take_for(b, shapes, s, r, demand, dt)
     return left
+
+
+@kernel
+def claim_parts(w, b, dt):
+    """What partial gangs lack is claimed of what is left, for so long."""
+    parts, jobs = b.parts, w.jobs
+    for i in range(len(parts)):
+        j, s = parts[i, LACK.JOB], jobs[parts[i, LACK.JOB], JOB.SHAPE]
+        is_partial = (
+            jobs[j, JOB.STATE] == STARTING and jobs[j, JOB.ATTEMPT] == parts[i, LACK.ATTEMPT]
+        )
+        if is_partial and b.tables[TABLE.OF_CAUSE, w.shapes[s, SHAPE.CAUSE]] >= 0:
+            take_for(b, w.shapes, s, parts[i, LACK.ROLE], parts[i, LACK.MILLI], dt)
 
 
 @kernel
@@ -473,6 +494,7 @@ def integrate(w, b, dt):
             claim_in_line(w, b, left, dt)
         elif not claim_by_rank(w, b, left, dt):
             return False
+        claim_parts(w, b, dt)
     marks[MARK.TOUCHED] = 0
     count_supply(marks, w.contracts, w.levels, b.tables, b.lots, b.paid, b.unheld, dt)
     return True

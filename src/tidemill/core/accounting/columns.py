@@ -169,6 +169,15 @@ class DEMAND(IntEnum):
     SIZE = 2  # as which size its arrivals are counted; -1: as none
 
 
+class LACK(IntEnum):
+    """What a role of a partial gang lacks, as long as this attempt of the gang has not started."""
+
+    JOB = 0
+    ATTEMPT = 1
+    ROLE = 2  # its row in ``demands``
+    MILLI = 3
+
+
 class CLAIMANT(IntEnum):
     """A waiting shape and its place in the order; see ``claims`` for how long rows are kept."""
 
@@ -282,3 +291,4 @@ class LedgerState(NamedTuple):
     heads: I64  # by shape (``FIRST``)
     learnt: I64  # how long jobs are taken to run (``core.estimates``)
     steps: I64  # of the order ``attained``
+    parts: I64  # what partial gangs lack (``LACK``)

@@ -61,15 +61,15 @@ def pass_time(w, b, jobs_known, moment):
 
 
 @kernel
-def goes_on(w, marks, kind):
+def goes_on(w, b, kind):
     """Whether what is free, and who waits for it, is after an event of this kind what it was.
 
     Then the time before and after it is added up together. Not where who claims first depends on
     when the last event was: by patience, by past use, or as the scheduler says.
     """
-    is_same = kind in (
-        STARTED, STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY
-    )  # fmt: skip
+    marks = b.marks
+    is_same = kind in (STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY)
+    is_same |= kind == STARTED and len(b.parts) == 0  # a gang that works lacks nothing
     decays = marks[MARK.FAIRNESS] != 0 and w.at[AT.HALF_LIFE_MS] != 0
     return is_same and marks[MARK.ORDER] in (ORDER.OLDEST, ORDER.PRIORITY) and not decays
 
@@ -94,7 +94,7 @@ def read(w, b, events, event_pieces, counts, e, now):
             events[e, EventColumn.KIND],
             events[e, EventColumn.WHO],
         )
-        is_later = at > marks[MARK.NOW_MS] and not goes_on(w, marks, kind)
+        is_later = at > marks[MARK.NOW_MS] and not goes_on(w, b, kind)
         if is_later and not pass_time(w, b, counts[0, 0], at):
             return e
         is_life = kind in (

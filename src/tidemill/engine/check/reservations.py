@@ -62,16 +62,24 @@ def goes_before(jobs, shapes, reg, j, other):
 
 
 @kernel
-def wants_some(shapes, of_role, wants, claimed, s, claims):
-    """Whether a shape may use a type that is claimed; with ``claims``: and claim all it may use."""
-    first, found = shapes[s, SHAPE.FIRST_ROLE], False
+def wants_some(shapes, of_role, wants, claimed, s, is_claimed):
+    """Whether a shape may use a type that somebody has claimed, or that nobody has."""
+    first = shapes[s, SHAPE.FIRST_ROLE]
+    for r in range(first, first + shapes[s, SHAPE.ROLES]):
+        for k in range(len(claimed)):
+            if wants[of_role[r, OF.RULE], k] and claimed[k] == is_claimed:
+                return True
+    return False
+
+
+@kernel
+def claim(shapes, of_role, wants, claimed, s):
+    """Who comes after this shape is not the first on any type that it may use."""
+    first = shapes[s, SHAPE.FIRST_ROLE]
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
         for k in range(len(claimed)):
             if wants[of_role[r, OF.RULE], k]:
-                found = found or claimed[k] > 0
-                if claims:
-                    claimed[k] = 1
-    return found
+                claimed[k] = 1
 
 
 @kernel
@@ -87,7 +95,7 @@ def share_types(shapes, of_role, wants, r, s):
 
 @kernel
 def next_passed(w, c, f, claimed, last):
-    """The first in the order that waits and is passed, of those whose types nobody claimed."""
+    """The first in the order that waits and is passed, of those with a type nobody claimed."""
     found = -1
     for i in range(w.at[AT.QUEUED]):
         s = w.queued[i]
@@ -96,7 +104,7 @@ def next_passed(w, c, f, claimed, last):
             j = w.jobs[j, JOB.NEXT]
         if j < 0 or not goes_before(w.jobs, w.shapes, c.reg, j, last):
             continue
-        if wants_some(w.shapes, c.of_role, f.wants, claimed, s, 0):
+        if not wants_some(w.shapes, c.of_role, f.wants, claimed, s, 0):
             continue
         if found < 0 or goes_before(w.jobs, w.shapes, c.reg, j, found):
             found = j
@@ -248,11 +256,12 @@ def read_passing(w, c, f, p, y):
         y.claimed[k] = 0
     j = next_passed(w, c, f, y.claimed, last) if last >= 0 else -1
     while j >= 0:
-        if is_delayed(w, c, f, p, y, j):
+        s = w.jobs[j, JOB.SHAPE]
+        is_first = not wants_some(w.shapes, c.of_role, f.wants, y.claimed, s, 1)
+        if is_first and is_delayed(w, c, f, p, y, j):
             tell(c.reg, c.wrong, IS_DELAYED, 0, j, 0, 0)
-        wants_some(w.shapes, c.of_role, f.wants, y.claimed, w.jobs[j, JOB.SHAPE], 1)
-        following = next_passed(w, c, f, y.claimed, last)
-        j = following if following != j else -1
+        claim(w.shapes, c.of_role, f.wants, y.claimed, s)
+        j = next_passed(w, c, f, y.claimed, last)
     for e in range(c.reg[SUM.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             c.named[p.events[e, EventColumn.WHO]] -= PLACED

@@ -11,7 +11,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Contract, Node, Piece
 from tidemill.model.states import HOSTING, LAUNCHED, NodeState
-from tidemill.model.world import World
+from tidemill.model.world import World, is_among
 from tidemill.provisioning import life
 from tidemill.reservation import types
 from tidemill.reservation.types import ContractType
@@ -336,7 +336,7 @@ def _sight_of(world: World, event: ev.SightLost | ev.SightRegained) -> None:
         _refuse(who, "it says that nobody tells what jobs hold there, which only all nodes can say")
     world.unseen ^= {event.prefix}
     for n, row in enumerate(world.node_rows):
-        if row.name.startswith(event.prefix):
+        if is_among(row.name, event.prefix):
             room.take_out(world, n)
             world.ink.w.nodes[n, NODE.IS_UNSEEN] = world.is_unseen(row.name)
             room.put_back(world, n)

@@ -170,6 +170,8 @@ class Decision(Struct, frozen=True):
     words: str
     about: str = ""
     """Where its like stand in line as one, and another of them is the first: the name of that."""
+    not_bound: str = ""
+    """Of a job of another scheduler that has no place: what that says of it."""
     unknown: str = ""
     """What cannot be known here, and why; empty where nothing is."""
     version: int = 1

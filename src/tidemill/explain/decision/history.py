@@ -42,6 +42,7 @@ class What(StrEnum):
     FAILED = "failed"
     FAILED_FOR_GOOD = "failed_for_good"
     LOST = "lost"
+    KEPT = "kept"
     FINISHED = "finished"
     CANCELLED = "cancelled"
 
@@ -127,11 +128,15 @@ class JobHistory:
         self._groups: dict[tuple[What, int], EventGroup] = {}
         self._plan = 0
         self._held: Pieces = ()
+        self._lost: Pieces = ()
+        """What it held before some of that was lost."""
         self._move: tuple[Pieces, Pieces] = (), ()
         """What it is to gain and to leave, while it is asked to move."""
         self._waits = True
         self._since_ms = submit_ms
         self.waited_from_ms = submit_ms
+        self.placed_before_ms: int | None = None
+        """When it was placed, if that was before it was seen."""
         """When the wait began that its last placement ended, or that has not ended yet."""
         self._note(What.SUBMITTED, 0, submit_ms)
 
@@ -173,6 +178,7 @@ class JobHistory:
         kind, at_ms = row[KIND], row[AT]
         if kind in _LOSING:
             if self._takes(row, self._held):
+                self._lost = self._held
                 self._wait_again(What.LOST, 0, at_ms)
             elif self._takes(row, self._move[0]):
                 self._move = (), ()  # it stays where it is
@@ -207,6 +213,8 @@ class JobHistory:
             self._hold(())
         if kind in _ENDS_WAIT:
             is_ours = kind == _CODE[ev.AskedPlace]
+            if not is_ours and self._is_rest(pieces):
+                self._waits, what = False, What.KEPT
             if self._waits or is_ours or self.placed is None:  # else what it holds is told anew
                 self.placed = where._replace(is_ours=is_ours)
                 self.waited_from_ms = self._since_ms
@@ -215,6 +223,12 @@ class JobHistory:
         if what is What.ASKED_TO_MOVE:
             self.moved, self._move = where, (pieces[: row[VALUE]], pieces[row[VALUE] :])
         self._note(what, detail, row[AT])
+
+    def _is_rest(self, pieces: Pieces) -> bool:
+        """Whether this is what is left where our scheduler put it, after some of it was lost."""
+        was = {one.node for one in self._lost}
+        is_ours = self.placed is not None and self.placed.is_ours
+        return self._waits and is_ours and {one.node for one in pieces} <= was
 
     def _hold(self, pieces: Pieces) -> None:
         self._held, self._move = pieces, ((), ())

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from tidemill.explain import phrasing
+from tidemill.explain import phrasing, prices
 from tidemill.explain.decision.answers import Freed, Tried
 from tidemill.explain.decision.history import EventGroup, JobHistory, What, in_order
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.events import Why
-from tidemill.model.measures import dollars_text
+from tidemill.model.measures import dollars_text, duration_text
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling.preemption import cost
@@ -32,6 +32,7 @@ _WORDS = {
     What.RELEASED: "room was made for it, and it still did not fit",
     What.STOPPED: "stopped, and waits again",
     What.LOST: "lost with a node or a GPU, and waits again",
+    What.KEPT: "what was left of it went on where it was",
     What.FINISHED: "finished",
     What.CANCELLED: "cancelled",
 }
@@ -73,10 +74,8 @@ def freed(now: World, history: JobHistory, room: Room) -> tuple[Freed, ...]:
     found = []
     for one in history.room[:FREED]:
         why, name = codes.WHYS[one.why], now.job_names[one.job]
-        lost_ms, lost_usd = _lost(room.before, one.job, why)
-        words = f"`{name}` {why}"
-        if lost_usd is not None:
-            words += f", {dollars_text(lost_usd)} of work lost"
+        lost_ms, lost_usd, lost = _lost(room.before, one.job, why)
+        words = f"`{name}` {why}{lost}"
         is_move = one.kind == codes.KIND_CODE[ev.AskedMove]
         how = "shrunk" if why is Why.SHRUNK else "moved" if is_move else "stopped"
         team, at_ms = now.shape_of(one.job).team, one.deciding.at_ms
@@ -84,11 +83,16 @@ def freed(now: World, history: JobHistory, room: Room) -> tuple[Freed, ...]:
     return tuple(found)
 
 
-def _lost(before: World | None, j: int, why: Why) -> tuple[int | None, int | None]:
-    """The work that a job lost, in time and in dollars; None: nobody counted it."""
+def _lost(before: World | None, j: int, why: Why) -> tuple[int | None, int | None, str]:
+    """The work that a job lost, in time, in dollars and in words; None: nobody knows."""
     if why is Why.SHRUNK:
-        return 0, 0
+        return 0, 0, ", $0.00 of work lost"
     if before is None or j not in before.placements:
-        return None, None
-    ms = cost.lost_ms(before, j)
-    return ms, cost.usd_micro(before, before.shape_of(j), before.placements[j], ms)
+        return None, None, ""
+    ms, loss = cost.lost_ms(before, j), prices.lost(before, [j])
+    if not cost.is_loss_known(before, j):
+        most = duration_text(ms + before.now_ms - before.jobs.origin_ms.item(j))
+        return None, None, f", unknown work lost: at most {most}, nobody says what it saved"
+    usd = loss.usd_micro
+    lost = duration_text(ms) if usd is None else dollars_text(usd)
+    return ms, usd, f", {lost} of work lost"

@@ -8,10 +8,12 @@ from tidemill.engine.fold.one_event import pass_time
 from tidemill.explain.decision import past, stages
 from tidemill.explain.decision.answers import Decision
 from tidemill.explain.decision.history import Deciding, JobHistory
+from tidemill.journal import deciders, submissions
 from tidemill.journal.base import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
-from tidemill.model.events import AskedPlace
+from tidemill.model import lives
+from tidemill.model.events import AskedPlace, PlacementSeen
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
@@ -23,9 +25,14 @@ def read(journal: Journal, world: World, policy: Policy, j: int, at_ms: int | No
     history = history_of(journal, world, j, at_ms)
     placed, is_waiting = history.placed, world.jobs.state.item(j) == JobState.WAITING
     if not _is_ours(world, j, history):
-        is_told = Source.tells_submissions(journal.facts())
+        facts = journal.facts()
+        is_told = Source.tells_submissions(facts)
         text = stages.OTHERS_KEEP if is_waiting else stages.OTHERS
-        return stages.unknown(world, j, history, text, stages.THEIRS, tells_waits=is_told)
+        before_ms = submissions.kept(facts, journal.where).placed.get(world.job_names[j])
+        history.placed_before_ms = None if before_ms is None else -before_ms
+        told = stages.unknown(world, j, history, text, stages.THEIRS, tells_waits=is_told)
+        seen = None if placed is None else _seen(journal, placed)
+        return stages.by_others(told, world, j, seen, _who(journal, world, j))
     if is_waiting:
         return stages.waits(world, policy, j, history)
     if placed is None:
@@ -63,6 +70,22 @@ def _placing(journal: Journal, placed: Deciding) -> stages.Placing:
     event = next(iter(journal.read(placed.seq)))
     assert isinstance(event, AskedPlace), "it was read as such"
     return stages.Placing(_before(journal, placed), placed.at_ms, event.attempt, event.pieces)
+
+
+def _seen(journal: Journal, placed: Deciding) -> PlacementSeen:
+    event = next(iter(journal.read(placed.seq)))
+    assert isinstance(event, PlacementSeen), "it was read as such"
+    return event
+
+
+def _who(journal: Journal, world: World, j: int) -> str:
+    """The scheduler that decides for a job, as far as its journal says."""
+    facts = journal.facts()
+    name = lives.origin(world.job_names[j], world.job_number)
+    found = deciders.by_job(facts, journal.where).get(name, "")
+    if found and not found.startswith(deciders.UNKEPT):
+        return found
+    return {"kubernetes": deciders.DEFAULT, "slurm": "Slurm"}.get(facts.get("name", ""), "")
 
 
 def _room(journal: Journal, history: JobHistory) -> past.Room:

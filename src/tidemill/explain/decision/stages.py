@@ -24,6 +24,7 @@ from tidemill.explain.decision.filters import FilteredRole
 from tidemill.explain.decision.history import JobHistory
 from tidemill.explain.decision.watching import Sight, Watching, watch
 from tidemill.explain.rerun import Glance
+from tidemill.model.events import PlacementSeen
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Shape
@@ -109,16 +110,42 @@ def unknown(
     nothing = Watching(None, (), Cause(now.shapes.cause.item(now.jobs.shape.item(j))))
     made = _decision(now, j, history, nothing, at_ms, "unknown", (), (), None, text, now)
     since_ms = history.waited_from_ms
-    line = _watch(now, j, since_ms, at_ms, None)
+    earlier_ms = history.placed_before_ms
+    until_ms = earlier_ms if earlier_ms is not None and since_ms <= earlier_ms else at_ms
+    line = _watch(now, j, since_ms, until_ms, None)
     if history.placed is None:
         waits = f"it has waited {phrasing.since(max(0, at_ms - since_ms))}"
     else:
-        waits = f"seen placed after a wait of {phrasing.since(max(0, at_ms - since_ms))}"
+        waits = f"seen placed after a wait of {phrasing.since(max(0, until_ms - since_ms))}"
     line = replace(line, words=waits)
+    if history.placed is not None and at_ms == 0 and since_ms < 0:
+        early = "it had its place when the journal began: how long it waited for it is not known"
+        line = replace(line, waited_ms=None, words=early)
     if not tells_waits:
         line = replace(line, waited_ms=None, words="how long it waited, nobody told")
     words = made.words.replace(made.watch.words, line.words, 1)
     return replace(made, decided_by=by, watch=line, words=words)
+
+
+def by_others(made: Decision, now: World, j: int, seen: PlacementSeen | None, who: str) -> Decision:
+    """The same with what another scheduler, ``who``, was seen to do: where it put a job, or not."""
+    named = f"its own scheduler, `{who}`," if who else "its own scheduler"
+    if now.jobs.state.item(j) == JobState.WAITING or seen is None:
+        said = phrasing.own_reason(now, j)
+        words = f"{named} has not placed it" + (f"; it says: {said}" if said else "")
+        return replace(made, words=f"{made.words}\n{words}", not_bound=words)
+    shape = now.shape_of(j)
+    pieces = tuple(now.placements.get(j, seen.pieces))  # pods of a gang may come one by one
+    seats, names = _seats(now, pieces, shape)
+    count, whole = sum(p.replicas for p in pieces), sum(role.fewest for role in shape.roles)
+    part = f", {count:,} of {whole:,} replicas" if count < whole else ""
+    where = f"{phrasing.ids(names)}{part}"
+    words = f"{named} placed it on {where}; which other nodes it weighed, nobody told"
+    if part and made.watch.waited_ms is not None:
+        rest = f"a part of it was {made.watch.words}; the rest waits"
+        made = replace(made, watch=replace(made.watch, words=rest))
+    bind = Bind(seen.at_ms, seen.attempt, seats, len(names), (), 0, (), (), words)
+    return replace(made, bind=bind, words=f"{made.words}\n{words}")
 
 
 # Stages ---------------------------------------------------------------------------------------
@@ -201,16 +228,7 @@ def _short_role(world: World, policy: Policy, memo: Glance, sight: Sight, s: int
 def _bind(
     now: World, made: Placing, shape: Shape, found: Watching, history: JobHistory, room: past.Room
 ) -> Bind:
-    seats = tuple(
-        NodeSeat(
-            now.node_rows[piece.node].name, now.kinds[now.nodes.kind.item(piece.node)],
-            shape.roles[piece.role].name, piece.replicas,
-            tuple(d for d in range(piece.devices.bit_length()) if piece.devices >> d & 1),
-        )
-        for piece in made.pieces[:SEATS]
-    )  # fmt: skip
-    nodes = sorted({piece.node for piece in made.pieces})
-    names = [now.node_rows[n].name for n in nodes]
+    seats, names = _seats(now, made.pieces, shape)
     freed = past.freed(now, history, room)
     reserved = _reserved(now, found.sight)
     passed = tuple(now.job_names[i] for i in history.passed)
@@ -222,9 +240,24 @@ def _bind(
     if passed:
         words.append(f"the first to pass {phrasing.ids(passed)}")
     return Bind(
-        made.at_ms, made.attempt, seats, len(nodes), freed, len(history.room), reserved, passed,
+        made.at_ms, made.attempt, seats, len(names), freed, len(history.room), reserved, passed,
         "; ".join(words),
     )  # fmt: skip
+
+
+def _seats(
+    now: World, pieces: tuple[Piece, ...], shape: Shape
+) -> tuple[tuple[NodeSeat, ...], list[str]]:
+    """What of a job sits where, the first of it; and all of its nodes by name."""
+    seats = tuple(
+        NodeSeat(
+            now.node_rows[piece.node].name, now.kinds[now.nodes.kind.item(piece.node)],
+            shape.roles[piece.role].name, piece.replicas,
+            tuple(d for d in range(piece.devices.bit_length()) if piece.devices >> d & 1),
+        )
+        for piece in pieces[:SEATS]
+    )  # fmt: skip
+    return seats, [now.node_rows[n].name for n in sorted({piece.node for piece in pieces})]
 
 
 def _kept(reserved: tuple[Reserved, ...]) -> str:

@@ -3,6 +3,7 @@
 import polars as pl
 
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 SKIP = "or leave such rows out with --skip-broken"
 
@@ -38,6 +39,6 @@ class CellFaults:
         """How many rows were left out, and the first of them."""
         if not self.rows:
             return []
-        count = "1 row" if len(self.rows) == 1 else f"{len(self.rows):,} rows"
+        count = count_text(len(self.rows), "row")
         first = [self.rows[i] for i in sorted(self.rows)[:shown]]
         return [f"{count} left out as broken", *(f"  {words}" for words in first)]

@@ -7,9 +7,10 @@ Headers are compared without case, blanks and signs: ``Start Time``, ``start_tim
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidemill.live.prices import currencies
 from tidemill.model.errors import SpecError
 
+CURRENCY = ("currency", "currencycode", "billingcurrency", "pricingcurrency")
+"""What people call the column that says in which currency prices are."""
 JOBS: dict[str, tuple[str, ...]] = {
     "job": ("jobid", "job", "id", "taskid", "jobname", "name", "uuid"),
     "cluster": ("cluster", "clustername", "clusterid"),
@@ -70,7 +71,7 @@ NODES: dict[str, tuple[str, ...]] = {
                      "costperhour", "costpergpuhour", "hourlycost", "cost", "rate"),
     "usd_per_node_hour": ("usdpernodehour", "usdperinstancehour", "costpernodehour", "nodehour",
                           "instancehour", "priceperinstancehour", "pricepernodehour"),
-    "currency": currencies.COLUMNS,
+    "currency": CURRENCY,
 }  # fmt: skip
 """The same of a table of nodes; a price is of one GPU unless its name says otherwise."""
 
@@ -87,7 +88,11 @@ def unit_of(header: str) -> tuple[str, int]:
 
 
 def _fits(name: str, header: str, field: str) -> bool:
-    """Whether a header is called by a name, or, where it is a length, by it and a unit."""
+    """Whether a header is called by a name: where it is a length also by it and a unit, and where
+    it is in dollars also with their name (``price (USD)``).
+    """
+    if field.startswith("usd_") and header.replace("usd", "") == name:
+        return True
     if field not in LENGTHS or not header.startswith(name):
         return header == name
     return header[len(name) :].removeprefix("in") in UNITS

@@ -6,15 +6,18 @@ import polars as pl
 
 from tidemill.live.csv import times
 from tidemill.live.csv.cells import CellFaults
+from tidemill.live.csv.text_rows import TextRows
+from tidemill.model.measures import count_text
 
 _LENGTHS = {"wait": ("submit_ms", "start_ms"), "duration": ("end_ms",)}
 """Fields that are a length of time, and what is told without them."""
 _MEND = "mend the row"
+_UNIT = "mend the row; the unit is what the header ends in (`duration_ms`), else seconds"
 Moments = dict[str, pl.Series]
 
 
 def moments(
-    rows: pl.DataFrame,
+    rows: TextRows,
     found: Mapping[str, str],
     zone: str,
     notes: list[str],
@@ -33,6 +36,8 @@ def moments(
     if "submit_ms" not in made:
         made["submit_ms"] = times.nothing(len(rows), pl.Int64)
         notes.append("no column says when jobs were submitted: how long they waited is unknown")
+    elif "submit" in found and "start_ms" in made:
+        made["submit_ms"] = _submitted(made, found["submit"], notes)
     if "duration" in lengths_ms and "start_ms" in made:
         made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
     _refuse_backwards(rows, found, made, faults)
@@ -45,7 +50,7 @@ def moments(
 
 
 def _mind_second_hour(
-    rows: pl.DataFrame, found: Mapping[str, str], zone: str, made: Moments, notes: list[str]
+    rows: TextRows, found: Mapping[str, str], zone: str, made: Moments, notes: list[str]
 ) -> None:
     """Times before what they follow, where that is so only because the clock was put back.
 
@@ -72,7 +77,7 @@ def _mind_second_hour(
 
 
 def _refuse_backwards(
-    rows: pl.DataFrame, found: Mapping[str, str], made: Moments, faults: CellFaults
+    rows: TextRows, found: Mapping[str, str], made: Moments, faults: CellFaults
 ) -> None:
     """An end before the start, or of what never started before the submission, cannot be."""
     if "end" not in found:
@@ -85,7 +90,7 @@ def _refuse_backwards(
 
 
 def _lengths(
-    rows: pl.DataFrame,
+    rows: TextRows,
     found: Mapping[str, str],
     made: Moments,
     notes: list[str],
@@ -101,6 +106,9 @@ def _lengths(
         lengths_ms[field], unit = times.lengths_ms(rows[column], column, faults)
         is_less = lengths_ms[field] < 0
         faults.check(rows[column], is_less, column, "which is less than nothing", _MEND)
+        is_long = lengths_ms[field] > times.FARTHEST_YEARS * times.YEAR_MS
+        long = f"which is more than {times.FARTHEST_YEARS} years, read as {unit}"
+        faults.check(rows[column], is_long, column, long, _UNIT)
         notes.append(f"numbers of `{column}` read as {unit}")
     return lengths_ms
 
@@ -114,6 +122,19 @@ def _with_waits(made: Moments, lengths_ms: Moments, column: str, notes: list[str
         made["start_ms"] = made["submit_ms"] + wait_ms
         return
     made["submit_ms"] = made["start_ms"] - wait_ms.fill_null(0)
-    if unsaid := wait_ms.null_count():
-        of = f"{unsaid:,} of {len(wait_ms):,} rows"
-        notes.append(f"`{column}` says nothing in {of}: taken as submitted when they started")
+    _say_unsaid(column, wait_ms.null_count(), len(wait_ms), notes)
+
+
+def _submitted(made: Moments, column: str, notes: list[str]) -> pl.Series:
+    """When jobs were submitted: when they started, where a cell says nothing."""
+    told, start_ms = made["submit_ms"], made["start_ms"]
+    if told.null_count() == len(told):
+        return told
+    _say_unsaid(column, int((told.is_null() & start_ms.is_not_null()).sum()), len(told), notes)
+    return told.zip_with(told.is_not_null(), start_ms)
+
+
+def _say_unsaid(column: str, unsaid: int, rows: int, notes: list[str]) -> None:
+    if unsaid:
+        words = f"`{column}` says nothing in {unsaid:,} of {count_text(rows, 'row')}"
+        notes.append(f"{words}: taken as submitted when they started")

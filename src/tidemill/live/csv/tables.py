@@ -1,15 +1,15 @@
 """Tables of jobs and of nodes, read into what a history needs (``live.history.rows``)."""
 
-import gzip
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.csv import headers, moments, times
+from tidemill.live import foreign
+from tidemill.live.csv import files, headers, moments, times
 from tidemill.live.csv.cells import CellFaults
+from tidemill.live.csv.text_rows import TextRows
 from tidemill.live.history import by_job
 from tidemill.live.history.attempts import MOST_GPUS, kind_of
 from tidemill.live.history.clusters import label
@@ -17,13 +17,10 @@ from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.prices import currencies
 from tidemill.live.prices.labels import REGION
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_DEVICES
 
-LARGEST_BYTES = 4 * 1024**3
 _LARGEST = 1e15
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
-"""How texts of UTF-16 begin."""
-_SAID = re.compile(rb"sep=([,;\t|])\r?$", re.IGNORECASE)
 _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
                    "passed", "ok", "0", "cd", "terminated"),
@@ -37,12 +34,10 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.RUNNING: ("running", "r", "active"),
     AttemptEnd.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
 }  # fmt: skip
+_TAKEN_BACK = (AttemptEnd.REQUEUED, AttemptEnd.PREEMPTED, AttemptEnd.NODE_LOST)
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
 
-_IN_UTF_8 = (
-    "save it as CSV UTF-8, or: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW (if that is what it was"
-    " written in)"
-)
+_PRICES = ("usd_per_hour", "usd_per_node_hour")
 _SACCT = frozenset({"JobID", "State", "Submit"})
 """Columns by which the output of sacct is known."""
 
@@ -63,20 +58,18 @@ class ReadNodes(NamedTuple):
     prices: dict[str, int]
     """Micro-dollars per GPU and hour by GPU type, if it says any."""
     guessed: dict[str, str]
-    unread: tuple[str, ...]
-    """Columns that nothing is made of."""
+    notes: tuple[str, ...]
 
 
 def read_jobs(
     path: Path, told: Mapping[str, str], zone: str, *, skips_broken: bool = False
 ) -> ReadTable:
     """A table of jobs; ``skips_broken``: rows that cannot be read are left out and counted."""
-    rows, faults = read_rows(path), CellFaults(skips=skips_broken)
+    (rows, notes), faults = files.read_long(path), CellFaults(skips=skips_broken)
     found = headers.match(rows.columns, headers.JOBS, told)
     _mind_queue(rows, found, told)
     _refuse_unless_told(path, rows, found)
     _refuse_parts(rows, faults)
-    notes = list[str]()
     columns: dict[str, pl.Series] = {
         **_names(rows, found, notes),
         **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
@@ -94,22 +87,23 @@ def read_jobs(
         columns |= _nodes(rows[found["nodes"]])
     if "outcome" in found:
         columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"], faults)
+        columns |= _as_it_stands(columns, found["outcome"], notes)
     if "limit" in found:
         columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
-    is_empty = rows.select(pl.all_horizontal(pl.all().is_null())).to_series()
+    is_empty = rows.is_empty
     row = pl.int_range(2, pl.len() + 2, dtype=pl.Int64)
     made = faults.kept(made.with_columns(row=row, is_empty=is_empty)).filter(~pl.col("is_empty"))
     if not len(made):
         raise SpecError(f"every row of `{path}` is broken: {faults.rows[0]}", hint="mend the table")
-    if unread := [c for c in rows.columns if c.strip() and c not in found.values()]:
-        notes.append(f"not read: {', '.join(f'`{name}`' for name in unread)}")
+    notes += _unread(rows, found)
     del rows, columns  # all cells as text: three times what was made of them
+    made = _without_older(made, notes)
     _say_overlaps(made, notes)
     return ReadTable(made.drop("row", "is_empty"), found, (*notes, *faults.notes()))
 
 
-def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, str]) -> None:
+def _mind_queue(rows: TextRows, found: dict[str, str], told: Mapping[str, str]) -> None:
     """A column `queue` names a team, or says how long a job waited: its cells tell which."""
     for field, other in (("team", "wait"), ("wait", "team")):
         column = found.get(field, "")
@@ -123,7 +117,7 @@ def _mind_queue(rows: pl.DataFrame, found: dict[str, str], told: Mapping[str, st
                 found[other] = column
 
 
-def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]) -> None:
+def _refuse_unless_told(path: Path, rows: TextRows, found: Mapping[str, str]) -> None:
     """A table must say how many GPUs, and when; every column that is read has a name of its own."""
     columns = ", ".join(rows.columns)
     missing = [] if "gpus" in found else ["gpus"]
@@ -136,8 +130,11 @@ def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]
             f"say which: --map {asked} (GPUs and a start are enough; fields that say more: submit,"
             " end, duration, team, nodes); a table without a header needs one in its first line"
         )
+        if len(rows.columns) == 1 and len(rows.columns[0].split()) > 1:
+            hint = "put a comma, semicolon, tab or bar between the cells, where now blanks are"
         if {*rows.columns} >= _SACCT:
             hint = "this is what sacct prints: tidemill import slurm reads it with bars (sacct -P)"
+        hint = foreign.hint(path, "csv") or hint
         raise SpecError(
             f"`{path}` has no column that says {shown}; its columns are {columns}", hint=hint
         )
@@ -155,7 +152,7 @@ def _refuse_unless_told(path: Path, rows: pl.DataFrame, found: Mapping[str, str]
             )
 
 
-def _refuse_parts(rows: pl.DataFrame, faults: CellFaults) -> None:
+def _refuse_parts(rows: TextRows, faults: CellFaults) -> None:
     """Jobs that hold a part of a GPU, by a column beside the number of GPUs, are not read."""
     for name in rows.columns:
         if headers.plain(name) in ("gpumilli", "gpufraction", "gpushare"):
@@ -167,16 +164,19 @@ def _refuse_parts(rows: pl.DataFrame, faults: CellFaults) -> None:
 
 def read_nodes(path: Path) -> ReadNodes:
     """A table of nodes, and prices of GPU types if it says any."""
-    rows = read_rows(path)
+    rows, notes = files.read(path)
     found = headers.match(rows.columns, headers.NODES, {})
     for field in ("node", "gpus"):
         if field not in found:
             raise SpecError(
                 f"`{path}` has no column that says `{field}`; its columns are"
                 f" {', '.join(rows.columns)}",
-                hint="a table of nodes needs a name and the number of GPUs of each: node,gpus",
+                hint=foreign.hint(path, "")
+                or "a table of nodes needs a name and the number of GPUs of each: node,gpus",
             )
-    if "currency" in found and {"usd_per_hour", "usd_per_node_hour"} & {*found}:
+    currencies.refuse_columns(rows.columns, (name for field in _PRICES for name in
+                              headers.NODES[field]), path)  # fmt: skip
+    if "currency" in found and {*_PRICES} & {*found}:
         currencies.refuse_others(rows[found["currency"]], f"`{path}` has prices in")
     empty = times.nothing(len(rows))
     gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
@@ -185,17 +185,23 @@ def read_nodes(path: Path) -> ReadNodes:
         for name in ("node", "gpu_type", "instance_type", "region", "cluster")
     )
     is_one = len({*clusters} - {None}) <= 1
-    cpus, memory, each, whole = (
+    cpus, memory = (
         numbers(rows[found[name]] if name in found else empty, found.get(name, "")).to_list()
-        for name in ("cpus", "memory_gib", "usd_per_hour", "usd_per_node_hour")
+        for name in ("cpus", "memory_gib")
+    )
+    each, whole = (
+        currencies.dollars(rows[found[name]] if name in found else empty, found.get(name, ""))
+        for name in _PRICES
     )
     nodes, priced = dict[str, tuple[int, SeenNode]](), dict[str, int]()
     for i, bare in enumerate(names):
-        count = gpus[i] or 0
-        if bare is None or not 0 <= count <= MAX_DEVICES:
+        count = gpus[i]
+        if bare is None or count is None or not 0 <= count <= MAX_DEVICES:
+            many = "no number of" if count is None else f"{count:,}"
             raise SpecError(
-                f"`{path}` row {i + 2} gives node `{bare or ''}` {count} GPUs",
-                hint=f"every node has a name, and 0 to {MAX_DEVICES} GPUs",
+                f"`{path}` row {i + 2} gives node `{bare or ''}` {many} GPUs",
+                hint=f"every node has a name, and 0 to {MAX_DEVICES} GPUs; one that is left out is"
+                " as large as the most that jobs held there",
             )
         cluster = None if is_one else clusters[i]
         name = f"{cluster}/{bare}" if cluster else bare
@@ -215,8 +221,14 @@ def read_nodes(path: Path) -> ReadNodes:
         usd = whole[i] / count if whole[i] is not None and count else each[i]
         if usd is not None:
             _price(priced, kind_of(kinds[i] or ""), round(usd * 1_000_000), path)
-    unread = tuple(column for column in rows.columns if column not in found.values())
-    return ReadNodes([node for _, node in nodes.values()], priced, found, unread)
+    notes += _unread(rows, found)
+    return ReadNodes([node for _, node in nodes.values()], priced, found, tuple(notes))
+
+
+def _unread(rows: pl.DataFrame | TextRows, found: Mapping[str, str]) -> list[str]:
+    """Columns that nothing is made of, in words."""
+    unread = [f"`{name}`" for name in rows.columns if name.strip() and name not in found.values()]
+    return [f"not read: {', '.join(unread)}"] if unread else []
 
 
 def _price(priced: dict[str, int], kind: str, usd_micro: int, path: Path) -> None:
@@ -228,77 +240,7 @@ def _price(priced: dict[str, int], kind: str, usd_micro: int, path: Path) -> Non
         )
 
 
-def read_rows(path: Path) -> pl.DataFrame:
-    """All cells as text. A comma, semicolon, tab or bar parts them, whichever the header has."""
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        head = _beginning(path, packed)
-    except OSError as error:
-        raise SpecError(
-            f"`{path}` cannot be read: {error.strerror}", hint="give the path of a CSV file"
-        ) from error
-    if not head:
-        raise SpecError(f"`{path}` is empty", hint="export a table with a header and rows")
-    if not head.startswith(_WIDE) and not _is_text(head.partition(b"\n")[0]):
-        raise SpecError(
-            f"`{path}` is no table in text: its first line is not UTF-8",
-            hint=f"give a CSV file, as it is or packed with gzip; {_IN_UTF_8}",
-        )
-    if size > LARGEST_BYTES:
-        raise SpecError(
-            f"`{path}` has {size:,} bytes; at most {LARGEST_BYTES:,} are read at once",
-            hint="cut it by date, and import each part into a journal of its own",
-        )
-    try:
-        source: Path | bytes = path
-        if head.startswith(_WIDE):
-            source = _opened(path, packed).decode("utf-16").encode()
-            head = source[: 1 << 16]
-        line, _, rest = head.partition(b"\n")
-        said = _SAID.match(line)  # as spreadsheets write it, and do not show it
-        line = rest.partition(b"\n")[0] if said else line
-        parted_by = said[1].decode() if said else _parted_by(line.decode("utf-8", "replace"))
-        rows = pl.read_csv(
-            source, separator=parted_by, infer_schema=False, truncate_ragged_lines=False,
-            skip_lines=int(said is not None),
-        )  # fmt: skip
-    except (pl.exceptions.PolarsError, UnicodeError, OSError) as error:
-        fault, hint = str(error).split("\n", 1)[0], "every line needs as many cells as the first"
-        if "utf" in fault.lower():
-            hint = _IN_UTF_8
-        raise SpecError(f"`{path}` is no table: {fault}", hint=hint) from error
-    if not len(rows):
-        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one row")
-    return rows
-
-
-def _opened(path: Path, is_packed: bool, most: int = -1) -> bytes:
-    with gzip.open(path, "rb") if is_packed else path.open("rb") as file:
-        return file.read(most)
-
-
-def _beginning(path: Path, is_packed: bool) -> bytes:
-    return _opened(path, is_packed, 1 << 16).removeprefix(b"\xef\xbb\xbf")
-
-
-def _is_text(line: bytes) -> bool:
-    """Whether a line is text in UTF-8; the last letter may be cut off."""
-    try:
-        line[:-3].decode()
-    except UnicodeDecodeError as error:
-        return error.end == len(line) - 3 and error.reason == "unexpected end of data"
-    return b"\0" not in line
-
-
-def _parted_by(line: str) -> str:
-    """What parts the cells of a header, outside of quotes."""
-    bare = re.sub(r'"[^"]*"', "", line)
-    return max(",;\t|", key=bare.count)
-
-
-def _names(rows: pl.DataFrame, found: Mapping[str, str], notes: list[str]) -> dict[str, pl.Series]:
+def _names(rows: TextRows, found: Mapping[str, str], notes: list[str]) -> dict[str, pl.Series]:
     """What jobs are called: `CLUSTER/JOB` where there are several clusters, as of Slurm."""
     names = times.blank(rows[found["job"]]) if "job" in found else times.nothing(len(rows))
     if names.null_count():
@@ -313,6 +255,30 @@ def _names(rows: pl.DataFrame, found: Mapping[str, str], notes: list[str]) -> di
     shown = ", ".join(several.head(5).to_list()) + (" …" if len(several) > 5 else "")
     notes.append(f"jobs of several clusters ({shown}) are called `CLUSTER/JOB`")
     return {"job": ((of + "/").fill_null("") + names).alias("job"), "cluster": of}
+
+
+def _without_older(made: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Rows without those that say that a job waits, where another row says that it began since.
+
+    One that was taken back to wait (requeued, preempted, lost with its node) waits again.
+    """
+    if not {"outcome", "start_ms"} <= {*made.columns}:
+        return made
+    is_waiting = made["start_ms"].is_null() & (made["outcome"] == AttemptEnd.WAITING)
+    of = ["job", "user"] if "user" in made.columns else ["job"]
+    begun = made.filter(made["start_ms"].is_not_null())
+    if not is_waiting.any() or not len(begun):
+        return made
+    last = begun.sort("start_ms").group_by(of).agg(
+        began_ms=pl.col("start_ms").last(), was=pl.col("outcome").last().fill_null("")
+    )  # fmt: skip
+    told = made.select(*of, "submit_ms").join(last, on=of, how="left", maintain_order="left")
+    is_older = (told["submit_ms"] <= told["began_ms"]) & ~told["was"].is_in(_TAKEN_BACK)
+    is_older = (is_waiting & is_older).fill_null(value=False)
+    if count := int(is_older.sum()):
+        rows = count_text(count, "row")
+        notes.append(f"{rows} of jobs that wait left out: another row says that they began since")
+    return made.filter(~is_older)
 
 
 def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
@@ -338,6 +304,26 @@ def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
         " is cut where the second begins; if they are jobs of their own, name the column that"
         " tells them apart: --map job=COLUMN, or --map cluster=COLUMN"
     )
+
+
+def _as_it_stands(
+    columns: Mapping[str, pl.Series], column: str, notes: list[str]
+) -> dict[str, pl.Series]:
+    """Times without those that are only planned: an end of what runs, a start of what waits."""
+    found = dict[str, pl.Series]()
+    for outcome, names, words in (
+        (AttemptEnd.RUNNING, ("end_ms",), "runs, and when it ended"),
+        (AttemptEnd.WAITING, ("start_ms", "end_ms"), "waits, and when it started or ended"),
+    ):
+        is_so = columns["outcome"] == outcome
+        for name in (name for name in names if name in columns):
+            times_ms = found.get(name, columns[name])
+            is_planned = (is_so & times_ms.is_not_null()).fill_null(value=False)
+            if count := int(is_planned.sum()):
+                found[name] = times_ms.set(is_planned, None)
+                rows = f"{count_text(count, 'row')} (first: {(is_planned.arg_max() or 0) + 2})"
+                notes.append(f"`{column}` says that a job {words}, in {rows}: taken as planned")
+    return found
 
 
 def _nodes(texts: pl.Series) -> dict[str, pl.Series]:

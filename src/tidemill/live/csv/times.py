@@ -5,6 +5,7 @@ import polars as pl
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.csv.headers import unit_of
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 _ZONED = (
     "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z",
@@ -39,7 +40,9 @@ _BY_CLOCK = r"^(?:(\d+)(?:-| days?,? ))?(\d+):(\d\d):(\d\d(?:\.\d+)?)$"
 _OFFSET = r"([Zz]|[+-]\d\d:?\d\d)$"
 FARTHEST_YEARS = 20
 """Times of one column are not farther apart than so: else one is in another unit, or mistyped."""
-_YEAR_MS = 365.25 * 86_400_000
+LATEST_MS = 4_102_444_800_000  # the year 2100
+YEAR_MS = 365.25 * 86_400_000
+_SKIPPED = "mend it, write it with its offset, or name the zone of the clock with --zone"
 _HINT = "write them as 2026-03-02T06:00:00+01:00, or as seconds since 1970"
 
 
@@ -71,8 +74,14 @@ def moments_ms(
     is_bad = given.is_not_null() & (number if is_counted else found).is_null()
     fault = "which is no number, as most of that column"
     if not is_counted:
-        fault = "which is no date in a known form, or a time that clocks skip in the zone " + zone
+        fault = "which is no date in a known form"
+        is_skipped = is_bad & _bare(given.set(~is_bad, None)).is_not_null()
+        clock = f"a time that no clock of {zone} showed: they were put forward then"
+        faults.check(given, is_skipped, column, clock, _SKIPPED)
+        is_bad &= ~is_skipped
     faults.check(given, is_bad, column, fault, _HINT)
+    is_late = found > LATEST_MS
+    faults.check(given, is_late, column, "after the year 2100", "check that time, and its unit")
     _refuse_far(given, found, column, faults)
     if unset := int(is_unset.sum()):
         said += f"; {unset:,} of them (such as `{texts[is_unset.arg_max() or 0]}`) say nothing"
@@ -84,7 +93,7 @@ def _refuse_far(given: pl.Series, found: pl.Series, column: str, faults: CellFau
     if not len(known):
         return
     middle = int(known[len(known) // 2])
-    is_far = (found - middle).abs() > FARTHEST_YEARS * _YEAR_MS
+    is_far = (found - middle).abs() > FARTHEST_YEARS * YEAR_MS
     fault = f"which is more than {FARTHEST_YEARS} years from most of that column"
     faults.check(
         given, is_far, column, fault, "all times of a column are in one unit (s, ms, µs or ns)"
@@ -102,8 +111,13 @@ def _dates(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str]:
     found = zoned.dt.epoch("ms").zip_with(zoned.is_not_null(), _in_zone(bare, zone))
     if not bare.count():
         return found, "dates with their offset"
-    others = f"{zoned.count():,} dates with their offset, the others" if zoned.count() else "dates,"
-    return found, f"{others} in the zone {zone}"
+    others = f"{count_text(zoned.count(), 'date')} with an offset, the others"
+    return found, f"{others if zoned.count() else 'dates,'} in the zone {zone}"
+
+
+def _bare(given: pl.Series) -> pl.Series:
+    """Dates without an offset, in any form, as they stand."""
+    return _by_forms(given, (*_BARE, *_MONTH_FIRST, *_DAY_FIRST))
 
 
 def _by_forms(given: pl.Series, forms: tuple[str, ...]) -> pl.Series:
@@ -206,7 +220,7 @@ def lengths_ms(
     is_bad = found.is_null() & given.is_not_null()
     hint = "write seconds, or hours:minutes:seconds, without signs between thousands"
     faults.check(given, is_bad, column, "which is no duration", hint)
-    return found.round().cast(pl.Int64), words
+    return found.round().clip(-(2.0**62), 2.0**62).cast(pl.Int64), words
 
 
 def _in_parts(given: pl.Series, form: str) -> pl.Series:

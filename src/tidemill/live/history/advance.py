@@ -12,9 +12,10 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.journal.asked_sources import AskedSource
+from tidemill.journal.contradictions import Contradiction
 from tidemill.live.history import events, fitting, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
-from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, sequence
+from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
 from tidemill.live.history.clusters import unlabelled
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
@@ -64,6 +65,8 @@ class SourceAnswer(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     asked: Sequence[AskedSource] = ()
     """Of several clusters: how each of them answered, and those that did not."""
+    against: Sequence[Contradiction] = ()
+    """Of several clusters: in what they contradict each other."""
 
 
 class WorkFigures(NamedTuple):
@@ -112,6 +115,7 @@ class Advance:
         if world.node_count and not any(CLUSTER in dict(row.labels) for row in world.node_rows):
             shown = _of_one(shown)
         self._shown, self._price_of = shown, price_of
+        self._listed = {node.name: node for node in shown.nodes}
         self._rows = sequence(shown.attempts)
         names = shown.attempts["job"].str.slice(0, LONGEST_NAME)
         self._names = frozenset(names.to_list()) if shown.is_whole else None
@@ -122,6 +126,8 @@ class Advance:
         """By job that is there from the zero of the journal: how long before it was submitted. To
         be kept before the batch that tells of it: no event can say it."""
         self.notes = self._rows.notes
+        self.against = list[Contradiction]()
+        """What was measured and cannot be true, once all batches were made."""
 
     def batches(self, until_ms: int) -> Iterator[Batch]:
         """Every event after the watermark and up to a moment, in some batches."""
@@ -184,8 +190,10 @@ class Advance:
             ordered.attempts, self._shown.nodes, told, self._begins_ms, until_ms, world
         )
         lines = HistoryTimeline(
-            ordered, self._machines(ordered), span, measured, world, ordered.shapes
+            ordered, self._machines(ordered), span, measured.rows, world, ordered.shapes
         )
+        self.against += measured.against
+        self.notes += tuple(measured.notes)
         came_up = told.ups["job"].to_list() if told is not None else ()
         for batch in lines.batches(dictionary, in_one=True):
             yield self._assumed.fill(batch, came_up)
@@ -226,7 +234,13 @@ class Advance:
         found = dict[int, list[SeenNode]]()
         for name, node in new.items():
             at_ms = min(until_ms, first.get(name, until_ms)) - 1
-            if node.since_ms is not None:
+            machine = node.machine_name
+            if (before := self._present(machine)) is not None:
+                # it was there, with other devices: its parts come when those can go
+                is_other = self._differs(before, self._listed.get(machine))
+                if name not in first and self._world.aboard[before] and is_other:
+                    continue
+            elif node.since_ms is not None:
                 if name not in first and node.since_ms > until_ms:
                     continue
                 at_ms = min(node.since_ms, first.get(name, until_ms + 1) - 1)
@@ -236,12 +250,26 @@ class Advance:
         return sorted(found.items(), key=lambda one: one[0])
 
     def _number(self, name: str) -> int | None:
-        """The number of a node that is there."""
+        """The number of a node that is there, and as it is shown if nobody sits on it."""
+        n = self._present(name)
+        shown = self._listed.get(name)
+        if n is None or shown is None or self._world.aboard[n]:
+            return n  # while somebody sits on it, it is as it was: what it held was booked so
+        return None if self._differs(n, shown) else n
+
+    def _present(self, name: str) -> int | None:
+        """The number of a node that the journal has, and that is not gone."""
         numbers = self._world.node_number
         life = telling.present(name, numbers)
         if life is None or self._world.nodes.state[numbers[life]] == NodeState.GONE:
             return None
         return numbers[life]
+
+    def _differs(self, n: int, now: SeenNode | None) -> bool:
+        """Whether a node has other devices than the journal says: cut anew, or all there now."""
+        world = self._world
+        size, kind = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
+        return now is None or (now.gpus > 0 and (size, kind) != (now.gpus, kind_of(now.gpu_type)))
 
     def _machines(self, ordered: Sorted) -> list[SeenNode | None]:
         """The nodes of the journal as they are shown, by number; None: not shown any more.

@@ -11,6 +11,7 @@ from tidemill.live.history import by_job, fitting, gathered, telling
 from tidemill.live.history.gathered import GatheredRows, Tables, WaitingTables, columns_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
+from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
 from tidemill.model.tables import I64
 
@@ -325,9 +326,8 @@ def _sound(rows: pl.DataFrame, notes: Counter[str], *, tells: bool) -> pl.DataFr
     rows = _keep(rows, last_ms.fill_null(0) <= LATEST_MS, notes, "has a time after the year 2100")
     if not tells:
         rows = rows.with_columns(submit_ms="start_ms")
-    rows = _keep(
-        rows, pl.col("submit_ms").is_not_null(), notes, "nobody knows when it was submitted"
-    )
+    unsaid = "nothing says when it was submitted" if tells else "nothing says when it started"
+    rows = _keep(rows, pl.col("submit_ms").is_not_null(), notes, unsaid)
     whole = pl.col("start_ms").is_null() | pl.col("end_ms").is_null()
     rows = _keep(
         rows, whole | (pl.col("end_ms") >= pl.col("start_ms")), notes, "ended before it started"
@@ -354,13 +354,16 @@ def _sequenced(rows: pl.DataFrame, notes: Counter[str]) -> pl.DataFrame:
     Which is the last is said by all that is known, also of the time after a window: a job whose
     next attempt is yet to come waits. ``rows`` are used up.
     """
-    keys = ("job", "start_ms", "submit_ms")
+    keys = ("job", "start_ms", "submit_ms", "end_ms")
     told = rows.select(*keys).with_row_index("row")
-    told = told.sort(*keys, nulls_last=True, maintain_order=True)
+    last = [True, True, True, False]  # what still ran is older than what ended since
+    told = told.sort(*keys, nulls_last=last, maintain_order=True)
     rows = by_job.taken(rows, told["row"])
     start = pl.col("start_ms")
-    is_nothing = (pl.col("end_ms") == start) & (by_job.after(start) == start)
-    rows = _keep(rows, ~is_nothing.fill_null(value=False), notes, "no time passed in it")
+    is_same, is_nothing = by_job.after(start) == start, pl.col("end_ms") == start
+    is_empty, again = is_same & is_nothing, "another that started in the same moment ended later"
+    rows = _keep(rows, ~is_empty.fill_null(value=False), notes, "no time passed in it")
+    rows = _keep(rows, ~is_same.fill_null(value=False), notes, again)
     rows = rows.with_columns(is_last=by_job.is_last(), next_ms=by_job.after(start))
     late = pl.col("next_ms").is_not_null() & (
         pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
@@ -471,10 +474,7 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
 
 def _said(notes: Counter[str]) -> tuple[str, ...]:
     """What was mended or left out, in words."""
-    return tuple(
-        f"{'1 attempt' if count == 1 else f'{count:,} attempts'} {text}"
-        for text, count in notes.items()
-    )
+    return tuple(f"{count_text(count, 'attempt')} {text}" for text, count in notes.items())
 
 
 def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: Counter[str], why: str) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tidemill.live.history.gathered import Tables, columns_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 from tidemill.model.rows import CLUSTER
 
 Labels = tuple[tuple[str, str], ...]
@@ -52,7 +53,7 @@ def said_of_nobody(nodes: Iterable[SeenNode], attempts: Tables) -> Iterator[str]
     names = sorted(one.name for one in nodes if CLUSTER not in dict(one.labels))
     if names:
         shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-        of = "1 node" if len(names) == 1 else f"{len(names):,} nodes"
+        of = count_text(len(names), "node")
         yield (
             f"{of} ({shown}): no job ran there that says its cluster, so nobody knows of which it"
             " is; jobs that say theirs are kept from it"

@@ -16,7 +16,7 @@ from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
-from tidemill.live.measured import joining
+from tidemill.live.measured import flops, joining
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
@@ -24,9 +24,9 @@ from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
+from tidemill.model.measures import count_text
 from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 
@@ -156,24 +156,27 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     notes += [*more, *fleet.said_instances(seen)]
     later = {node.name for node in seen if joins_later(node, begins_ms)}
     if later:
-        joined = "1 node" if len(later) == 1 else f"{len(later):,} nodes"
+        joined = count_text(len(later), "node")
         notes.append(f"{joined} joined after the beginning: paid for from then on")
     brief = later | {node.name for node in seen if node.until_ms is not None}
     contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=brief)
     opening = opened(0, contracts, teams(jobs, queues), under, later=later)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
-    rows = _measured_rows(ordered, machines, measured, begins_ms, end_ms)
+    work = _measured_rows(ordered, machines, measured, begins_ms, end_ms)
+    notes += [*flops.said_above(work.against), *work.notes]
     span = ToldSpan(begins_ms, begins_ms, end_ms)
-    lines = HistoryTimeline(ordered, machines, span, rows, shapes=shapes)
+    lines = HistoryTimeline(ordered, machines, span, work.rows, shapes=shapes)
     return History(
         begins_ms, end_ms - begins_ms, jobs.rows, attempts.rows, len(under),
-        sum(node.gpus for node in seen), tuple(notes), opening, lines,
+        round(sum(node.whole_gpus for node in seen)), tuple(notes), opening, lines,
         assumed, came_up, tells,
         submitted_before=_all_submitted_before(jobs, begins_ms),
         node_reasons=said_of_nodes(seen, begins_ms, end_ms),
         devices=joining.devices_of(measured, begins_ms),
-        contradictions=() if measured is None else measured.contradictions(),
+        contradictions=(
+            () if measured is None else (*measured.contradictions(), *work.against)
+        ),
     )  # fmt: skip
 
 
@@ -183,7 +186,7 @@ def _measured_rows(
     measured: Measurements | None,
     begins_ms: int,
     end_ms: int,
-) -> I64:
+) -> joining.JoinedRows:
     """Events of what was measured: it is asked of all attempts together, if there is any."""
     attempts = pl.DataFrame()
     if measured is not None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tidemill.live.history import held
 from tidemill.live.history.gathered import Tables, columns_of
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
 from tidemill.model.rows import MAX_DEVICES, Role, Shape
 
 UNFIT = "unfit"
@@ -74,7 +74,7 @@ def said(tables: Iterable[pl.DataFrame]) -> list[str]:
     if not len(large):
         return []
     job, why = large.sort("job").row(0)
-    are = "1 attempt had" if len(large) == 1 else f"{len(large):,} attempts had"
+    are = f"{count_text(len(large), 'attempt')} had"
     words = f"{are} more GPUs than the node is listed with (`{job}`: {why})"
     return [f"{words}: booked are those that it has"]
 
@@ -84,7 +84,7 @@ def said_over(count: int, names: Sequence[str]) -> list[str]:
     if not count:
         return []
     shown = ", ".join(f"`{name}`" for name in names[:3]) + (" and more" if len(names) > 3 else "")
-    are = "1 attempt" if count == 1 else f"{count:,} attempts"
+    are = count_text(count, "attempt")
     words = f"{are} shown on GPUs that others held, or that the node does not have ({shown})"
     rest = "who found none at all, and is no gang, is from when one is free"
     return [f"{words}: what found no free GPU is not booked; {rest}"]

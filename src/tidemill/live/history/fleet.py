@@ -1,6 +1,7 @@
 """The machines of a history: nodes as they were listed or seen, and contracts that pay for them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import chain, count
 
 import polars as pl
@@ -11,9 +12,9 @@ from tidemill.live.history import clusters, telling
 from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of
 from tidemill.live.history.gathered import Tables, columns_of
 from tidemill.live.history.held import most_at_once, most_unnamed
-from tidemill.live.history.rows import SeenNode, is_instance
+from tidemill.live.history.rows import WHOLE, SeenNode, is_instance
 from tidemill.live.prices.rules import Price
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, count_text
 from tidemill.model.rows import (
     CLUSTER,
     MAX_DEVICES,
@@ -29,10 +30,12 @@ from tidemill.model.states import Terms
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED, PAID
 
-_Form = tuple[str, int, int, int, str, str, str, Price]
+_Form = tuple[str, int, int, int, str, str, str, tuple[int, int], Price]
 """GPU type, GPUs, CPU and memory of a node, its instance type, how it is paid, of which of several
-clusters it is, and the price of one of its GPUs."""
-_ALIKE = ("kind", "pool", "node", "end_ms", "usd_micro_per_hour", "price_source", "later_prices")
+clusters it is, how much of a GPU each of its accelerators is, and the price of one of them."""
+_ALIKE = (
+    "kind", "pool", "node", "end_ms", "usd_micro_per_hour", "price_source", "later_prices", "unit",
+)  # fmt: skip
 """What two nodes of one contract have in common."""
 
 
@@ -130,7 +133,13 @@ def spans(attempts: Tables, end_ms: int) -> dict[str, tuple[int, int]]:
 
 def said_instances(nodes: Iterable[SeenNode]) -> Iterator[str]:
     """How MIG instances that are listed as GPUs are counted, in words."""
-    kinds = sorted({kind_of(node.gpu_type) for node in nodes if is_instance(node.gpu_type)})
+    kinds = sorted(
+        {
+            kind_of(node.gpu_type)
+            for node in nodes
+            if is_instance(node.gpu_type) and node.machine is None
+        }
+    )
     if kinds:
         yield (
             f"MIG instances ({', '.join(kinds)}) count one by one, as a GPU type of their own; the"
@@ -141,7 +150,7 @@ def said_instances(nodes: Iterable[SeenNode]) -> Iterator[str]:
 def _named(names: list[str]) -> str:
     """So many nodes, with the first of their names."""
     shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
-    return f"{'1 node' if len(names) == 1 else f'{len(names):,} nodes'} ({shown})"
+    return f"{count_text(len(names), 'node')} ({shown})"
 
 
 def contracts_of(
@@ -162,16 +171,16 @@ def contracts_of(
     world = world if world is not None else World()
     groups: dict[_Form, list[SeenNode]] = {}
     for node in nodes:
-        price = price_of(node).at(window_ms[0] + world.now_ms)
+        price = priced(node, price_of).at(window_ms[0] + world.now_ms)
         size = (node.gpus, node.cpu_milli, node.memory_mib)
         paid = price.terms or node.terms or terms
         if node.name in later and paid == Terms.RESERVED.value:
             paid = OBSERVED
         cluster = dict(node.labels).get(CLUSTER, "")
-        form = (kind_of(node.gpu_type), *size, node.box, paid, cluster, price)
+        form = (kind_of(node.gpu_type), *size, node.box, paid, cluster, node.unit, price)
         groups.setdefault(form, []).append(node)
     contracts, under = list[Contract](), list[Node]()
-    for form in sorted(groups, key=lambda form: (*form[:7], *map(str, form[7]))):
+    for form in sorted(groups, key=lambda form: (*form[:8], *map(str, form[8]))):
         some, asked = groups[form], _contract(form, window_ms)
         with_room = _with_room(world, asked)
         names = [name for _, name in zip(some, with_room, strict=False)]
@@ -189,13 +198,20 @@ def contracts_of(
     return contracts, under
 
 
+def priced(node: SeenNode, price_of: Callable[[SeenNode], Price]) -> Price:
+    """What one accelerator of a node costs: of a part, by what a GPU of its machine does."""
+    if node.machine is None:
+        return price_of(node)
+    return price_of(node.machine).scaled(Fraction(*node.unit))
+
+
 def _labels(node: SeenNode) -> tuple[tuple[str, str], ...]:
     return (*node.labels, UNLISTED) if node.is_inferred else node.labels
 
 
 def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
     """A contract for one node; its end is known where that is still to come."""
-    kind, gpus, cpu, memory, box, paid, cluster, price = form
+    kind, gpus, cpu, memory, box, paid, cluster, unit, price = form
     is_ahead = price.ends_ms is not None and price.ends_ms > window_ms[1]
     node = Template(gpus, cpu or UNKNOWN_HOST, memory or UNKNOWN_HOST)
     is_said = bool(box) and paid != Terms.RESERVED.value
@@ -211,6 +227,7 @@ def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
             for one in price.later
         )
         or UNSET,
+        unit=unit if unit != WHOLE else UNSET,
     )  # fmt: skip
 
 

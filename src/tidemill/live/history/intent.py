@@ -28,7 +28,8 @@ class IntendedSpan(NamedTuple):
 
     def holds(self, node: SeenNode) -> bool:
         """Whether it is about a node."""
-        return any(fnmatchcase(node.name, name) for name in self.names)
+        called = {node.name, node.machine_name}
+        return any(fnmatchcase(one, name) for one in called for name in self.names)
 
 
 class RepeatedSpan(NamedTuple):
@@ -87,7 +88,7 @@ class NodeIntent(NamedTuple):
 
     def unmatched(self, nodes: Iterable[SeenNode]) -> list[str]:
         """The names that no node has."""
-        listed = [node.name for node in nodes]
+        listed = {name for node in nodes for name in (node.name, node.machine_name)}
         names = [name for span in (*self.spares, *self.maintenance) for name in span.names]
         return [name for name in names if not any(fnmatchcase(one, name) for one in listed)]
 

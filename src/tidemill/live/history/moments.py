@@ -25,7 +25,7 @@ class Moments:
 
     def __init__(self, most: int) -> None:
         self._at, self._what = paging.blank(most), paging.blank(most)
-        self._ends = [0]
+        self._ends, self._sampled = [0], list[I64]()
 
     def add(self, told: Sequence[tuple[Turn, I64, I64]]) -> None:
         """What happens at these times to these."""
@@ -34,22 +34,20 @@ class Moments:
         first, end = self._ends[-1], self._ends[-1] + len(at)
         order = np.lexsort((what, at))
         self._at[first:end], self._what[first:end] = at[order], what[order]
+        self._sampled.append(at[order[::_SAMPLED]])
         self._ends.append(end)
         paging.let_go()
 
     def __iter__(self) -> Iterator[I64]:
         """All of them in order, as rows of ``MOMENT``."""
-        runs = [slice(first, end) for first, end in pairwise(self._ends)]
-        seen = np.sort(np.concatenate([self._at[run][::_SAMPLED] for run in runs]))
-        edges = np.unique(seen[AT_ONCE // _SAMPLED :: AT_ONCE // _SAMPLED])
-        firsts = [run.start for run in runs]
-        for edge in (*edges.tolist(), None):
-            ends = [
-                run.stop if edge is None else run.start + int(np.searchsorted(self._at[run], edge))
-                for run in runs
-            ]
-            some = [slice(first, end) for first, end in zip(firsts, ends, strict=True)]
-            firsts = ends
+        seen = np.sort(np.concatenate(self._sampled))
+        edges, cuts = np.unique(seen[AT_ONCE // _SAMPLED :: AT_ONCE // _SAMPLED]), list[list[int]]()
+        for first, end in pairwise(self._ends):
+            found = first + np.searchsorted(self._at[first:end], edges)
+            cuts.append([first, *found.tolist(), end])
+            paging.let_go()
+        for ranges in zip(*map(pairwise, cuts), strict=True):
+            some = [slice(*each) for each in ranges]
             at = np.concatenate([self._at[part] for part in some])
             what = np.concatenate([self._what[part] for part in some])
             order = np.lexsort((what, at))

@@ -5,6 +5,7 @@ ended. What a source shows of the time before the watermark is so from the water
 """
 
 from collections.abc import Sequence
+from enum import Enum
 
 import numpy as np
 
@@ -15,6 +16,13 @@ from tidemill.live.history.walking.columns import SEAT
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+
+
+class NodeSight(Enum):
+    """Whether somebody sees what is free on a node, from a moment on."""
+
+    LOST = "lost"
+    REGAINED = "regained"
 
 
 class NodeStates:
@@ -55,7 +63,9 @@ class NodeStates:
             for node, is_kept in zip(nodes, self._kept, strict=True)
         ]
         self._turned = [n for n, keeps in enumerate(self._keeps) if keeps != self._kept[n]]
-        turns = list[tuple[int, int, NodeState | bool]]()
+        turns = list[tuple[int, int, NodeState | NodeSight | bool]]()
+        self._sights = list[tuple[str, NodeSight]]()
+        self._names = [node.name if node is not None else "" for node in nodes]
         for n, node in enumerate(nodes):
             if node is None:
                 continue
@@ -74,6 +84,10 @@ class NodeStates:
                 turns.append((node.until_ms, n, NodeState.GONE))
             edges = {ms for span in node.spare for ms in span if ms is not None}
             turns += [(ms, n, node.is_spare_at(ms)) for ms in sorted(edges)]
+            for lost_ms, back_ms in node.unseen:
+                if lost_ms <= mark_ms < back_ms:
+                    self._sights.append((node.name, NodeSight.LOST))
+                turns += [(lost_ms, n, NodeSight.LOST), (back_ms, n, NodeSight.REGAINED)]
         inside = [turn for turn in turns if mark_ms < turn[0] <= end_ms]
         self._turns = sorted(
             inside, key=lambda turn: (turn[0], turn[1], turn[2] is not NodeState.READY)
@@ -93,7 +107,9 @@ class NodeStates:
     def turn(self, i: int) -> list[tuple[int, NodeState]]:
         """The moves of the node that changes now; none where it becomes a spare, or is none."""
         _, n, what = self._turns[i]
-        if isinstance(what, NodeState):
+        if isinstance(what, NodeSight):
+            self._sights.append((self._names[n], what))
+        elif isinstance(what, NodeState):
             self._wanted[n] = what
         else:
             self._keeps[n] = what
@@ -106,6 +122,11 @@ class NodeStates:
         for n, keeps in found:
             self._kept[n] = keeps
         self._turned.clear()
+        return found
+
+    def sights(self) -> list[tuple[str, NodeSight]]:
+        """The nodes that nobody sees any more, or somebody does again, since last asked."""
+        found, self._sights = self._sights, []
         return found
 
     def settle(self, n: int) -> list[tuple[int, NodeState]]:

@@ -6,6 +6,7 @@ Times are milliseconds since 1970 in UTC; null is unknown.
 
 import re
 from enum import StrEnum
+from fractions import Fraction
 
 import polars as pl
 from msgspec import Struct
@@ -68,12 +69,20 @@ NEVER_UP_MS = 1 << 60
 """In ``up_ms``: it never works in this attempt (a gang of which only a part is there)."""
 
 
-_INSTANCE = re.compile(r"(?:^|[_.-])\d+g\.\d+gb", re.IGNORECASE)
+_INSTANCE = re.compile(r"(?:^|[ _.-])\d+g\.\d+gb", re.IGNORECASE)
 
 
 def is_instance(gpu_type: str) -> bool:
     """Whether a type of GPUs is one of MIG instances: `1g.10gb`, `nvidia_a100_3g.20gb`."""
     return bool(_INSTANCE.search(gpu_type))
+
+
+def is_part(gpu_type: str) -> bool:
+    """Whether a type of GPUs is one of instances, or of shares whose size nobody says."""
+    return is_instance(gpu_type) or gpu_type.lower().endswith(".shared")
+
+
+WHOLE = (1, 1)
 
 
 class SeenNode(Struct, frozen=True, kw_only=True):
@@ -103,10 +112,29 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     """The instance or server type, if the source says so."""
     spare: tuple[tuple[int, int | None], ...] = ()
     """Stretches of time in which it is kept free by design: from, and to (None: for good)."""
+    unseen: tuple[tuple[int, int], ...] = ()
+    """Stretches of time in which nobody saw what was free on it: from, and to; in order."""
     reason: str = ""
     """Why it takes no new work now, in its cluster's words."""
     is_inferred: bool = False
     """Whether nobody listed it, and its size is what jobs were seen to hold at once."""
+    machine: "SeenNode | None" = None
+    """The machine that it is a part of, where several sorts of accelerators are counted apart."""
+    unit: tuple[int, int] = WHOLE
+    """How much of a GPU each of its accelerators is; (1, 7): seven of them are one."""
+
+    @property
+    def machine_name(self) -> str:
+        """What the machine is called that it is, or is a part of, after its cluster if that is."""
+        if self.machine is None or self.name.endswith(self.machine.name):
+            return self.name
+        ends = self.name.rindex(f"{self.machine.name}/") + len(self.machine.name)
+        return self.name[:ends]
+
+    @property
+    def whole_gpus(self) -> Fraction:
+        """How many GPUs its accelerators are."""
+        return self.gpus * Fraction(*self.unit)
 
     def is_spare_at(self, at_ms: int) -> bool:
         """Whether it is kept free by design at a moment."""

@@ -29,7 +29,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 BATCH_ROWS = 100_000
-_AT_ONCE = 1_024  # moments: those of the first jobs are all over the tables, which go by name
+_AT_ONCE = 256  # moments: those of the first jobs are all over the tables, which go by name
 _COLUMNS = tuple(dict.fromkeys((
     *COLUMNS, "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
 )))  # fmt: skip
@@ -145,6 +145,7 @@ class HistoryTimeline:
             writer.write(self._mark_ms, ev.SightLost, value=1, to=writer.text(prefix))
         if self._is_unwatched:
             writer.write(self._mark_ms, ev.SightLost, value=1)
+        writer.sights(self._mark_ms, self._machines.sights())
         self._settle(writer, self._mark_ms, range(len(self._machines)))
         writer.kept(self._mark_ms, self._machines.kept())
 
@@ -168,6 +169,7 @@ class HistoryTimeline:
         """What happens at a moment that no kernel tells."""
         if what is Turn.MACHINES:
             writer.moved(at, self._machines.turn(who))
+            writer.sights(at, self._machines.sights())
             writer.kept(at, self._machines.kept())
         elif what is Turn.FREED:
             writer.eligible(at, self._freed[who][0])

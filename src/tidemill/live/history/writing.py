@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.clusters import label
 from tidemill.live.history.gathered import GatheredRows
+from tidemill.live.history.node_states import NodeSight
 from tidemill.live.history.seating import SeenSeat, signed
 from tidemill.live.history.walking.columns import ATTEMPT, WALK
 from tidemill.model import codes, paging
@@ -147,6 +148,13 @@ class EventWriter:
         """Nodes are kept free by design from now on, or are not any more."""
         for n, is_spare in spares:
             self.write(at, ev.AskedSpare, n, value=int(is_spare))
+
+    def sights(self, at: int, nodes: list[tuple[str, NodeSight]]) -> None:
+        """Nobody sees from now on what is free on nodes, or somebody does again."""
+        for name, sight in nodes:
+            is_lost = sight is NodeSight.LOST
+            kind = ev.SightLost if is_lost else ev.SightRegained
+            self.write(at, kind, value=int(is_lost), to=self.text(name))
 
     def take(self) -> Batch:
         """What was written since the last batch."""

@@ -1,11 +1,13 @@
 """Everything that the files of a cluster hold, read once and joined by name."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidemill.live.history.earlier import EARLIER
 from tidemill.live.kubernetes import (
     autoscaler,
     budgets,
@@ -21,7 +23,7 @@ from tidemill.live.kubernetes import (
 from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceSlice
-from tidemill.live.kubernetes.fields import Object
+from tidemill.live.kubernetes.fields import LATEST_MS, Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.kueue import ClusterQueue, Flavor, KueueWorkload, LocalQueue
 from tidemill.live.kubernetes.nodes import KubeNode
@@ -113,12 +115,13 @@ def read(told: ToldObjects) -> Cluster:
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
-    all_pods = _with_claims(told.read("Pod", ("",), pods.read), by_claim)
+    all_pods = _with_claims(_one_by_one(told.read("Pod", ("",), pods.read)), by_claim)
     happenings = _by_object(told)
     grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
     for inside in told.read("Workload", (groups.CORE,), groups.read_workload):
         grouped += inside
-    all_nodes = _with_slices(told.read("Node", ("",), nodes.read), slices)
+    all_nodes, all_pods = _by_machine(told.read("Node", ("",), nodes.read), all_pods)
+    all_nodes = _with_slices(all_nodes, slices)
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
     times += [one.at_ms for some in happenings.values() for one in some]
     times += [row.created_ms or 0 for row in found.values()]
@@ -169,6 +172,52 @@ def _parts(
             above = (row.namespace, row.owner.kind, row.owner.name)
             made[above] = (*made.get(above, ()), *row.templates)
     return made
+
+
+def _one_by_one(all_pods: list[KubePod]) -> list[KubePod]:
+    """Pods; where several had one name, each was gone when the next was made."""
+    mine = dict[tuple[str, str], list[KubePod]]()
+    for pod in all_pods:
+        mine.setdefault((pod.namespace, pod.name), []).append(pod)
+    found = list[KubePod]()
+    for some in mine.values():
+        some.sort(key=lambda pod: pod.created_ms)
+        for pod, after in pairwise(some):
+            last_ms, made_ms = pod.last_ms, after.created_ms
+            found.append(pod if last_ms is None else pod.vanished(last_ms, made_ms))
+        found.append(some[-1])
+    return found
+
+
+def _by_machine(
+    all_nodes: list[KubeNode], all_pods: list[KubePod]
+) -> tuple[list[KubeNode], list[KubePod]]:
+    """Nodes and pods; where several machines had one name, the earlier ones are called so.
+
+    Each was gone when the next joined, and pods that were bound before that sat on it.
+    """
+    mine, joined = dict[str, list[KubeNode]](), dict[str, list[int]]()
+    for node in all_nodes:
+        mine.setdefault(node.name, []).append(node)
+    found = list[KubeNode]()
+    for name, some in mine.items():
+        some.sort(key=lambda node: node.created_ms or 0)
+        for node, after in pairwise(some):
+            joined.setdefault(name, []).append(after.created_ms or 0)
+            gone_ms = min(node.gone_ms or LATEST_MS, after.created_ms or LATEST_MS)
+            count = len(some) - len(joined[name])
+            last_ms = min(node.last_ms or node.seen_ms, gone_ms)
+            found.append(replace(node.vanished(last_ms, gone_ms), name=name + EARLIER * count))
+        found.append(some[-1])
+    if not joined:
+        return found, all_pods
+    return found, [_on_machine(pod, joined.get(pod.node, ())) for pod in all_pods]
+
+
+def _on_machine(pod: KubePod, joined: Sequence[int]) -> KubePod:
+    """A pod, by when later machines of its node's name joined."""
+    later = sum((pod.bound_ms or LATEST_MS) < ms for ms in joined)
+    return replace(pod, node=pod.node + EARLIER * later) if later else pod
 
 
 def _with_claims(

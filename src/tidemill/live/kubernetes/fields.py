@@ -5,7 +5,7 @@ field that is missing or null is absent, one of another type is a ``Malformed`` 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -29,9 +29,14 @@ class MalformedObjectError(ValueError):
 
 def text(source: Object, *way: str) -> str:
     """A string; "": it is not there."""
-    found = _at(source, way)
-    if found is None:
-        return ""
+    found: Any = source
+    try:  # ``_at``, written out: most of what is asked of an object is asked here
+        for step in way:
+            found = found.get(step)
+            if found is None:
+                return ""
+    except AttributeError:
+        _at(source, way)
     if not isinstance(found, str):
         raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a string")
     return found
@@ -65,12 +70,13 @@ def inner(source: Object, *way: str) -> Object:
     return found
 
 
-def each(source: Object, *way: str) -> Iterator[Object]:
+def each(source: Object, *way: str) -> Sequence[Object]:
     """The objects of a list; none: it is not there."""
-    for one in _list(source, way):
+    found = _list(source, way)
+    for one in found:
         if not isinstance(one, dict):
             raise MalformedObjectError(f"`{'.'.join(way)}` has {_kind(one)} in it, not an object")
-        yield one
+    return found
 
 
 def texts(source: Object, *way: str) -> tuple[str, ...]:
@@ -93,25 +99,33 @@ def words(source: Object, *way: str) -> dict[str, str]:
 
 def amounts(source: Object, *way: str) -> dict[str, float]:
     """A map of quantities: capacity, requests, quotas."""
-    return {key: quantity(value) for key, value in inner(source, *way).items()}
+    found = inner(source, *way)
+    try:
+        return {key: quantity(value) for key, value in found.items()}
+    except MalformedObjectError:  # which of them it is, is asked only then
+        return {key: quantity(value, ".".join((*way, key))) for key, value in found.items()}
 
 
-def quantity(told: object) -> float:
-    """A quantity of Kubernetes: `8`, `500m`, `1.5Gi`, `1e3`; whole ones come out whole."""
+def quantity(told: object, name: str = "") -> float:
+    """A quantity of Kubernetes: `8`, `500m`, `1.5Gi`, `1e3`; whole ones come out whole.
+
+    ``name``: of the field that says it, for the message where it is none.
+    """
+    at = f"`{name}` is " if name else ""
     if isinstance(told, int | float) and not isinstance(told, bool):
         told = repr(told)
     found = _QUANTITY.fullmatch(told.strip()) if isinstance(told, str) else None
     if found is None:
-        raise MalformedObjectError(f"`{told!r}` is no quantity")
+        raise MalformedObjectError(f"{at}{told!r}, which is no quantity such as 8 or 500m")
     digits, suffix = found.groups()
     if suffix[:1] in ("e", "E") and suffix != "E" and len(suffix) > 1 and suffix[1:] != "i":
         made = float(digits + suffix)
     elif suffix in _SUFFIX:
         made = float(digits) * _SUFFIX[suffix]
     else:
-        raise MalformedObjectError(f"`{told}` is no quantity")
+        raise MalformedObjectError(f"{at}{told!r}, which is no quantity such as 8 or 500m")
     if not abs(made) <= _LARGEST:
-        raise MalformedObjectError(f"`{told}` is more than anything has")
+        raise MalformedObjectError(f"{at}{told!r}, which is more than anything has")
     return made
 
 
@@ -141,12 +155,17 @@ def _moment_ms(told: str) -> int:
     return made
 
 
-def condition(source: Object, kind: str, *way: str) -> Object:
+def conditions(source: Object) -> dict[str, Object]:
+    """What is in `status.conditions`, by type; of several of one type the first."""
+    found = dict[str, Object]()
+    for one in each(source, "status", "conditions"):
+        found.setdefault(text(one, "type"), one)
+    return found
+
+
+def condition(source: Object, kind: str) -> Object:
     """The condition of a type in `status.conditions`; {}: it has none."""
-    for one in each(source, *(way or ("status", "conditions"))):
-        if text(one, "type") == kind:
-            return one
-    return {}
+    return conditions(source).get(kind, {})
 
 
 def _at(source: Object, way: tuple[str, ...]) -> Any:  # noqa: ANN401 - whatever JSON holds
@@ -158,15 +177,16 @@ def _at(source: Object, way: tuple[str, ...]) -> Any:  # noqa: ANN401 - whatever
                 return None
             found = found.get(step)
     except AttributeError:
-        kind = _kind(found)
-        raise MalformedObjectError(f"`{step}` is asked of {kind}, not of an object") from None
+        named = ".".join(way[: way.index(step)])
+        what = f"`{named}` is {_kind(found)}" if named else f"{_kind(found)} is there"
+        raise MalformedObjectError(f"{what}, not an object") from None
     return found
 
 
-def _list(source: Object, way: tuple[str, ...]) -> list[Any]:
+def _list(source: Object, way: tuple[str, ...]) -> Sequence[Any]:
     found = _at(source, way)
     if found is None:
-        return []
+        return ()
     if not isinstance(found, list):
         raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a list")
     return found

@@ -76,6 +76,8 @@ def of_pod(pod: KubePod) -> GroupKey | None:
     if workload and group:
         return CORE, pod.namespace, core_name(workload, group, replica)
     for told, keys in ((pod.labels, _LABELS), (pod.annotations, _ANNOTATIONS)):
+        if told.keys().isdisjoint(keys):  # as nearly always
+            continue
         for key, dialect in keys.items():
             if told.get(key):
                 return dialect, pod.namespace, told[key]

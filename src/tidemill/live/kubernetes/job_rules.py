@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobClass
 
@@ -69,12 +70,14 @@ class JobRules(Struct, frozen=True, forbid_unknown_fields=True):
 def read(path: str) -> JobRules:
     """The rules of a file; read once."""
     try:
-        found = msgspec.toml.decode(Path(path).read_bytes(), type=JobRules)
+        told = decoding.toml(Path(path).read_bytes(), path, EXAMPLE)
+        found = msgspec.convert(told, JobRules)
     except OSError as error:
         why = error.strerror or "it cannot be read"
         raise SpecError(f"--team-by names `{path}`: {why}", hint="check the path") from None
-    except msgspec.DecodeError as error:
-        raise SpecError(f"`{path}`: {error}", hint=EXAMPLE) from None
+    except msgspec.ValidationError as error:
+        said = decoding.mismatch(error, JobRules, told)
+        raise SpecError(f"`{path}`: {said}", hint=EXAMPLE) from None
     for i, one in enumerate(found.rule, start=1):
         if not one.team and not one.job_class:
             raise SpecError(f"`{path}`, [[rule]] {i} says neither team nor class", hint=EXAMPLE)

@@ -38,7 +38,7 @@ _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
 MOST_ROLES = 64
 
 
-class UnitKey(Struct, frozen=True, order=True):
+class UnitKey(Struct, frozen=True, order=True, cache_hash=True):
     """What makes several pods one job."""
 
     namespace: str
@@ -238,7 +238,7 @@ def class_of(cluster: Cluster, rule: TeamRule, job: RuledJob) -> JobClass:
         return ruled
     key, pods = job.key, job.pods
     for pod in pods[:1]:
-        if _INTERACTIVE & set(pod.labels.items()) or "notebook-name" in pod.labels:
+        if "notebook-name" in pod.labels or not _INTERACTIVE.isdisjoint(pod.labels.items()):
             return JobClass.INTERACTIVE
         if "serving.kserve.io/inferenceservice" in pod.labels:
             return JobClass.INFERENCE
@@ -290,8 +290,7 @@ def job_of(
 ) -> KubeJob:
     """The job that these pods are."""
     owner = cluster.owners.get((key.group, key.kind, key.namespace, key.name))
-    told_groups = (groups.of_pod(pod) for pod in pods if key != alone(pod))
-    mine = {one for one in told_groups if one is not None}
+    mine = {one for pod in pods if (one := groups.of_pod(pod)) is not None and key != alone(pod)}
     found = (groups.find(cluster.groups, one) for one in sorted(mine))
     known = [group for group in found if group is not None]
     roles = _roles(_templates(cluster, key, pods, owner, mine), pods)

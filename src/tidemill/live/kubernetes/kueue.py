@@ -141,22 +141,20 @@ def read_flavor(one: Object) -> Flavor:
 def queues(
     told: Iterable[ClusterQueue],
     flavors: Mapping[str, Flavor],
-    kinds: Iterable[tuple[str, Mapping[str, str]]],
+    kinds: Iterable[tuple[str, Mapping[str, str], str]],
     notes: list[str],
 ) -> list[Queue]:
     """Cluster queues as teams with guaranteed and maximum quotas, below their cohorts.
 
-    ``kinds``: the GPU type and the labels of each node. A flavor whose nodes have several GPU
-    types, or none, is no quota on a GPU type: that is said.
+    ``kinds``: the GPU type, the labels and a resource of each node. A flavor whose nodes have
+    several GPU types, or none, is no quota on a GPU type: that is said.
     """
     types, rows, cohorts = list(kinds), list[Queue](), dict[str, None]()
     for queue in sorted(told, key=lambda queue: queue.name):
         shares = dict[str, tuple[int, int, int]]()
         for flavor, resource, nominal, borrow, lend in queue.quotas:
-            if resources.GpuRequest(resource, 1).profile or resource.endswith(resources.SHARED):
-                notes.append(f"queue `{queue.name}`: a quota of `{resource}` is not read")
-                continue
-            kind = _kind_of(flavors.get(flavor), types)
+            having = [(kind, labels) for kind, labels, has in types if has == resource]
+            kind = _kind_of(flavors.get(flavor), having)
             if not kind:
                 notes.append(
                     f"queue `{queue.name}`: flavor `{flavor}` is not the nodes of one GPU type, so"

@@ -2,9 +2,12 @@
 out.
 """
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes import fields, notices, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
@@ -70,6 +73,18 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     is_cordoned_by_us: bool = False
     extras: Mapping[str, int] = {}
     """What pods may have of other resources that nodes give out."""
+    last_ms: int | None = None
+    """When the last export was made that shows it, where later ones do not; None: all do."""
+    gone_ms: int | None = None
+    """When the first was made that would show it, and does not; None: none says that it is gone."""
+    most_pods: int | None = None
+    """How many its kubelet takes; None: nobody says."""
+    disk_bytes: int | None = None
+    """What pods may have of its own disk; None: nobody says."""
+
+    def vanished(self, last_ms: int, gone_ms: int) -> "KubeNode":
+        """The node, gone by a moment and last seen before."""
+        return replace(self, last_ms=last_ms, gone_ms=gone_ms)
 
     @property
     def takes_work(self) -> bool:
@@ -85,32 +100,43 @@ class KubeNode(Struct, frozen=True, kw_only=True):
             and taint.effect != "PreferNoSchedule" and self.is_ready
         ]  # fmt: skip
 
-    @property
-    def replicas(self) -> int:
-        """Into how many shares its devices are divided; 1: they are whole."""
-        told = self.labels.get("nvidia.com/gpu.replicas", "1")
-        return min(max(int(told), 1), WHOLE_MILLI) if told.isdecimal() and len(told) < 6 else 1
+    def shares(self, resource: str) -> int:
+        """Into how many each device or instance is divided (time-slicing, MPS); 1: it is whole."""
+        told = self.labels.get(f"{resource.removesuffix(resources.SHARED)}.replicas", "")
+        return max(int(told), 1) if told.isdecimal() and len(told) < 6 else 1
+
+    def profile_of(self, resource: str) -> str:
+        """The MIG profile that each unit of a resource is, or is a share of; "": none."""
+        told = resources.GpuRequest(resource, 1).profile
+        return told or (self.profile if resource == "nvidia.com/gpu" else "")
+
+    def is_whole(self, resource: str) -> bool:
+        """Whether each unit of a resource is a device of its own."""
+        is_shared = resource.endswith(resources.SHARED) or self.shares(resource) > 1
+        return not is_shared and not self.profile_of(resource)
 
     @property
     def devices(self) -> int:
-        """Physical accelerators: what it advertises, or should by its labels."""
-        return min(max(self.advertised(self.capacity), self.expected), MAX_DEVICES)
+        """Physical accelerators: what it advertises, or should by its labels.
+
+        Where some are cut or shared, labels say better than their parts how many there are, unless
+        they count the whole ones alone.
+        """
+        whole = sum(count for name, count in self.capacity.items() if self.is_whole(name))
+        is_cut = any(not self.is_whole(name) for name in self.capacity)
+        is_told = is_cut and self.expected > whole
+        told = self.expected if is_told else max(self.advertised(self.capacity), self.expected)
+        return min(told, MAX_DEVICES)
 
     def advertised(self, amounts: Mapping[str, int]) -> int:
         """Physical accelerators behind what it advertises, as far as that can be told."""
-        whole = shares = 0
-        milli = 0
-        for resource, count in amounts.items():
-            profile = resources.GpuRequest(resource, count).profile or (
-                self.profile if resource == "nvidia.com/gpu" else ""
-            )
-            if profile:
-                milli += count * (instance_milli(self.gpu_type, profile) or WHOLE_MILLI)
-            elif resource.endswith(resources.SHARED) or self.replicas > 1:
-                shares += count
-            else:
-                whole += count
-        return whole + -(-shares // self.replicas) + -(-milli // WHOLE_MILLI)
+        return math.ceil(sum(count * self.size(name) for name, count in amounts.items()))
+
+    def size(self, resource: str) -> Fraction:
+        """How much of a device one unit of a resource is by itself; what nobody knows is one."""
+        profile = self.profile_of(resource)
+        milli = instance_milli(self.gpu_type, profile) if profile else 0
+        return Fraction(milli or WHOLE_MILLI, WHOLE_MILLI * self.shares(resource))
 
     def why_out(self) -> str:
         """Why it takes no new work; a taint is called one: only `kubectl cordon` cordons."""
@@ -186,8 +212,14 @@ def read(one: Object) -> KubeNode:
         seen_ms=max([ms for ms in (*beats, created_ms) if ms is not None], default=0),
         expected=_expected(labels, box, product.profile), notice=notices.of_node(one),
         extras=dict(resources.others(allocatable)),
+        most_pods=_whole(allocatable, "pods"),
+        disk_bytes=_whole(allocatable, "ephemeral-storage"),
         is_cordoned_by_us=notices.CORDONED in fields.words(one, "metadata", "annotations"),
     )  # fmt: skip
+
+
+def _whole(amounts: Mapping[str, float], name: str) -> int | None:
+    return int(amounts[name]) if name in amounts else None
 
 
 def _expected(labels: Mapping[str, str], box: str, profile: str) -> int:

@@ -56,10 +56,17 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     """How many of its pods have to succeed, where that is more than run at once; 0: it is not."""
     scale: int = -1
     """How many pods its scale says (`/scale`, or `parallelism` of a Job); -1: it has none."""
+    last_ms: int | None = None
+    """When the last export was made that shows it, where later ones do not; None: all do."""
 
     def deleted(self, at_ms: int) -> "OwnerObject":
         """The object after it was deleted: over since then, unless it had ended before."""
         return replace(self, end=self.end or (AttemptEnd.CANCELLED, at_ms), deleted_ms=at_ms)
+
+    def vanished(self, last_ms: int, gone_ms: int) -> "OwnerObject":
+        """The object, gone by a moment and last seen before: over since it was seen last."""
+        del gone_ms
+        return replace(self.deleted(last_ms), last_ms=last_ms)
 
 
 class _Kind(Struct, frozen=True):

@@ -44,7 +44,32 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
         return _made(found, "Kueue", workload.message, workload.shown_by)
     if waits:
         return _of_pods(cluster, fleet, job, waits)
-    return _without_pods(cluster, job)
+    return _not_up(job) or _without_pods(cluster, job)
+
+
+_STUCK = {
+    "ImagePullBackOff": "its image cannot be pulled",
+    "ErrImagePull": "its image cannot be pulled",
+    "InvalidImageName": "the name of its image is none",
+    "ErrImageNeverPull": "its image is not on the node, and it says never to pull it",
+    "CrashLoopBackOff": "its containers end soon after they start, again and again",
+    "CreateContainerConfigError": "what its container needs (a secret, a config map) is not there",
+    "CreateContainerError": "its container cannot be made",
+    "RunContainerError": "its container cannot be started",
+}
+"""Why no container of a pod that sits on a node runs, by the kubelet's word."""
+
+
+def _not_up(job: KubeJob) -> PendingReason | None:
+    """A job all of whose pods sit somewhere, and one of them does not run."""
+    for pod in job.pods:
+        if pod.stuck is not None and not pod.is_over:
+            words = _STUCK.get(pod.stuck.reason, "none of its containers runs")
+            words = f"{words}; it holds its GPUs, and no container runs"
+            also = pod.stuck.last_end
+            found = WhyPending(Cause.NONE, Layer.WORKLOAD, words)
+            return _made(found, pod.stuck.reason, pod.stuck.message, _shown(pod), also=also)
+    return None
 
 
 def _of_pods(

@@ -6,12 +6,16 @@ preferred are left. What of them is not understood is named.
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import Object
 from tidemill.model.node_rules import LabelCondition, LabelTest
+
+if TYPE_CHECKING:
+    from tidemill.live.kubernetes.pods import KubePod
 
 HOSTNAME = "kubernetes.io/hostname"
 _MUST = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,6 +32,8 @@ class RuleKind(StrEnum):
     TOGETHER = "podAffinity"
     APART = "podAntiAffinity"
     SPREAD = "topologySpreadConstraints"
+    PORT = "hostPort"
+    """Two pods with one port of the node: the kubelet takes the first of them alone."""
 
 
 class PodRule(Struct, frozen=True):
@@ -43,14 +49,18 @@ class PodRule(Struct, frozen=True):
     is_anywhere: bool = False
     """Whether they may be of any namespace."""
     max_skew: int = 0
+    port: str = ""
+    """Number and protocol."""
 
-    def names(self, own: str, namespace: str, labels: Mapping[str, str]) -> bool:
+    def names(self, own: str, pod: "KubePod") -> bool:
         """Whether it names a pod; ``own``: the namespace of the pod whose rule it is."""
+        if self.kind is RuleKind.PORT:
+            return any(one.port == self.port for one in pod.request.near)
         spaces = self.namespaces or (own,)
         return (
             bool(self.query)
-            and (self.is_anywhere or namespace in spaces)
-            and all(one.holds(labels.get(one.key)) for one in self.query)
+            and (self.is_anywhere or pod.namespace in spaces)
+            and all(one.holds(pod.labels.get(one.key)) for one in self.query)
         )
 
 
@@ -70,6 +80,11 @@ def read(spec: Object, labels: Mapping[str, str] | None = None) -> ReadRules:
     for one in fields.each(spec, "topologySpreadConstraints"):
         if fields.text(one, "whenUnsatisfiable") == "DoNotSchedule":
             _take(found, RuleKind.SPREAD, one, labels or {})
+    for container in (*fields.each(spec, "containers"), *fields.each(spec, "initContainers")):
+        for one in fields.each(container, "ports"):
+            if port := fields.number(one, "hostPort"):
+                said = f"{port}/{fields.text(one, 'protocol') or 'TCP'}"
+                found.rules.append(PodRule(RuleKind.PORT, HOSTNAME, (), port=said))
     return found
 
 

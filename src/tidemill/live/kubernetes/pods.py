@@ -4,7 +4,8 @@ A pod holds its devices from the moment it is bound (`PodScheduled`) until its l
 ended. It is *up* when its containers run.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from msgspec import Struct, json
@@ -117,6 +118,8 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Rules about other pods that must hold."""
     volumes: tuple[str, ...] = ()
     """Claims of volumes, by name; `-NAME`: one that is made for the pod, after its own name."""
+    disk_bytes: int = 0
+    """Of the node's own disk (`ephemeral-storage`)."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
@@ -140,6 +143,11 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
         return NodeRules(self.selector, tuple(sorted(tolerated)), self.terms)
 
     @cached_property
+    def ports(self) -> frozenset[str]:
+        """Ports of the node that it takes (`hostPort`)."""
+        return frozenset(rule.port for rule in self.near if rule.port)
+
+    @cached_property
     def label_keys(self) -> set[str]:
         """The labels of nodes that it is placed by."""
         return self.rules.keys | {rule.key for rule in self.near}
@@ -149,6 +157,18 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
         if effect == "PreferNoSchedule":
             return True
         return any(one.accepts(key, value, effect) for one in self.tolerations)
+
+
+class StuckPod(Struct, frozen=True):
+    """A pod on a node of which no container runs."""
+
+    reason: str
+    """Why, in the kubelet's word: `ImagePullBackOff`, `CrashLoopBackOff`."""
+    message: str
+    since_ms: int | None
+    """When the last container ended; None: none has run, or nobody says when."""
+    last_end: str
+    """How that ended, in words; "": none has, or nobody says."""
 
 
 class KubePod(Struct, frozen=True, kw_only=True):
@@ -190,6 +210,12 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
     version: str = ""
     """Of the object; who changes it with another one is refused."""
+    stuck: "StuckPod | None" = None
+    """That none of its containers runs, though it sits on a node; None: one does, or will soon."""
+    last_ms: int | None = None
+    """When the last export was made that shows it, where later ones do not; None: all do."""
+    gone_ms: int | None = None
+    """By when it was gone, and nobody saw it end; None: that was seen, or it is not known to be."""
 
     def deleted(self, at_ms: int) -> "KubePod":
         """The pod after it was deleted: over since then, unless it had ended before."""
@@ -199,6 +225,16 @@ class KubePod(Struct, frozen=True, kw_only=True):
             self, phase="Failed", end_ms=max(at_ms, self.bound_ms or at_ms),
             outcome=self.if_deleted, deleted_ms=at_ms,
         )  # fmt: skip
+
+    def vanished(self, last_ms: int, gone_ms: int) -> "KubePod":
+        """The pod, deleted between two moments: over since the first, when it was seen last.
+
+        As an observer takes one that was deleted while nobody watched.
+        """
+        if self.is_over and self.end_ms is not None and self.gone_ms is None:
+            return self
+        gone_ms = min(gone_ms, self.gone_ms or gone_ms, max(self.leaves_ms or gone_ms, last_ms))
+        return replace(self.deleted(last_ms), last_ms=last_ms, gone_ms=gone_ms)
 
     @property
     def full_name(self) -> str:
@@ -222,28 +258,22 @@ def read(one: Object) -> KubePod:
     created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
     if created_ms is None:
         raise MalformedObjectError("has no creationTimestamp")
-    scheduled, labels = (
-        fields.condition(one, "PodScheduled"),
-        fields.words(one, "metadata", "labels"),
-    )
-    told = [*_statuses(one)]
+    labels, conditions = fields.words(one, "metadata", "labels"), fields.conditions(one)
+    scheduled = conditions.get("PodScheduled", {})
+    changed_ms = fields.moment_ms(scheduled, "lastTransitionTime")
+    told = fields.each(one, "status", "containerStatuses")
     started = [_started_ms(status) for status in told]
     begun = [ms for ms in started if ms is not None]
     bound_ms = None
     if node:
         is_bound = fields.text(scheduled, "status") == "True"
-        bound_ms = fields.moment_ms(scheduled, "lastTransitionTime") if is_bound else None
+        bound_ms = changed_ms if is_bound else None
         bound_ms = bound_ms or fields.moment_ms(one, "status", "startTime") or created_ms
     is_over = phase in ("Succeeded", "Failed")
-    end_ms = _end_ms(one, told, bound_ms) if is_over else None
-    times = (
-        created_ms,
-        bound_ms,
-        end_ms,
-        *begun,
-        fields.moment_ms(scheduled, "lastTransitionTime"),
-    )
+    end_ms = _end_ms(one, conditions, told, bound_ms) if is_over else None
+    times = (created_ms, bound_ms, end_ms, *begun, changed_ms)
     is_up = bool(begun) and len(begun) == len(started)
+    disrupted = _disrupted(conditions)
     return KubePod(
         namespace=fields.text(one, "metadata", "namespace") or "default",
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
@@ -252,7 +282,7 @@ def read(one: Object) -> KubePod:
         owner=owner_of(one), created_ms=created_ms,
         request=request_of(fields.inner(one, "spec"), labels),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
-        end_ms=end_ms, outcome=_outcome(one, told, phase, node),
+        end_ms=end_ms, outcome=_outcome(one, disrupted, told, phase, node),
         gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
         reason=fields.text(scheduled, "reason"), message=fields.text(scheduled, "message"),
         nominated=fields.text(one, "status", "nominatedNodeName"),
@@ -265,10 +295,11 @@ def read(one: Object) -> KubePod:
             fields.text(c, "name"): fields.text(c, "resourceClaimName")
             for c in fields.each(one, "status", "resourceClaimStatuses")
         },
-        if_deleted=_disrupted(one) or AttemptEnd.CANCELLED,
+        if_deleted=disrupted or AttemptEnd.CANCELLED,
         leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
         deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
         version=fields.text(one, "metadata", "resourceVersion"),
+        stuck=None if is_over or not node else _stuck(one, told),
     )  # fmt: skip
 
 
@@ -297,7 +328,7 @@ _ASKS = (
     "priorityClassName", "resourceClaims", "topologySpreadConstraints",
 )  # fmt: skip
 """What of a spec is a request, beside its volumes and what its containers ask for."""
-_OF_CONTAINER = ("resources", "restartPolicy")
+_OF_CONTAINER = ("resources", "restartPolicy", "ports")
 _OF_VOLUME = ("name", "persistentVolumeClaim", "ephemeral")
 
 
@@ -353,8 +384,9 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
         also=tuple(sorted(set(gpus) - {first})),
         unkept=(*near.unkept, *_unkept(spec)),
         extras=resources.others(amounts),
-        near=tuple(near.rules),
+        near=tuple(dict.fromkeys(near.rules)),
         volumes=tuple(_volumes(spec)),
+        disk_bytes=max(0, math.ceil(amounts.get("ephemeral-storage", 0))),
     )
 
 
@@ -420,11 +452,6 @@ def _toleration(one: Object) -> Toleration:
     )  # fmt: skip
 
 
-def _statuses(one: Object) -> list[Object]:
-    """Of the containers that do the work."""
-    return list(fields.each(one, "status", "containerStatuses"))
-
-
 def _started_ms(status: Object) -> int | None:
     """When a container came up for the first time, as far as that is kept.
 
@@ -434,21 +461,47 @@ def _started_ms(status: Object) -> int | None:
     restarts = fields.number(status, "restartCount") or 0
     if restarts > 1:
         return 0
-    ways = (("lastState", "terminated"),) * (restarts == 1)
-    for way in (*ways, ("state", "running"), ("state", "terminated")):
+    for way in (("lastState", "terminated"), ("state", "running"), ("state", "terminated")):
         found = fields.moment_ms(status, *way, "startedAt")
         if found is not None:
             return found
     return None
 
 
-def _end_ms(one: Object, statuses: list[Object], bound_ms: int | None) -> int | None:
+_COMING = ("", "ContainerCreating", "PodInitializing")
+"""Why containers wait that are about to start."""
+
+
+def _stuck(one: Object, statuses: Sequence[Object]) -> StuckPod | None:
+    """Why none of its containers runs; None: one does, or they are about to start."""
+    if any(fields.inner(status, "state", "running") for status in statuses):
+        return None
+    every = [*statuses, *fields.each(one, "status", "initContainerStatuses")]
+    waits = [fields.inner(status, "state", "waiting") for status in every]
+    why = next((wait for wait in waits if fields.text(wait, "reason") not in _COMING), None)
+    if why is None:
+        return None
+    ends = [fields.inner(s, way, "terminated") for s in statuses for way in ("state", "lastState")]
+    ended = [(ms, end) for end in ends if (ms := fields.moment_ms(end, "finishedAt")) is not None]
+    last_ms, last = max(ended, key=lambda pair: pair[0], default=(None, {}))
+    restarts = sum(fields.number(status, "restartCount") or 0 for status in statuses)
+    code, how = fields.number(last, "exitCode"), fields.text(last, "reason") or "no reason"
+    told = f"{restarts} restarts, the last ended with exit code {code} ({how})"
+    return StuckPod(
+        fields.text(why, "reason"), fields.text(why, "message"), last_ms,
+        "" if code is None else told,
+    )  # fmt: skip
+
+
+def _end_ms(
+    one: Object, conditions: Mapping[str, Object], statuses: Sequence[Object], bound_ms: int | None
+) -> int | None:
     """When it had ended: its last container, else when something else ended it."""
     ended = [fields.moment_ms(status, "state", "terminated", "finishedAt") for status in statuses]
     times = [ms for ms in ended if ms is not None]
     if not times:
         for kind in ("DisruptionTarget", "Ready", "ContainersReady"):
-            found = fields.moment_ms(fields.condition(one, kind), "lastTransitionTime")
+            found = fields.moment_ms(conditions.get(kind, {}), "lastTransitionTime")
             times += [found] if found is not None else []
             if times:
                 break
@@ -459,13 +512,15 @@ def _end_ms(one: Object, statuses: list[Object], bound_ms: int | None) -> int | 
     return found if found is None or bound_ms is None else max(found, bound_ms)
 
 
-def _outcome(one: Object, statuses: list[Object], phase: str, node: str) -> AttemptEnd:
+def _outcome(
+    one: Object, disrupted: AttemptEnd | None, statuses: Sequence[Object], phase: str, node: str
+) -> AttemptEnd:
     """How it ended, or that it waits or runs."""
     if phase == "Succeeded":
         return AttemptEnd.DONE
     if phase != "Failed":
         return AttemptEnd.RUNNING if node else AttemptEnd.WAITING
-    if disrupted := _disrupted(one):
+    if disrupted:
         return disrupted
     reasons = {fields.text(status, "state", "terminated", "reason") for status in statuses}
     if "OOMKilled" in reasons:
@@ -473,9 +528,9 @@ def _outcome(one: Object, statuses: list[Object], phase: str, node: str) -> Atte
     return _BY_REASON.get(fields.text(one, "status", "reason"), AttemptEnd.FAILED)
 
 
-def _disrupted(one: Object) -> AttemptEnd | None:
+def _disrupted(conditions: Mapping[str, Object]) -> AttemptEnd | None:
     """How something else ended it; None: nothing did."""
-    found = fields.condition(one, "DisruptionTarget")
-    if fields.text(found, "status") != "True":
+    found = conditions.get("DisruptionTarget")
+    if found is None or fields.text(found, "status") != "True":
         return None
     return _DISRUPTED.get(fields.text(found, "reason"), AttemptEnd.FAILED)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tidemill.live.kubernetes.nodes import OF_CONDITIONS, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -133,10 +134,15 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
 
 
 def _not_advertised(fleet: FleetNow, resource: str) -> WhyPending:
-    should = [node for node in fleet.nodes if node.expected]
-    if not should:
-        return _ours(Cause.NOTHING_CLAIMED, f"no node has {resource}")
-    return _silent("no node", should, resource)
+    """No node has it: none was cut or shared so; or those that should have any show nothing."""
+    vendor = resource.partition("/")[0]
+    should = [node for node in fleet.nodes if node.expected
+              and not any(name.startswith(vendor) for name in node.capacity)]  # fmt: skip
+    if should:
+        return _silent("no node", should, resource)
+    has = sorted({name for node in fleet.nodes for name in node.capacity if name != CLAIMED})
+    beside = f"; they have {', '.join(has)}" if has else ""
+    return _ours(Cause.NOTHING_CLAIMED, f"no node has {resource}{beside}")
 
 
 def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:

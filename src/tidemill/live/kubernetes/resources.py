@@ -7,6 +7,7 @@ instances (`nvidia.com/mig-1g.10gb`). Resources that nobody knows here are no ac
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from tidemill.live.kubernetes.fields import MalformedObjectError
@@ -36,8 +37,13 @@ class GpuRequest(NamedTuple):
     @property
     def profile(self) -> str:
         """The MIG profile; "": whole devices, or shares of them."""
-        found = _MIG.fullmatch(self.resource)
-        return found[1].replace(".me", "+me") if found else ""
+        return _profile(self.resource)
+
+
+@lru_cache(1024)
+def _profile(resource: str) -> str:
+    found = _MIG.fullmatch(resource)
+    return found[1].replace(".me", "+me") if found else ""
 
 
 def is_accelerator(resource: str) -> bool:
@@ -49,13 +55,18 @@ def is_accelerator(resource: str) -> bool:
     )
 
 
+def is_whole_name(resource: str) -> bool:
+    """Whether a resource is called as whole accelerators are."""
+    return resource in WHOLE or resource == CLAIMED
+
+
 def accelerators(amounts: Mapping[str, float]) -> dict[str, int]:
     """The accelerators in a map of quantities, without zeros."""
     found = {}
     for resource, amount in amounts.items():
         if is_accelerator(resource):
             if amount < 0 or amount != int(amount) or amount > MOST_DEVICES:
-                raise MalformedObjectError(f"`{resource}` is {amount:g}: no number of devices")
+                raise MalformedObjectError(f"`{resource}` is {amount:.12g}: no number of devices")
             if amount:
                 found[resource] = int(amount)
     return found

@@ -8,6 +8,8 @@ none of its pods goes on is an attempt that ended.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -37,14 +39,29 @@ class Stretch(NamedTuple):
     """When enough of it had come up; never: not in this stretch."""
 
 
-def held_pods(job: KubeJob) -> list[HeldPod]:
-    """The pods of a job that sit or sat somewhere for some time."""
+def held_pods(job: KubeJob, *, looks_back: bool = True) -> list[HeldPod]:
+    """The pods of a job that sit or sat somewhere for some time.
+
+    ``looks_back``: one whose containers ended, and of which none has run since, failed then and
+    begins again. (Whoever watches it sees the next one start.)
+    """
     return [
-        HeldPod(pod, r, pod.bound_ms, pod.end_ms)
+        held
         for r, role in enumerate(job.roles)
         for pod in role.pods
         if pod.node and pod.bound_ms is not None and (pod.end_ms is not None or not pod.is_over)
+        for held in _turns(pod, r, pod.bound_ms, looks_back)
     ]
+
+
+def _turns(pod: KubePod, role: int, bound_ms: int, looks_back: bool) -> Iterator[HeldPod]:
+    stopped_ms = pod.stuck.since_ms if pod.stuck is not None and looks_back else None
+    end_ms = pod.end_ms
+    if stopped_ms is None or not bound_ms < stopped_ms < (end_ms or stopped_ms + 1):
+        yield HeldPod(pod, role, bound_ms, end_ms)
+        return
+    yield HeldPod(replace(pod, outcome=AttemptEnd.FAILED), role, bound_ms, stopped_ms)
+    yield HeldPod(replace(pod, up_ms=None), role, stopped_ms, end_ms)
 
 
 def stretches(

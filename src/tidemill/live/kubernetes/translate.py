@@ -14,19 +14,20 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
-from tidemill.live.kubernetes import kueue, objects, pending, resources
+from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, vanished
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
-from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
-from tidemill.live.kubernetes.pods import taint_pair
+from tidemill.live.kubernetes.parts import MachinePart
+from tidemill.live.kubernetes.pods import KubePod, taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
-from tidemill.live.kubernetes.resources import CLAIMED
+from tidemill.live.kubernetes.resources import is_whole_name
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Queue, Role, Shape, Share
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Queue, Role, Shape, Share
 
 TOPOLOGY_LABELS = (
     "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
@@ -37,6 +38,8 @@ TOPOLOGY_LABELS = (
 )  # fmt: skip
 """Labels that say where a node is; of the others, those that some job selects are kept, and those
 that say what it costs."""
+
+_ROWS_AT_ONCE = 1 << 13
 
 
 class KubernetesPast(NamedTuple):
@@ -82,14 +85,22 @@ def translate(
     made = _Translation(cluster, looks_back=looks_back)
     for job in units.jobs_of(cluster, rule):
         made.add(job)
-    nodes = [_seen(node, made.selected) for node in cluster.nodes if node.devices]
+    blind, nodes = vanished.unseen(cluster), list[SeenNode]()
+    for part, node in made.parts:
+        unseen = blind.get(node.name, ())
+        if part is node and node.devices:
+            nodes.append(_seen(node, made.selected, unseen))
+        elif part.devices:
+            mine, whole = (_seen(one, made.selected, unseen) for one in (part, node))
+            nodes.append(parts.seen(mine, part, whole))
     if looks_back:  # an observer sees when a node is first shown to be out
-        unsaid = {n.name: state for n in cluster.nodes for since, state in (n.out_since(),)
+        unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
                   if since is None}  # fmt: skip
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
                  for node in nodes]  # fmt: skip
-    notes = [*made.said(), *_about_nodes(cluster)]
-    queues = _queues(cluster, rule, notes)
+    every = [part for part, _ in made.parts]
+    notes = [*made.said(), *_about_nodes(every), *vanished.said(cluster)]
+    queues = _queues(cluster, every, rule, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
             "cluster-autoscaler's status is not the YAML that it writes since 1.30 and is not"
@@ -98,21 +109,10 @@ def translate(
     if left := told.left():
         listed = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(left.items()))
         notes.append(f"not read: {listed}")
-    frame = pl.DataFrame(made.rows, schema=ATTEMPTS)
     return KubernetesPast(
-        frame, made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
+        made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
     )  # fmt: skip
-
-
-class _NodesFor(NamedTuple):
-    """Nodes that have a resource, and what is to be known of them together."""
-
-    nodes: list[KubeNode]
-    gpu_types: tuple[str, ...]
-    """() is any."""
-    profile: str
-    """The MIG profile that each of their devices is divided by; "": they are whole."""
 
 
 class _Translation:
@@ -120,16 +120,23 @@ class _Translation:
 
     def __init__(self, cluster: Cluster, *, looks_back: bool) -> None:
         self.cluster, self._looks_back = cluster, looks_back
-        self.rows: list[dict[str, Any]] = []
+        self._rows: list[dict[str, Any]] = []
+        self._frames: list[pl.DataFrame] = []
         self.shapes: list[Shape] = []
         self.pods: dict[tuple[str, str], str] = {}
         self.deciders: dict[str, str] = {}
         self.selected: set[str] = set()
         """Labels that jobs select nodes by."""
-        self._fleet = FleetNow(cluster.nodes, cluster.pods)
-        self._nodes = {node.name: node for node in cluster.nodes}
-        self._kinds = {kind_of(node.gpu_type) for node in cluster.nodes if node.devices}
-        self._found: dict[tuple[str, frozenset[str]], _NodesFor] = {}
+        there = [node for node in cluster.nodes if node.gone_ms is None]
+        self._fleet = FleetNow(there, cluster.pods)
+        self.parts = [(part, node) for node in cluster.nodes for part in parts.of_node(node)]
+        """All nodes, those with several sorts of accelerators in parts; and what they are of."""
+        self._part = {(node.name, resource): part for part, node in self.parts
+                      for resource in part.capacity}  # fmt: skip
+        self._kinds = {kind_of(part.gpu_type) for part, _ in self.parts if part.devices}
+        self._having = dict[str, set[str]]()
+        for (_, resource), part in self._part.items():
+            self._having.setdefault(resource, set()).add(kind_of(part.gpu_type))
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
         self._notes: Counter[str] = Counter()
@@ -140,6 +147,9 @@ class _Translation:
             if pod.request.also:
                 listed = ", ".join(pod.request.also)
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
+            if pod.request.uncounted and pod.request.gpu is None:
+                self._notes[f"pods request {pod.request.uncounted}, of which nobody says how large"
+                            " a part of a device it is: not booked"] += 1  # fmt: skip
         if not job.roles:
             return
         made = [self._role(role) for role in job.roles]
@@ -150,15 +160,27 @@ class _Translation:
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
         )  # fmt: skip
-        held = held_pods(job)
+        held = held_pods(job, looks_back=self._looks_back)
         parts = stretches(job, held, looks_back=self._looks_back)
         rows = [self._row(job, shape, one) for one in parts]
         self._end(job, shape, rows, held)
-        self.rows += rows
+        self._rows += rows
+        if len(self._rows) >= _ROWS_AT_ONCE:
+            self._put_away()
         for row in rows[:1]:
             self.pods |= {(pod.namespace, pod.name): row["job"] for pod in job.pods}
             if decider := _decider(job):
                 self.deciders[row["job"]] = decider
+
+    def _put_away(self) -> None:
+        """Make columns of the rows: as dictionaries they take ten times as much memory."""
+        self._frames.append(pl.DataFrame(self._rows, schema=ATTEMPTS))
+        self._rows = []
+
+    def attempts(self) -> pl.DataFrame:
+        """The rows of all jobs."""
+        self._put_away()
+        return pl.concat(self._frames, rechunk=True)
 
     def said(self) -> list[str]:
         """What people should know of it."""
@@ -168,72 +190,48 @@ class _Translation:
         """What a role asks for, in the words of the model; None: that cannot be said."""
         assert role.request.gpu is not None, "roles without GPUs are left out"
         resource, count = role.request.gpu
-        on = frozenset(pod.node for pod in role.pods if pod.node in self._nodes)
-        there = self._there(resource, on)
         rules = role.request.rules if self.cluster.nodes else NodeRules()  # unlisted: unlabelled
         self.selected |= rules.keys
-        host: dict[str, Any] = {
-            "cpu_milli": role.request.cpu_milli, "memory_mib": role.request.memory_mib,
-            "kinds": there.gpu_types, **rules._asdict(),
-        }  # fmt: skip
-        if profile := role.request.gpu.profile or there.profile:
-            return self._instances(role, profile, count, there.nodes, host)
-        replicas = _replicas(there, role, is_placed=bool(on))
-        if resource.endswith(resources.SHARED) or replicas > 1:
-            return Role(
-                role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1,
-                max(1, WHOLE_MILLI // replicas), **host,
-            )  # fmt: skip
         if count > MAX_DEVICES:
             self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
             return None
-        return Role(role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count, **host)
-
-    def _instances(
-        self, role: JobRole, profile: str, count: int, nodes: list[KubeNode], host: dict[str, Any]
-    ) -> Role | None:
-        """MIG instances, on GPU types of which it is known how they divide."""
-        kinds = {node.gpu_type: instance_milli(node.gpu_type, profile) for node in nodes}
-        sizes = {milli for milli in kinds.values() if milli}
-        if len(sizes) != 1:
-            self._notes[f"jobs request MIG `{profile}` of an unknown GPU type: left out"] += 1
-            return None
-        found = tuple(sorted(kind_of(kind) for kind, milli in kinds.items() if milli))
-        size = min(role.count * count, MAX_COUNT)
         return Role(
-            role.name[:LONGEST_NAME], size, 1, sizes.pop(), profile=profile,
-            **(host | {"kinds": found}),
+            role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count,
+            cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
+            kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
         )  # fmt: skip
 
-    def _there(self, resource: str, on: frozenset[str]) -> _NodesFor:
-        """The nodes that work is on, or all that have a resource; found once for each."""
-        if (resource, on) not in self._found:
-            able = (self._nodes[name] for name in sorted(on)) if on else self.cluster.nodes
-            nodes = [node for node in able if on or node.capacity.get(resource)]
-            having = {kind_of(node.gpu_type) for node in nodes if node.capacity.get(resource)}
-            is_any = having == self._kinds or not having
-            parts = (node.profile for node in nodes if node.profile and resource != CLAIMED)
-            self._found[resource, on] = _NodesFor(
-                nodes, () if is_any else tuple(sorted(having)), next(parts, "")
-            )
-        return self._found[resource, on]
+    def _kinds_of(self, resource: str, pods: Iterable[KubePod]) -> tuple[str, ...]:
+        """The kinds of accelerators that a resource is where pods sit, or anywhere; () is any."""
+        here = (self._part.get((pod.node, resource)) for pod in pods if pod.node)
+        having = {kind_of(part.gpu_type) for part in here if part} or self._having.get(resource)
+        if not having:  # who wants parts of GPUs that no node has does not get others instead
+            return () if is_whole_name(resource) else (resource,)
+        is_any = having == self._kinds and not any(OF in kind for kind in having)
+        return () if is_any else tuple(sorted(having))
+
+    def _place(self, pod: KubePod) -> str:
+        """The node, or the part of it, that a pod sits on."""
+        resource = pod.request.gpu.resource if pod.request.gpu else ""
+        part = self._part.get((pod.node, resource))
+        if part is not None or is_whole_name(resource):
+            return part.name if part is not None else pod.node
+        return f"{pod.node}{parts.BETWEEN}{resource.rpartition('/')[2]}"
 
     def _elastic(self, job: KubeJob, roles: tuple[Role, ...]) -> tuple[Role, ...]:
         """A gang that works with fewer of its pods says so."""
         if len(roles) != 1 or not 0 < job.least < roles[0].count:
             return roles
         (role,) = roles
-        is_whole = role.milli == WHOLE_MILLI and not role.profile
-        return (replace(role, least=job.least),) if is_whole else roles
+        return (replace(role, least=job.least),)
 
     def _row(self, job: KubeJob, shape: Shape, stretch: Stretch) -> dict[str, Any]:
         start_ms, end_ms, outcome, held, up_ms = stretch
         nodes, roles, masks = list[str](), list[int](), list[int]()
         for one in held:
-            for mask in self._masks(one, shape.roles[one.role]):
-                nodes.append(one.pod.node)
-                roles.append(one.role)
-                masks.append(mask)
+            nodes.append(self._place(one.pod))
+            roles.append(one.role)
+            masks.append(self._mask(one))
         milli = sum(shape.roles[r].replica_milli for r in roles)
         return self._base(job, shape) | {
             "start_ms": start_ms, "end_ms": end_ms, "outcome": outcome, "nodes": nodes,
@@ -241,12 +239,8 @@ class _Translation:
             "gpus": max(1, -(-milli // WHOLE_MILLI)),
         }  # fmt: skip
 
-    def _masks(self, one: HeldPod, role: Role) -> list[int]:
-        """For each replica that a pod is: the devices that it was given (DRA); 0: nobody says."""
-        gpu = one.pod.request.gpu
-        assert gpu is not None, "who holds something requests it"
-        if role.milli < WHOLE_MILLI or role.profile:
-            return [0] * gpu.each
+    def _mask(self, one: HeldPod) -> int:
+        """The devices that a pod was given (DRA); 0: nobody says."""
         mask = 0
         for inside, name in one.pod.request.claims:
             claimed = one.pod.claim_names.get(inside) or name
@@ -255,7 +249,7 @@ class _Translation:
                 node, number = self.cluster.devices.get(device, ("", 0))
                 if node == one.pod.node and number < MAX_DEVICES:
                     mask |= 1 << number
-        return [mask]
+        return mask
 
     def _end(
         self, job: KubeJob, shape: Shape, rows: list[dict[str, Any]], held: list[HeldPod]
@@ -320,17 +314,6 @@ class _Translation:
         return name
 
 
-def _replicas(there: _NodesFor, role: JobRole, *, is_placed: bool) -> int:
-    """Into how many shares the devices of a role are divided; 1: they are whole.
-
-    What waits, and may get whole devices, waits for those.
-    """
-    if is_placed:
-        return max((node.replicas for node in there.nodes), default=1)
-    able = [node for node in there.nodes if role.request.selects(node.labels)]
-    return min((node.replicas for node in able or there.nodes), default=1)
-
-
 def _decider(job: KubeJob) -> str:
     """Who decides for a job, or which constraints that we do not know bind it.
 
@@ -360,11 +343,18 @@ def _deleted(job: KubeJob) -> tuple[AttemptEnd, int] | None:
 
 
 def _is_finished(job: KubeJob) -> bool:
-    """Whether a job without a word from its owner has ended: all that exists of it has."""
-    return bool(job.pods) and job.owner is None and all(pod.is_over for pod in job.pods)
+    """Whether a job without a word from its owner has ended: all that exists of it has.
+
+    So has one whose owner no later export shows either, though none says that it is gone.
+    """
+    owner = job.owner
+    is_unsaid = owner is None or (
+        owner.last_ms is not None and any(pod.gone_ms is not None for pod in job.pods)
+    )
+    return bool(job.pods) and is_unsaid and all(pod.is_over for pod in job.pods)
 
 
-def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
+def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int], ...]) -> SeenNode:
     kept = {*selected, *TOPOLOGY_LABELS, *prices.KEYS}
     return SeenNode(
         name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
@@ -375,53 +365,67 @@ def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
             if taint.keeps_out
         })),
         out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
-        reason=node.why_out(),
+        reason=node.why_out(), until_ms=node.gone_ms, unseen=unseen,
     )  # fmt: skip
 
 
-def _about_nodes(cluster: Cluster) -> list[str]:
+def _about_nodes(all_parts: Iterable[KubeNode]) -> list[str]:
     """Nodes that have fewer devices than they should."""
     notes = []
-    for node in cluster.nodes:
+    for node in all_parts:
         healthy, whole = node.advertised(node.allocatable), node.devices
+        name = parts.machine(node.name)
+        what = f"{node.gpu_type} units" if isinstance(node, MachinePart) else "GPUs"
         if whole and not node.advertised(node.capacity):
             notes.append(
                 f"node `{node.name}` should have {whole} GPUs and advertises none: not Ready"
-                f" (kubectl describe node {node.name})"
+                f" (kubectl describe node {name})"
             )
         elif node.is_ready and healthy < whole:
             counts = "the others count as free here" if healthy else "it counts as unhealthy"
             notes.append(
-                f"node `{node.name}` advertises {healthy} of {whole} GPUs: {counts} (kubectl"
-                f" describe node {node.name})"
+                f"node `{node.name}` advertises {healthy} of {whole} {what}: {counts} (kubectl"
+                f" describe node {name})"
             )
-        if node.advertised(node.capacity) > MAX_DEVICES:
+        if max(node.capacity.values(), default=0) > MAX_DEVICES:
             notes.append(
-                f"node `{node.name}` has more than {MAX_DEVICES} GPUs: the rest is left out"
+                f"node `{node.name}` has more than {MAX_DEVICES} {what}: the rest is left out"
             )
     return notes
 
 
-def _queues(cluster: Cluster, rule: TeamRule, notes: list[str]) -> list[Queue]:
+def _queues(
+    cluster: Cluster, all_parts: Iterable[KubeNode], rule: TeamRule, notes: list[str]
+) -> list[Queue]:
     """Teams with quotas: Kueue's cluster queues, or namespaces with a ResourceQuota."""
-    kinds = [(kind_of(node.gpu_type), node.labels) for node in cluster.nodes if node.devices]
+    kinds = [
+        (kind_of(part.gpu_type), part.labels, resource)
+        for part in all_parts if part.devices
+        for resource in part.capacity or resources.WHOLE
+    ]  # fmt: skip
     if rule.by == "queue":
         return kueue.queues(cluster.cluster_queues, cluster.flavors, kinds, notes)
     if rule.by != "namespace":
         return []
-    limits = dict[str, int]()
+    limits, unread = dict[str, dict[str, int]](), set[str]()
     for quota in cluster.quotas:
+        mine = limits.setdefault(quota.namespace, {})
         for resource, hard in quota.hard.items():
-            if resource in resources.WHOLE:
-                limits[quota.namespace] = min(limits.get(quota.namespace, hard), hard)
-    types = {kind for kind, _ in kinds}
-    if limits and len(types) != 1:
+            having = {kind for kind, _, has in kinds if has == resource}
+            if len(having) == 1:
+                kind = having.pop()
+                mine[kind] = min(mine.get(kind, hard), hard)
+            elif having:
+                unread.add(quota.namespace)
+    if unread:
         notes.append(
-            f"{len(limits):,} namespaces have a quota of GPUs of all types together: not read,"
-            " since quotas here are by GPU type"
+            f"{count_text(len(unread), 'namespace')} with a quota of GPUs of all types together:"
+            " not read, since quotas here are by GPU type"
         )
-        return []
     return [
-        Queue(name, (Share(next(iter(types)), 0, min(hard * WHOLE_MILLI, FOREVER_MS)),))
-        for name, hard in sorted(limits.items())
-    ]
+        Queue(name, tuple(
+            Share(kind, 0, min(hard * WHOLE_MILLI, FOREVER_MS))
+            for kind, hard in sorted(mine.items())
+        ))
+        for name, mine in sorted(limits.items()) if mine
+    ]  # fmt: skip

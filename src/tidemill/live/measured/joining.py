@@ -10,15 +10,17 @@ says already. What neighbours cost needs the steps of a whole history, and is le
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from tidemill.journal.contradictions import Contradiction
 from tidemill.journal.device_ids import DeviceNamed
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured import loops, sharing
+from tidemill.live.measured import flops, loops, sharing
 from tidemill.live.measured.windows import DEVICES, WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -32,7 +34,6 @@ from tidemill.model.rows import Shape
 from tidemill.model.states import Confidence, JobClass
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.units import capability
 
 FIGURE_COLUMNS = {
     DeviceFigure.SM_ACTIVE: "sm_ppm",
@@ -110,14 +111,23 @@ SKEW_MS = 300_000
 """By so much the clock of a job's machine may be ahead of or behind its scheduler's."""
 
 
+class JoinedRows(NamedTuple):
+    """Events of all that was measured, and what of it cannot be true."""
+
+    rows: I64
+    """As rows of a batch; in order of time at each attempt."""
+    against: Sequence[Contradiction] = ()
+    notes: Sequence[str] = ()
+
+
 def rows_of(
     attempts: pl.DataFrame, nodes: Sequence[SeenNode], measured: Measurements | None,
     begins_ms: int, end_ms: int, world: World | None = None,
-) -> I64:  # fmt: skip
-    """Events of all that was measured, as rows of a batch; in order of time at each attempt."""
+) -> JoinedRows:  # fmt: skip
+    """Events of all that was measured."""
     nothing: I64 = np.zeros((0, _WIDTH), np.int64)
     if measured is None:
-        return nothing
+        return JoinedRows(nothing)
     ends = pl.min_horizontal(pl.col("end_ms").fill_null(end_ms), end_ms)
     runs = attempts.filter(pl.col("start_ms").is_not_null())
     kinds = {node.name: kind_of(node.gpu_type) for node in nodes}
@@ -132,8 +142,9 @@ def rows_of(
         windows = windows.with_columns(beside_ppm=pl.lit(None, pl.Int64))
     told = _told_before(runs, world, begins_ms)
     spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
+    judged = flops.judged(_inside(spoken, windows), _KEY)
     parts = [
-        *_shares(spoken, windows, told), *_figures(runs, windows, world),
+        *_shares(spoken, judged.windows, told), *_figures(runs, windows, world),
         _saves(spoken, measured, told),
         _errors(measured.errors, numbers, (begins_ms, end_ms), world),
         *_loads(runs, measured.loads),
@@ -142,7 +153,8 @@ def rows_of(
     rows[:, EventColumn.AT] -= begins_ms
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
     rows[is_saved, EventColumn.VALUE] -= begins_ms
-    return rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
+    ordered = rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
+    return JoinedRows(ordered, judged.against, judged.near)
 
 
 def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
@@ -208,11 +220,11 @@ def _told_before(runs: pl.DataFrame, world: World | None, begins_ms: int) -> pl.
     )
 
 
-def _shares(runs: pl.DataFrame, windows: pl.DataFrame, before: pl.DataFrame) -> list[I64]:
-    """How the time of each attempt divides, from each change on."""
+def _shares(runs: pl.DataFrame, inside: pl.DataFrame, before: pl.DataFrame) -> list[I64]:
+    """How the time of each attempt divides, from each change on; ``inside``: its windows."""
     differs = [pl.col(f"{name}_before") != value for name, value in _DEFAULTS.items()]
     said = before.filter(pl.any_horizontal(differs))
-    pieces = _pieces(runs, windows, said.select(_KEY))
+    pieces = _pieces(runs, inside, said.select(_KEY))
     if pieces.is_empty():
         return []
     told = pieces.with_columns(**_divided()).join(said, on=_KEY, how="left")
@@ -250,25 +262,27 @@ def _like_told() -> list[pl.Expr]:
     ]
 
 
-def _pieces(runs: pl.DataFrame, windows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
-    """Attempts cut at all edges of their windows, with what each source says of each piece.
-
-    ``said``: attempts of which something was said before, that may not hold any more.
-    """
-    peaks = {kind: capability.gflops(kind) for kind in runs["kind"].unique().to_list()}
-    peak = pl.col("kind").replace_strict(peaks, return_dtype=pl.Int64, default=None) * 1000
-    runs = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
-    inside = (
-        runs.join(windows, on="job")
+def _inside(runs: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
+    """The windows of attempts, and from when to when each counts."""
+    return (
+        runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
+        .join(windows, on="job")
         .with_columns(
             start_ms=pl.when(pl.col("source") == loops.SOURCE)
             .then(pl.max_horizontal("spoken_ms", "start_ms"))
             .otherwise(pl.max_horizontal("from_ms", "start_ms")),
             end_ms=pl.min_horizontal("to_ms", "end_ms"),
-            mfu_ppm=pl.coalesce("mfu_ppm", pl.col("mflop_per_s") * ONE_PPM // peak),
         )
         .filter(pl.col("start_ms") < pl.col("end_ms"))
     )
+
+
+def _pieces(runs: pl.DataFrame, inside: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """Attempts cut at all edges of their windows, with what each source says of each piece.
+
+    ``said``: attempts of which something was said before, that may not hold any more.
+    """
+    runs = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
     ends = pl.concat([inside.select(*_KEY, "from_ms", "to_ms"),
                       runs.join(said, on=_KEY).select(*_KEY, "from_ms", "to_ms")])  # fmt: skip
     edges = pl.concat(
@@ -294,8 +308,11 @@ def _pieces(runs: pl.DataFrame, windows: pl.DataFrame, said: pl.DataFrame) -> pl
 
 
 def _complete(windows: pl.DataFrame) -> pl.DataFrame:
-    """All columns of windows, those that no source knows as null; and ``busy_seen``."""
+    """All columns of windows, those that no source knows as null; and ``busy_seen``: of all GPUs,
+    since one that nobody measured may have stood idle.
+    """
     is_seen = (pl.col("source") == DEVICES) & pl.col("busy_ppm").is_not_null()
+    is_seen &= pl.col("unseen_gpus").fill_null(0) == 0
     return windows.select(
         (pl.col(name) if name in windows.columns else pl.lit(None)).cast(kind).alias(name)
         for name, kind in WINDOWS.items()
@@ -388,10 +405,13 @@ def _figure_before(world: World | None, j: int, attempt: int, figure: DeviceFigu
 
 def _numbers(nodes: Sequence[SeenNode], world: World | None) -> dict[str, int]:
     """The nodes of the journal by number; of one that was gone and came again the last."""
+    machines = {node.machine_name: node.name for node in reversed(nodes)}  # its first part
     if world is None:
-        return {node.name: n for n, node in enumerate(nodes)}
-    numbers = world.node_number
-    return {telling.origin(name, numbers): n for name, n in numbers.items()}
+        found = {node.name: n for n, node in enumerate(nodes)}
+    else:
+        numbers = world.node_number
+        found = {telling.origin(name, numbers): n for name, n in numbers.items()}
+    return {name: found[part] for name, part in machines.items() if part in found} | found
 
 
 def _errors(

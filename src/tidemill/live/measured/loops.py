@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
+from tidemill.live.measured import flops
 from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measurements
 from tidemill.live.track.records import (
     BeganRecord,
@@ -69,6 +70,8 @@ class Process:
         self.loads: list[LoadRecord] = []
         self.is_service = False
         self._forgotten_up_us: int | None = None
+        self.unended_us = 0
+        """How long it computed since its last step, before the stretches that it still has."""
         self.first_us = self.last_us = times_of(record)[0]
 
     def take(self, record: TrackRecord) -> None:
@@ -118,7 +121,9 @@ class Process:
         """Drop what nobody asks for once its time was told."""
         self._forgotten_up_us = self.up_us
         kept_us = before_us - SECOND_US  # the bin that was told in part is divided as a whole
+        self.stretches.sort(key=lambda stretch: stretch.from_us)
         old = [one for one in self.stretches if one.until_us <= kept_us]
+        self.unended_us = flops.unended_us(old, self.unended_us)
         self.earlier = _joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
         self.stretches = [one for one in self.stretches if one.until_us > kept_us]
         self.loads = [one for one in self.loads if one.until_us > before_us]
@@ -126,7 +131,7 @@ class Process:
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
         self.saved = [one for one in self.saved if one.at_us >= saved_us]
         self.begun = {n: one for n, one in self.begun.items() if n not in done}
-        said = [one for one in self.efficiencies if one.at_us <= kept_us]
+        said = [one for one in self.efficiencies if one.at_us <= kept_us and _says(one)]
         later = [one for one in self.efficiencies if one.at_us > kept_us]
         self.efficiencies = [*sorted(said, key=lambda one: one.at_us)[-1:], *later]
 
@@ -335,14 +340,16 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     bin_us = SECOND_US * max(1, -(-span_us // (SECOND_US * MOST_BINS)))
     first_us = launch.first_us + skipped_us // bin_us * bin_us
     edges = np.arange(first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
-    sums = {
-        name: np.zeros(len(edges) - 1) for name in (*_PARTS, _WORK, "covered", "mfu", "counted")
-    }
+    names = (*_PARTS, _WORK, "covered", "untold", "mfu", "counted", "rate", "rated")
+    sums = {name: np.zeros(len(edges) - 1) for name in names}
+    at_work = [one for one in launch.processes if one.stretches and one.gpus]
+    says_work = any(s.mflop is not None for one in at_work for s in one.stretches)
     told: set[str] = set()
-    for process in launch.processes:
-        if process.stretches and process.gpus:
-            told |= _add_stretches(process, edges, sums)
-            _add_efficiencies(process, edges, sums)
+    for process in at_work:
+        told |= _add_stretches(process, edges, sums)
+        _add_efficiencies(process, edges, sums)
+        if says_work:
+            _add_work(process, edges, sums)
     covered = sums["covered"]
     is_covered = covered > 0
     whole = np.maximum(covered, 1)
@@ -352,15 +359,16 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     }
     for name in told & {*_PARTS}:
         columns[_NAMES[name]] = np.rint(sums[name] * ONE_PPM / whole).astype(np.int64)
-    if _WORK in told:
-        columns["mflop_per_s"] = np.rint(sums[_WORK] * SECOND_US / whole).astype(np.int64)
     frame = pl.DataFrame(columns).with_columns(source=pl.lit(SOURCE))
+    worked = np.maximum(covered - sums["untold"], 1)
+    is_said = says_work & (2 * sums["untold"] <= covered)
+    frame = frame.with_columns(
+        mflop_per_s=_where(is_said, sums[_WORK] * SECOND_US / worked, sums["rate"], sums["rated"])
+    )
     frame = frame.join(_step_times(launch, edges), on="start_ms", how="left", maintain_order="left")
-    counted = sums["counted"]
-    if counted.any():
-        mfu = np.rint(sums["mfu"] / np.maximum(counted, 1)).astype(np.int64)
-        known = pl.Series(mfu).set(pl.Series(counted == 0), None)
-        frame = frame.with_columns(mfu_ppm=known)
+    frame = frame.with_columns(
+        mfu_ppm=_where(np.zeros(len(covered), bool), sums["mfu"], sums["mfu"], sums["counted"])
+    )
     frame = frame.filter(pl.Series(is_covered) & (pl.col("end_ms") > pl.col("start_ms")))
     return pl.concat([frame, _afterwards(launch)], how="diagonal")
 
@@ -397,28 +405,64 @@ def _add_stretches(
     starts = np.array([s.from_us for s in stretches], np.int64)
     ends = np.array([s.until_us for s in stretches], np.int64)
     times = np.stack([starts, ends], axis=1).ravel()
-    told = {name for name in (*_PARTS, _WORK) for s in stretches if getattr(s, name) is not None}
+    told = {name for name in _PARTS for s in stretches if getattr(s, name) is not None}
     amounts = {name: [getattr(s, name) or 0 for s in stretches] for name in told}
     amounts["covered"] = (ends - starts).tolist()
     for name, amount in amounts.items():
         total = np.cumsum(np.array(amount, np.float64))
         curve = np.stack([np.concatenate(([0.0], total[:-1])), total], axis=1).ravel()
-        sums[name] += np.diff(np.interp(edges, times, curve)) * (1 if name == _WORK else gpus)
+        sums[name] += np.diff(np.interp(edges, times, curve)) * gpus
     return told
+
+
+def _add_work(
+    process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
+) -> None:
+    """Add the FLOPs of a process (of all its GPUs), and the time of which it tells none."""
+    done = flops.spread(process.stretches, process.unended_us)
+    sums[_WORK] += np.diff(np.interp(edges, done.at_us, done.mflop))
+    sums["untold"] += np.diff(np.interp(edges, done.at_us, done.untold_us)) * process.gpus
 
 
 def _add_efficiencies(
     process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
 ) -> None:
-    """Add what a loop or its profiler says of its MFU: it holds from then on."""
-    said = sorted((e.at_us, e.mfu_ppm) for e in process.efficiencies if e.mfu_ppm is not None)
-    if not said:
+    """Add what a loop or its profiler says of its MFU, or FLOP/s: it holds from then on."""
+    told = sorted((e for e in process.efficiencies if _says(e)), key=lambda one: one.at_us)
+    if not told:
         return
-    at = np.searchsorted(np.array([at for at, _ in said]), edges[:-1], side="right") - 1
-    values = np.array([mfu for _, mfu in said], np.float64)
+    at = np.searchsorted(np.array([e.at_us for e in told]), edges[:-1], side="right") - 1
     is_told = (at >= 0) & (edges[:-1] < process.last_us)
-    sums["mfu"] += np.where(is_told, values[np.maximum(at, 0)] * process.gpus, 0)
-    sums["counted"] += np.where(is_told, process.gpus, 0)
+    mfus = [_mfu_ppm(e) for e in told]
+    is_mfu = is_told & np.array([mfu is not None for mfu in mfus])[at]
+    is_rate = is_told & ~is_mfu
+    mfu = np.array([mfu or 0 for mfu in mfus], np.float64)[at]
+    rate = np.array([e.mflop_per_s or 0 for e in told], np.float64)[at]
+    sums["mfu"] += np.where(is_mfu, mfu * process.gpus, 0)
+    sums["counted"] += np.where(is_mfu, process.gpus, 0)
+    sums["rate"] += np.where(is_rate, rate, 0)
+    sums["rated"] += np.where(is_rate, process.gpus, 0)
+
+
+def _says(one: EfficiencyRecord) -> bool:
+    return one.mfu_ppm is not None or one.mflop_per_s is not None
+
+
+def _mfu_ppm(one: EfficiencyRecord) -> int | None:
+    """The MFU that it says, or FLOP/s over the peak that it counts from; None: FLOP/s alone."""
+    if one.mfu_ppm is None and one.mflop_per_s is not None and one.peak_mflop_per_s:
+        return one.mflop_per_s * ONE_PPM // one.peak_mflop_per_s
+    return one.mfu_ppm
+
+
+def _where(
+    is_known: NDArray[np.bool_], known: NDArray[np.float64],
+    otherwise: NDArray[np.float64], weight: NDArray[np.float64],
+) -> pl.Series:  # fmt: skip
+    """What is known of each bin; else the mean of what was said of it, null where nothing was."""
+    mean = np.where(is_known, known, otherwise / np.maximum(weight, 1))
+    found = pl.Series(np.rint(mean).astype(np.int64))
+    return found.set(pl.Series(~is_known & (weight == 0)), None)
 
 
 def _restored(launch: Launch | None) -> int | None:

@@ -73,6 +73,12 @@ class SlowLaunch(NamedTuple):
     """Of the difference, the ranks' own work; the rest is waiting for each other. None: unknown."""
     lost_gpu_ms: int
     usd_micro: int | None
+    rank: int | None = None
+    """Whose own work grew, though chance alone may show that; None: no such rank."""
+    rank_slow_ppm: int = 0
+    rank_own_us: int = 0
+    rank_windows: int = 0
+    rank_chance_log10: float = 0.0
 
 
 class UnlikeLaunch(NamedTuple):
@@ -207,8 +213,17 @@ def _slow_jobs(one: _Judged) -> Iterator[SlowLaunch]:
         yield SlowLaunch(
             one.job, int(windows.start_us[job.first]) // 1000,
             int(windows.end_us[job.last]) // 1000, job.slow_ppm, job.before_us, job.after_us,
-            job.own_ppm, gpu_ms, _usd(gpu_ms, one.price),
+            job.own_ppm, gpu_ms, _usd(gpu_ms, one.price), *_unsure(one),
         )  # fmt: skip
+
+
+def _unsure(one: _Judged) -> tuple[int | None, int, int, int, float]:
+    """The rank that may be why: its number, how much slower, its own time, windows, and chance."""
+    row = one.found.unsure
+    if row is None:
+        return None, 0, 0, 0, 0.0
+    rank = one.told.places[row.rank].rank
+    return rank, row.slow_ppm, row.own_us, row.slow_windows, row.chance_log10
 
 
 def _unlike(one: _Judged) -> Iterator[UnlikeLaunch]:

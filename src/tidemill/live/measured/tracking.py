@@ -59,19 +59,39 @@ def _compared(launch: Launch) -> Iterator[_ComparedTime]:
     if _is_alone(launch):
         yield _ComparedTime(launch.first_us, end_us, 0)
         return
-    told = ranks.of_launch(launch)
-    parts = slow_ranks.find(told.windows).stretches
-    # who is silent may be the slow one: then only what was found is known
-    is_whole = told.world is None or len(told.places) >= told.world
-    if parts and is_whole:
+    if _silent(launch):  # one that tells nothing may be the slow one
+        return
+    parts = slow_ranks.find(ranks.of_launch(launch).windows).stretches
+    if parts:
         yield _ComparedTime(launch.first_us, parts[0].start_us, 0)  # until all had warmed up
     for i, part in enumerate(parts):
-        is_last = i + 1 == len(parts)
-        if is_whole or part.straggler_ppm:
-            last_us = launch.last_us if is_last else part.end_us
-            yield _ComparedTime(part.start_us, last_us, part.straggler_ppm)
-    if parts and is_whole and is_over:
+        last_us = launch.last_us if i + 1 == len(parts) else part.end_us
+        yield _ComparedTime(part.start_us, last_us, part.straggler_ppm)
+    if parts and is_over:
         yield _ComparedTime(launch.last_us, end_us, 0)
+
+
+def _silent(launch: Launch) -> int:
+    """How many ranks of a launch told nothing, of those that it says it has."""
+    world = max((one.began.world or 0 for one in launch.processes if one.began), default=0)
+    return max(0, world - len({one.rank for one in launch.processes}))
+
+
+def said_silent(told: Sequence[Launch]) -> list[str]:
+    """Jobs of which some ranks told nothing, and what is made of that."""
+    some = dict[str, int]()
+    for launch in told:
+        if missing := _silent(launch):
+            some[launch.job] = max(missing, some.get(launch.job, 0))
+    if not some:
+        return []
+    named = ", ".join(f"`{job}` {count:,}" for job, count in [*some.items()][:5])
+    more = " …" if len(some) > 5 else ""
+    said = (
+        f"ranks that told nothing: {named}{more}; their time is taken as that of the other ranks,"
+        " and what of the waits was for a slow rank is unknown"
+    )
+    return [said]
 
 
 def _is_alone(launch: Launch) -> bool:

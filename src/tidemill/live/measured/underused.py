@@ -38,11 +38,15 @@ class UnderusedJob(NamedTuple):
     memory_ppm: int
     usd_micro: int | None
     """What those cost; None: nobody said the price."""
+    step_ppm: int = 0
+    """Shares are known to the nearest of such steps: a journal keeps them so. 0: as measured."""
 
     @property
     def fits(self) -> int:
-        """How many of it one GPU has room for on every axis: at most seven, as MIG has slices."""
-        most = max(self.compute_ppm, self.bandwidth_ppm, self.memory_ppm, 1)
+        """How many of it one GPU has room for on every axis: at most seven, as MIG has slices. At
+        least so many where shares are known in steps.
+        """
+        most = max(self.compute_ppm, self.bandwidth_ppm, self.memory_ppm, 1) + self.step_ppm // 2
         return min(MOST_SHARING, int(FULL * ONE_PPM) // most)
 
     @property
@@ -145,16 +149,20 @@ def find(
     attempts: pl.DataFrame,
     usd_micro_per_hour: Mapping[str, int],
     by_job: Mapping[str, int] | None = None,
+    step_ppm: int = 0,
 ) -> Underused:
     """The under-used jobs among these windows (``WINDOWS``) of these attempts (``ATTEMPTS``).
 
     ``usd_micro_per_hour``: of one GPU by type, as the books call it; ``by_job`` goes before it.
+    ``step_ppm``: as ``UnderusedJob`` has it.
     """
     jobs = _of_jobs(windows, _known_of(attempts))
     is_known = pl.all_horizontal(pl.col(f"{axis}_ppm").is_not_null() for axis in _AXES)
     judged = jobs.filter(is_known)
     small = judged.filter(pl.max_horizontal(f"{axis}_ppm" for axis in _AXES) < SMALL * ONE_PPM)
-    rows = small.sort(pl.col("gpu_ms") * -1, "job").with_columns(usd_micro=pl.lit(None, pl.Int64))
+    rows = small.sort(pl.col("gpu_ms") * -1, "job").with_columns(
+        usd_micro=pl.lit(None, pl.Int64), step_ppm=pl.lit(step_ppm, pl.Int64)
+    )
     told = (UnderusedJob(*row) for row in rows.select(UnderusedJob._fields).iter_rows())
     found = [_priced(row, usd_micro_per_hour, by_job or {}) for row in told]
     return Underused(tuple(found), _users(found), len(judged), len(jobs) - len(judged))

@@ -21,6 +21,7 @@ from tidemill.live.prometheus.joining import Whose
 from tidemill.live.track import records
 from tidemill.live.track.following import FollowedRecords
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 from tidemill.track import http
 from tidemill.track.http import HttpOutlet
 
@@ -121,15 +122,11 @@ class LoopsMeasuring:
         if refused := self._followed.refused - self._refused:
             self._refused += refused
             is_none = "is no record" if refused == 1 else "are no records"
-            notes.append(f"{self.path}: {_count(refused, 'line')} {is_none} of tidemill.track")
+            notes.append(f"{self.path}: {count_text(refused, 'line')} {is_none} of tidemill.track")
         if lost := sorted({launch.job for launch in told} - set(names)):
             more = " …" if len(lost) > 5 else ""
             notes.append(f"tracked, and not found among the jobs: {', '.join(lost[:5])}{more}")
         return notes
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _clocks_ahead(ahead_ms: dict[str, int]) -> list[str]:
@@ -205,9 +202,11 @@ class PrometheusMeasuring:
         remarks = [self._said.setdefault(sort, words) for sort, words in found.left_out.items()]
         errors = self.with_clusters(found.errors(), [node.name for node in whose.nodes])
         if len(found.xids):
-            notes.append(f"{_count(len(found.xids), 'error')} that GPU drivers reported (XID)")
+            notes.append(f"{count_text(len(found.xids), 'error')} that GPU drivers reported (XID)")
         if lost := len(found.xids) - len(errors):
-            notes.append(f"{_count(lost, 'error')} of drivers on nodes that clusters share by name")
+            notes.append(
+                f"{count_text(lost, 'error')} of drivers on nodes that clusters share by name"
+            )
         loads = found.loads.filter(pl.col("start_ms") >= span.mark_ms)  # each stretch once
         told = nothing()._replace(windows=found.measured(), errors=errors, loads=loads)
         return MeasuredPart(told.with_against(against.found()), 0, tuple(notes), tuple(remarks))

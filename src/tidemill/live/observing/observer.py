@@ -44,6 +44,7 @@ from tidemill.live.prometheus import instances
 from tidemill.live.prometheus.joining import Whose
 from tidemill.model.columns import AT
 from tidemill.model.errors import BackendError, JournalError
+from tidemill.model.node_groups import machine
 from tidemill.model.policy import Policy
 from tidemill.model.states import LAUNCHED
 
@@ -203,11 +204,13 @@ class Observer:
             is_unwatched=is_gap,
         )  # fmt: skip
         self._keep_devices(measured)
-        notes += self._keep_contradictions(measured)
+        against = [*answer.against, *(measured.contradictions() if measured is not None else ())]
+        notes += self._keep_contradictions(against)
         for batch in going.batches(until_ms):
             self._keep_submissions(going.submitted_before)
             fold_batch(self._world, batch)
             self._keeper.append_batch(batch)
+        notes += self._keep_contradictions(going.against)
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
         self.is_going_on = True
@@ -225,7 +228,8 @@ class Observer:
         lost = self._terms.intent.unmatched(answer.nodes)
         more = " …" if len(lost) > 5 else ""
         named = f"spares and maintenance: no node is called {', '.join(lost[:5])}{more}"
-        unheard = self._terms.unheard(kind_of(node.gpu_type) for node in answer.nodes)
+        types = ((node.machine or node).gpu_type for node in answer.nodes)
+        unheard = self._terms.unheard(map(kind_of, types))
         return [*([named] if lost else []), *([unheard] if unheard else [])]
 
     def _keep_submissions(self, before_ms: Mapping[str, int]) -> None:
@@ -259,9 +263,9 @@ class Observer:
             if kept.get(key) != value:
                 self._journal.set_meta(key, value)
 
-    def _keep_contradictions(self, measured: Measurements | None) -> list[str]:
-        """Where those who measure contradict the scheduler; what of it is news, in words."""
-        if measured is None or not (told := measured.contradictions()):
+    def _keep_contradictions(self, told: Sequence[contradictions.Contradiction]) -> list[str]:
+        """Where sources contradict each other; what of it is news, in words."""
+        if not told:
             return []
         before = contradictions.of(self._journal.facts(), self._journal.where)
         for key, value in contradictions.facts(contradictions.gone_on(before, told)).items():
@@ -345,11 +349,12 @@ class Observer:
         self, answer: SourceAnswer, told_ms: int, late: Late, over: int, *, is_gap: bool
     ) -> AnswerTaken:
         world = self._world
-        at, count = world.matrices.at, world.node_count
-        nodes = sum(state in LAUNCHED for state in world.nodes.state[:count].tolist())
+        at, states = world.matrices.at, world.nodes.state[: world.node_count].tolist()
+        nodes = {machine(world, n) for n, state in enumerate(states) if state in LAUNCHED}
+        shown = {node.machine_name for node in answer.nodes}
         return AnswerTaken(
-            told_ms, world.job_count, at.item(AT.WAITING), len(world.placements), nodes,
-            len(answer.nodes), answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
+            told_ms, world.job_count, at.item(AT.WAITING), len(world.placements), len(nodes),
+            len(shown), answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
         )  # fmt: skip
 
     def _begun_ms(self) -> int:

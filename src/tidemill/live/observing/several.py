@@ -12,13 +12,14 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.journal.asked_sources import AskedSource, SourcePart
+from tidemill.journal.contradictions import Contradiction, ContradictionSort
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.history.clusters import Labels, label
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, SeenNode
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.observer import Watched
 from tidemill.model.errors import BackendError
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, count_text
 from tidemill.model.rows import Queue, Shape, Share
 
 _TIMES = ("submit_ms", "start_ms", "end_ms")
@@ -112,6 +113,7 @@ class SeveralClusters:
             unwatched=tuple(self.prefix_of(name) for name in lost),
             watched_ms=max(since),
             asked=asked,
+            against=listed_twice(answers),
         )
 
     def _answered(self, one: WatchedCluster, now_ms: int) -> int:
@@ -195,6 +197,30 @@ def _moved_node(node: SeenNode, prefix: str, ahead_ms: int, labels: Labels) -> S
     since_ms = None if node.since_ms is None else node.since_ms - ahead_ms
     labels = (*node.labels, *labels)
     return replace(node, name=prefix + node.name, out=out, since_ms=since_ms, labels=labels)
+
+
+def listed_twice(answers: Mapping[str, SourceAnswer]) -> list[Contradiction]:
+    """Nodes with GPUs of one host name that several clusters list; names have their prefixes.
+
+    Whether it is one machine nobody can say by its name: both are booked.
+    """
+    found = dict[str, list[tuple[str, SeenNode]]]()
+    for cluster, answer in answers.items():
+        for node in answer.nodes:
+            if node.gpus:
+                host = node.name.rpartition("/")[2].partition(".")[0].lower()
+                found.setdefault(host, []).append((cluster, node))
+    now_ms = min(answer.now_ms for answer in answers.values())
+    return [
+        Contradiction(
+            sort=ContradictionSort.LISTED_TWICE, name=host,
+            source=", ".join(cluster for cluster, _ in several),
+            says="listed " + " and ".join(f"by {cluster} with {count_text(node.gpus, 'GPU')}"
+                                          for cluster, node in several) + ": both are booked",
+            first_ms=now_ms, last_ms=now_ms,
+        )
+        for host, several in sorted(found.items()) if len({cluster for cluster, _ in several}) > 1
+    ]  # fmt: skip
 
 
 def _only_once(maps: Sequence[Mapping[Any, str]]) -> dict[Any, str]:

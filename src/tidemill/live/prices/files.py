@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.csv import headers, tables, times
+from tidemill.live.csv import files as csv_files
+from tidemill.live.csv import headers, times
 from tidemill.live.prices import currencies, focus, labels
 from tidemill.live.prices.matching import PriceLine
-from tidemill.live.prices.rules import MOST_USD_MICRO
 from tidemill.model.errors import SpecError
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -26,9 +26,10 @@ COLUMNS: dict[str, tuple[str, ...]] = {
                          "usdperhour", "rate", "price"),
     "usd_per_instance_hour": ("usdperinstancehour", "instancehour", "perinstancehour",
                               "usdpernodehour", "nodehour", "pernodehour", "usdperinstanceh"),
-    "currency": currencies.COLUMNS,
+    "currency": headers.CURRENCY,
 }  # fmt: skip
 """What a table of prices may say, and what people call it."""
+_PRICES = ("usd_per_gpu_hour", "usd_per_instance_hour")
 
 
 class PriceFile(NamedTuple):
@@ -44,12 +45,14 @@ class PriceFile(NamedTuple):
 
 def read(path: Path, zone: str) -> PriceFile:
     """The lines of a price file; whether it is FOCUS is told by its columns."""
-    rows = tables.read_rows(path)
+    rows, said = csv_files.read(path)
     if focus.is_focus(rows.columns):
         lines, notes = focus.lines(rows, path)
-        return PriceFile(lines, notes, f"`{path.name}` (billed, FOCUS)", is_bill=True)
+        return PriceFile(lines, (*said, *notes), f"`{path.name}` (billed, FOCUS)", is_bill=True)
     found = headers.match(rows.columns, COLUMNS, {})
-    if not {"usd_per_gpu_hour", "usd_per_instance_hour"} & {*found}:
+    currencies.refuse_columns(rows.columns, (name for field in _PRICES for name in COLUMNS[field]),
+                              path)  # fmt: skip
+    if not {*_PRICES} & {*found}:
         raise SpecError(
             f"`{path}` has no column with a price; its columns are {', '.join(rows.columns)}",
             hint="call it usd_per_gpu_hour or usd_per_instance_hour, or give FOCUS columns"
@@ -58,7 +61,8 @@ def read(path: Path, zone: str) -> PriceFile:
     if "currency" in found:
         currencies.refuse_others(rows[found["currency"]], f"`{path}` has prices in")
     told = ", ".join(f"{field} = `{column}`" for field, column in found.items())
-    return PriceFile(_lines(rows, found, path, zone), (f"prices: {told}",), f"`{path.name}`")
+    notes = (*said, f"prices: {told}")
+    return PriceFile(_lines(rows, found, path, zone), notes, f"`{path.name}`")
 
 
 def _lines(
@@ -76,10 +80,10 @@ def _lines(
         for name in ("start", "end")
     }
     rates = {
-        name: tables.numbers(rows[found[name]], found[name]).to_list()
+        name: currencies.dollars(rows[found[name]], found[name]).to_list()
         if name in found
         else empty.to_list()
-        for name in ("usd_per_gpu_hour", "usd_per_instance_hour")
+        for name in _PRICES
     }
     made = list[PriceLine]()
     for i in range(len(rows)):
@@ -119,10 +123,4 @@ def _wrong(each: float | None, whole: float | None) -> tuple[str, str] | None:
         return "no price", one_of
     if each is not None and whole is not None:
         return "two prices", one_of
-    usd = each if each is not None else whole
-    assert usd is not None, "one of them is there"
-    if usd < 0:
-        return "a price below zero", "dollars per hour, such as 2.50; 0 is free"
-    if usd * 1_000_000 > MOST_USD_MICRO:
-        return "a price above ten million dollars an hour", "dollars per hour, such as 2.50"
     return None

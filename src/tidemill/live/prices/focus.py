@@ -63,6 +63,7 @@ def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[
             hint="lines need ChargeCategory Usage, a PricingUnit of hours, and a cost",
         )
     machines = _by_machine(billed)
+    notes += _said_changes(machines)
     return (*_of_machines(machines), *_of_types(machines)), tuple(notes)
 
 
@@ -193,6 +194,22 @@ class _BilledTime(NamedTuple):
     end_ms: int | None
     usd: float
     hours: float
+
+
+def _said_changes(machines: pl.DataFrame) -> list[str]:
+    """Which machines were bought in several ways, one after the other, in words."""
+    ways = pl.col("commitment").fill_null(pl.col("terms").str.replace("_", " "))
+    told = machines.filter(pl.col("is_named")).group_by("machine", maintain_order=True).agg(
+        name=pl.col("name").drop_nulls().first(), ways=ways.unique(maintain_order=True)
+    )  # fmt: skip
+    several = told.filter(pl.col("ways").list.len() > 1)
+    if not len(several):
+        return []
+    shown = [f"`{name or machine}` ({', '.join(way or 'nobody says how' for way in how)})"
+             for machine, name, how in several.head(5).iter_rows()]  # fmt: skip
+    more = " …" if len(several) > 5 else ""
+    words = f"bought in several ways one after the other: {', '.join(shown)}{more}"
+    return [f"{words}: every hour costs what it was billed, under the contract of most of them"]
 
 
 def _of_machines(machines: pl.DataFrame) -> list[PriceLine]:

@@ -46,15 +46,20 @@ class PriceLine(NamedTuple):
         return round(self.node_usd_micro / node.gpus)
 
 
-def rule_of(lines: Sequence[PriceLine], window_ms: tuple[int, int], source: str) -> PriceRule:
+def rule_of(
+    lines: Sequence[PriceLine], window_ms: tuple[int, int], source: str, *, is_bill: bool = False
+) -> PriceRule:
     """The prices of a file, for books from and to a moment since 1970.
 
     Lines that begin after the books end are no prices of theirs; books without an end have all.
+    ``is_bill``: a machine that is named costs nothing that is known where it was not billed.
     """
     same = _same_type()
 
     def rule(node: SeenNode) -> Price:
         found = [(rank, line) for line in lines if (rank := _rank(line, node, same)) is not None]
+        if is_bill and any(is_named for (is_named, *_), _ in found):
+            found = [(rank, line) for rank, line in found if rank[0]]
         inside = [(rank, line) for rank, line in found if _overlaps(line, window_ms)]
         return _priced(inside, node, window_ms, source) if inside else UNKNOWN
 
@@ -78,7 +83,8 @@ def _rank(line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]) -> 
         return None
     instance, region = labels.instance_type(node), labels.region(node)
     is_instance = bool(line.type) and labels.plain(line.type) == labels.plain(instance)
-    if line.type and not is_instance and not same(line.type, node.gpu_type):
+    is_untold = is_named and not node.gpu_type  # nobody said which GPUs it has
+    if line.type and not is_instance and not is_untold and not same(line.type, node.gpu_type):
         return None
     if line.region and region and line.region != region:
         return None

@@ -5,10 +5,11 @@ are unknown.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.history.rows import SeenNode, is_instance
+from tidemill.live.history.rows import SeenNode, is_part
 from tidemill.model.rows import UNPRICED
 
 MOST_USD_MICRO = 10**13
@@ -56,16 +57,25 @@ class Price(NamedTuple):
             usd_micro=now.usd_micro, source=now.source, later=self.later[len(begun) :]
         )
 
+    def scaled(self, share: Fraction) -> "Price":
+        """What such a share of a GPU costs."""
+
+        def of(usd_micro: int) -> int:
+            return UNPRICED if usd_micro == UNPRICED else round(usd_micro * share)
+
+        later = tuple(one._replace(usd_micro=of(one.usd_micro)) for one in self.later)
+        return self._replace(usd_micro=of(self.usd_micro), later=later)
+
 
 UNKNOWN = Price()
 PriceRule = Callable[[SeenNode], Price]
 
 
 def flat(rates: Mapping[str, int]) -> PriceRule:
-    """Micro-dollars per hour by GPU type; a price of all GPUs is not one of MIG instances."""
+    """Micro-dollars per hour by GPU type; a price of all GPUs is none of parts of them."""
 
     def rule(node: SeenNode) -> Price:
-        of_all = None if is_instance(node.gpu_type) else rates.get(ANY)
+        of_all = None if is_part(node.gpu_type) else rates.get(ANY)
         found = rates.get(kind_of(node.gpu_type), of_all)
         return UNKNOWN if found is None else Price(found)
 

@@ -12,6 +12,7 @@ import polars as pl
 from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
+from tidemill.model import decoding
 from tidemill.model.errors import BackendError
 from tidemill.model.tables import I64
 
@@ -129,7 +130,7 @@ def _decoded(decoder: msgspec.json.Decoder[Decoded], data: Raw, asked: str) -> D
     try:
         return decoder.decode(data)
     except ValueError as error:
-        raise _strange(asked, str(error)) from error
+        raise _strange(asked, decoding.in_words(error, bytes(data), decoder.type)) from error
 
 
 def _strange(asked: str, found: str) -> BackendError:

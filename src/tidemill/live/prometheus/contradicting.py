@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
 from tidemill.journal.contradictions import Contradiction, ContradictionSort
 from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.live.prometheus.minutes import MINUTE_MS
 from tidemill.live.prometheus.reading import Hour
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, count_text
 from tidemill.model.states import HOSTING, NodeState
 
 LEAST_BUSY = 0.10
@@ -95,7 +96,7 @@ class DevicesAgainst:
         """All that was found."""
         for (sort, name, said), told in sorted(self._found.items()):
             if told.minutes >= LEAST_MINUTES:
-                gpus = "1 GPU" if told.gpus == 1 else f"{told.gpus:,} GPUs"
+                gpus = count_text(told.gpus, "GPU")
                 says = f"{said} by the scheduler; {gpus} busy, up to {100 * told.busy:.0f} %"
                 yield self._made(sort, name, says, told)
         for name, told in sorted(self._counts.items()):
@@ -160,10 +161,13 @@ def _state(node: SeenNode, at_ms: int) -> NodeState | None:
 
 
 def by_bare_name(nodes: Sequence[SeenNode], prefixes: Sequence[str] = ("",)) -> dict[str, SeenNode]:
-    """Nodes by their names without those of clusters; without names that two clusters have."""
-    found = dict[str, list[SeenNode]]()
+    """Machines by their names without those of clusters; without names that two clusters have."""
+    found, machines = dict[str, list[SeenNode]](), dict[str, SeenNode]()
+    for node in nodes:
+        whole = replace(node.machine or node, name=node.machine_name, out=node.out)
+        machines.setdefault(whole.name, whole)
     for prefix in prefixes:
-        for node in nodes:
-            if node.name.startswith(prefix):
-                found.setdefault(node.name.removeprefix(prefix), []).append(node)
+        for name, node in machines.items():
+            if name.startswith(prefix):
+                found.setdefault(name.removeprefix(prefix), []).append(node)
     return {bare: some[0] for bare, some in found.items() if len(some) == 1}

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tidemill.live.history.rows import is_instance
-from tidemill.model.rows import Shape
+from tidemill.live.history.rows import SeenNode, is_instance
+from tidemill.model.rows import Role, Shape
 
 IS_INSTANCE = "is_instance"
 """A column of attempts: whether what it holds are MIG instances."""
@@ -20,12 +20,24 @@ def with_instances(attempts: pl.DataFrame, shapes: Sequence[Shape] = ()) -> pl.D
     """Attempts with ``is_instance``, by what their jobs request or by the type of their GPUs."""
     if IS_INSTANCE in attempts.columns:
         return attempts
-    cut = [s for s, shape in enumerate(shapes) if any(role.profile for role in shape.roles)]
+    cut = [s for s, shape in enumerate(shapes) if any(map(_is_cut, shape.roles))]
     types = attempts["gpu_type"].drop_nulls().unique() if "gpu_type" in attempts.columns else ()
     named = [name for name in types if is_instance(name)]
     by_shape = pl.col("shape").is_in(cut) if "shape" in attempts.columns else pl.lit(value=False)
     by_type = pl.col("gpu_type").is_in(named) if named else pl.lit(value=False)
     return attempts.with_columns((by_shape | by_type).fill_null(value=False).alias(IS_INSTANCE))
+
+
+def _is_cut(role: Role) -> bool:
+    return bool(role.profile) or any(map(is_instance, role.kinds))
+
+
+def on_machines(attempts: pl.DataFrame, nodes: Sequence[SeenNode]) -> pl.DataFrame:
+    """Attempts on the machines that parts of nodes are of: that is what series call them."""
+    names = {node.name: node.machine_name for node in nodes if node.name != node.machine_name}
+    if not names or "nodes" not in attempts.columns:
+        return attempts
+    return attempts.with_columns(pl.col("nodes").list.eval(pl.element().replace(names)))
 
 
 def gpu() -> pl.Expr:

@@ -5,7 +5,8 @@ job ran through all of it; else if the history says that the job held this very 
 the node. What two jobs are said to hold at once belongs to neither. A GPU is where its node and
 number say at that minute: one that was replaced is the same place with another UUID, one whose
 number moved the same UUID elsewhere. A window is a job's share of five minutes (``--resolution``):
-the average over its GPUs, unknown where less than half of what it held was sampled.
+the average over its GPUs, unknown where less than half of what it held was sampled, or no more than
+half of its GPUs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,11 +22,12 @@ from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
 from tidemill.model.errors import SpecError
 from tidemill.model.loads import LoadFigure
-from tidemill.model.measures import FOREVER_MS, ONE_PPM
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, count_text
 
 RESOLUTION_MS = 5 * MINUTE_MS
 LEAST_SEEN = 0.5
-"""Of the GPU-time of a window that must have been sampled; below it the window is unknown."""
+"""Of the GPU-time of a window that must have been sampled; below it the window is unknown. So it is
+where no more than half of the GPUs were: one of two nodes tells nothing of the other."""
 
 JOB_WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     **WINDOWS,
@@ -168,16 +170,16 @@ class _JoinTally:
         jobs = found["job"].n_unique()
         yield (
             f"activity of GPUs: {self.joined:,} of {self.minutes:,} GPU-minutes belong to"
-            f" {jobs:,} of {holders.jobs:,} jobs that ran; the rest was free, or held by nobody in"
-            " this history"
+            f" {jobs:,} of {count_text(holders.jobs, 'job')} that ran; the rest was free, or nobody"
+            " in this history held it"
         )
         yield from _busy_notes(found)
         yield from (words for _, words in self.left_out())
-        few = found.select((pl.col("seen_ppm") < LEAST_SEEN * ONE_PPM).sum()).item()
-        if few:
+        is_little = (pl.col("seen_ppm") < LEAST_SEEN * ONE_PPM) | ~_are_most("gpus_held")
+        if few := found.select(is_little.sum()).item():
             yield (
-                f"{few:,} of {len(found):,} windows have samples of less than half of the job's"
-                " GPU-time: unknown"
+                f"{few:,} of {count_text(len(found), 'window')} with samples of less than half of"
+                " the job's GPU-time, or of no more than half of its GPUs: unknown"
             )
 
     def left_out(self) -> Iterator[tuple[str, str]]:
@@ -209,13 +211,13 @@ def _load_notes(loads: pl.DataFrame, idle: pl.DataFrame, tally: _JoinTally) -> I
     requests = loads.filter(pl.col("figure") == LoadFigure.REQUESTS, pl.col("bound_us").is_null())
     hours = (idle["end_ms"] - idle["start_ms"]).sum() / HOUR_MS
     yield (
-        f"load of services: {requests['amount'].sum():,} requests to"
-        f" {loads['job'].n_unique():,} jobs, which were asked for nothing for {hours:,.1f} hours"
+        f"load of services: {count_text(int(requests['amount'].sum()), 'request')} to"
+        f" {count_text(loads['job'].n_unique(), 'job')}, asked for nothing for {hours:,.1f} hours"
     )
     if tally.lost:
         yield (
-            f"{tally.lost:,} minutes of serving engines belong to no job that is known to hold"
-            " GPUs then (a front end without GPUs, or no label that names the pod): not used"
+            f"{count_text(tally.lost, 'minute')} of serving engines, of no job that held GPUs then,"
+            " as far as is known (a front end without GPUs, or no label names the pod): not used"
         )
 
 
@@ -227,14 +229,14 @@ def _busy_notes(found: pl.DataFrame) -> Iterator[str]:
     """Which counter says that GPUs were at work."""
     by = found.drop_nulls("busy_field").group_by("busy_field").len().sort("busy_field")
     for field, count in by.iter_rows():
-        yield f"busy is {_NAMES.get(field, field)} in {count:,} windows"
+        yield f"busy is {_NAMES.get(field, field)} in {count_text(count, 'window')}"
 
 
 class _Holders:
     """Who held what when, ready to be joined."""
 
     def __init__(self, whose: Whose, ahead_ms: int) -> None:
-        ran = instances.with_instances(whose.attempts)
+        ran = instances.on_machines(instances.with_instances(whose.attempts), whose.nodes)
         ran = ran.filter(pl.col("start_ms").is_not_null())
         held = ran.with_row_index("attempt").select(
             pl.col("attempt").cast(pl.Int64),
@@ -465,17 +467,18 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
     held_ms = pl.max_horizontal("gpus", "gpus_seen") * (pl.col("end") - pl.col("start"))
 
     def average(name: str) -> pl.Expr:
-        is_enough = pl.col(f"weight_{name}") >= LEAST_SEEN * held_ms
+        is_enough = (pl.col(f"weight_{name}") >= LEAST_SEEN * held_ms) & _are_most("gpus")
         return pl.when(is_enough & (pl.col(f"weight_{name}") > 0)).then(
             pl.col(f"total_{name}") / pl.col(f"weight_{name}")
         )
 
-    is_most = pl.col("memory_gpus") >= LEAST_SEEN * pl.col("gpus")
+    is_most = pl.col("memory_gpus") > LEAST_SEEN * pl.col("gpus")
     made = rows.with_columns(
         *(_ppm(average(name)).alias(f"{name}_ppm") for name in _SHARES),
         *(average(name).round().cast(pl.Int64).alias(name) for name in _AVERAGES),
         memory_ppm=_ppm(pl.when(is_most).then("memory")),
         gpus_held="gpus",
+        unseen_gpus=(pl.col("gpus") - pl.col("gpus_seen")).clip(0),
         seen_ppm=(ONE_PPM * pl.col("seen_ms") // held_ms).clip(0, ONE_PPM),
         source=pl.lit(DEVICES),
     ).with_columns(busy_field=pl.when(pl.col("busy_ppm").is_not_null()).then("busy_field"))
@@ -502,6 +505,11 @@ def _with_waits(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
         iowait_ppm=_ppm(pl.col("iowait").mean()), cpu_ppm=_ppm(pl.col("busy").mean())
     )
     return rows.join(means, on=["attempt", "grid_ms"], how="left")
+
+
+def _are_most(held: str) -> pl.Expr:
+    """Whether more than half of the GPUs that a job held were seen."""
+    return pl.col("gpus_seen") > LEAST_SEEN * pl.col(held)
 
 
 def _ppm(share: pl.Expr) -> pl.Expr:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tidemill.live.prometheus.load_minutes import LOAD_MINUTES
 from tidemill.live.prometheus.minutes import GPU_MINUTES, HOUR_MS
 from tidemill.live.prometheus.reading import NODE_WAITS, PODS, Hour
+from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 
 ABOUT = "prometheus.json"
@@ -55,11 +56,13 @@ class HourFolder:
         self.path = path
         self.about = FolderNote()
         if (path / ABOUT).exists():
+            data = (path / ABOUT).read_bytes()
             try:
-                self.about = msgspec.json.decode((path / ABOUT).read_bytes(), type=FolderNote)
-            except ValueError as error:
+                self.about = msgspec.json.decode(data, type=FolderNote)
+            except decoding.FAULTS as error:
                 raise SpecError(
-                    f"`{path / ABOUT}` is not what `tidemill prometheus fetch` writes: {error}",
+                    f"`{path / ABOUT}` is not what `tidemill prometheus fetch` writes:"
+                    f" {decoding.in_words(error, data, FolderNote)}",
                     hint="give another folder, or remove it and fetch again",
                 ) from error
 

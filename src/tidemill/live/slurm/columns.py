@@ -59,6 +59,7 @@ def sacct(zone: tzinfo | None) -> Columns:
         "end": fields.moment("end_ms", zone),
         "timelimitraw": fields.limit_minutes("time_limit_ms"),
         "timelimit": fields.limit("time_limit_ms"),
+        "suspended": fields.limit("suspended_ms"),
         "nodelist": fields.node_list("node_list"),
         "nnodes": fields.number("node_count"),
         "allocnodes": fields.number("nodes_allocated"),

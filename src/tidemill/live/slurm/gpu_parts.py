@@ -18,7 +18,7 @@ from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.slurm import amounts
 from tidemill.live.slurm.rows import SlurmNode
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, count_text
 from tidemill.model.rows import Role, Shape
 from tidemill.units.mig import geometry as mig
 
@@ -83,7 +83,7 @@ def said(lost: int) -> list[str]:
     """Attempts that are not booked, in words."""
     if not lost:
         return []
-    are = "1 attempt" if lost == 1 else f"{lost:,} attempts"
+    are = count_text(lost, "attempt")
     return [f"{are} held shards of GPUs of which nobody says how many a GPU has: not booked"]
 
 

@@ -59,6 +59,7 @@ def _accounted(record: Record) -> Iterator[Struct]:
         start_ms=None if pends else values.moment(part(time, "start")),
         end_ms=values.moment(part(time, "end")),
         time_limit_ms=values.limit_ms(part(time, "limit")),
+        suspended_ms=values.moment(part(time, "suspended")),
         node_list=values.text(record.get("nodes")),
         node_count=values.positive(record.get("allocation_nodes")) or _nodes_requested(req),
         cpus=values.number(part(record, "required", "CPUs")),

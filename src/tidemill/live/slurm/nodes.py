@@ -51,7 +51,8 @@ def fleet_of(
 
     ``unknown_ms``: since when a node is out of which nobody says since when; None: nobody knows.
     """
-    listed = {node.name: node for node in told if node.gpus}
+    every = {node.name: node for node in told}
+    listed = {name: node for name, node in every.items() if node.gpus}
     known = {name: node for name, node in listed.items() if node.state != "FUTURE"}
     past, kept = _past(events), _maintenance(reservations)
     found, parts = list[SeenNode](), dict[str, dict[str, str]]()
@@ -74,6 +75,11 @@ def fleet_of(
         else:
             found.append(seen)
     notes = [*_notes([*known.values()]), *_said_parts(parts), *_said_instances(instances)]
+    if lost := sorted(({*past} | {*kept}) - {*every}):
+        notes.append(
+            f"{_many(lost, 'was', 'were')} down, drained or in maintenance, and listed by no"
+            " file: that time is not booked as such; add what `scontrol -o show node` prints"
+        )
     if planned := sorted({*listed} - {*known}):
         notes.append(f"{_many(planned, 'is', 'are')} to come (FUTURE) and not there: left out")
     return SlurmFleet(found, parts, tuple(notes), instances)

@@ -4,16 +4,18 @@
 `Key=value`. The reading is lazy and bounded; what could not be read is in ``refusals``.
 """
 
+import gzip
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from datetime import tzinfo
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 from msgspec import Struct
 
+from tidemill.live import foreign
 from tidemill.live.slurm import blocks, delimited, frames, json_rows, times
 from tidemill.live.slurm.columns import TEXT_TABLES, Output, table_of
 from tidemill.live.slurm.json_records import JsonDocument
@@ -202,8 +204,11 @@ def _recognised(
 
 
 def _opened(path: Path) -> BinaryIO:
+    foreign.refuse(path, "slurm")
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            is_packed = file.read(2) == b"\x1f\x8b"
+        return cast(BinaryIO, gzip.open(path)) if is_packed else path.open("rb")
     except OSError as error:
         message = f"`{path}` cannot be read: {error.strerror}"
         raise SpecError(message, hint="give a file that a Slurm command printed") from None

@@ -45,6 +45,8 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     start_ms: int | None = None
     end_ms: int | None = None
     time_limit_ms: int | None = None
+    suspended_ms: int | None = None
+    """For how long it was suspended, in all."""
     node_list: str | None = None
     node_count: int | None = None
     """Nodes allocated; of a pending job: requested."""

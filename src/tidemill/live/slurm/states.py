@@ -152,9 +152,12 @@ def node(text: str) -> StateFound:
     """The state of a node from one text, in the long or the short form."""
     if text in {"", "(null)", "N/A"}:
         return StateFound(None)
-    bare = text.rstrip("".join(NODE_SUFFIXES))
-    suffixes = [NODE_SUFFIXES[letter] for letter in text[len(bare) :]]
-    found = node_of_words(bare.rstrip("+").split("+"))
+    words, suffixes = list[str](), list[str]()
+    for word in text.split("+"):  # `DOWN*+DRAIN`: characters may follow each word
+        bare = word.rstrip("".join(NODE_SUFFIXES))
+        words.append(bare)
+        suffixes += [NODE_SUFFIXES[letter] for letter in word[len(bare) :]]
+    found = node_of_words(words)
     flags = [*(found.flags.split("+") if found.flags else []), *suffixes]
     return StateFound(found.state, "+".join(dict.fromkeys(flags)) or None)
 

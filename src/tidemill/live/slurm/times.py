@@ -51,7 +51,10 @@ def time_ms(text: str, zone: tzinfo | None) -> int | None:
         return seconds_ms(text)
     if not _ISO.fullmatch(text):
         raise ValueError("not a time that this reads (ISO, or seconds since 1970)")
-    told = datetime.fromisoformat(text)
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a day or an hour that there is not") from None
     if told.tzinfo is None:
         if zone is None:
             raise ValueError(NO_ZONE)

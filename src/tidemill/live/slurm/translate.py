@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, cast
 
 import polars as pl
 
+from tidemill.live import foreign
 from tidemill.live.history import by_job, clusters, gathered
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.rows import AttemptEnd, SeenNode
+from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
     evidence,
@@ -38,6 +40,7 @@ from tidemill.live.slurm.rows import (
     SlurmQos,
     SlurmReservation,
 )
+from tidemill.live.slurm.suspended import SuspendedTimes
 from tidemill.model.errors import SpecError
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
@@ -73,6 +76,7 @@ _ROW = {
     "uid": pl.Int64, "account": pl.String, "state": pl.String, "state_flags": pl.String,
     "reason": pl.String, "reason_text": pl.String, "submit_ms": pl.Int64,
     "eligible_ms": pl.Int64, "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64,
+    "suspended_ms": pl.Int64,
     "node_list": pl.String, "node_count": pl.Int64, "nodes_requested": pl.Int64,
     "required_nodes": pl.String, "cpus": pl.Int64, "cluster": pl.String, "gres_detail": pl.String,
     "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
@@ -85,6 +89,11 @@ _NUMBERS = (
 )  # fmt: skip
 """What the name of a job is made of."""
 _KEPT = (*het.PART, "cluster")
+_SAME = (
+    "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
+    "reason_cause", "reason_layer", "memory_mib", "shards", "suspended_ms",
+)  # fmt: skip
+"""What attempts have as rows of jobs say it."""
 _READ = (
     "word", "state_flags", "gpus_allocated", "gpus_requested", "has_tres", "names_gpus",
     "tracks_gpus",
@@ -118,6 +127,8 @@ class SlurmPast(NamedTuple):
     """Limits that are no quota here, in words; also among the notes."""
     shapes: Sequence[Shape] = ()
     """What heterogeneous jobs request, by number."""
+    paused: Measurements | None = None
+    """What the accounting says of jobs that were suspended."""
 
     @property
     def attempts(self) -> pl.DataFrame:
@@ -183,17 +194,20 @@ class Gathering:
     def add_file(self, path: Path, zone: str | None, *, is_chosen: bool) -> None:
         """Read a file; one that nobody chose by its name, and which is not Slurm's, is noted."""
         try:
-            opened = reading.open_output(path, zone=zone)
-        except SpecError as error:
-            if is_chosen:
-                raise _of(path, error) from error
-            self._notes.append(f"`{path}` left out: {error.message}")
-            return
-        try:
+            try:
+                opened = reading.open_output(path, zone=zone)
+            except SpecError as error:
+                if not is_chosen:
+                    self._notes.append(f"`{path}` left out: {error.message}")
+                    return
+                hint = foreign.hint(path, "slurm") or error.hint
+                raise SpecError(error.message, hint=hint) from error
             with opened:
                 self.add(path.name, opened)
         except SpecError as error:
             raise _of(path, error) from error
+        except foreign.CUT_OFF as error:
+            raise foreign.cut_off(path) from error
 
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
@@ -250,10 +264,11 @@ class Gathering:
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
         per_gpu, kept, named = gpu_parts.shards_per_gpu(self._nodes), GatheredRows(), GatheredRows()
-        shapes, held, lost = list[Shape](), 0, 0
+        shapes, held, lost, suspended = list[Shape](), 0, 0, SuspendedTimes()
         for told in _ranges(self._jobs, schema, are_several=are_several):
             named.add(_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
+            attempts = suspended.take(attempts)
             held += waits
             if are_several:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
@@ -271,10 +286,12 @@ class Gathering:
             self.rules, teams, {kind_of(node.gpu_type) for node in fleet.nodes},
             {name for name in names if name}, unread,
         )  # fmt: skip
-        notes = (*self._notes, *_said_held(held), *gpu_parts.said(lost), *fleet.notes, *unread)
+        paused, said = suspended.told(last_ms)
+        notes = (*self._notes, *_said_held(held), *gpu_parts.said(lost), *fleet.notes, *said)
         return SlurmPast(
-            kept, fleet.nodes, notes, self._refused, named, queues, tuple(unread), shapes
-        )
+            kept, fleet.nodes, (*notes, *unread), self._refused, named, queues, tuple(unread),
+            shapes, paused,
+        )  # fmt: skip
 
 
 def _ranges(
@@ -354,27 +371,17 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
-    rows = rows.with_columns(is_eligible=is_eligible)
+    is_kept = is_open & pl.col("reason").is_in(_HELD)  # also after an attempt: requeued and held
+    rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept.fill_null(value=False))
     rows = _once(rows)
     rows = _explained(_put_off(rows), words)
-    is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible")
+    is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible") | pl.col("is_kept")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
     waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
     waiting = int(rows.select(waits.sum()).item() or 0)
     attempts = rows.select(
-        "job",
-        "outcome",
-        "start_ms",
-        "end_ms",
-        "gpus",
-        "devices",
-        "is_eligible",
-        "reason",
-        "reason_cause",
-        "reason_layer",
-        "memory_mib",
-        "shards",
+        *_SAME,
         *_KEPT,
         cpus=pl.coalesce("cpus", "tres_cpus"),
         team=pl.coalesce("account", pl.lit("unknown")),
@@ -576,7 +583,9 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
         rows = by_job.taken(rows, order)
     key = ["job", "start_ms", "submit_ms"]
     if by_job.distinct(rows.select(key)) < len(rows):
-        rows = rows.unique(key, keep="first", maintain_order=True)
+        rows = rows.unique([*key, "end_ms"], keep="first", maintain_order=True)
+        is_first = pl.int_range(pl.len()).over(key) == 0
+        rows = rows.filter(is_first | pl.col("end_ms").is_not_null())
     waiting = rows.filter(waits).select("job")
     begun = rows.select(*key, "end_ms").filter(~waits).join(waiting, on="job", how="semi")
     latest = begun.group_by("job").agg(latest_ms=pl.col("submit_ms").max())

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from tidemill.model import decoding
 from tidemill.track.format import LONGEST_LINE, LONGEST_TEXT, MOST, VERSION
 
 LATEST_US = 4_102_444_800_000_000  # the year 2100: beyond it a time is in another unit
@@ -21,7 +22,6 @@ AtUs = Annotated[int, Meta(ge=EARLIEST_US, le=LATEST_US)]
 Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 RunId = Annotated[str, Meta(min_length=1, max_length=64)]
-Ppm = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
 class _TrackRecord(Struct, frozen=True, tag_field="is", kw_only=True):
@@ -100,6 +100,8 @@ class StepsRecord(_TrackRecord, frozen=True, kw_only=True, tag="steps"):
     """The number of the first step that ended."""
     last_step: Count | None = None
     """The number of the last one."""
+    last_end_us: AtUs | None = None
+    """When the last one ended."""
     min_step_us: Micros | None = None
     """The shortest time from the end of one step to the end of the next."""
     median_step_us: Micros | None = None
@@ -198,8 +200,8 @@ class RestartedRecord(_AtRecord, frozen=True, kw_only=True, tag="restarted"):
 class EfficiencyRecord(_AtRecord, frozen=True, kw_only=True, tag="efficiency"):
     """How well the device is used from now on, as the loop or its profiler says."""
 
-    mfu_ppm: Ppm | None = None
-    """Model FLOPs over the peak, in millionths."""
+    mfu_ppm: Count | None = None
+    """Model FLOPs over the peak, in millionths; more than a GPU can do is not believed."""
     mflop_per_s: Count | None = None
     """Millions of floating-point operations per second, of this rank."""
     peak_mflop_per_s: Count | None = None
@@ -257,6 +259,7 @@ class _Versioned(Struct):
     v: Any = None
 
 
+_TIMES = tuple(f"`{name}`: expected a whole number" for name in ("at_us", "from_us", "until_us"))
 _VERSION_DECODER = msgspec.json.Decoder(_Versioned)
 
 
@@ -270,8 +273,11 @@ def parse(line: bytes) -> TrackRecord:
         raise UnusableRecord(f"{len(line):,} bytes; a record has at most {LONGEST_LINE:,}")
     try:
         record = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnusableRecord(_version(line) or str(error)[:LONGEST_ERROR]) from error
+    except decoding.FAULTS as error:
+        said = _version(line) or decoding.in_words(error, line, TrackRecord)
+        if said.startswith(_TIMES):
+            said += " (microseconds since 1970, from the year 2000 to 2100)"
+        raise UnusableRecord(said[:LONGEST_ERROR]) from error
     if isinstance(record, StepsRecord):
         _check_steps(record)
     if isinstance(record, LoadRecord) and record.from_us > record.until_us:
@@ -284,9 +290,12 @@ def moved(record: TrackRecord, ahead_us: int) -> TrackRecord:
     if not ahead_us:
         return record
     if isinstance(record, StepsRecord | LoadRecord):
-        return replace(
+        record = replace(
             record, from_us=record.from_us - ahead_us, until_us=record.until_us - ahead_us
         )
+        if isinstance(record, StepsRecord) and record.last_end_us is not None:
+            record = replace(record, last_end_us=record.last_end_us - ahead_us)
+        return record
     return replace(record, at_us=record.at_us - ahead_us)
 
 
@@ -294,7 +303,7 @@ def _version(line: bytes) -> str:
     """What is wrong with a line of another version; empty where it is of this one, or of none."""
     try:
         told = _VERSION_DECODER.decode(line).v
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except decoding.FAULTS:
         return ""
     return "" if told == VERSION else f"version {told!r:.20}; this reader knows version {VERSION}"
 

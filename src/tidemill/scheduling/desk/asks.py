@@ -14,6 +14,7 @@ from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64, grown
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
+from tidemill.scheduling import contract_capacity
 from tidemill.scheduling.desk import gangs
 from tidemill.scheduling.desk.columns import ASK, OPTION, UNKNOWN
 from tidemill.scheduling.elastic import smallest
@@ -35,6 +36,14 @@ class Request(NamedTuple):
     option: Option
 
 
+class LikeRows(NamedTuple):
+    """The number of a like, the row of its first option, and how many it has."""
+
+    number: int
+    first: int
+    options: int
+
+
 class Asks:
     """The rows, and the pools that they point into."""
 
@@ -51,7 +60,7 @@ class Asks:
         self._ladders: dict[tuple[object, ...], tuple[int, int]] = {}
         self._type_end = 0
         self._sets: dict[tuple[int, ...], tuple[int, int]] = {}
-        self._likes: dict[tuple[object, ...], tuple[int, int]] = {}
+        self._likes: dict[tuple[object, ...], LikeRows] = {}
         self.make(ROWS)
 
     def make(self, count: int) -> None:
@@ -106,7 +115,8 @@ class Asks:
         row[ASK.SIZES] = len(gangs.sizes(shape)) if all(known.options) else 0
         row[ASK.OPTIONS] = 0
         if row[ASK.IS_SIMPLE]:
-            row[ASK.LIKE], row[ASK.FIRST_OPTION] = self._like(key, role, known.options[0])
+            found = self._like(world, key, role, known.options[0])
+            row[ASK.LIKE], row[ASK.FIRST_OPTION] = found.number, found.first
             row[ASK.OPTIONS] = len(known.options[0])
         row[ASK.IS_KNOWN], row[ASK.PREPARED] = 1, 0
 
@@ -122,10 +132,24 @@ class Asks:
             self._type_end = end
         return found
 
+    def judge(self, world: World, s: int) -> None:
+        """Write again which GPU types contracts could ever hold a shape on."""
+        shape = world.shape_rows[s]
+        simple, gang = like(shape), _gang(shape)
+        for r, role in enumerate(smallest(shape).roles):
+            for key in (simple, (*gang, r)):
+                if key in self._likes:
+                    self._judge(world, role, self._likes[key].first, self._likes[key].options)
+
+    def _judge(self, world: World, role: Role, first: int, count: int) -> None:
+        rows = self.options[first : first + count]
+        kinds = rows[:, OPTION.KIND].tolist()
+        rows[:, OPTION.HOLDS] = contract_capacity.holding(world, role, kinds)
+
     def _like(
-        self, key: tuple[object, ...], role: Role, options: Iterable[Option]
-    ) -> tuple[int, int]:
-        """The number of a like, and the row of its first option."""
+        self, world: World, key: tuple[object, ...], role: Role, options: Iterable[Option]
+    ) -> LikeRows:
+        """The rows of a like's options."""
         found = self._likes.get(key)
         if found is None:
             first = len(self.requests)
@@ -135,7 +159,8 @@ class Asks:
             rows = self.options[first : len(self.requests)]
             rows[:] = UNKNOWN
             rows[:, OPTION.KIND] = [request.option.kind for request in self.requests[first:]]
-            found = self._likes[key] = (len(self._likes), first)
+            found = self._likes[key] = LikeRows(len(self._likes), first, len(rows))
+            self._judge(world, role, first, len(rows))
         return found
 
     def room_at(self, room: Snapshot, scoring: Scoring, topology: Topology) -> int:
@@ -191,7 +216,7 @@ class Asks:
         One of which some roles are to be in one domain is fitted by Python.
         """
         shape, row = world.shape_rows[s], self.rows[s]
-        key = ("gang", shape.roles, shape.bonds, shape.parallelism)
+        key = _gang(shape)
         wish = constraints.of(world.topology, shape) if world.topology.tiers else None
         if wish is not None and wish.scopes:
             row[ASK.SIZES] = 0
@@ -213,7 +238,7 @@ class Asks:
         """The rows of a gang at one of its sizes."""
         wish = constraints.of(world.topology, size) if world.topology.tiers else None
         for r, (role, options) in enumerate(zip(size.roles, known.options, strict=True)):
-            _, first = self._like((*key, r), role, options)
+            first = self._like(world, (*key, r), role, options).first
             self._request(role, first, options, room, scoring)
             ladder = () if wish is None else wish.ladders[r]
             tie = ((*key, r, role.count), ladder)
@@ -263,6 +288,11 @@ def _together(role: Role, options: tuple[Option, ...], room: Snapshot, scoring: 
     if not is_any or len(options) < 2 or options[0].kind < 0:
         return UNKNOWN
     return room.request(role, room.together(options), scoring, is_placed=True)
+
+
+def _gang(shape: Shape) -> tuple[object, ...]:
+    """The same for all gangs that are fitted role by role, and fit wherever this one does."""
+    return ("gang", shape.roles, shape.bonds, shape.parallelism)
 
 
 def like(shape: Shape) -> tuple[object, ...]:

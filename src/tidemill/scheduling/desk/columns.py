@@ -204,6 +204,7 @@ class OPTION(IntEnum):
     QUIET_WHY = 12  # what does; UNKNOWN: it may fit
     QUIET_SHAPE = 13  # one of its shapes,
     NEXT_QUIET = 14  # and one more than the next option of which something does; UNKNOWN: nothing
+    HOLDS = 15  # whether contracts, when all is well and nothing runs, hold the request on it
 
 
 class MEMBER(IntEnum):

@@ -213,7 +213,7 @@ def hosts_any(w, d, g, m):
     """Whether some of a role would fit on a type of which too little is free for all of it."""
     first = d.members[m, MEMBER.FIRST_OPTION]
     for o in range(first, first + d.members[m, MEMBER.OPTIONS]):
-        is_short = d.options[o, OPTION.OBSTACLE] == SHORT
+        is_short = d.options[o, OPTION.OBSTACLE] == SHORT and d.options[o, OPTION.HOLDS] != 0
         if is_short and is_held(w, g, d.options[o, OPTION.PACKED], 1, 0):
             return True
     return False
@@ -236,16 +236,21 @@ def shortage_of_role(w, d, g, s):
     ``ASK.IS_LIMITED``: whether quotas kept it off a type.
     """
     options, m, limits, apart, keeps, unfit = d.options, d.reg[REG.SHORT], 0, 0, 0, UNKNOWN
+    others, is_limited = 0, 0
     first, count = d.members[m, MEMBER.FIRST_OPTION], d.members[m, MEMBER.OPTIONS]
     for o in range(first, first + count):
         why = options[o, OPTION.OBSTACLE]
+        is_limited += why in (LIMIT, KEPT_OFF)
+        if options[o, OPTION.HOLDS] == 0:
+            continue
         limits += why == LIMIT
+        others += why != LIMIT
         apart += why == APART
         keeps += why == KEPT_OFF
         if why == UNFIT and unfit == UNKNOWN:
             unfit = o
-    d.asks[s, ASK.IS_LIMITED] = int(limits + keeps > 0)
-    if limits == count:
+    d.asks[s, ASK.IS_LIMITED] = int(is_limited > 0)
+    if limits > 0 and others == 0:
         return OVER_LIMIT
     if apart > 0:
         return TOPOLOGY

@@ -50,7 +50,8 @@ def hosts_part(w, d, g, s, q):
     first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
     for o in range(first, first + count):
         why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
-        if why == SHORT and is_held(w, g, options[o, OPTION.PACKED], 1, 0):
+        is_short = why == SHORT and options[o, OPTION.HOLDS] != 0
+        if is_short and is_held(w, g, options[o, OPTION.PACKED], 1, 0):
             return True
     return False
 
@@ -59,21 +60,25 @@ def hosts_part(w, d, g, s, q):
 def shortage(w, d, g, s):
     """Why a shape that no nodes hold waits.
 
-    As ``diagnose`` says of the obstacles on each type that it may use.
+    As ``diagnose`` says of the obstacles on each type that could ever hold it.
     """
     asks, options = d.asks, d.options
     q, count = w.shapes[s, SHAPE.QUEUE], asks[s, ASK.OPTIONS]
-    limits, unfit, keeps = 0, UNKNOWN, False
+    limits, others, unfit, keeps, is_limited = 0, 0, UNKNOWN, False, False
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + count):
         why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
+        is_limited = is_limited or why in (LIMIT, KEPT_OFF)
+        if options[o, OPTION.HOLDS] == 0:
+            continue
         limits += why == LIMIT
+        others += why != LIMIT
         keeps = keeps or why == KEPT_OFF
         if why == UNFIT and unfit == UNKNOWN:
             unfit = o
-    asks[s, ASK.IS_LIMITED] = limits > 0 or keeps
+    asks[s, ASK.IS_LIMITED] = is_limited
     if asks[s, ASK.SUPPLY] != NOTHING:
         return asks[s, ASK.SUPPLY]
-    if limits == count:
+    if limits > 0 and others == 0:
         return OVER_LIMIT
     if unfit != UNKNOWN:
         return binding_at(d, w, g, unfit, asks[s, ASK.COUNT])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from tidemill.core import progress, rhythm
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Piece, Shape
+from tidemill.model.states import JobClass, JobState
 from tidemill.model.world import World
 from tidemill.scheduling.desk.stopping import UNKNOWN_WAIT_MS
 
@@ -18,6 +19,13 @@ from tidemill.scheduling.desk.stopping import UNKNOWN_WAIT_MS
 def lost_ms(world: World, j: int) -> int:
     """Time of the whole gang that stopping this active job would waste."""
     return int(progress.lost_ms(world.matrices.jobs, j, world.now_ms))
+
+
+def is_loss_known(world: World, j: int) -> bool:
+    """Whether anybody knows what a stop loses: not of training that nobody says saves or not."""
+    is_untold = world.jobs.interval_ms.item(j) == progress.CONTINUOUS
+    is_running = world.jobs.state.item(j) == JobState.RUNNING
+    return not (is_untold and is_running and world.shape_of(j).kind is JobClass.TRAINING)
 
 
 def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> int:

@@ -20,8 +20,8 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling.diagnose import supply_cause
-from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.diagnose import supply_cause, where_it_could_be
+from tidemill.scheduling.elastic import fit_largest, smallest
 from tidemill.scheduling.fit import Fit, Shortage, may_redo, redo, undo
 from tidemill.scheduling.fitting.columns import Obstacle
 from tidemill.scheduling.memo import Memo
@@ -231,7 +231,12 @@ class Reordering:
         if shortage is None:
             return Cause.NONE if s in self.placed else Cause.SCATTERED
         supply = supply_cause(self.world, self.memo, s)
-        return supply if supply is not Cause.NONE else _shortage_cause(shortage)
+        return supply if supply is not Cause.NONE else self._shortage_cause(s, shortage)
+
+    def _shortage_cause(self, s: int, shortage: Shortage) -> Cause:
+        role = smallest(self.world.shape_rows[s]).roles[shortage.role]
+        found = {why for _, why in where_it_could_be(self.world, role, shortage)}
+        return Cause.OVER_LIMIT if found == {Obstacle.LIMIT} else Cause.BUSY
 
     # The trial room ----------------------------------------------------------------------------
 
@@ -256,11 +261,6 @@ def _take(world: World, room: Snapshot, one: One) -> bool:
     if is_free:
         redo(room, q, shape, one.pieces)
     return is_free
-
-
-def _shortage_cause(shortage: Shortage) -> Cause:
-    kinds = [why for _, why, _ in shortage.obstacles]
-    return Cause.OVER_LIMIT if kinds and set(kinds) == {Obstacle.LIMIT} else Cause.BUSY
 
 
 def _is_there(world: World, one: One) -> bool:

@@ -12,8 +12,9 @@ class LoopGaps:
     the next, and do little else there but what they call back for: evaluation and checkpoints.
     """
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: TrackedRun, flops: float | None = None) -> None:
         self.run = run
+        self._flops = flops
         self._step: TimedStep | None = None
         self._part: TimedPart | None = None
 
@@ -34,7 +35,7 @@ class LoopGaps:
     def end(self, number: int | None = None, samples: int | None = None) -> None:
         """The step is done; the loop waits for data."""
         if self._step is not None:
-            self._step.number, self._step.samples = number, samples
+            self._step.number, self._step.samples, self._step.flops = number, samples, self._flops
             self._step.__exit__(None, None, None)
             self._step = None
         self.wait()

@@ -12,19 +12,19 @@ from tidemill.track.parts import TimedCheckpoint
 from tidemill.track.run import TrackedRun
 
 
-def huggingface_callback(run: TrackedRun) -> Any:  # noqa: ANN401 - a ``TrainerCallback``
-    """A callback for ``Trainer(callbacks=[…])`` that tracks a run."""
+def huggingface_callback(run: TrackedRun, flops: float | None = None) -> Any:  # noqa: ANN401 - a ``TrainerCallback``
+    """A callback for ``Trainer(callbacks=[…])`` that tracks a run; FLOPs of one step."""
     base = import_module("transformers").TrainerCallback
-    return type("TidemillCallback", (HuggingFaceHooks, base), {})(run)
+    return type("TidemillCallback", (HuggingFaceHooks, base), {})(run, flops)
 
 
 class HuggingFaceHooks:
     """What is done when the trainer calls back; mixed into ``TrainerCallback``."""
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: TrackedRun, flops: float | None = None) -> None:
         super().__init__()
         self._run = run
-        self._gaps = LoopGaps(run)
+        self._gaps = LoopGaps(run, flops)
         self._saving: TimedCheckpoint | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: object) -> None:  # noqa: ANN401, ARG002 - theirs

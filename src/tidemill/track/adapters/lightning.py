@@ -12,9 +12,9 @@ from tidemill.track.adapters.gaps import LoopGaps
 from tidemill.track.run import TrackedRun
 
 
-def lightning_callback(run: TrackedRun) -> Any:  # noqa: ANN401 - a ``Callback`` of the framework
-    """A callback for ``Trainer(callbacks=[…])`` that tracks a run."""
-    return type("TidemillCallback", (LightningHooks, _framework().Callback), {})(run)
+def lightning_callback(run: TrackedRun, flops: float | None = None) -> Any:  # noqa: ANN401 - a ``Callback``
+    """A callback for ``Trainer(callbacks=[…])`` that tracks a run; FLOPs of one step."""
+    return type("TidemillCallback", (LightningHooks, _framework().Callback), {})(run, flops)
 
 
 def _framework() -> Any:  # noqa: ANN401 - a module
@@ -27,10 +27,10 @@ def _framework() -> Any:  # noqa: ANN401 - a module
 class LightningHooks:
     """What is done when Lightning calls back; mixed into its ``Callback``."""
 
-    def __init__(self, run: TrackedRun) -> None:
+    def __init__(self, run: TrackedRun, flops: float | None = None) -> None:
         super().__init__()
         self._run = run
-        self._gaps = LoopGaps(run)
+        self._gaps = LoopGaps(run, flops)
         self._saves: Any = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ANN401, ARG002 - theirs

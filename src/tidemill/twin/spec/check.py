@@ -4,13 +4,14 @@ Raises at the first thing that cannot be. Types and ranges of single fields were
 reading; what jobs ask for is checked in ``spec_check_jobs``.
 """
 
+from tidemill.model.decoding import nearest, shown
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, duration_text
 from tidemill.model.tree import MAX_DEPTH
 from tidemill.reservation import types
 from tidemill.twin import effort, fleet
 from tidemill.twin.spec import check_computes, check_jobs, check_tiers
-from tidemill.twin.spec.errors import SpecPlace, nearest, shown
+from tidemill.twin.spec.errors import SpecPlace
 from tidemill.twin.spec.tables import (
     MAX_JOBS,
     MAX_NODES,

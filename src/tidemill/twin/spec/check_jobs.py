@@ -3,12 +3,13 @@
 Single jobs that can never fit are refused here, by name; generated ones are made to fit.
 """
 
+from tidemill.model.decoding import nearest, shown
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, ONE_PPM, WHOLE_MILLI, decimal_number, duration_text
 from tidemill.model.rows import MAX_COUNT
 from tidemill.model.states import JobClass
 from tidemill.twin import durations, fleet, presets
-from tidemill.twin.spec.errors import SpecPlace, nearest, shown
+from tidemill.twin.spec.errors import SpecPlace
 from tidemill.twin.spec.tables import JobTable, Spec, Spread, Traits, WorkloadTable
 
 _AFFINITY_HINT = (

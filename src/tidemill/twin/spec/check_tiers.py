@@ -3,9 +3,10 @@ whoever asks for one.
 """
 
 from tidemill.engine.fold.topology import refuse_unless_nested
+from tidemill.model.decoding import nearest
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.twin import fleet
-from tidemill.twin.spec.errors import SpecPlace, nearest
+from tidemill.twin.spec.errors import SpecPlace
 from tidemill.twin.spec.tables import Spec, Traits
 
 

@@ -1,18 +1,17 @@
 """From TOML text to the tables of a spec, one row at a time, so that an error knows its row."""
 
-import re
-import tomllib
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
 
+from tidemill.model.decoding import nearest, shown, toml
 from tidemill.model.errors import SpecError
 from tidemill.model.orders import BY_SHAPE, ORDERS
 from tidemill.model.placements import PLACEMENTS
 from tidemill.model.policy import Policy
 from tidemill.twin.spec import synonyms, words
-from tidemill.twin.spec.errors import SpecPlace, explain, nearest, shown
+from tidemill.twin.spec.errors import SpecPlace, explain
 from tidemill.twin.spec.tables import (
     ContractTable,
     FaultsTable,
@@ -26,15 +25,18 @@ from tidemill.twin.spec.tables import (
 
 _SINGLE = ("twin", "faults", "policy")
 _ROWS = ("contract", "team", "tier", "workload", "job")
-_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 MAX_ROWS = 100_000
+_TOML = (
+    "text needs quotes, tables are [twin] or [[contract]]; see https://toml.io, or start from"
+    " `tidemill twin generate`"
+)
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
 
 def read(text: str, source: str) -> Spec:
     """Every table of the text; whether they agree is not asked here."""
-    return of_values(_toml(text, source), source)
+    return of_values(toml(text, source, _TOML), source)
 
 
 def of_values(told: dict[str, Any], source: str) -> Spec:
@@ -90,33 +92,6 @@ def _row_in_our_words(
     renamed, said = synonyms.read_as(row, place)
     notes += [(place, note) for note in said]
     return renamed
-
-
-def _toml(text: str, source: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(str(error), text, source) from error
-    except (RecursionError, ValueError) as error:  # nested too deep; a number of 5,000 digits
-        found = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise SpecError(
-            f"`{source}` is not a spec file: {found}", hint="start from `tidemill twin generate`"
-        ) from error
-
-
-def _syntax_error(message: str, text: str, source: str) -> SpecError:
-    at = _AT_LINE.search(message)
-    said = message[: at.start()] if at else message
-    said = said[:1].lower() + said[1:]
-    if not at:
-        return SpecError(f"`{source}` is not TOML: {said}", hint="see https://toml.io")
-    line = int(at[1])
-    lines = text.splitlines()
-    found = lines[line - 1].strip() if line <= len(lines) else ""
-    return SpecError(
-        f"`{source}`, line {line}, column {at[2]} is not TOML: {said}; found {shown(found)}",
-        hint="text needs quotes, tables are [twin] or [[contract]]; see https://toml.io",
-    )
 
 
 def _refuse_unknown(raw: dict[str, Any], source: str) -> None:

@@ -7,7 +7,8 @@ field in one row are refused: nobody can say which was meant.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tidemill.twin.spec.errors import SpecPlace, shown
+from tidemill.model.decoding import shown
+from tidemill.twin.spec.errors import SpecPlace
 
 TABLES = {
     **dict.fromkeys(("queue", "queues", "teams"), "team"),

@@ -9,10 +9,11 @@ from typing import NoReturn
 
 import msgspec
 
+from tidemill.model import decoding
+from tidemill.model.decoding import shown
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, duration_text
 from tidemill.twin.faults import FaultAt, Faults
-from tidemill.twin.spec.errors import shown
 from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import AS_PUBLISHED, Options
 from tidemill.twin.traces.trace import Trace
@@ -96,7 +97,8 @@ def _list(path: Path, options: Options) -> list[object]:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise SpecError(f"`{path}` is not JSON: {error}", hint="fetch the file again") from error
+        said = decoding.broken(error, text)
+        raise SpecError(f"`{path}` is not JSON: {said}", hint="fetch the file again") from error
     if not isinstance(found, list) or len(found) > options.rows_at_most:
         raise SpecError(
             f"`{path}`: expected a list of at most {options.rows_at_most:,} faults",
@@ -109,7 +111,8 @@ def _line(path: Path, number: int, raw: object) -> FaultLine:
     try:
         line = msgspec.convert(raw, FaultLine)
     except msgspec.ValidationError as error:
-        raise SpecError(f"`{path}`, entry {number}: {error}", hint=_HINT) from error
+        said = decoding.mismatch(error, FaultLine, raw)
+        raise SpecError(f"`{path}`, entry {number}: {said}", hint=_HINT) from error
     if not 0 <= line.event_time <= MAX_DAY:
         _refuse(path, number, "event_time", "days from 0", line.event_time)
     if line.event_type not in ("fault_start", "fault_end"):

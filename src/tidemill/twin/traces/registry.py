@@ -12,8 +12,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.model import names
+from tidemill.model.decoding import nearest
 from tidemill.model.errors import SpecError
-from tidemill.twin.spec.errors import nearest
 from tidemill.twin.traces import (
     acme,
     elasticflow,

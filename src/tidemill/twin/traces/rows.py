@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeVar
 
 from tidemill.model import names
+from tidemill.model.decoding import nearest, shown
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import decimal_number
-from tidemill.twin.spec.errors import nearest, shown
 from tidemill.twin.traces.options import Options
 
 MAX_LINE = 100_000  # characters; the longest line of the known traces has 400
@@ -167,10 +167,12 @@ def opened(path: Path) -> Iterator[IO[str]]:
         reason = (error.strerror or str(error)).lower()
         raise SpecError(f"`{path}` cannot be read: {reason}", hint="check the path") from error
     except (EOFError, zlib.error) as error:
-        raise SpecError(f"`{path}` is not whole: {error}", hint="fetch the file again") from error
+        raise SpecError(f"`{path}` is cut off, or damaged", hint="fetch the file again") from error
     except (UnicodeDecodeError, csv.Error) as error:
+        is_text = isinstance(error, csv.Error)
+        why = "a cell of it has no end, or a sign that is no text" if is_text else "it is not UTF-8"
         raise SpecError(
-            f"`{path}` is not a table of text: {error}", hint="see `tidemill twin formats`"
+            f"`{path}` is not a table of text: {why}", hint="see `tidemill twin formats`"
         ) from error
 
 

@@ -104,6 +104,8 @@ class SlowFindings(NamedTuple):
     """That were looked at."""
     stretches: tuple[SlowStretch, ...]
     """All windows that were looked at; none where ranks could not be judged."""
+    unsure: SlowRank | None = None
+    """Of a slow job without a slow rank: the rank that would be one, but for chance."""
 
 
 def find(told: RankWindows, rule: SlowRule = RULE) -> SlowFindings:
@@ -117,7 +119,10 @@ def find(told: RankWindows, rule: SlowRule = RULE) -> SlowFindings:
         one._replace(first=window_of(told, kept, one.first), last=window_of(told, kept, one.last))
         for one in suspects
     )
-    return SlowFindings(tuple(numbered), unlike, job, missing, len(kept.steps), stretches)
+    unsure = None
+    if job is not None and not suspects and not missing:
+        unsure = next(iter(_suspects(kept, rule._replace(chance=1.0, chance_beside=1.0))[0]), None)
+    return SlowFindings(tuple(numbered), unlike, job, missing, len(kept.steps), stretches, unsure)
 
 
 def _missing(kept: RankWindows, ranks: int) -> Missing | None:

@@ -122,6 +122,14 @@ class PretendedServer:
             self._claim(f"c-{name}", such, on, one)
         self._put((one["metadata"]["namespace"], name), one)
 
+    def annotate(self, name: str, **told: str) -> None:
+        """Annotations of a pod of ours by their names after `tidemill/`; `_` is `-`."""
+        key = ("ml", name)
+        news = {f"tidemill/{word.replace('_', '-')}": told[word] for word in told}
+        one = self.pods[key]
+        about = one["metadata"] | {"annotations": one["metadata"]["annotations"] | news}
+        self._put(key, one | {"metadata": about})
+
     def put(self, one: Object, *, is_gone: bool = False) -> None:
         """An object of another kind came, changed, or is gone."""
         key = (one["metadata"]["namespace"], one["metadata"]["name"])

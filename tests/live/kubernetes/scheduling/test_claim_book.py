@@ -7,11 +7,11 @@ import pytest
 from tests.live.kubernetes import made
 from tests.rigs.kubernetes import wanted
 from tidemill.live.kubernetes import dra, nodes, pods
+from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
 from tidemill.live.kubernetes.scheduling.allocating import _picked
 from tidemill.live.kubernetes.scheduling.claims import LONGEST_FORM, DeviceForm
-from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
 

@@ -105,6 +105,37 @@ def test_a_gang_whose_size_is_no_number_waits_and_says_so(size: str | None):
     assert "tidemill/gang-size" in words
 
 
+def test_the_size_of_a_gang_may_be_said_later_and_be_corrected():
+    """Two pods name a gang without a size, then with a wrong one, then with the right one."""
+    story = Story(8)
+    for i in range(2):
+        story.server.make(f"g{i}", 2, annotations={"tidemill/gang": "g"})
+    story.rest()
+    assert story.held()["ml/g"][0] == "MalformedGang"
+    for i in range(2):
+        story.server.annotate(f"g{i}", gang_size="3")
+    story.rest()
+    assert story.held()["ml/g"][0] == "WaitingForGang"
+    for i in range(2):
+        story.server.annotate(f"g{i}", gang_size="2")
+    story.rest()
+    assert set(story.bound()) == {"g0", "g1"}
+
+
+def test_an_estimate_that_is_said_while_a_job_waits_is_read():
+    """Nothing is free: the job waits; told later that it runs for ten minutes, it does so here."""
+    story = Story(8)
+    story.server.make("first", 8)
+    story.rest()
+    story.server.make("p", 1)
+    story.rest()
+    story.server.annotate("p", expected_duration="10m")
+    story.rest()
+    j, world = story.scheduler.differ.lives.present("ml/p"), story.scheduler.loop.world
+    assert j is not None
+    assert world.jobs.estimate_ms[j] == 600_000
+
+
 def test_members_that_wait_for_the_rest_are_told_how_many_are_there():
     """Two of three pods: held, with both numbers; with the third nothing is held."""
     story = Story(8)

@@ -1,14 +1,17 @@
 """Rules about other pods are kept on a real cluster, and what cannot be kept is named."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.live.kubernetes.scheduling.test_devices import message
 from tests.live.kubernetes.scheduling.test_placing import JOBS, PODS, nodes_of
+from tests.live.kubernetes.scheduling.test_saying import told
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang, node, pod
+from tidemill.live.kubernetes.scheduling.saying import UNSCHEDULABLE
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 RACK = "topology.kubernetes.io/rack"
@@ -48,6 +51,11 @@ def tied(name: str, pods: int, gpus: int, **spec: Any) -> dict[str, Any]:
     return one
 
 
+def is_kept_apart(rig: Cluster, name: str) -> bool:
+    """Whether a pod says that it waits for others from which it has to be apart."""
+    return "has to be apart" in message(rig, name)
+
+
 def test_replicas_keep_apart_and_spread_and_a_gang_keeps_together(rig: Cluster, tmp_path: Path):
     """Four nodes in two zones and two racks: each rule is kept by pods of ours, one by one.
 
@@ -69,12 +77,21 @@ def test_replicas_keep_apart_and_spread_and_a_gang_keeps_together(rig: Cluster, 
         rig.wait_until_running("ml", 12)
         rig.create(JOBS, tied("big", 2, 5, **near("podAntiAffinity", HOST, "big")))
         rig.wait_until_running("ml", 14)
+        zones = near("podAntiAffinity", ZONE, "zone")
+        rig.create(PODS, *(app("zone", i, 1, **zones) for i in range(3)))
+        rig.wait_until_running("ml", 16)
         small = next(name for name in rig.pods("ml") if name.startswith("small"))
         rig.wait_for("it is told", lambda: "podAntiAffinity" in message(rig, small))
+        left = {"apart": UNSCHEDULABLE, "zone": "Waiting"}  # a new node has a name of its own
+        for name, reason in left.items():
+            last = next(one for one, there in nodes_of(rig, name).items() if not there)
+            rig.wait_for("it is told", partial(is_kept_apart, rig, last))
+            assert told(rig, last)[0] == reason
+            assert f"(ml/{name}-" in message(rig, last)
         assert ours.stop() == 0
     assert sorted(nodes_of(rig, "apart").values()) == ["", "n0", "n1", "n2", "n3"]
-    zones = Counter(int(name[1]) // 2 for name in nodes_of(rig, "even").values())
-    assert zones == {0: 2, 1: 2}
+    halves = Counter(int(name[1]) // 2 for name in nodes_of(rig, "even").values())
+    assert halves == {0: 2, 1: 2}
     assert len({int(name[1]) % 2 for name in nodes_of(rig, "rack").values()}) == 1
     assert len({*nodes_of(rig, "big").values()}) == 2
     assert not any(nodes_of(rig, "small").values())

@@ -129,6 +129,14 @@ def test_who_could_have_what_others_hold_is_in_the_queue_and_not_held():
     assert [*found.lacks] == [("ml", "b")]
 
 
+def test_who_asks_for_more_than_a_machine_has_lacks_no_counter():
+    """That never fits, whatever is held: it is in the queue, where it is told so."""
+    book, found = cut(2).claimed.book, Partitions()
+    book.holder[wanted.DRIVER, "n0", "gpu-0-1g-0"] = ("ml", "x")
+    found.look(book, [wants("three", ("", 3)), wants("two", ("", 2))], set())
+    assert [*found.lacks] == [("ml", "two")]
+
+
 def given(rig: Cluster) -> dict[str, list[str]]:
     """By machine: the devices that claims hold."""
     found = dict[str, list[str]]()

@@ -5,10 +5,9 @@ from fractions import Fraction
 import pytest
 
 from tests.live.kubernetes import made
-from tidemill.live.kubernetes import nodes
+from tidemill.live.kubernetes import nodes, parts
 from tidemill.live.kubernetes.nodes import KubeNode
-from tidemill.live.kubernetes.scheduling import parts
-from tidemill.live.kubernetes.scheduling.parts import MachinePart
+from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.prices.rules import Price
 
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
@@ -79,7 +78,7 @@ def test_the_units_of_a_machine_are_all_of_its_devices(machine: KubeNode):
     assert sum((one.unit * one.devices for one in mine), Fraction()) == machine.devices
     assert sum(one.cpu_milli for one in mine) <= machine.cpu_milli
     of_device = Price(420_000_000)
-    cost = sum(one.price(of_device).usd_micro * one.devices for one in mine)
+    cost = sum(of_device.scaled(one.unit).usd_micro * one.devices for one in mine)
     assert abs(cost - 420_000_000 * machine.devices) <= sum(one.devices for one in mine)
 
 

@@ -1,5 +1,7 @@
 """A policy that is an object of a real cluster: validated, watched, and told what became of it."""
 
+import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,13 @@ import pytest
 from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_guide import block
 from tests.live.kubernetes.scheduling.test_saying import told
+from tests.live.kubernetes.test_access import plain
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import node, pod
 from tidemill.cli.policy_object import definition
+from tidemill.live.kubernetes.api.client import ApiRefusal
+from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
 from tidemill.model.policy import Policy
 from tidemill.twin.spec import read
 
@@ -41,6 +46,49 @@ def accepted(rig: Cluster) -> tuple[str, str, int]:
     found = rig.ask("GET", f"{PATH}/fleet").get("status", {}).get("conditions", [])
     one = found[0] if found else {}
     return one.get("status", ""), one.get("message", ""), one.get("observedGeneration", 0)
+
+
+def test_a_server_that_says_later_is_asked_again():
+    """Just after its kind was applied the server says 429; what it says otherwise ends it."""
+    said = [b"429 Too Many Requests", b"503 Unavailable", b"200 OK"]
+    asked = list[bytes]()
+
+    served = list[asyncio.Task[Any]]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        served.append(task)
+        body = b'{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{"uid":"u"}}]}'
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while b"watch=true" not in (one := await reader.readuntil(b"\r\n\r\n")):
+                asked.append(one)
+                writer.write(
+                    b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (said[0], len(body)) + body
+                )
+                del said[: len(said) > 1]
+        with suppress(OSError):
+            writer.close()
+            await writer.wait_closed()
+
+    async def begin() -> tuple[str, int]:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        watched = WatchedPolicy(plain(port), "fleet", lambda *_, **__: None)
+        try:
+            await watched.start()
+            return watched.stamp
+        finally:
+            await watched.stop()
+            server.close()
+            await asyncio.gather(*served)
+            served.clear()
+
+    assert asyncio.run(begin()) == ("u", 0)
+    assert len(asked) == 3
+    said[:] = [b"403 Forbidden"]
+    with pytest.raises(ApiRefusal, match="403"):
+        asyncio.run(begin())
 
 
 def test_the_file_is_what_the_command_prints():
@@ -94,8 +142,12 @@ def test_a_policy_object_holds_without_a_restart(known: Cluster, tmp_path: Path)
         rig.ask("PATCH", f"{PATH}/fleet", {"spec": good}, kind=MERGE)
         rig.wait_until_running("ml", 1)
         rig.wait_for("it is said", lambda: accepted(rig)[::2] == ("True", 3))
-        rig.create("/api/v1/namespaces/ml/pods", pod("more", 4, schedulerName=OURS))
+        rig.create("/api/v1/namespaces/ml/pods", pod("more", 3, schedulerName=OURS))
         rig.wait_for("it is told", lambda: told(rig, "more")[0] == "OverQuota", 120)
+        rig.ask("PATCH", f"{PATH}/fleet", {"spec": {"team": [{"name": "web"}]}}, kind=MERGE)
+        rig.wait_until_running("ml", 2)  # a team that it does not name any more has no quota
+        rig.create("/api/v1/namespaces/ml/pods", pod("last", 2, schedulerName=OURS))
+        rig.wait_for("it is told", lambda: told(rig, "last")[0] == "Unschedulable", 120)
         rig.ask("DELETE", f"{PATH}/fleet")
-        rig.wait_until_running("ml", 2)
+        rig.wait_for("it is told", lambda: told(rig, "last")[0] == "OverQuota", 120)
         assert ours.stop() == 0

@@ -194,6 +194,10 @@ def test_only_a_node_like_those_that_are_there_is_ordered(tmp_path: Path):
     story.server.make("fits-an-empty-one", 4)
     story.server.make("too-large", 16)
     story.server.make("no-such-label", 1, spec={"nodeSelector": {"zone": "mars"}})
+    story.server.make("only-there", 1, spec={"nodeSelector": {"kubernetes.io/hostname": "n0"}})
+    even = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}  # fmt: skip
+    story.server.make("spread", 1, spec={"topologySpreadConstraints": [even]})
     for i in range(5):
         story.server.make(f"many{i}", 8, gang="many", size=5)
     tied = {"tidemill/gang": "tied", "tidemill/gang-size": "2",
@@ -204,8 +208,30 @@ def test_only_a_node_like_those_that_are_there_is_ordered(tmp_path: Path):
     reasons = {name: story.told(name)[0] for name in story.server.told}
     assert reasons["fits-an-empty-one"] == "Unschedulable"
     assert reasons["too-large"] == reasons["no-such-label"] == "NoSuchNode"
+    assert reasons["only-there"] == "Waiting", "no new node has this name"
+    assert reasons["spread"] == "Unschedulable", "a new node has none of them yet"
     assert reasons["many0"] == "NoSuchNode", "its quota keeps it out, whatever is bought"
     assert reasons["tied0"] != "Unschedulable"
+    story.journal.close()
+
+
+def test_what_is_not_to_be_bought_is_not_ordered(tmp_path: Path):
+    """6 are free on two nodes: a pod of 6 is told to wait, and `why` says not to buy. So is one for
+    a node that is cordoned.
+    """
+    story = Read(tmp_path / "live.sqlite", 8, 8)
+    story.server.put_node("n2", 4, unschedulable=True)
+    for i in range(2):
+        story.server.make(f"busy{i}", 5)
+    story.rest()
+    story.server.make("scattered", 6)
+    story.server.make("there", 4, spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}})
+    story.rest()
+    assert story.told("scattered") == ("Waiting", "enough is free, but scattered over nodes")
+    assert "do not buy" in story.asked("why", "ml/scattered")
+    assert story.told("there")[0] == "Waiting"
+    assert "takes work" in story.told("there")[1]
+    assert "do not buy" in story.asked("why", "ml/there")
     story.journal.close()
 
 

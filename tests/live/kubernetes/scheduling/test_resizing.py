@@ -271,3 +271,19 @@ def test_without_the_right_a_gang_keeps_its_size(rig: Cluster, tmp_path: Path):
         assert len(bound(rig, "wide")) == 16
         assert rig.items(PODS)
         assert ours.stop() == 0
+
+
+def test_pods_that_are_no_gang_run_one_by_one(resizable: Cluster, tmp_path: Path):
+    """A ReplicaSet and a Job of two pods each, of which nobody says that they are a gang.
+
+    Three of the four fit: they run, whatever their owners' scales say.
+    """
+    rig, several = resizable, gang("plain", 2, 1, schedulerName=OURS)
+    several["spec"]["completionMode"] = "NonIndexed"
+    rig.add_nodes(node("n0", 3))
+    rig.create(SETS, replica_set("apart", 2, 1, schedulerName=OURS))
+    rig.create(JOBS, several)
+    with scheduling(rig, tmp_path, "--may-resize") as ours:
+        rig.wait_until_running("ml", 3)
+        assert ours.stop() == 0
+    assert wrong(rig, ours.journal) == []

@@ -1,6 +1,7 @@
 """What pods that wait are told: an order for a node only where a node would help."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tidemill.api import read_statement, world_of
 from tidemill.cli.main import app
 from tidemill.journal import open_journal
 from tidemill.journal.moments import Calendar
+from tidemill.live.kubernetes.scheduling.keeping import LATE_MS
 
 PODS = "/api/v1/namespaces/ml/pods"
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
@@ -149,6 +151,7 @@ def test_waits_begin_when_a_pod_was_created_whoever_was_there_to_see_it(
     rig.add_nodes(node("n0"))
     for name in ("before", "between"):
         rig.create(PODS, pod(name, 16, schedulerName=OURS))
+        rig.wait_for("it was created a while ago", partial(_is_late, rig, name), 10)
         with scheduling(rig, tmp_path, "--once") as ours:
             assert ours.process is not None
             assert ours.process.wait(120) == 0
@@ -156,13 +159,20 @@ def test_waits_begin_when_a_pod_was_created_whoever_was_there_to_see_it(
         world, begins = world_of(opened)[0], Calendar.of(opened.facts()).begins
     assert begins is not None
     for name in ("before", "between"):
-        created = datetime.fromisoformat(rig.pods("ml")[name]["metadata"]["creationTimestamp"])
-        at_ms = round((created - begins).total_seconds() * 1000)
+        at_ms = round((_created(rig, name) - begins).total_seconds() * 1000)
         j = world.job_number[f"ml/{name}"]
         assert (world.jobs.since_ms.item(j), world.jobs.submit_ms.item(j)) == (at_ms, at_ms)
     assert world.jobs.since_ms.item(world.job_number["ml/before"]) < 0
     told = read_statement(ours.journal).world
     assert told.jobs.submit_ms[:2].tolist() == world.jobs.submit_ms[:2].tolist()
+
+
+def _is_late(rig: Cluster, name: str) -> bool:
+    return datetime.now(UTC) - _created(rig, name) > timedelta(milliseconds=LATE_MS)
+
+
+def _created(rig: Cluster, name: str) -> datetime:
+    return datetime.fromisoformat(rig.pods("ml")[name]["metadata"]["creationTimestamp"])
 
 
 def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, tmp_path: Path):

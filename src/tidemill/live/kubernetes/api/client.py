@@ -8,15 +8,16 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypedDict, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from tidemill.live.kubernetes.api.clock import ServerClock
 from tidemill.live.kubernetes.api.http import AnswerHead, BrokenAnswer, HttpConnection
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+from tidemill.model import decoding
 from tidemill.model.errors import BackendError
 
 PAGE = 500
@@ -29,7 +30,13 @@ WATCH_S = 570
 """A watch is asked to end after so long, and goes on where it ended."""
 QUIET_S = 150.0
 """A watch that says nothing for so long is dead: the server sends a bookmark every minute."""
+PACE_S = 0.02
+"""Watches are read no more often: a scheduler looks at most every 40 ms (``scheduling.running``)
+while things happen, and the first change after a rest is still read at once."""
 AGENT = "tidemill-observe"
+
+
+Told = TypeVar("Told")
 
 
 class ApiRefusal(Exception):  # noqa: N818 - a refusal, and the caller's to answer
@@ -50,15 +57,20 @@ class ApiRefusal(Exception):  # noqa: N818 - a refusal, and the caller's to answ
         return self.status in (401, 403)
 
     @property
+    def is_later(self) -> bool:
+        """The same may be answered later: too many requests, or the server is not well."""
+        return self.status == 429 or self.status >= 500
+
+    @property
     def is_absent(self) -> bool:
         """The server does not have such things."""
         return self.status in (404, 405)
 
 
 class ListedPage(NamedTuple):
-    """Some objects of a kind, as JSON, and the version of the cluster that they show."""
+    """Some objects of a kind, and the version of the cluster that they show."""
 
-    items: list[Raw]
+    items: list[dict[str, Any]]
     version: str
 
 
@@ -66,7 +78,35 @@ class WatchedChange(NamedTuple):
     """One change: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
 
     kind: str
-    body: Raw
+    body: dict[str, Any]
+
+
+class ObjectMetadata(TypedDict, total=False):
+    """What objects say of themselves, without who changed which field: that is half of a pod."""
+
+    name: Any
+    generateName: Any
+    namespace: Any
+    uid: Any
+    resourceVersion: Any
+    generation: Any
+    creationTimestamp: Any
+    deletionTimestamp: Any
+    deletionGracePeriodSeconds: Any
+    labels: Any
+    annotations: Any
+    ownerReferences: Any
+    finalizers: Any
+
+
+class PlainObject(TypedDict, total=False):
+    """An object of a kind that has nothing else: what nobody reads is not made."""
+
+    apiVersion: Any
+    kind: Any
+    metadata: ObjectMetadata | None
+    spec: Any
+    status: Any
 
 
 class _ListMeta(Struct, rename="camel", frozen=True):
@@ -74,18 +114,18 @@ class _ListMeta(Struct, rename="camel", frozen=True):
     continue_: str = msgspec.field(default="", name="continue")
 
 
-class _List(Struct):
+class _List(Struct, Generic[Told]):
     metadata: _ListMeta = _ListMeta()
-    items: list[Raw] | UnsetType | None = UNSET
+    items: list[Told] | UnsetType | None = UNSET
     """Some servers write null for none; an answer without this word is no list."""
     kind: str = ""
     message: str = ""
     code: int = 0
 
 
-class _WatchEvent(Struct):
+class _WatchEvent(Struct, Generic[Told]):
     type: str
-    object: Raw
+    object: Told
 
 
 class _ApiStatus(Struct):
@@ -94,7 +134,12 @@ class _ApiStatus(Struct):
     code: int = 0
 
 
-_DECODERS = {kind: msgspec.json.Decoder(kind) for kind in (_List, _WatchEvent, _ApiStatus)}
+_AS_DICT = dict[str, Any]
+_DECODERS = {
+    (kind, shape): msgspec.json.Decoder(kind[shape])
+    for kind in (_List, _WatchEvent)
+    for shape in (_AS_DICT, PlainObject, _ApiStatus)
+}
 """To make one takes longer than to use it."""
 
 
@@ -119,12 +164,17 @@ class ApiClient:
                 raise
 
     async def pages(
-        self, path: str, query: Mapping[str, str | int] | None = None, *, limit: int = PAGE
+        self,
+        path: str,
+        query: Mapping[str, str | int] | None = None,
+        *,
+        limit: int = PAGE,
+        shape: type[Any] = _AS_DICT,
     ) -> AsyncGenerator[ListedPage]:
-        """All objects under a path, some at a time."""
+        """All objects under a path, some at a time; ``shape``: what of them is made."""
         asked: dict[str, str | int] = {**(query or {}), "limit": limit}
         while True:
-            told = _decoded(await self.get(path, asked), _List)
+            told = _decoded(await self.get(path, asked), _List, shape)
             if told.items is UNSET:  # an error that calls itself 200: nothing was deleted
                 raise ApiRefusal(
                     told.code or 500, told.message or f"`{told.kind}` where a list was asked for"
@@ -136,7 +186,12 @@ class ApiClient:
 
     @asynccontextmanager
     async def watching(
-        self, path: str, version: str, query: Mapping[str, str | int] | None = None
+        self,
+        path: str,
+        version: str,
+        query: Mapping[str, str | int] | None = None,
+        *,
+        shape: type[Any] = _AS_DICT,
     ) -> AsyncIterator[AsyncIterator[WatchedChange]]:
         """What changes since a version, as it happens; ends when the server ends it."""
         asked: dict[str, str | int] = {
@@ -146,7 +201,7 @@ class ApiClient:
         connection = await self._opened()
         try:
             head = await self._head(connection, path, asked)
-            async with aclosing(_changes(connection, head)) as changes:
+            async with aclosing(_changes(connection, head, shape)) as changes:
                 yield changes
         finally:
             connection.close()
@@ -201,15 +256,18 @@ class ApiClient:
         raise _refusal(head, said)
 
 
-async def _changes(connection: HttpConnection, head: AnswerHead) -> AsyncGenerator[WatchedChange]:
+async def _changes(
+    connection: HttpConnection, head: AnswerHead, shape: type[Any]
+) -> AsyncGenerator[WatchedChange]:
     connection.within(QUIET_S)
+    connection.pace(PACE_S)
     async with aclosing(connection.lines(head, MOST_EVENT_BYTES)) as lines:
         async for some in lines:
             connection.within(QUIET_S)
             for line in some:
-                told = _decoded(line, _WatchEvent)
+                told = _decoded(line, _WatchEvent, shape)
                 if told.type == "ERROR":
-                    status = _decoded(told.object, _ApiStatus)
+                    status = _decoded(line, _WatchEvent, _ApiStatus).object
                     raise ApiRefusal(status.code or 500, status.message)
                 yield WatchedChange(told.type, told.object)
 
@@ -223,11 +281,18 @@ def _refusal(head: AnswerHead, said: bytes) -> ApiRefusal:
     return ApiRefusal(head.status, words[:500], float(told) if told.isdecimal() else 0.0)
 
 
-def _decoded(told: bytes | Raw, kind: type[Any]) -> Any:  # noqa: ANN401 - an instance of ``kind``
+def _decoded(line: bytes, kind: type[Any], shape: type[Any]) -> Any:  # noqa: ANN401 - ``kind[shape]``
+    """An answer; where an object is no plain one, as it is: whoever reads it refuses it alone."""
     try:
-        return _DECODERS[kind].decode(told)
+        try:
+            return _DECODERS[kind, shape].decode(line)
+        except msgspec.ValidationError:
+            if shape is not PlainObject:
+                raise
+            return _DECODERS[kind, _AS_DICT].decode(line)
     except msgspec.DecodeError as error:
-        raise BrokenAnswer(f"no JSON of the API: {str(error)[:200]}") from error
+        said = decoding.in_words(error, line, kind)
+        raise BrokenAnswer(f"no JSON of the API: {said}") from error
 
 
 UNREACHABLE = (OSError, BrokenAnswer)
@@ -247,7 +312,8 @@ def refusal_hint(status: int, manifest: str) -> str:
     if status == 401:
         return "the token has ended or is of another cluster: kubectl get nodes says the same?"
     if status == 403:
-        return f"see deploy/kubernetes/{manifest} for what has to be allowed"
+        file = f"deploy/kubernetes/{manifest}"
+        return f"{file} makes an account that may: kubectl apply -f {file}"
     return "kubectl get --raw /readyz?verbose says how the server is"
 
 

@@ -52,16 +52,13 @@ class HttpConnection:
 
     def __init__(self, wire: Wire, address: ServerAddress) -> None:
         self._wire, self._address = wire, address
+        self.within, self.pace = wire.within, wire.pace
 
     @classmethod
     async def open(cls, address: ServerAddress) -> Self:
         """Connect; ``OSError`` if nobody answers, or not the one who was asked for."""
         wire = await Wire.open(address.host, address.port, address.tls, address.tls_name)
         return cls(wire, address)
-
-    def within(self, seconds: float) -> None:
-        """End it after so long, unless this is called again."""
-        self._wire.within(seconds)
 
     async def ask(self, path: str, headers: Mapping[str, str]) -> AnswerHead:
         """Send a GET; the beginning of the answer."""
@@ -120,20 +117,10 @@ class HttpConnection:
             raise BrokenAnswer("the connection ended in the middle of an answer") from error
 
     async def _chunks(self) -> AsyncGenerator[bytes]:
-        while True:
-            told = (await self._wire.until(b"\r\n", MOST_HEAD_BYTES)).partition(b";")[0].strip()
-            try:
-                left = int(told, 16)
-            except ValueError:
-                raise BrokenAnswer("no HTTP in the middle of an answer") from None
-            if left == 0:
-                await self._wire.until(b"\r\n", MOST_HEAD_BYTES)
-                return
-            while left:
-                part = await self._wire.some(min(left, READ_BYTES))
-                left -= len(part)
+        chunks = Chunks()
+        while not chunks.is_over:
+            if part := chunks.take(await self._wire.some(READ_BYTES)):
                 yield part
-            await self._wire.exactly(2)
 
     @property
     def is_closed(self) -> bool:
@@ -143,6 +130,46 @@ class HttpConnection:
     def close(self) -> None:
         """End the connection."""
         self._wire.end()
+
+
+class Chunks:
+    """The chunks of one answer: of what came, what is in them."""
+
+    def __init__(self) -> None:
+        self._begun = b""
+        """Of the line that says how long the next one is."""
+        self._left = 0
+        """Bytes of the present one that are to come, with the end of its line."""
+        self._is_last = self.is_over = False
+
+    def take(self, told: bytes) -> bytes:
+        """What is in the chunks that came, together: a watch has one or two for each event."""
+        came, at, found = self._begun + told, 0, list[bytes]()
+        while at < len(came) and not self.is_over:
+            if not self._left:
+                end = came.find(b"\r\n", at)
+                if end < 0:
+                    break
+                self._begin(came[at:end])
+                at = end + 2
+            found.append(came[at : max(at, at + self._left - 2)])
+            taken = min(self._left, len(came) - at)
+            self._left, at = self._left - taken, at + taken
+            self.is_over = self._is_last and not self._left
+        self._begun = came[at:]
+        if len(self._begun) > MOST_HEAD_BYTES:
+            raise BrokenAnswer("no HTTP in the middle of an answer")
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def _begin(self, told: bytes) -> None:
+        size = told.partition(b";")[0].strip()
+        try:
+            self._left = int(size, 16) + 2
+        except ValueError:
+            self._left = 0
+        if self._left < 2:
+            raise BrokenAnswer("no HTTP in the middle of an answer")
+        self._is_last = self._left == 2
 
 
 def parsed_head(told: bytes) -> AnswerHead:

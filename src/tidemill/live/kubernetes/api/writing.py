@@ -6,6 +6,7 @@ general client costs 2 to 30 times the processor for a bind (decision 0052).
 
 import asyncio
 import time
+from collections import deque
 from typing import NamedTuple
 
 import msgspec
@@ -63,15 +64,17 @@ class _Refusal(msgspec.Struct):
 class _WritingConnection(HttpConnection):
     """A connection that sends what changes something."""
 
-    async def send(self, head: str, body: bytes) -> Written:
-        address = self._address
-        first = f"{head} HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
-        await self._wire.send(first.encode("latin-1") + body)
+    async def send(self, asked: bytes) -> Written:
+        wire = self._wire
+        if left := wire.offer(asked):
+            await wire.send(left)
         try:
-            told = await self._wire.until(b"\r\n\r\n", MOST_HEAD_BYTES)
+            told = await wire.until(b"\r\n\r\n", MOST_HEAD_BYTES)
             status, size = int(told[9:12]), _header(told, b"content-length")
             if size.isdigit() and int(size) <= MOST_BYTES:  # short, as nearly all are
-                answer = await self._wire.exactly(int(size))
+                answer = wire.at_hand(int(size))
+                if answer is None:
+                    answer = await wire.exactly(int(size))
             else:
                 answer = await self.body(parsed_head(told), MOST_BYTES)
         except (WireEnded, ValueError) as error:
@@ -87,8 +90,10 @@ class ApiWriter:
     ) -> None:
         self._access, self._timeout_s = access, timeout_s
         self._idle: list[_WritingConnection] = []
-        self._room = asyncio.Semaphore(connections)
-        self._who, self._who_at = "", -FRESH_S
+        self._free = connections
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._same, self._who_at = "", -FRESH_S
+        """Headers that are the same in all requests, and since when."""
         self.sent = 0
         """How many requests were sent."""
 
@@ -96,13 +101,41 @@ class ApiWriter:
         self, method: str, path: str, body: bytes = b"", kind: str = "application/json"
     ) -> Written:
         """Send one request; ``OSError`` or ``BrokenAnswer``: nobody knows whether it was done."""
-        async with self._room:
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn()
+        try:
             for is_last in (False, True):
-                answer = await self._once(method, path, await self._framed(body, kind))
+                if time.monotonic() - self._who_at >= FRESH_S:
+                    await self._ask_who()
+                answer = await self._once(self._framed(method, path, body, kind))
                 if is_last or answer.status != 401 or not self._access.credentials.refused():
                     break
                 self._who_at = -FRESH_S
             return answer
+        finally:
+            self._hand_on()
+
+    async def _turn(self) -> None:
+        """Until a connection is free; most find one, and a semaphore is dearer than a number."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                self._hand_on()
+            raise
+
+    def _hand_on(self) -> None:
+        """A connection is free: for whoever waits longest, if anybody does."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._free += 1
 
     async def close(self) -> None:
         """End all connections."""
@@ -110,14 +143,14 @@ class ApiWriter:
         for connection in idle:
             connection.close()
 
-    async def _once(self, method: str, path: str, framed: bytes) -> Written:
+    async def _once(self, asked: bytes) -> Written:
         self.sent += 1
         while self._idle and self._idle[-1].is_closed:
             self._idle.pop()
         connection = self._idle.pop() if self._idle else await self._opened()
         connection.within(self._timeout_s)
         try:
-            answer = await connection.send(f"{method} {self._access.address.base}{path}", framed)
+            answer = await connection.send(asked)
         except BaseException:
             connection.close()
             raise
@@ -129,17 +162,22 @@ class ApiWriter:
         async with asyncio.timeout(self._timeout_s):
             return await _WritingConnection.open(self._access.address)
 
-    async def _framed(self, body: bytes, kind: str) -> bytes:
-        """The rest of a request: headers that are nearly always the same, and the body."""
-        now = time.monotonic()
-        if now - self._who_at >= FRESH_S:
-            who = await asyncio.to_thread(self._access.credentials.authorization)
-            self._who = f"Authorization: {who}\r\n" if who else ""
-            self._who_at = now
-        return (
-            f"{self._who}User-Agent: {AGENT}\r\nAccept: application/json\r\n"
+    async def _ask_who(self) -> None:
+        now, address = time.monotonic(), self._access.address
+        who = await asyncio.to_thread(self._access.credentials.authorization)
+        self._same = (
+            f"Host: {address.host}:{address.port}\r\n"
+            + (f"Authorization: {who}\r\n" if who else "")
+            + f"User-Agent: {AGENT}\r\nAccept: application/json\r\n"
+        )
+        self._who_at = now
+
+    def _framed(self, method: str, path: str, body: bytes, kind: str) -> bytes:
+        head = (
+            f"{method} {self._access.address.base}{path} HTTP/1.1\r\n{self._same}"
             f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-        ).encode("latin-1") + body
+        )
+        return head.encode("latin-1") + body
 
 
 def _header(head: bytes, name: bytes) -> bytes:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling.sending import BindRefused, Sender
+from tidemill.live.kubernetes.scheduling.sending import BEYOND_LIMITS, BindRefused, Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 
 FIRST_S, LONGEST_S = 2.0, 60.0
+MOST_KNOWN = 10_000
 RULE = 'apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]'
 """The rule of a ClusterRole without which nothing is bound."""
 FORBIDDEN, REFUSED = "BindForbidden", "BindRefused"
@@ -34,17 +35,27 @@ class Barring:
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self._barred: dict[UnitKey, _Barred] = {}
+        self._beyond_s: dict[UnitKey, float] = {}
+        """How long jobs were last held that did not fit the limits of a node."""
 
     def note(self, unit: UnitKey, refusal: BindRefused) -> bool:
         """A bind of this job was refused; whether that is news."""
         if unit in self._barred:
             return False
-        self._barred[unit] = _Barred(refusal, time.monotonic() + FIRST_S, FIRST_S)
+        pause_s = FIRST_S
+        if refusal.status == BEYOND_LIMITS:
+            pause_s = min(2 * self._beyond_s.pop(unit, FIRST_S / 2), LONGEST_S)
+            self._beyond_s[unit] = pause_s
+            if len(self._beyond_s) > MOST_KNOWN:
+                del self._beyond_s[next(iter(self._beyond_s))]
+        self._barred[unit] = _Barred(refusal, time.monotonic() + pause_s, pause_s)
         return True
 
     def why(self, unit: UnitKey) -> Unplaceable:
         """What to say of a job that is held for it."""
         found = self._barred[unit].refusal
+        if found.status == BEYOND_LIMITS:
+            return Unplaceable(REFUSED, f"the kubelet would refuse it: {found.said}")
         if not found.is_forbidden:
             return Unplaceable(REFUSED, f"the API server refuses to bind it: {found.said}")
         return Unplaceable(

@@ -153,6 +153,8 @@ class ClaimedPods:
     def lack_of(self, pods: Iterable[KubePod]) -> str:
         """Which counter is too little for one of these pods; "": none."""
         lacks = self.partitions.lacks
+        if not lacks:
+            return ""
         return next(filter(None, (lacks.get((p.namespace, p.name), "") for p in pods)), "")
 
     def _note(self) -> None:

@@ -13,9 +13,10 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tidemill.live.history.attempts import kind_of
+from tidemill.live.kubernetes import parts
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, parts
+from tidemill.live.kubernetes.scheduling import claimed
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.partitions import PodWants, Seated, Shelves
 from tidemill.live.kubernetes.scheduling.units import UnitNow

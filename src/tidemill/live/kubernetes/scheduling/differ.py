@@ -28,7 +28,7 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import extras, seats
+from tidemill.live.kubernetes.scheduling import extras, limits, seats
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
@@ -40,6 +40,7 @@ from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sparing import Spared
+from tidemill.live.kubernetes.scheduling.surplus import SurplusPods
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
@@ -48,6 +49,7 @@ from tidemill.live.kubernetes.scheduling.units import (
     new_job,
     new_team,
     note,
+    team_changes,
 )
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.live.prices.rules import PriceRule
@@ -63,6 +65,11 @@ _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
 }  # fmt: skip
+NO_SEAT = Unplaceable(
+    "PartialGang",
+    "the rest of its gang runs, and the place of this pod there is not free any more: delete the"
+    " gang's other pods too, and make them anew; then all of it starts together",
+)
 SEAT_GRACE_MS = 60_000
 """So long the seat of a bare pod that is gone is kept for one that somebody makes in its place."""
 
@@ -104,7 +111,8 @@ class Differ:
         )
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.cutting = Cutting(view, self.lives, self.seating.unit_of)
-        self._jobs = JobsNow(self.seating, self.elastic, self.cutting, self.nodes)
+        self._surplus = SurplusPods(self.seating, is_being_sent)
+        self._jobs = JobsNow(self.seating, self.elastic, self.cutting, self.nodes, self._surplus)
         self.unread = self._jobs.unread
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
@@ -137,6 +145,7 @@ class Differ:
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:
             view.dirty_units.update(dict.fromkeys(self._short_since))
+        self._surplus.share_out(list(view.dirty_units))
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
         view.dirty_foreign.clear()
@@ -181,6 +190,7 @@ class Differ:
     def tell_unseen(self, at_ms: int) -> Told:
         """At the beginning: jobs and nodes of the journal that the cluster does not show."""
         world, view = self.world, self.view
+        self._surplus.share_out(list(view.units()))
         for n, row in enumerate(world.node_rows):
             name = telling.origin(row.name, world.node_number)
             if world.nodes.state[n] != NodeState.GONE and name not in view.nodes:
@@ -218,6 +228,7 @@ class Differ:
         unit = self.unit_of.get(j)
         if unit is None:
             return False
+        self._surplus.started(unit)
         if is_as_asked and unit not in self._put_off and self._is_told(j, unit):
             return False
         self._put_off.discard(unit)
@@ -252,10 +263,8 @@ class Differ:
         wanted = replace(told, unasked=self.nodes.unasked())
         if wanted != world.topology:
             yield ev.TopologySet(at_ms, wanted)
-        for queue in self.rules.queues:
-            known = world.queue_number.get(queue.name)
-            if known is None or world.queue_rows[known] != queue:
-                yield ev.QueueSet(at_ms, queue)
+        for queue in team_changes(world, self.rules.queues):
+            yield ev.QueueSet(at_ms, queue)
 
     # Jobs of ours -------------------------------------------------------------------------------
 
@@ -293,6 +302,7 @@ class Differ:
                 is_up = state is JobState.RUNNING
                 yield ev.JobFailed(at_ms, j, attempt, ev.Why.CRASHED if is_up else ev.Why.UNSAID)
         is_same = isinstance(now.shape, Shape) and now.shape == self.world.shape_of(j)
+        is_same = is_same and now.estimate_ms == jobs.estimate_ms.item(j)
         if not now.held and not (now.is_complete and is_same):
             yield ev.JobCancelled(at_ms, j)
 
@@ -325,6 +335,7 @@ class Differ:
             self.leaving.append(j)
             return
         is_over = bool(seen - mine) and j not in world.moving
+        is_over |= self._surplus.is_left(now.held[0][0])
         if is_over and comes_back(now):  # its node has less than it did, or others have it
             yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
             return
@@ -375,6 +386,8 @@ class Differ:
         if comes_back(now):
             attempt = self.world.jobs.attempt.item(j)
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
+        else:
+            self._found[self.unit_of[j]] = now._replace(hold=NO_SEAT)
 
     def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
@@ -383,6 +396,10 @@ class Differ:
         yield ev.JobSubmitted(at_ms, new_job(name, now.shape, now.estimate_ms))
         j = self.world.job_number[name]
         self.job_of[key], self.unit_of[j] = j, key
+        pods = [pod for pod, _ in (*now.held, *now.waits)]
+        bound = [pod.bound_ms for pod, _ in now.held if pod.bound_ms is not None]
+        created_ms = min((pod.created_ms for pod in pods), default=self._submit_ms(key))
+        self.seating.came.append((j, created_ms, min(bound, default=None)))
         return j
 
     def _submit(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
@@ -411,7 +428,9 @@ class Differ:
                 return
 
     def _crowded(self) -> set[str]:
-        """Nodes where pods sit on more devices than there are: what leaves them is not given away.
+        """Nodes where pods sit on more devices than there are, or that take no further pod.
+
+        What leaves the former is not given away.
 
         Otherwise the next job of ours takes it, has to leave as well, and so on for ever.
         """
@@ -419,4 +438,7 @@ class Differ:
             pod for key in self.seating.unbooked if (pod := self.view.pods.get(key)) is not None
         ]
         pods += [pod for unit in self._over_units for pod in self.view.unit_pods(unit)]
-        return {self.view.place_of(pod) for pod in pods if pod.node and not pod.is_over}
+        found = {self.view.place_of(pod) for pod in pods if pod.node and not pod.is_over}
+        for machine in limits.full(self.view) if self.view.crowded else ():
+            found.update(part.name for part in self.view.parts_on(machine))
+        return found

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tidemill.live.kubernetes import parts
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.notices import CORDONED, NodeNotice
-from tidemill.live.kubernetes.scheduling import parts
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS

@@ -12,8 +12,7 @@ from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.sparing import Spared
-from tidemill.live.kubernetes.scheduling.units import UnitNow, comes_back, in_gang, key_of
-from tidemill.live.kubernetes.scheduling.view import PodUnit
+from tidemill.live.kubernetes.scheduling.units import UnitNow, comes_back
 from tidemill.model import events as ev
 from tidemill.model.rows import Shape
 from tidemill.model.states import JobState
@@ -158,22 +157,3 @@ class ElasticGangs:
         was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
         known = self.world.shape_of(j) if j is not None and was_placed else None
         return sizes.elastic(shape, scale, known)
-
-    def share_out(self, unit: PodUnit, *, is_elastic: bool) -> None:
-        """Of a pod group so many as it needs are the gang; others are placed as they fit."""
-        group = unit.job.group
-        if unit.key.kind != "PodGroup" or group is None:
-            return
-        if is_elastic:
-            for key in self.view.beyond(unit.key):
-                self.view.set_beyond(key, None)
-            return
-        mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
-        mine.sort(key=lambda pod: (not pod.node, pod.created_ms, in_gang(pod)))
-        for pod in mine[group.least :]:
-            self.view.set_beyond(key_of(pod), unit.key)
-        lacking = group.least - len(mine)
-        if lacking > 0:
-            spare = [k for k in self.view.beyond(unit.key) if self.view.pods[k].is_pending]
-            for key in sorted(spare)[:lacking]:
-                self.view.set_beyond(key, None)

@@ -73,6 +73,7 @@ class ForeignPods:
             life_name = self._lives.next_name(name)
             yield ev.JobSubmitted(at_ms, new_job(life_name, shape))
             j = world.job_number[life_name]
+            self._seating.came.append((j, pod.created_ms, pod.bound_ms))
         is_waiting = world.jobs.state.item(j) == JobState.WAITING
         told = {(0, n): self._view.mask_of(pod)}
         is_other = seats.of_job(world, j) != Counter({(0, n): 1})

@@ -4,7 +4,6 @@ Why a job is not placed, whatever is free, is decided here (``_hold_of``); the c
 it.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -25,6 +24,7 @@ from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.surplus import SurplusPods
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     end_of,
@@ -47,7 +47,9 @@ class JobsNow:
         elastic: ElasticGangs,
         cutting: Cutting,
         nodes: NodeChanges,
+        surplus: SurplusPods,
     ) -> None:
+        self._surplus = surplus
         self._seating, self._elastic, self._cutting = seating, elastic, cutting
         self._view, self._lives, self._nodes = seating.view, seating.lives, nodes
         self.spread: dict[UnitKey, None] = {}
@@ -60,7 +62,6 @@ class JobsNow:
         """The pods of a job; ``topology``: the tiers that it may be tied to."""
         view, job = self._view, unit.job
         scale = sizes.of_unit(view, unit) if view.heeds_scales else None
-        self._elastic.share_out(unit, is_elastic=scale is not None)
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         shape: Shape | Unplaceable
         if alone:
@@ -90,7 +91,7 @@ class JobsNow:
             elif pod.leaves_ms is None and not pod.gates:
                 waits.append((pod, r))
         if isinstance(shape, Shape) and not may_be_stopped(alive):
-            shape = replace(shape, is_preemptible=False)
+            shape = shapes.unstoppable(shape)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
         lacks = scale.now - len(waits) if scale is not None else None
@@ -147,11 +148,11 @@ class JobsNow:
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:
             return Unplaceable(NO_COUNTER, lack)
-        counts = Counter(r for _, r in waits)
-        is_part = any(counts[r] != role.count for r, role in enumerate(shape.roles))
+        there = [r for _, r in waits]
+        is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
             wanted = sum(role.count for role in shape.roles)
             wanted = wanted if lacks is None else len(waits) + lacks
             gates = [gate for pod in pending for gate in pod.gates]
             return declared.incomplete(len(pending), wanted, gates)
-        return self._seating.barred.get(unit.key)
+        return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])

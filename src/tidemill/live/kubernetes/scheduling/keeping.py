@@ -1,15 +1,18 @@
 """What the scheduler keeps beside its events: whom it holds and why, and why nodes are out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tidemill.journal.node_reasons import NodeReason
-from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.journal.submissions import Submissions
+from tidemill.live.kubernetes.scheduling.differ import NO_SEAT, Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.events import AskedEvict, AskedMove, Why
 from tidemill.model.held import UnplacedJob
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
+LATE_MS = 2_000
+"""What the events tell later than it was: the cluster has whole seconds, and a look takes time."""
 SHORT = (
     "pods of this gang are gone and nobody makes them anew: their seats are free for others, and"
     " the rest of it holds its own; delete the rest, or give the pods an owner that makes them anew"
@@ -24,30 +27,36 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
             continue
         job = differ.view.unit(unit).job
         gpus = sum(role.count * role.request.gpu.each for role in job.roles if role.request.gpu)
+        if why is NO_SEAT:  # the others run
+            gpus = sum(pod.request.gpu.each for pod in pods if pod.request.gpu)
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
         name = differ.lives.name(unit)
         yield UnplacedJob(name, job.team or "unknown", gpus, why.reason, why.words, since_ms)
 
 
-def submitted_before(differ: Differ, came: Iterable[int], begins_ms: int) -> dict[str, int]:
-    """By job, how long before the journal began those were created that came with this look."""
-    found, world = dict[str, int](), differ.world
-    for j in came:
-        pods = [pod for pod in differ.view.unit_pods(differ.unit_of[j]) if pod.is_pending]
-        first_ms = min((pod.created_ms for pod in pods), default=begins_ms) - begins_ms
-        if pods and first_ms < world.jobs.submit_ms.item(j):
-            found[world.job_names[j]] = -first_ms
+def submissions(differ: Differ, begins_ms: int) -> Submissions:
+    """By job that came: how long before the journal began it was created, and bound by others.
+
+    Of those alone that the events tell later than it was.
+    """
+    found, world = Submissions({}, {}), differ.world
+    for j, created_ms, bound_ms in differ.seating.came:
+        name, told_ms = world.job_names[j], world.jobs.submit_ms.item(j) + begins_ms - LATE_MS
+        if created_ms < told_ms:
+            found.submitted[name] = begins_ms - created_ms
+        if bound_ms is not None and bound_ms < told_ms:
+            found.placed[name] = begins_ms - bound_ms
+    differ.seating.came.clear()
     return found
 
 
 def node_reasons(differ: Differ) -> Iterator[NodeReason]:
     """Why nodes take no work, as the cluster says it."""
-    world = differ.world
-    for name, node in differ.view.nodes.items():
-        n = differ.lives.node_number(name)
-        if n is not None and world.nodes.state.item(n) != NodeState.READY and (
-            words := node.why_out()
-        ):  # fmt: skip
+    world, state = differ.world, differ.world.nodes.state[: differ.world.node_count]
+    is_out = (state != NodeState.READY) & (state != NodeState.GONE)
+    for n in is_out.nonzero()[0].tolist():  # asked every second, of thousands of nodes
+        node = differ.view.nodes.get(differ.lives.place_name(n))
+        if node is not None and (words := node.why_out()):
             yield NodeReason(world.node_rows[n].name, world.nodes.since_ms.item(n), words)
 
 

@@ -7,7 +7,7 @@ life (``live.history.telling``).
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling.parts import machine
+from tidemill.live.kubernetes.parts import machine
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
@@ -19,6 +19,11 @@ class PresentLives:
         self.world = world
         self._name_of: dict[UnitKey, str] = {}
         self._named: dict[str, UnitKey] = {}
+        self._jobs: dict[UnitKey, int] = {}
+        self._nodes: dict[str, int] = {}
+        """Lives that were found once: as long as one is not over, no other has its name."""
+        self._missed: tuple[UnitKey | None, int] = (None, 0)
+        """Which had none, when there were so many jobs: it is asked several times in a row."""
 
     def name(self, key: UnitKey) -> str:
         """What a job is called: its namespace and name; where two have the same, with its kind."""
@@ -32,7 +37,19 @@ class PresentLives:
 
     def job(self, key: UnitKey) -> int | None:
         """The number of a job of ours in its present life; None: it is over, or never was."""
-        return self.present(self.name(key))
+        world, j = self.world, self._jobs.get(key)
+        if j is not None and world.jobs.state.item(j) <= JobState.RUNNING:
+            return j
+        missed = (key, world.job_count)
+        if missed == self._missed:
+            return None
+        j = self.present(self.name(key))
+        if j is None:
+            self._missed = missed
+            self._jobs.pop(key, None)
+        else:
+            self._jobs[key] = j
+        return j
 
     def present(self, name: str) -> int | None:
         """The number of a job by its name; None: it is over, or never was."""
@@ -45,11 +62,12 @@ class PresentLives:
 
     def node_number(self, name: str) -> int | None:
         """The number of a node that is there."""
-        world = self.world
-        life_name = telling.present(name, world.node_number)
-        if life_name is None:
-            return None
-        n = world.node_number[life_name]
+        world, n = self.world, self._nodes.get(name)
+        if n is None or world.nodes.state.item(n) == NodeState.GONE:
+            life_name = telling.present(name, world.node_number)
+            if life_name is None:
+                return None
+            n = self._nodes[name] = world.node_number[life_name]
         return None if world.nodes.state.item(n) == NodeState.GONE else n
 
     def node_name(self, n: int) -> str:

@@ -23,6 +23,7 @@ from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.rows import Role, Shape
 from tidemill.model.topology import Bond, Topology
 
+MOST_NAMED = 3
 MOST_PLACES = 1000
 """Values of one condition; a rule that needs more cannot be said."""
 
@@ -53,17 +54,20 @@ def kept(
         if isinstance(found, Unplaceable):
             return found
         shape = found
-    if unit.key not in view.ruled.units and not view.ruled.apart:
+    ruled = view.ruled
+    if unit.key not in ruled.units and unit.key not in ruled.port_units and not ruled.apart:
         return shape
-    rules = {rule for pod in pods for rule in pod.request.near}
-    if any({*pod.request.near} != rules for pod in pods):
+    every = {rule for pod in pods for rule in pod.request.near}
+    ports = {rule for rule in every if rule.port}
+    rules = every - ports
+    if any({*pod.request.near} - ports != rules for pod in pods):
         return _refused("rules about other pods that differ between pods of one gang")
     if rules and (first := _before(view, unit, pods, rules)) is not None:
         words = f"is placed after {first.full_name}, by where that is"
         return Unplaceable("Waiting", words)
     over = [rule for rule in rules if _is_over_places(pods, rule, shape)]
     try:
-        made = [*_away(view, pods)]
+        made = [*_away(view, pods), *_free_ports(view, pods, ports)]
         bonds = list[Bond]()
         for rule in sorted(rules - {*over[:1]}, key=repr):
             made += _conditions(view, pods, rule, shape)
@@ -75,10 +79,38 @@ def kept(
         return _refused(str(error))
 
 
+def taken(view: ClusterView, pods: Sequence[KubePod]) -> str:
+    """That pods from which these have to be apart are in all places where these may be, and who
+    they are; "": they are not.
+    """
+    for rule in sorted({*pods[0].request.near}, key=repr):
+        places = sorted(_eligible(view, pods[0], rule))
+        who = _who(view, pods[0].namespace, rule) if rule.kind is RuleKind.APART else {}
+        if places and all(place in who for place in places):
+            named = [f"`{place}` ({who[place]})" for place in places[:MOST_NAMED]]
+            rest = f" and {len(places) - len(named):,} more" * (len(places) > len(named))
+            return (
+                f"by its podAntiAffinity it has to be apart, by `{rule.key}`, from pods that are in"
+                f" each one that it may be in: {', '.join(named)}{rest}"
+            )
+    return ""
+
+
+def _who(view: ClusterView, own: str, rule: PodRule) -> dict[str, str]:
+    """The first pod, by name, that a rule names in each place."""
+    found = dict[str, str]()
+    for pod in sorted(view.pods.values(), key=lambda pod: pod.full_name):
+        if pod.node and not pod.is_over and rule.names(own, pod):
+            machine = view.machines.get(pod.node)
+            if machine is not None and rule.key in machine.labels:
+                found.setdefault(machine.labels[rule.key], pod.full_name)
+    return found
+
+
 def _is_over_places(pods: Sequence[KubePod], rule: PodRule, shape: Shape) -> bool:
     """Whether a gang of one role and size has to be spread over larger places than nodes."""
     is_gang = len(shape.roles) == 1 and shape.roles[0].count > 1 and shape.elastic_role is None
-    names_itself = all(rule.names(pods[0].namespace, p.namespace, p.labels) for p in pods)
+    names_itself = all(rule.names(pods[0].namespace, p) for p in pods)
     return is_gang and names_itself and rule.kind is RuleKind.SPREAD and rule.key != HOSTNAME
 
 
@@ -122,18 +154,34 @@ def _before(
             continue
         for pod in view.unit_pods(other):
             is_named = pod.is_pending and not pod.gates and any(
-                rule.names(pods[0].namespace, pod.namespace, pod.labels) for rule in rules
+                rule.names(pods[0].namespace, pod) for rule in rules
             )  # fmt: skip
             if is_named and (pod.created_ms, pod.full_name) < mine:
                 return pod
     return None
 
 
+def _free_ports(
+    view: ClusterView, pods: Sequence[KubePod], ports: Iterable[PodRule]
+) -> Iterator[LabelCondition]:
+    """Not where somebody has a port of these pods; those that fill a node have it to themselves."""
+    for rule in sorted(ports, key=repr):
+        if _is_one_per_node(view, pods, rule):
+            continue
+        if sum(rule.port in pod.request.ports for pod in pods) > 1:
+            raise _Unkept(f"hostPort {rule.port} of several pods of one gang")
+        there = (view.pods.get(key) for key in view.ruled.on_ports)
+        named = (pod for pod in there if pod is not None and rule.port in pod.request.ports)
+        hosts = (view.machines[pod.node] for pod in named if pod.node in view.machines)
+        if taken := {host.labels[rule.key] for host in hosts if rule.key in host.labels}:
+            yield _condition(rule.key, LabelTest.NOT_IN, taken)
+
+
 def _places(view: ClusterView, own: str, rule: PodRule) -> Counter[str]:
     """How many pods that a rule names each place has; those without the label are nowhere."""
     found = Counter[str]()
     for pod in view.pods.values():
-        if pod.node and not pod.is_over and rule.names(own, pod.namespace, pod.labels):
+        if pod.node and not pod.is_over and rule.names(own, pod):
             machine = view.machines.get(pod.node)
             if machine is not None and rule.key in machine.labels:
                 found[machine.labels[rule.key]] += 1
@@ -148,7 +196,7 @@ def _away(view: ClusterView, pods: Sequence[KubePod]) -> Iterator[LabelCondition
         machine = view.machines.get(other.node)
         for rule in other.request.near if machine is not None else ():
             is_named = rule.kind is RuleKind.APART and any(
-                rule.names(other.namespace, pod.namespace, pod.labels) for pod in pods
+                rule.names(other.namespace, pod) for pod in pods
             )
             if is_named and machine is not None and rule.key in machine.labels:
                 found.setdefault(rule.key, set()).add(machine.labels[rule.key])
@@ -169,10 +217,10 @@ def _conditions(
     """Where the pods of a job may be, by where those are that a rule of theirs names."""
     own = pods[0].namespace
     there, is_gang = _places(view, own, rule), sum(role.count for role in shape.roles) > 1
-    names_itself = all(rule.names(own, pod.namespace, pod.labels) for pod in pods)
+    names_itself = all(rule.names(own, pod) for pod in pods)
     has_key = LabelCondition(rule.key, LabelTest.EXISTS)
     match rule.kind:
-        case RuleKind.APART:
+        case RuleKind.APART | RuleKind.PORT:
             if is_gang and names_itself and not _is_one_per_node(view, pods, rule):
                 raise _Unkept("affinity.podAntiAffinity within a gang")
             return [_condition(rule.key, LabelTest.NOT_IN, there)] if there else []
@@ -220,7 +268,7 @@ def _bonds(
     """A gang whose pods have to be near each other is tied to one domain of a tier."""
     is_gang = sum(role.count for role in shape.roles) > 1
     own = pods[0].namespace
-    names_itself = all(rule.names(own, pod.namespace, pod.labels) for pod in pods)
+    names_itself = all(rule.names(own, pod) for pod in pods)
     if rule.kind is not RuleKind.TOGETHER or not is_gang or not names_itself:
         return []
     for tier in topology.tiers:

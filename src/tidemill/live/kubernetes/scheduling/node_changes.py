@@ -5,20 +5,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from tidemill.live.history import events as history
 from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.history.rows import SeenNode
-from tidemill.live.kubernetes.scheduling import parts, seats, shapes
+from tidemill.live.history.rows import WHOLE, SeenNode
+from tidemill.live.kubernetes import parts
+from tidemill.live.kubernetes.scheduling import seats, shapes
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
-from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.seats import Marks
 from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
 from tidemill.live.kubernetes.scheduling.view import ClusterView
-from tidemill.live.prices.rules import Price, PriceRule
+from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import UNPRICED, Contract, Node, Piece
@@ -45,7 +43,8 @@ class NodeChanges:
     """Tells of nodes; each event is folded before the next is asked for."""
 
     def __init__(self, lives: PresentLives, view: ClusterView, price_of: PriceRule) -> None:
-        self.world, self.view, self._lives, self._price_of = lives.world, view, lives, price_of
+        self.world, self.view, self._lives = lives.world, view, lives
+        self._price_of: PriceRule = lambda node: price_of(node)._replace(ends_ms=None)
         self.kinds_of: KindsOf = {}
         self._kept: set[str] = set()
         """Labels by which somebody selects nodes."""
@@ -110,7 +109,9 @@ class NodeChanges:
         node = self.view.nodes.get(name)
         if node is None or not shapes.is_schedulable(node):
             return None
-        return shapes.seen_node(node, self._kept.union(self.world.topology.unasked))
+        seen = shapes.seen_node(node, self._kept.union(self.world.topology.unasked))
+        machine = shapes.seen_node(self.view.machines[parts.machine(name)], node.labels)
+        return parts.seen(seen, node, machine)
 
     def _arrive(self, at_ms: int, names: Sequence[str]) -> Told:
         """Nodes that are new, or not what they were: those are added, and what they carry moves."""
@@ -124,21 +125,13 @@ class NodeChanges:
         if not new:
             return
         world = self.world
-        contracts, under = fleet.contracts_of(new, self._priced, (0, 0), world, OBSERVED)
+        contracts, under = fleet.contracts_of(new, self._price_of, (0, 0), world, OBSERVED)
         yield from history.opened(at_ms, contracts, (), mixed(under), world)
         for name, n in renewed:
             yield from self._replace(
                 at_ms, n, world.node_number[telling.present(name, world.node_number) or name]
             )
             self._look_at_pods(name)  # it may have more room for them, or too little
-
-    def _priced(self, node: SeenNode) -> Price:
-        part = self.view.nodes[node.name]
-        machine = shapes.seen_node(self.view.machines[parts.machine(node.name)], part.labels)
-        if not isinstance(part, MachinePart):
-            return self._price_of(machine)._replace(ends_ms=None)
-        of_device = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
-        return part.price(self._price_of(of_device)._replace(ends_ms=None))
 
     def prices(self) -> NodePrices:
         """Of the nodes that are there: whose price is unknown, and who has another than is given.
@@ -150,7 +143,7 @@ class NodeChanges:
             n, seen = self._lives.node_number(name), self._seen(name)
             if n is None or seen is None or not seen.gpus:
                 continue
-            contract, price = self._contract(n), self._priced(seen)
+            contract, price = self._contract(n), fleet.priced(seen, self._price_of)
             if not contract.is_priced:
                 unknown.append(name)
             elif price.is_known and price.usd_micro != contract.usd_micro_per_hour:
@@ -171,9 +164,10 @@ class NodeChanges:
         return (
             not back and size.devices == seen.gpus
             and self._selectable(row.labels) == self._selectable(seen.labels)
-            and contract.kind == kind_of(seen.gpu_type)
+            and contract.kind == kind_of(seen.gpu_type) and (contract.unit or WHOLE) == seen.unit
             and row.taints == seen.taints
-            and (contract.is_priced or self._priced(seen).usd_micro == UNPRICED)
+            and (contract.is_priced
+                 or fleet.priced(seen, self._price_of).usd_micro == UNPRICED)
             and (size.cpu_milli, size.memory_mib) == (
                 seen.cpu_milli or size.cpu_milli, seen.memory_mib or size.memory_mib
             )

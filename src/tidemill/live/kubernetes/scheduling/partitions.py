@@ -125,7 +125,9 @@ class Partitions:
         shelves = self.shelves(book, giving | book.holder.keys(), book.machines())
         short = list[tuple[Sequence[PodWants], str]]()
         for pods in islice(jobs, MOST_JOBS):
-            if not shelves.serve(pods) and (words := shelves.lacking(pods)):
+            if shelves.serve(pods) or not (words := shelves.lacking(pods)):
+                continue
+            if all(_could_be_served(book, pod) for pod in pods):  # else the plan says: never
                 short.append((pods, words))
         before, self.offered = self.offered, shelves.fill()
         told, self.lacks = self.lacks, {
@@ -229,6 +231,12 @@ def _seat(shelves: Mapping[str, _Shelf], pod: PodWants) -> tuple[str, list[Devic
             else:
                 return machine, found
     return "", []
+
+
+def _could_be_served(book: ClaimBook, pod: PodWants) -> bool:
+    """Whether a machine would have the devices of a pod, if nobody held any."""
+    machines = (machine for machine in book.machines() if pod.may_use(machine))
+    return any(_seat({m: _Shelf(book, m, set(), set())}, pod)[0] for m in machines)
 
 
 def _lacking(shelves: Mapping[str, _Shelf], pod: PodWants) -> str:

@@ -22,6 +22,8 @@ PATH = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 ACCEPTED = "Accepted"
 MERGE = "application/merge-patch+json"
 AGAIN_S, LONGEST_S = 1.0, 30.0
+FIRST_S, MOST_TRIES = 0.25, 8
+"""When it begins: with the pauses between them, half a minute."""
 
 Object = dict[str, Any]
 
@@ -46,8 +48,21 @@ class WatchedPolicy:
         return str(meta.get("uid", "")), int(meta.get("generation", 0))
 
     async def start(self) -> None:
-        """Read it once, and keep it from then on."""
-        version = await self._get()
+        """Read it once, and keep it from then on.
+
+        A server that is not well is asked again: just after its kind was applied it says 429.
+        """
+        pause_s, tries = FIRST_S, MOST_TRIES
+        while True:
+            try:
+                version = await self._get()
+                break
+            except ApiRefusal as error:
+                tries -= 1
+                if not error.is_later or not tries:
+                    raise
+                await asyncio.sleep(max(pause_s, min(error.retry_s, LONGEST_S)))
+                pause_s = min(2 * pause_s, LONGEST_S)
         self._keeping = asyncio.create_task(self._keep(version))
 
     async def stop(self) -> None:
@@ -88,8 +103,8 @@ class WatchedPolicy:
         try:
             async for page in self._client.pages(PATH, self._query):
                 version = page.version
-                for raw in page.items:
-                    found = msgspec.json.decode(raw, type=dict[str, Any])
+                for one in page.items:
+                    found = one
         except ApiRefusal as error:
             if error.status != 404:
                 raise
@@ -122,7 +137,7 @@ class WatchedPolicy:
                 if change.kind == "DELETED":
                     self.found = None
                 elif change.kind in ("ADDED", "MODIFIED"):
-                    self.found = msgspec.json.decode(change.body, type=dict[str, Any])
+                    self.found = change.body
 
 
 def _condition(one: Object, refused: TidemillError | None) -> Object:

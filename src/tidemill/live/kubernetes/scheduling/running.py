@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 import tidemill
+from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
 from tidemill.engine.loop import Loop
 from tidemill.journal import (
@@ -49,6 +50,7 @@ from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.units import team_changes
 from tidemill.live.kubernetes.scheduling.view import READ, ClusterView
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy, WatchState
@@ -277,8 +279,7 @@ class ClusterScheduler:
         """Jobs that came, or wait for another cause, are told why."""
         differ, world = self.differ, self.world
         came = [j for j in differ.submitted if j in differ.unit_of]
-        if self.beats == 1:
-            self._keep_submissions(came)
+        self._keep_submissions()
         units = [differ.unit_of[j] for j in came]
         self._note_estimates(units)
         for s in self.backend.causes:
@@ -295,12 +296,17 @@ class ClusterScheduler:
         self.backend.causes.clear()
         self.sayer.note(units)
 
-    def _keep_submissions(self, came: Iterable[int]) -> None:
-        """Jobs that were there before the first look: when they were created, no event tells."""
-        known = submissions.before_ms(self.journal.facts(), self.journal.where)
-        found = keeping.submitted_before(self.differ, came, self._begins_ms)
-        for key, value in submissions.facts(known | found).items():
-            self.journal.set_meta(key, value)
+    def _keep_submissions(self) -> None:
+        """Jobs that are told later than they were created: since when they waited, no event says.
+
+        They were there before the first look, were held, or request something else than before.
+        """
+        found = keeping.submissions(self.differ, self._begins_ms)
+        if found.submitted or found.placed:
+            known = submissions.kept(self.journal.facts(), self.journal.where)
+            both = (before | after for before, after in zip(known, found, strict=True))
+            for key, value in submissions.facts(*both).items():
+                self.journal.set_meta(key, value)
 
     def _note_types(self) -> None:
         """GPU types in the policy file that no node has are told, with the nearest name."""
@@ -493,10 +499,8 @@ def begun_ms(journal: Journal, scheduler: str) -> int:
 
 def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
     """Refuse teams and tiers that contradict each other, or what the cluster has already."""
-    scratch = World()
+    scratch = World() if known is None else snapshot.branch(known)
     if known is not None:
-        for row in known.queue_rows:
-            fold(scratch, ev.QueueSet(0, row))
         lost = {bond.tier for shape in known.shape_rows for bond in shape.bonds}
         lost -= {tier.name for tier in fleet.topology.tiers or known.topology.tiers}
         if lost:
@@ -505,6 +509,6 @@ def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
                 hint="keep the tier, whatever its label and figures",
             )
     if fleet.topology.tiers:
-        fold(scratch, ev.TopologySet(0, fleet.topology))
-    for queue in fleet.queues:
-        fold(scratch, ev.QueueSet(0, queue))
+        fold(scratch, ev.TopologySet(scratch.now_ms, fleet.topology))
+    for queue in team_changes(scratch, fleet.queues):
+        fold(scratch, ev.QueueSet(scratch.now_ms, queue))

@@ -20,8 +20,9 @@ import msgspec
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import MERGE, ApiWriter, Written
 from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pod_rules import HOSTNAME, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import extras, nominating, purchase
+from tidemill.live.kubernetes.scheduling import extras, neighbours, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.live.kubernetes.scheduling.units import Vacant
@@ -177,13 +178,27 @@ class WaitSayer:
         if cause is Cause.NONE:
             return None
         reason = OTHER_REASONS.get(cause, WAITING)
-        if purchase.helps(world, world.shape_rows[s], cause):
+        is_spread = self._is_spread(unit)
+        if purchase.helps(world, world.shape_rows[s], cause, is_spread=is_spread):
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
         words = self._explain.words(world, cause)
+        if cause is Cause.IMPOSSIBLE_LABEL and (taken := self._taken(unit)):
+            is_bought = purchase.is_carried(world, world.shape_rows[s])
+            return WaitReason(UNSCHEDULABLE if is_bought else WAITING, taken)
         if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
             words = f"{words}; it requests {named}"
         return WaitReason(reason, words, nodes)
+
+    def _is_spread(self, unit: UnitKey) -> bool:
+        """Whether its pods are spread over nodes by their names."""
+        rules = (rule for pod in self._differ.view.unit_pods(unit) for rule in pod.request.near)
+        return any(rule.kind is RuleKind.SPREAD and rule.key == HOSTNAME for rule in rules)
+
+    def _taken(self, unit: UnitKey) -> str:
+        """That pods it has to be apart from are wherever it may be; "": they are not."""
+        pods = [pod for pod in self._differ.view.unit_pods(unit) if pod.is_pending]
+        return neighbours.taken(self._differ.view, pods) if pods else ""
 
     def _extras(self, unit: UnitKey) -> str:
         """What the pods of a job request beside accelerators, CPU and memory."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.parts import machine
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
@@ -33,14 +34,18 @@ class PodSeating:
         """Seats to be filled; whoever fills them empties this."""
         self.barred: dict[UnitKey, Unplaceable] = {}
         """Jobs of ours that are not to be placed for now: the server refused to bind them."""
+        self.came: list[tuple[int, int, int | None]] = []
+        """Jobs that came since somebody last asked, when their first pod was created and, of those
+        that were found on nodes, bound; whoever asks empties this."""
         self.unbooked: dict[Key, None] = {}
         """Pods of others on devices that are not booked for them, since ours hold them: looked at
         again whenever anything changes."""
 
     def seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
         """The seat of a pod on a node, with the first of these devices."""
-        name, place = self.lives.node_name(n), self.lives.place_name(n)
-        return Vacant(j, key_of(pod), pod.uid, name, place, devices.pop(0) if devices else 0)
+        place = self.lives.place_name(n)
+        devices_of = devices.pop(0) if devices else 0
+        return Vacant(j, key_of(pod), pod.uid, machine(place), place, devices_of)
 
     def devices(self, now: UnitNow) -> dict[Seat, int]:
         """The devices that pods hold by claim, by seat."""

@@ -108,6 +108,8 @@ def are_elsewhere(world: World, j: int, told: Mapping[Seat, int]) -> bool:
 
 def handed_out(mask: int, each: int) -> list[int]:
     """The devices of a piece, one mask for each of its replicas; empty: it has none."""
+    if 0 < mask.bit_count() <= each:  # of one replica
+        return [mask]
     bits = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
     some: Iterable[Sequence[int]] = (bits[i : i + each] for i in range(0, len(bits), max(each, 1)))
     return [sum(1 << bit for bit in one) for one in some]

@@ -5,7 +5,7 @@ gone, or still waits. Where an answer was lost the pod is asked for; nothing is 
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
+from tidemill.live.kubernetes.scheduling.limits import NodeLimits
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 
@@ -25,6 +26,8 @@ MOST_TRIES = 12
 MOST_SILENT = 5
 """So often in a row the server may give no answer before a preemption is called off."""
 SILENT = "the API server did not answer"
+BEYOND_LIMITS = -1
+"""Instead of a status of HTTP: it was not sent, as the kubelet would have refused the pod."""
 
 
 class SendCounts(msgspec.Struct):
@@ -46,7 +49,7 @@ class BindRefused(NamedTuple):
 
     seat: Vacant
     status: int
-    """Of HTTP; 0: it did not answer."""
+    """Of HTTP; 0: it did not answer; or ``BEYOND_LIMITS``."""
     said: str
 
     @property
@@ -91,11 +94,13 @@ class Sender:
         self._queue: deque[Vacant] = deque()
         self._working = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open: Counter[int] = Counter()
+        self._open: dict[int, int] = {}
+        """By job: how many answers are to come."""
         self._otherwise: set[int] = set()
         """Jobs of which not everything was bound as asked."""
         self._evicting: set[str] = set()
         self.claims = ClaimWriter(writer, view, may_write)
+        self._limits = NodeLimits(view)
         self.counts = SendCounts()
         self.refusals: list[BindRefused] = []
         self.put_off: list[PutOff] = []
@@ -104,7 +109,7 @@ class Sender:
 
     def is_being_sent(self, j: int) -> bool:
         """Whether answers about a job are still to come."""
-        return self._open[j] > 0
+        return j in self._open
 
     @property
     def is_idle(self) -> bool:
@@ -112,10 +117,13 @@ class Sender:
         return not self._tasks
 
     def bind(self, seats: Iterable[Vacant]) -> None:
-        """Bind pods to nodes."""
-        claimed = dict[int, list[Vacant]]()
+        """Bind pods to nodes; those of a job of which a kubelet would refuse one are not sent."""
+        claimed, jobs = dict[int, list[Vacant]](), dict[int, list[Vacant]]()
         for seat in seats:
-            self._open[seat.job] += 1
+            jobs.setdefault(seat.job, []).append(seat)
+        for seat in (seat for mine in jobs.values() if self._is_taken(mine) for seat in mine):
+            self._limits.begin(seat)
+            self._open[seat.job] = self._open.get(seat.job, 0) + 1
             if self.claims.has_claims(seat):
                 claimed.setdefault(seat.job, []).append(seat)
             else:
@@ -124,6 +132,18 @@ class Sender:
             self.claims.begin(some)
             self._begin(self._allocate(some))
         self._start()
+
+    def _is_taken(self, seats: Sequence[Vacant]) -> bool:
+        """Whether kubelets will take these pods of a job; else that is told."""
+        said = self._limits.lack(seats)
+        if said:
+            self.refusals.append(BindRefused(seats[0], BEYOND_LIMITS, said))
+            j = seats[0].job
+            if j in self._open:
+                self._otherwise.add(j)
+            else:
+                self._on_settled(j, False)
+        return not said
 
     def take_back(self) -> None:
         """Take back devices that were given to pods of ours in vain."""
@@ -155,6 +175,7 @@ class Sender:
                 self.refusals.append(BindRefused(seats[0], 0, said))
                 for seat in seats:
                     self.claims.end(seat)
+                    self._limits.end(seat)
                     self._settled(seat.job)
         if not said:
             self._queue.extend(seats)
@@ -177,7 +198,7 @@ class Sender:
             return
         for one in fresh:
             self._evicting.update(pod.uid for pod in one.pods)
-            self._open[one.job] += 1
+            self._open[one.job] = self._open.get(one.job, 0) + 1
         self._begin(self._evict_all(fresh, is_begun=is_begun, may_stay=may_stay))
 
     async def stop(self) -> None:
@@ -201,18 +222,20 @@ class Sender:
                 finally:
                     self._view.sent.pop(seat.uid, None)
                     self.claims.end(seat)
+                    self._limits.end(seat)
                     self._settled(seat.job, is_bound=is_bound)
         finally:
             self._working -= 1
 
     def _settled(self, j: int, *, is_bound: bool = False) -> None:
-        self._open[j] -= 1
+        left = self._open.pop(j) - 1
         if not is_bound:
             self._otherwise.add(j)
-        if not self._open[j]:
-            del self._open[j]
-            self._on_settled(j, j not in self._otherwise)
-            self._otherwise.discard(j)
+        if left:
+            self._open[j] = left
+            return
+        self._on_settled(j, j not in self._otherwise)
+        self._otherwise.discard(j)
 
     async def _bind(self, seat: Vacant) -> bool:
         """Whether it was bound where it was asked for."""
@@ -239,7 +262,10 @@ class Sender:
         return False
 
     async def may_bind(self, seat: Vacant) -> bool:
-        """Whether the server would take a bind that it refused before; asked without doing it."""
+        """Whether the server would take a bind that it refused before; asked without doing it.
+
+        What is beyond the limits of a node may have another one by now: that is planned anew.
+        """
         path = f"{_binding_path(seat)}?dryRun=All"
         answer = await self._sent("POST", path, _binding(seat))
         return answer is not None and (answer.is_done or answer.status in (404, 409))

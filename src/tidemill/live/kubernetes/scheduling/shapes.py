@@ -7,7 +7,10 @@ waits and says why.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import SeenNode
@@ -60,10 +63,25 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
     bonds = _bonds(job.pods, topology)
     if isinstance(bonds, Unplaceable):
         return bonds
+    return _shape(job.team, tuple(roles), job.job_class, job.priority, job.is_preemptible, bonds)
+
+
+@lru_cache(4096)
+def _shape(
+    team: str, roles: tuple[Role, ...], kind: JobClass, priority: int, is_preemptible: bool,
+    bonds: tuple[Bond, ...],
+) -> Shape:  # fmt: skip
+    """One shape for all jobs that are alike: most are, and what is the same is soon compared."""
     return Shape(
-        job.team[:LONGEST_NAME] or "unknown", tuple(roles), job.job_class, _priority(job.priority),
-        job.is_preemptible, bonds=bonds,
+        team[:LONGEST_NAME] or "unknown", roles, kind, _priority(priority), is_preemptible,
+        bonds=bonds,
     )  # fmt: skip
+
+
+@lru_cache(4096)
+def unstoppable(shape: Shape) -> Shape:
+    """The same, of a job that is not stopped for another."""
+    return replace(shape, is_preemptible=False)
 
 
 def _at_once(job: KubeJob, count: int, done: int) -> int:
@@ -93,13 +111,18 @@ def _role(name: str, count: int, request: PodRequest, kinds_of: KindsOf) -> Role
     if each > MAX_DEVICES:
         return Unplaceable("NotSupported", f"{each} accelerators in one pod; at most {MAX_DEVICES}")
     absent = (resource,) if kinds_of else ()
+    return _whole_role(name, count, request, kinds_of.get(resource, absent))
+
+
+@lru_cache(4096)
+def _whole_role(name: str, count: int, request: PodRequest, kinds: tuple[str, ...]) -> Role:
+    assert request.gpu is not None, "asked before"
     rules = request.rules
     if request.extras:
         rules = rules._replace(labels=tuple(sorted((*rules.labels, *extras.labels(request)))))
     return Role(
-        name[:LONGEST_NAME], min(count, MAX_COUNT), each, cpu_milli=request.cpu_milli,
-        memory_mib=request.memory_mib, kinds=kinds_of.get(resource, absent),
-        **rules._asdict(),
+        name[:LONGEST_NAME], min(count, MAX_COUNT), request.gpu.each, cpu_milli=request.cpu_milli,
+        memory_mib=request.memory_mib, kinds=kinds, **rules._asdict(),
     )  # fmt: skip
 
 

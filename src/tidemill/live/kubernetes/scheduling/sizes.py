@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.kubernetes.jobs import alone
 from tidemill.live.kubernetes.owners import DEEPEST, OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -45,6 +46,8 @@ class OwnerScale(NamedTuple):
 def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None:
     """The scale of an elastic gang; None: it has one size."""
     job, pods = unit.job, [pod for pod in unit.pods if not pod.is_over]
+    if any(unit.key == alone(pod) for pod in pods):
+        return None  # a job by itself, however many its owner makes
     if len(job.roles) != 1 or not pods or any(p.phase == "Succeeded" for p in unit.pods):
         return None  # of one that ends already, nobody makes another size
     owner = _scaled(view, job.owner, pods)

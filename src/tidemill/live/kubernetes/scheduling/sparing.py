@@ -41,8 +41,9 @@ class Spared:
             self._ask(unit)
 
     def _ask(self, unit: UnitKey) -> None:
-        mine, pods = self._view.budgets_of(unit.namespace), alive(self._view.unit_pods(unit))
-        if not pods:  # it is over
+        mine = self._view.budgets_of(unit.namespace)
+        pods = alive(self._view.unit_pods(unit)) if mine or unit in self._refused else []
+        if not pods:  # it is over, or nothing was ever said of it
             self._refused.pop(unit, None)
         if mine and budgets.shortfall(mine, pods) is not None:
             self._by_budget[unit] = None

@@ -101,6 +101,21 @@ def new_team(world: World, at_ms: int, team: str) -> Iterator[ev.Event]:
         yield ev.QueueSet(at_ms, Queue(team))
 
 
+def team_changes(world: World, wanted: Iterable[Queue]) -> Iterator[Queue]:
+    """What to set so that teams are as a policy says: one that it does not name has no quota.
+
+    Whoever asks sets each before the next.
+    """
+    rows = {queue.name: queue for queue in wanted}
+    for row in world.queue_rows:
+        if row.name not in rows and row != Queue(row.name):
+            yield Queue(row.name)
+    for name, queue in rows.items():
+        known = world.queue_number.get(name)
+        if known is None or world.queue_rows[known] != queue:
+            yield queue
+
+
 def note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind
     """Remember a key as long as something is so of it."""
     if is_so:

@@ -5,12 +5,12 @@ to be looked at again, so that a look costs what changed. Binds that the server 
 watch has not shown yet are taken as done.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import dra, groups, jobs
+from tidemill.live.kubernetes import dra, groups, jobs, parts
 from tidemill.live.kubernetes.budgets import Budget
 from tidemill.live.kubernetes.cluster import Cluster, OwnerKey
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
@@ -18,11 +18,11 @@ from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, extras, parts, shapes, volumes
+from tidemill.live.kubernetes.scheduling import claimed, extras, shapes, volumes
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.extras import ExtraShare
-from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
 from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
@@ -65,6 +65,8 @@ class ClusterView:
         self._owned: dict[tuple[str, str, str], dict[Key, None]] = {}
         """Pods of ours by namespace, kind and name of their owner."""
         self.on_node: dict[str, dict[Key, None]] = {}
+        self.crowded: dict[str, None] = {}
+        """Machines with as many pods, over or not, as their kubelet takes."""
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
         self.sent: dict[str, str] = {}
@@ -128,9 +130,15 @@ class ClusterView:
             case "PriorityClass", (str(), int()):
                 self._put(self.cluster.priorities, row[0], row[1], is_gone=is_gone)
             case "Namespace", (str(), dict()):
+                is_new = self.cluster.namespaces.get(row[0]) != row[1]
                 self._put(self.cluster.namespaces, row[0], row[1], is_gone=is_gone)
+                if is_new and not is_gone:
+                    self._look_at(row[0])
             case "LocalQueue", _:
+                is_new = self.cluster.local_queues.get(key) != row
                 self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
+                if is_new:
+                    self._look_at(key[0])
 
     def _take_device(
         self, row: DeviceSlice | DeviceClass | DeviceClaim, *, is_gone: bool
@@ -153,7 +161,7 @@ class ClusterView:
             return
         self._assumed[uid] = node
         row = self.pods[key] = replace(pod, node=node)
-        self.on_node.setdefault(node, {})[key] = None
+        self._sit(key, node)
         self._stir(key, row, is_gone=False)
         if self.dirty_units:
             self.changed()
@@ -215,7 +223,18 @@ class ClusterView:
 
     def unit_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job of ours."""
-        return [pod for one in self._units.get(key, ()) if (pod := self.pod(one)) is not None]
+        now, gone = self.pods, self._gone  # as ``pod`` has it, of each
+        mine = self._units.get(key, ())
+        return [pod for one in mine if (pod := now.get(one) or gone.get(one)) is not None]
+
+    def pods_on(self, machine: str) -> list[KubePod]:
+        """The pods of a machine, whoever placed them."""
+        here = self.on_node.get(machine, ())
+        return [pod for key in here if (pod := self.pods.get(key)) is not None]
+
+    def parts_on(self, machine: str) -> tuple[KubeNode, ...]:
+        """What a machine is cut into."""
+        return self._parts_of.get(machine, ())
 
     def units(self) -> Iterable[UnitKey]:
         """All jobs of ours that have pods."""
@@ -274,6 +293,10 @@ class ClusterView:
         """Pods of a group that are jobs of their own."""
         return [key for key, of in self._beyond.items() if of == unit and key in self.pods]
 
+    def beyond_of(self, key: Key) -> UnitKey | None:
+        """The group of a pod that is a job of its own."""
+        return self._beyond.get(key)
+
     def looked(self) -> None:
         """Everything was looked at: what is gone is forgotten."""
         for key in self._gone:
@@ -310,11 +333,11 @@ class ClusterView:
     def _index(self, key: Key, before: KubePod | None, row: KubePod) -> None:
         """Keep a pod, and remember to look at it if anything that counts here is new."""
         self.pods[key] = row
-        if before is not None and _counts(before) == _counts(row):
+        if before is not None and _is_same(before, row):
             return
         self._unplace(key, before)
         if row.node:
-            self.on_node.setdefault(row.node, {})[key] = None
+            self._sit(key, row.node)
         if self.is_ours(row):
             self._file(key, row)
         self._touch(key, row)
@@ -329,9 +352,20 @@ class ClusterView:
         is_ours = self.is_ours(pod)
         if self.ruled.take(key, pod, is_ours=is_ours, is_gone=is_gone):
             self.dirty_units.update(dict.fromkeys(self._units))
-        for unit in self.ruled.units:
+        for unit in self.ruled.named_by(pod):
             if any(one.is_pending and names(one, pod) for one in self.unit_pods(unit)[:1]):
                 self.dirty_units[unit] = None
+
+    def _sit(self, key: Key, machine: str) -> None:
+        self.on_node.setdefault(machine, {})[key] = None
+        self._count(machine)
+
+    def _count(self, machine: str) -> None:
+        row, here = self.machines.get(machine), self.on_node.get(machine, ())
+        if row is not None and row.most_pods is not None and len(here) >= row.most_pods:
+            self.crowded[machine] = None
+        elif self.crowded:
+            self.crowded.pop(machine, None)
 
     def _unplace(self, key: Key, before: KubePod | None) -> None:
         if before is not None and before.node:
@@ -339,6 +373,8 @@ class ClusterView:
             here.pop(key, None)
             if not here:
                 self.on_node.pop(before.node, None)
+            if before.node in self.crowded:
+                self._count(before.node)
 
     def _touch(self, key: Key, pod: KubePod) -> None:
         if self.is_ours(pod):
@@ -360,7 +396,7 @@ class ClusterView:
             self._units.setdefault(unit, {})[key] = None
             self.dirty_units[unit] = None
             if pod.request.near:
-                self.ruled.units[unit] = None
+                self.ruled.file(unit, pod)
             if pod.owner is not None:
                 owner = (pod.namespace, pod.owner.kind, pod.owner.name)
                 self._owned.setdefault(owner, {})[key] = None
@@ -374,7 +410,7 @@ class ClusterView:
         mine.pop(key, None)
         if not mine:
             self._units.pop(unit, None)
-            self.ruled.units.pop(unit, None)
+            self.ruled.unfile(unit)
         self.dirty_units[unit] = None
         pod = self.pod(key)
         if pod is not None and pod.owner is not None:
@@ -386,6 +422,7 @@ class ClusterView:
 
     def _take_node(self, row: KubeNode, *, is_gone: bool) -> None:
         self._put(self.machines, row.name, row, is_gone=is_gone)
+        self._count(row.name)
         self._cut(row.name)
 
     def _cut(self, machine: str) -> None:
@@ -433,6 +470,7 @@ class ClusterView:
         if before == row:
             return
         is_sized = self.heeds_scales and (before is None or before.scale != row.scale)
+        is_sized |= before is not None and before.annotations != row.annotations
         self._put(owners, key, row, is_gone=is_gone)
         if row.owner is not None:
             self._take_part(key, row, is_gone=is_gone)
@@ -484,9 +522,11 @@ class ClusterView:
         known.update((one.key, one) for one in rows)
         if rows:
             self._groups_of[key] = rows
-        for unit in self._units:
-            if unit.namespace == key[0]:  # groups are seldom, and pods name them in many ways
-                self.dirty_units[unit] = None
+        self._look_at(key[0])  # groups are seldom, and pods name them in many ways
+
+    def _look_at(self, namespace: str) -> None:
+        """Look again at all jobs of ours in a namespace."""
+        self.dirty_units.update({one: None for one in self._units if one.namespace == namespace})
         self.changed()
 
     @staticmethod
@@ -501,15 +541,32 @@ _OF_ITS_NODE = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
 """Labels that the server gives to a pod when it is bound."""
 
 
-def _counts(pod: KubePod) -> tuple[Any, ...]:
-    """What of a pod decides anything here."""
-    labels = pod.labels
-    if not _OF_ITS_NODE.isdisjoint(labels):
-        labels = {key: labels[key] for key in labels if key not in _OF_ITS_NODE}
+def _is_same(before: KubePod, row: KubePod) -> bool:
+    """Whether a pod is as before in all that decides anything here."""
     return (
-        pod.uid, pod.node, pod.phase, pod.up_ms is None, pod.leaves_ms is None, pod.gates,
-        labels, pod.owner, groups.of_pod(pod), pod.request,
+        before.node == row.node and before.phase == row.phase and before.uid == row.uid
+        and (before.up_ms is None) == (row.up_ms is None)
+        and (before.leaves_ms is None) == (row.leaves_ms is None)
+        and before.gates == row.gates and before.request == row.request
+        and before.owner == row.owner and _own_labels(before) == _own_labels(row)
+        and groups.of_pod(before) == groups.of_pod(row)
+        and (before.annotations == row.annotations or _notes(before) == _notes(row))
     )  # fmt: skip
+
+
+_READ_OF_PODS = ("tidemill/", "kueue.x-k8s.io/")
+"""Annotations that decide something here; others, such as a network's, come and go."""
+
+
+def _notes(pod: KubePod) -> dict[str, str]:
+    return {key: pod.annotations[key] for key in pod.annotations if key.startswith(_READ_OF_PODS)}
+
+
+def _own_labels(pod: KubePod) -> Mapping[str, str]:
+    labels = pod.labels
+    if _OF_ITS_NODE.isdisjoint(labels):
+        return labels
+    return {key: labels[key] for key in labels if key not in _OF_ITS_NODE}
 
 
 def _empty() -> Cluster:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.live.kubernetes import autoscaler
 from tidemill.live.kubernetes import cluster as clusters
-from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal
+from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal, PlainObject
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.reasons import HEARD
 
@@ -74,6 +74,12 @@ class ServedKind(Struct, frozen=True):
         return {"fieldSelector": ",".join(f"reason!={reason}" for reason in _QUIET)}
 
     @property
+    def shape(self) -> type[Any]:
+        """What of its objects is made: of those that clusters have by the thousand, not all."""
+        is_plain = self.group == "" and self.kind in ("Pod", "Node")
+        return PlainObject if is_plain else dict[str, Any]
+
+    @property
     def rule(self) -> str:
         """The rule of a ClusterRole that lets somebody read it."""
         return (
@@ -87,9 +93,23 @@ class ServedKind(Struct, frozen=True):
         return "observe.yaml" if is_observed else "schedule.yaml"
 
     @property
+    def remedy(self) -> str:
+        """Who is allowed to read it, by which file."""
+        return allowed_by(self.manifest)
+
+    @property
     def lost(self) -> str:
         """What is unknown without it."""
         return LOST.get(self.kind, f"{self.kind} objects are unknown")
+
+
+def allowed_by(manifest: str) -> str:
+    """How an account comes to its rights, by a file of deploy/kubernetes."""
+    account = "observer" if manifest == "observe.yaml" else "scheduler"
+    return (
+        f"deploy/kubernetes/{manifest} makes an account that may, `{account}` in the namespace"
+        f" `tidemill`: kubectl apply -f deploy/kubernetes/{manifest}"
+    )
 
 
 PODS = ServedKind("", "v1", "Pod", "pods")

@@ -34,6 +34,7 @@ from tidemill.live.kubernetes.reasons import HEARD
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.kinds import READERS, Discovered, Readers, ServedKind
 from tidemill.model.errors import BackendError
+from tidemill.model.measures import count_text
 
 MOST_OBJECTS = 1_000_000
 """Of one kind; a cluster of 5,000 nodes has 150,000 pods."""
@@ -100,10 +101,9 @@ class KindCopy:
         """Whether it is watched, was just listed instead, or is known not to be readable."""
         return self.state in (WatchState.WATCHING, WatchState.POLLED, WatchState.FORBIDDEN)
 
-    def listed(self, items: Iterable[msgspec.Raw], there: set[Key]) -> None:
+    def listed(self, items: Iterable[dict[str, Any]], there: set[Key]) -> None:
         """Take a page of a list in; ``there`` collects what exists."""
-        for told in items:
-            one = msgspec.json.decode(told)
+        for one in items:
             one.setdefault("apiVersion", self.kind.api_version)  # as the list said for all
             there.add(_key(one))
             self._put(one)
@@ -120,7 +120,7 @@ class KindCopy:
 
     def changed(self, change: WatchedChange) -> str:
         """Take a change in; the version that it leads to."""
-        one = msgspec.json.decode(change.body)
+        one = change.body
         version = fields.text(one, "metadata", "resourceVersion")
         if change.kind == "BOOKMARK":
             return version
@@ -281,8 +281,10 @@ class ClusterCopy:
         blind = [kind.shown for kind, copy in self.copies.items() if not copy.is_settled]
         if blind:
             yield f"not watched now, and as they were last seen: {', '.join(sorted(blind))}"
+        remedies = dict[str, None]()
         for kind, copy in self.copies.items():
             if copy.state is WatchState.FORBIDDEN and kind.lost:
+                remedies[kind.remedy] = None
                 yield (
                     f"may not read {kind.shown}: {kind.lost}; to allow it, add to the ClusterRole:"
                     f" {kind.rule}"
@@ -295,9 +297,10 @@ class ClusterCopy:
                 )
             if copy.unseen and kind == kinds.PODS:
                 yield (
-                    f"{copy.unseen:,} pods were deleted while the connection was lost: taken as"
-                    " ended when that was seen"
+                    f"{count_text(copy.unseen, 'pod')} deleted while the connection was lost: taken"
+                    " as ended when that was seen"
                 )
+        yield from remedies
 
     @property
     def is_settled(self) -> bool:
@@ -368,7 +371,8 @@ class ClusterCopy:
 
     async def _list(self, copy: KindCopy) -> None:
         there, version = set[Key](), ""
-        pages = self._client.pages(copy.kind.path, copy.kind.query, limit=self._limit)
+        kind = copy.kind
+        pages = self._client.pages(kind.path, kind.query, limit=self._limit, shape=kind.shape)
         async with aclosing(pages) as found:
             async for page in found:
                 copy.listed(page.items, there)
@@ -379,7 +383,8 @@ class ClusterCopy:
     async def _watch(self, copy: KindCopy) -> None:
         """Until the server ends it."""
         kind = copy.kind
-        async with self._client.watching(kind.path, copy.version, kind.query) as changes:
+        watched = self._client.watching(kind.path, copy.version, kind.query, shape=kind.shape)
+        async with watched as changes:
             await self._set(copy, WatchState.WATCHING)
             async for change in changes:
                 copy.version = copy.changed(change) or copy.version

@@ -162,7 +162,8 @@ class KubernetesSource:
         if pods is not None and pods.state is WatchState.FORBIDDEN:
             raise BackendError(
                 f"asked for the pods of the cluster ({self._access.named}); found {pods.said}",
-                hint=f"somebody has to allow it in a ClusterRole: {kinds.PODS.rule}",
+                hint=f"{kinds.PODS.remedy}; for another account, add to its ClusterRole:"
+                f" {kinds.PODS.rule}",
             )
         found = pods.said if pods is not None else "that it has none"
         raise BackendError(

@@ -13,13 +13,13 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
+from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes import resources
 from tidemill.live.kubernetes.dra import DeviceId
 from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
 from tidemill.live.kubernetes.scheduling.claims import BY_CLAIM, DeviceGroup
-from tidemill.live.prices.rules import Price, PricePeriod
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import MAX_DEVICES, UNPRICED
+from tidemill.model.rows import MAX_DEVICES
 
 BETWEEN = "/"
 """Between the name of a machine and that of a part; no node of Kubernetes has one in its name."""
@@ -40,11 +40,6 @@ class MachinePart(KubeNode, frozen=True, kw_only=True):
         return self.gpu_type.rpartition(" of ")[2]
 
     @property
-    def replicas(self) -> int:
-        """Units are not divided any further."""
-        return 1
-
-    @property
     def devices(self) -> int:
         """How many units it has."""
         return min(max(self.advertised(self.capacity), self.expected), MAX_DEVICES)
@@ -53,16 +48,13 @@ class MachinePart(KubeNode, frozen=True, kw_only=True):
         """How many units are advertised."""
         return min(amounts.get(self.resource, 0), MAX_DEVICES)
 
-    def price(self, of_device: Price) -> Price:
-        """What one unit costs, by what one device does."""
-        later = tuple(
-            PricePeriod(one.from_ms, self._scaled(one.usd_micro), one.source)
-            for one in of_device.later
-        )
-        return of_device._replace(usd_micro=self._scaled(of_device.usd_micro), later=later)
 
-    def _scaled(self, usd_micro: int) -> int:
-        return UNPRICED if usd_micro == UNPRICED else round(usd_micro * self.unit)
+def seen(of: SeenNode, part: KubeNode, machine: SeenNode) -> SeenNode:
+    """A part, or a whole machine, as the books have it: what one of its units is, and of what."""
+    if not isinstance(part, MachinePart):
+        return replace(of, machine=machine)
+    whole = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
+    return replace(of, machine=whole, unit=part.unit.as_integer_ratio())
 
 
 def machine(name: str) -> str:
@@ -76,11 +68,11 @@ def of_node(node: KubeNode, groups: Sequence[DeviceGroup] = ()) -> list[KubeNode
     ``groups``: what it publishes for claims. Where the device plugin advertises devices too, those
     of claims count only if the machine is known to have as many together.
     """
-    names = sorted(node.capacity, key=lambda one: (not is_whole(node, one), one))
+    names = sorted(node.capacity, key=lambda one: (not node.is_whole(one), one))
     count = sum(len(group.devices) for group in groups)
     if names and node.expected < node.advertised(node.capacity) + count:
         groups = ()
-    if not groups and (not names or (len(names) == 1 and is_whole(node, names[0]))):
+    if not groups and (not names or (len(names) == 1 and node.is_whole(names[0]))):
         return [node]
     behind = _behind(node, count if groups else 0)
     sizes = [_size(group) for group in groups]
@@ -131,57 +123,30 @@ def type_of(gpu_type: str, profile: str) -> str:
     return f"{profile} of {gpu_type}" if profile else gpu_type
 
 
-def is_whole(node: KubeNode, resource: str) -> bool:
-    """Whether each unit of a resource is a device of its own."""
-    return not _profile(node, resource) and replicas(node, resource) == 1
-
-
-def replicas(node: KubeNode, resource: str) -> int:
-    """Into how many shares each device or instance is divided (time-slicing, MPS); 1: into none."""
-    plain = resource.removesuffix(resources.SHARED)
-    told = node.labels.get(f"{plain}.replicas", "")
-    if told.isdecimal() and len(told) < 6:
-        return max(int(told), 1)
-    return 1
-
-
 def kind(node: KubeNode, resource: str) -> str:
     """What the books call the units of a resource."""
-    found = type_of(node.gpu_type or "GPU", _profile(node, resource))
-    count = replicas(node, resource)
+    found = type_of(node.gpu_type or "GPU", node.profile_of(resource))
+    count = node.shares(resource)
     if count > 1:
         return f"1/{count} of {found}"
     return f"share of {found}" if resource.endswith(resources.SHARED) else found
 
 
-def _profile(node: KubeNode, resource: str) -> str:
-    told = resources.GpuRequest(resource, 1).profile
-    return told or (node.profile if resource == "nvidia.com/gpu" else "")
-
-
 def _behind(node: KubeNode, claimed: int) -> dict[str, Fraction]:
     """How many devices are behind each resource: whole ones, and of the others by their size."""
-    whole = {one: Fraction(count) for one, count in node.capacity.items() if is_whole(node, one)}
-    sizes = {
-        one: Fraction(count * _milli(node, one), WHOLE_MILLI * replicas(node, one))
-        for one, count in node.capacity.items()
-        if one not in whole
-    }
-    cut, total = Fraction(node.devices - claimed) - sum(whole.values()), sum(sizes.values())
+    sizes = {one: count * node.size(one) for one, count in node.capacity.items()}
+    whole = {one: size for one, size in sizes.items() if node.is_whole(one)}
+    rest = {one: size for one, size in sizes.items() if one not in whole}
+    cut, total = Fraction(node.devices - claimed) - sum(whole.values()), sum(rest.values())
     if cut > 0 and total:
-        sizes = {one: size * cut / total for one, size in sizes.items()}
-    return whole | sizes
-
-
-def _milli(node: KubeNode, resource: str) -> int:
-    profile = _profile(node, resource)
-    return (instance_milli(node.gpu_type, profile) if profile else 0) or WHOLE_MILLI
+        rest = {one: size * cut / total for one, size in rest.items()}
+    return whole | rest
 
 
 def _part(
     node: KubeNode, resource: str, behind: Fraction, share: Fraction, *, is_only: bool
 ) -> MachinePart:
-    units, is_plain = node.capacity[resource], is_whole(node, resource)
+    units, is_plain = node.capacity[resource], node.is_whole(resource)
     suffix = resource.rpartition("/")[2]
     told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
     return MachinePart(**told | {
@@ -192,7 +157,7 @@ def _part(
         "gpu_type": kind(node, resource), "profile": "", "expected": 0,
         "box": f"{node.box} {suffix}" if node.box and not (is_only or is_plain) else node.box,
         "resource": resource,
-        "unit": behind / units if units else Fraction(1),
+        "unit": behind / min(units, MAX_DEVICES) if units else Fraction(1),
     })  # fmt: skip
 
 

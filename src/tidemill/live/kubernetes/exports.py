@@ -1,0 +1,249 @@
+"""Exports of several moments: what a later one that lacks an object says of it.
+
+Files show what was there when they were made. An object that a later export would show, and does
+not, was gone by then: it went between the last export that shows it and the first that lacks it.
+An export says that of what it lists, if it is *whole*: it lists nodes and pods, in a list that the
+server did not cut. One of a single namespace says nothing of others, a single object or a list
+without nodes nothing of what is not in it, and one that shares no node or pod with others may be of
+another cluster.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+
+Kind = tuple[str, str]
+"""API group and kind."""
+Key = tuple[str, str]
+"""Namespace and name."""
+NODES, PODS = ("", "Node"), ("", "Pod")
+
+
+class LastShown(NamedTuple):
+    """An object that later exports do not show; times since 1970."""
+
+    last_ms: int
+    """When the last export was made that shows it, by the youngest time in that."""
+    gone_ms: int | None
+    """The same of the first that lacks it; None: none says that it is gone."""
+
+
+class _Ran(Struct):
+    startedAt: str | None = None  # noqa: N815 - as the API writes it
+    finishedAt: str | None = None  # noqa: N815
+
+
+class _DatedState(Struct):
+    running: _Ran | None = None
+    terminated: _Ran | None = None
+
+
+class _DatedContainer(Struct):
+    state: _DatedState | None = None
+    lastState: _DatedState | None = None  # noqa: N815
+
+
+class _DatedCondition(Struct):
+    lastHeartbeatTime: str | None = None  # noqa: N815
+    lastTransitionTime: str | None = None  # noqa: N815
+
+
+class _DatedStatus(Struct):
+    conditions: list[_DatedCondition] | None = None
+    containerStatuses: list[_DatedContainer] | None = None  # noqa: N815
+    completionTime: str | None = None  # noqa: N815
+
+
+class _DatedMeta(Struct):
+    creationTimestamp: str | None = None  # noqa: N815
+
+
+class _Dated(Struct):
+    """The times of an object of any kind at which something had happened."""
+
+    metadata: _DatedMeta | None = None
+    status: _DatedStatus | None = None
+    lastTimestamp: str | None = None  # noqa: N815
+    eventTime: str | None = None  # noqa: N815
+
+
+_DATED = msgspec.json.Decoder(_Dated)
+
+
+class ExportFile:
+    """What one file shows."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.moment_ms = 0
+        """The youngest time in it: about when it was made, and not later."""
+        self.shown: dict[Kind, set[Key]] = {}
+        self.listed: set[Kind] = set()
+        """Kinds that it has a list of."""
+        self.is_cut = False
+        """Whether the server left the rest of a list for another page."""
+
+    def show(self, kind: Kind, key: Key, one: Object | bytes, *, is_listed: bool) -> int:
+        """It has an object; the youngest time in that."""
+        found_ms = _youngest_ms(one)
+        self.moment_ms = max(self.moment_ms, found_ms)
+        if kind[1] == "Event":  # the server forgets them, and they hold nothing
+            return found_ms
+        self.shown.setdefault(kind, set()).add(key)
+        if is_listed:
+            self.listed.add(kind)
+        return found_ms
+
+    @property
+    def stem(self) -> str:
+        """Its name without that of its kind: `pods-mon.json` and `nodes-mon.json` are together."""
+        if len(self.listed) != 1:
+            return self.name
+        ((_, kind),) = self.listed
+        return self.name.lower().replace(f"{kind.lower()}s", "")
+
+
+class _FilesTogether(NamedTuple):
+    """Files that were made together."""
+
+    files: list[ExportFile]
+
+    @property
+    def moment_ms(self) -> int:
+        return max(file.moment_ms for file in self.files)
+
+    @property
+    def is_whole(self) -> bool:
+        return self.lists(NODES) and self.lists(PODS) and not any(f.is_cut for f in self.files)
+
+    def lists(self, kind: Kind) -> bool:
+        return any(kind in file.listed for file in self.files)
+
+    def covers(self, namespace: str) -> bool:
+        """Whether it would show an object of a namespace: a list of several is of all."""
+        found = [{key[0] for key in f.shown[PODS]} for f in self.files if PODS in f.listed]
+        return not namespace or any(len(one) > 1 or namespace in one for one in found)
+
+    def things(self) -> Iterator[tuple[Kind, Key]]:
+        """Its nodes and pods."""
+        for file in self.files:
+            for kind in (NODES, PODS):
+                for key in file.shown.get(kind, ()):
+                    yield kind, key
+
+
+def last_shown(files: Iterable[ExportFile]) -> dict[Kind, dict[Key, LastShown]]:
+    """The objects that are in no export of the last moment, by kind."""
+    every = sorted(_together(files), key=lambda one: one.moment_ms)
+    cluster = _clusters(every)
+    ends = dict[int, int]()
+    shown = dict[Kind, dict[Key, int]]()
+    for i, export in enumerate(every):
+        ends[cluster[i]] = export.moment_ms
+        for file in export.files:
+            for kind, keys in file.shown.items():
+                shown.setdefault(kind, {}).update(dict.fromkeys(keys, i))
+    found = dict[Kind, dict[Key, LastShown]]()
+    for kind, mine in shown.items():
+        tells = [i for i, one in enumerate(every) if one.is_whole and one.lists(kind)]
+        for key, i in mine.items():
+            last_ms = every[i].moment_ms
+            if last_ms == ends[cluster[i]]:
+                continue
+            later = (
+                every[k].moment_ms
+                for k in tells
+                if cluster[k] == cluster[i]
+                and every[k].moment_ms > last_ms
+                and every[k].covers(key[0])
+            )
+            found.setdefault(kind, {})[key] = LastShown(last_ms, next(later, None))
+    return found
+
+
+def _together(files: Iterable[ExportFile]) -> list[_FilesTogether]:
+    """The files of a folder are one export, unless two of them list the same."""
+    found = list[_FilesTogether]()
+    for some in _by(files, lambda file: file.folder):
+        if _is_one(some):
+            found.append(_FilesTogether(some))
+            continue
+        for alike in _by(some, lambda file: file.stem):
+            found += (
+                [_FilesTogether(alike)]
+                if _is_one(alike)
+                else [_FilesTogether([one]) for one in alike]
+            )
+    return found
+
+
+def _by(files: Iterable[ExportFile], name: Callable[[ExportFile], str]) -> list[list[ExportFile]]:
+    found = dict[str, list[ExportFile]]()
+    for file in files:
+        found.setdefault(name(file), []).append(file)
+    return list(found.values())
+
+
+def _is_one(files: Iterable[ExportFile]) -> bool:
+    """Whether no two of these files list the same kind in the same namespace."""
+    seen = set[tuple[Kind, str]]()
+    for file in files:
+        mine = {(kind, namespace) for kind in file.listed for namespace, _ in file.shown[kind]}
+        if seen & mine:
+            return False
+        seen |= mine
+    return True
+
+
+def _clusters(every: list[_FilesTogether]) -> list[int]:
+    """By export the number of its cluster: those that share a node or a pod are of one."""
+    above = list(range(len(every)))
+    first = dict[tuple[Kind, Key], int]()
+    for i, export in enumerate(every):
+        for thing in export.things():
+            a, b = _root(above, first.setdefault(thing, i)), _root(above, i)
+            above[max(a, b)] = min(a, b)
+    return [_root(above, i) for i in range(len(every))]
+
+
+def _root(above: list[int], i: int) -> int:
+    while above[i] != i:
+        i = above[i]
+    return i
+
+
+def _youngest_ms(one: Object | bytes) -> int:
+    """The youngest time in an object; 0: it has none that can be read."""
+    try:
+        read = isinstance(one, Mapping)
+        dated = msgspec.convert(one, _Dated) if read else _DATED.decode(one)  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 0
+    return max((_ms(told) for told in _times(dated) if told), default=0)
+
+
+def _times(dated: _Dated) -> Iterator[str | None]:
+    yield from (dated.lastTimestamp, dated.eventTime)
+    if dated.metadata is not None:
+        yield dated.metadata.creationTimestamp
+    if dated.status is None:
+        return
+    yield dated.status.completionTime
+    for condition in dated.status.conditions or ():
+        yield from (condition.lastHeartbeatTime, condition.lastTransitionTime)
+    for container in dated.status.containerStatuses or ():
+        for state in (container.state, container.lastState):
+            for ran in (state.running, state.terminated) if state is not None else ():
+                yield from (ran.startedAt, ran.finishedAt) if ran is not None else ()
+
+
+def _ms(told: str) -> int:
+    try:
+        return fields.moment_ms({"time": told}, "time") or 0
+    except MalformedObjectError:
+        return 0

@@ -1,0 +1,90 @@
+"""Pods of a pod group beyond what it needs to start: jobs of their own, that start after the gang.
+
+Which pods are the gang is settled before anything of the group is looked at, so that no pod is ever
+counted in both.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tidemill.live.kubernetes.jobs import UnitKey, alone
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import seats, sizes
+from tidemill.live.kubernetes.scheduling.seating import PodSeating
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.units import in_gang, key_of
+from tidemill.live.kubernetes.scheduling.view import PodUnit
+
+
+class SurplusPods:
+    """Which pods of pod groups are the gang, and when the others may start."""
+
+    def __init__(self, seating: PodSeating, is_being_sent: Callable[[int], bool]) -> None:
+        self._seating, self._view, self._lives = seating, seating.view, seating.lives
+        self._is_being_sent = is_being_sent
+
+    def share_out(self, keys: Iterable[UnitKey]) -> None:
+        """Of pod groups so many pods as they need are the gang; a gang that is being bound stays.
+
+        One that holds more seats than its group needs by now keeps as many pods.
+        """
+        for key in keys:
+            j = self._lives.job(key) if key.kind == "PodGroup" else None
+            if key.kind != "PodGroup" or (j is not None and self._is_being_sent(j)):
+                continue
+            unit = self._view.unit(key)
+            if (group := unit.job.group) is not None:
+                held = seats.of_job(self._seating.world, j).total() if j is not None else 0
+                self._share_out(unit, group.least, max(group.least, held))
+
+    def _share_out(self, unit: PodUnit, least: int, size: int) -> None:
+        """Those on nodes first are the gang, but for those that were a job of their own before."""
+        view, beyond = self._view, self._view.beyond(unit.key)
+        if view.heeds_scales and sizes.of_unit(view, unit) is not None:
+            for key in beyond:
+                view.set_beyond(key, None)
+            return
+        mine = self._alive(unit.key)
+        mine.sort(
+            key=lambda pod: (not pod.node, self._was_alone(pod), pod.created_ms, in_gang(pod))
+        )
+        for pod in mine[size:]:
+            view.set_beyond(key_of(pod), unit.key)
+        spare = sorted(key for key in beyond if view.pods[key].is_pending)
+        for key in spare[: max(least - len(mine), 0)]:
+            view.set_beyond(key, None)
+        if any(not pod.node for pod in mine):  # it is to start, perhaps again
+            for key in beyond:
+                view.touch(key)
+
+    def _was_alone(self, pod: KubePod) -> bool:
+        return bool(pod.node) and self._lives.job(alone(pod)) is not None
+
+    def started(self, unit: UnitKey) -> None:
+        """A gang is bound: look at the others of its group."""
+        for key in self._view.beyond(unit) if unit.kind == "PodGroup" else ():
+            self._view.touch(key)
+
+    def hold_of(self, pod: KubePod) -> Unplaceable | None:
+        """Why a pod is not placed whatever is free: its group has not started; None: it may be."""
+        gang = self._view.beyond_of(key_of(pod))
+        group = self._view.unit(gang).job.group if gang is not None else None
+        if gang is None or group is None:
+            return None
+        there = sum(bool(one.node) for one in self._alive(gang))
+        if there >= group.least:
+            return None
+        return Unplaceable(
+            "WaitingForGang",
+            f"{there} of the {group.least} pods that its group `{group.name}` needs are bound: it"
+            " starts after them",
+        )
+
+    def is_left(self, pod: KubePod) -> bool:
+        """Whether a pod is on a node while the gang of its group waits to start, or start again."""
+        gang = self._view.beyond_of(key_of(pod))
+        mine = self._alive(gang) if gang is not None else []
+        return bool(mine) and not any(one.node for one in mine)
+
+    def _alive(self, gang: UnitKey) -> list[KubePod]:
+        mine = (pod for pod in self._view.unit_pods(gang) if pod.request.gpu is not None)
+        return [one for one in mine if not one.is_over and self._view.pods.get(key_of(one)) is one]

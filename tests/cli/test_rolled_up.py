@@ -1,0 +1,59 @@
+"""What a roll-up takes away is said before it is done, and is so."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.cli.shell import Ran, tidemill
+
+BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def rolled(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ran]:
+    """A journal of 3,000 jobs, an hour apart, of which the first two months were rolled up."""
+    folder = tmp_path_factory.mktemp("rolled")
+    starts = [BEGINS + timedelta(hours=i) for i in range(3000)]
+    rows = [f"{i},1,{at:%FT%TZ},{at + timedelta(minutes=50):%FT%TZ},n1"
+            for i, at in enumerate(starts)]  # fmt: skip
+    (folder / "jobs.csv").write_text("\n".join(["job,gpus,start,end,node", *rows]) + "\n")
+    journal = str(folder / "j.sqlite")
+    done = tidemill("import", "csv", str(folder / "jobs.csv"), "-j", journal)
+    assert done.code == 0, done.err
+    return journal, tidemill("journal", "roll-up", journal, "--keep", "30d")
+
+
+def test_it_is_said_before_it_is_done(rolled: tuple[str, Ran]):
+    """Which commands are refused afterwards, and how to keep what they read."""
+    _, done = rolled
+    assert done.code == 0, done.err
+    said = " ".join(done.err.split())
+    assert said.startswith("events that are rolled up are gone for good")
+    assert "`tidemill journal copy` keeps them elsewhere" in said
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "why 5 --at 5d -j {}", "decision 5 --at 5d -j {}", "pending {} --at 5d", "fleet {} --at 5d",
+        "report {} --out {}.html", "efficiency {}", "ledger {} --by job", "twin replay {}",
+        "underused {}", "journal export {} {}.jsonl",
+    ],
+)  # fmt: skip
+def test_what_is_said_to_be_refused_is(rolled: tuple[str, Ran], asked: str):
+    """Each of the commands that the note, the help and the guide name."""
+    journal, told = rolled
+    done = tidemill(*asked.format(*[journal] * 2).split())
+    assert done.code in (2, 3)
+    assert "rolled up" in done.err
+    words = [word for word in asked.split() if word.isalpha()]
+    name = " ".join(words[:2]) if words[0] in ("twin", "journal") else words[0]
+    assert name in " ".join(told.err.split())
+
+
+def test_what_is_left_is_answered(rolled: tuple[str, Ran]):
+    """The books of all hours, and single jobs after the cut."""
+    journal, _ = rolled
+    assert tidemill("ledger", journal).code == 0
+    assert tidemill("efficiency", journal, "--from", "2026-05-01").code == 0
+    assert tidemill("why", "2999", "-j", journal).code == 0

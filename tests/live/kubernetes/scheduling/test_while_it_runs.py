@@ -1,0 +1,92 @@
+"""What changes on a real cluster under a scheduler that runs: labels that are asked for, pods that
+are gone, another policy.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from tests.live.kubernetes.scheduling.test_placing import nodes_of
+from tests.live.kubernetes.scheduling.test_saying import PODS, told
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.interposer import Interposer
+from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
+from tests.rigs.kubernetes.wanted import gang_notes, node, pod, replica_set
+from tidemill.journal import open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.live.kubernetes.scheduling.differ import SEAT_GRACE_MS
+from tidemill.model import events as ev
+
+SETS = "/apis/apps/v1/namespaces/ml/replicasets"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+POLICY = '[policy]\nmin_run = "{min_run}"\npreempt_gain_ppm = 0\n'
+
+
+def test_a_label_that_is_first_selected_leaves_nodes_who_they_are(rig: Cluster, tmp_path: Path):
+    """A pod runs; another selects nodes by a label that nobody asked for: there is no `h0#2`."""
+    rig.add_nodes(node("h0", labels={"pace": "slow"}), node("h1", labels={"pace": "quick"}))
+    rig.create(PODS, pod("first", 8, schedulerName=OURS))
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_until_running("ml", 1)
+        (there,) = nodes_of(rig, "first").values()
+        pace = {"h0": "quick", "h1": "slow"}[there]
+        rig.create(PODS, pod("second", 4, schedulerName=OURS, nodeSelector={"pace": pace}))
+        rig.wait_until_running("ml", 2)
+        assert ours.stop() == 0
+    assert nodes_of(rig, "second") == {"second": {"h0": "h1", "h1": "h0"}[there]}
+    with open_journal(ours.journal) as journal:
+        assert [row.name for row in rebuild(journal).node_rows] == ["h0", "h1"]
+        assert not any(isinstance(one, ev.PlacementSeen) for one in journal.read())
+    assert wrong(rig, ours.journal) == []
+
+
+def test_the_seat_of_a_bare_pod_that_is_gone_is_free_after_a_minute(rig: Cluster, tmp_path: Path):
+    """One of two pods of a gang is deleted: within the minute another job waits, then it runs.
+
+    The pod that is made again later hears why it waits; who does what that says has a whole gang.
+    """
+
+    def member(name: str) -> dict[str, Any]:
+        return pod(name, 8, schedulerName=OURS, metadata={"annotations": gang_notes("k", 2)})
+
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(PODS, member("k0"), member("k1"))
+    with Interposer(rig) as way, scheduling(rig, tmp_path, port=way.port) as ours:
+        rig.wait_until_running("ml", 2)
+        rig.ask("DELETE", f"{PODS}/k0?gracePeriodSeconds=0")
+        rig.create(PODS, pod("next", 8, schedulerName=OURS))
+        rig.wait_for("it is told", lambda: told(rig, "next")[0] != "")
+        assert nodes_of(rig, "next") == {"next": ""}
+        way.ahead_s = SEAT_GRACE_MS // 1000
+        way.drop()  # watches that begin anew hear what time it is
+        rig.wait_for("it runs", lambda: rig.phases("ml")["next"] == "Running", 20)
+        rig.create(PODS, member("k0"))
+        rig.wait_for("it is told", lambda: told(rig, "k0")[0] == "PartialGang")
+        assert "delete the gang's other pods too" in told(rig, "k0")[1]
+        for name in ("next", "k1"):
+            rig.ask("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+        rig.create(PODS, member("k1"))
+        rig.wait_until_running("ml", 2)
+        assert ours.stop() == 0
+    assert ours.has_logged("gang lacks pods")
+    assert wrong(rig, ours.journal) == []
+
+
+def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_path: Path):
+    """Nobody is stopped in the first hour; the file says at once, and room is made at once.
+
+    Nothing else happens in the cluster by then that would have the scheduler look again.
+    """
+    policy = tmp_path / "policy.toml"
+    policy.write_text(POLICY.format(min_run="1h"))
+    for name, value in (("low", 1), ("high", 1000)):
+        rig.try_to("POST", CLASSES, {"metadata": {"name": name}, "value": value})
+    rig.add_nodes(node("n0"))
+    rig.create(SETS, replica_set("low", 1, 8, schedulerName=OURS, priorityClassName="low"))
+    with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
+        rig.wait_until_running("ml", 1)
+        rig.create(PODS, pod("high", 8, schedulerName=OURS, priorityClassName="high"))
+        rig.wait_for("it is told", lambda: told(rig, "high")[0] != "")
+        policy.write_text(POLICY.format(min_run="0s"))
+        rig.wait_for("it runs", lambda: rig.phases("ml")["high"] == "Running", 20)
+        assert ours.stop() == 0
+    assert wrong(rig, ours.journal) == []

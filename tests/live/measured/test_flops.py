@@ -1,0 +1,198 @@
+"""FLOPs belong to the time of their steps, and what no GPU can have done is not believed."""
+
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill import api
+from tidemill.journal.contradictions import ContradictionSort
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.statement import Statement
+from tidemill.live.history.events import History, build
+from tidemill.live.measured import flops, loops, tracking
+from tidemill.live.measured.loops import LoopRecords
+from tidemill.live.prices.rules import flat
+from tidemill.live.track.records import (
+    BeganRecord,
+    EfficiencyRecord,
+    EndedRecord,
+    StepsRecord,
+    TrackRecord,
+)
+from tidemill.model.states import Confidence
+
+T0_US = 1_790_000_000_000_000
+PEAK = 989_000_000
+"""Of an H100, in millions of operations per second (dense BF16)."""
+
+
+def stretch(at_s: float, mflop: float | None = None, rank: int = 0, **more: Any) -> StepsRecord:
+    """A second of computing; a step ended at its end if it says FLOPs, or ``steps``."""
+    from_us = T0_US + round(1e6 * at_s)
+    fields: dict[str, Any] = {"steps": 0 if mflop is None else 1, "compute_us": 1_000_000} | more
+    if fields["steps"]:
+        step = {"first_step": 1, "last_step": fields["steps"]}
+        fields |= step | dict.fromkeys(("min_step_us", "median_step_us", "max_step_us"), 1)
+    return StepsRecord(
+        v=1, job="a", run=f"r{rank}", rank=rank, seq=1, skew_us=0, from_us=from_us,
+        until_us=from_us + 1_000_000, other_us=1_000_000 - fields["compute_us"],
+        mflop=None if mflop is None else round(mflop), **fields,
+    )  # fmt: skip
+
+
+def whole(*told: TrackRecord, end_s: int, rank: int = 0) -> list[TrackRecord]:
+    """The records of one rank with one GPU, which ends in good order."""
+    head: dict[str, Any] = {"v": 1, "job": "a", "run": f"r{rank}", "rank": rank}
+    began = BeganRecord(**head, seq=0, at_us=T0_US, named_by="given", gpus=1, pid=1, library="1")
+    end_us = T0_US + 1_000_000 * end_s
+    return [began, *told, EndedRecord(**head, seq=9, at_us=end_us, outcome="finished")]
+
+
+def said(**what: Any) -> EfficiencyRecord:
+    """What a profiler says at the beginning."""
+    return EfficiencyRecord(v=1, job="a", run="r0", rank=0, seq=1, at_us=T0_US, **what)
+
+
+def history_of(told: list[TrackRecord], gpu_type: str = "H100") -> History:
+    """The history of loops by themselves."""
+    launches = loops.launches(told)
+    attempts = loops.attempts(launches, gpu_type=gpu_type)
+    return build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
+
+
+def books(told: list[TrackRecord]) -> Statement:
+    """The books of it."""
+    return api.keep_history(history_of(told)).statement
+
+
+def seconds(statement: Statement, bucket: Bucket) -> float:
+    """GPU-seconds of a line."""
+    return statement.total().milli_ms[bucket] / 1e6
+
+
+@pytest.mark.parametrize("step_s", [1, 3, 10, 40])
+def test_a_long_step_is_as_useful_as_many_short_ones(step_s: int):
+    """40 % of the peak in steps of any length are 40 % useful: a step is told once, where it ends.
+
+    Booked in the second of its end, a step of 10 s would be four times the peak there, and nothing
+    in the others.
+    """
+    work = 0.4 * PEAK * step_s
+    told = [stretch(s, work if s % step_s == step_s - 1 else None) for s in range(120)]
+    statement = books(whole(*told, end_s=120))
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(48, abs=0.1)
+    assert statement.confidence(Bucket.USEFUL) is Confidence.MEASURED
+    assert seconds(statement, Bucket.UNKNOWN) == 0
+
+
+def test_a_step_did_nothing_while_its_loop_did_not_compute():
+    """Evaluating for two seconds between steps is no part of what a step did."""
+    told = [stretch(0), stretch(1, compute_us=0), stretch(2, compute_us=0), stretch(3, 2 * PEAK)]
+    done = flops.spread(told, 0)
+    assert done.mflop[-1] == pytest.approx(2 * PEAK)
+    assert sorted({round(float(m) / PEAK, 6) for m in done.mflop}) == [0, 1, 2]
+
+
+def test_where_a_step_ended_is_told():
+    """Of a stretch whose step ended in its middle, the rest belongs to the next step."""
+    told = [stretch(0, PEAK, last_end_us=T0_US + 500_000), stretch(1, PEAK)]
+    at, work, _ = flops.spread(told, 0)
+    rates = [
+        (after - before) / (until - since)
+        for since, until, before, after in zip(at[:-1], at[1:], work[:-1], work[1:], strict=True)
+        if until > since
+    ]
+    assert [r * 1e6 / PEAK for r in rates] == pytest.approx([2, 2 / 3, 2 / 3])
+
+
+def test_work_whose_flops_nobody_told_is_unknown():
+    """A step that never ended; and a rank that tells none while the other does."""
+    told = [stretch(s, 0.5 * PEAK if s < 10 else None) for s in range(20)]
+    statement = books(whole(*told, end_s=20))
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(5, abs=0.1)
+    assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(10, abs=0.1)
+    others = [
+        record
+        for rank in (0, 1, 2)
+        for record in whole(
+            *(stretch(s, 0.5 * PEAK if rank == 0 else None, rank, steps=1) for s in range(10)),
+            end_s=10, rank=rank,
+        )
+    ]  # fmt: skip
+    statement = books(others)
+    assert seconds(statement, Bucket.USEFUL) == 0
+    assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(30, abs=0.1)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10)), min_size=2, max_size=40), st.data())
+def test_what_was_forgotten_does_not_change_what_comes(
+    steps: list[tuple[bool, int]], data: st.DataObject
+):
+    """The same windows from a moment on, whether or not the time before it was told and dropped."""
+    told = whole(
+        *(
+            stretch(s, 1e8 * work if ends else None, compute_us=100_000 * work)
+            for s, (ends, work) in enumerate(steps)
+        ),
+        end_s=len(steps),
+    )
+    mark_us = T0_US + 1_000_000 * data.draw(st.integers(1, len(steps) - 1))
+    found = []
+    for forgets in (False, True):
+        records = LoopRecords()
+        for record in told:
+            records.take(record)
+        if forgets:
+            records.forget(mark_us, T0_US)
+        windows = tracking.measured(records.launches(), since_us=mark_us).windows
+        of_loops = windows.filter(source=loops.SOURCE).filter(pl.col("start_ms") >= mark_us // 1000)
+        found.append(of_loops["mflop_per_s"].to_list())
+    assert found[0] == pytest.approx(found[1], abs=2)
+
+
+@pytest.mark.parametrize(
+    ("times_peak", "useful", "is_known"),
+    [(0.9, 54, True), (1.0, 60, True), (1.08, 60, True), (1.15, 0, False), (8, 0, False)],
+)
+def test_more_than_the_peak_is_believed_up_to_what_clocks_allow(
+    times_peak: float, useful: float, is_known: bool
+):
+    """A little above is the peak, and said; further above nobody knows, and nothing is measured."""
+    told = whole(*(stretch(s, times_peak * PEAK) for s in range(60)), end_s=60)
+    history = history_of(told)
+    statement = api.keep_history(history).statement
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
+    assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(0 if is_known else 60, abs=0.1)
+    sorts = [one.sort for one in history.contradictions]
+    assert sorts == ([] if is_known else [ContradictionSort.ABOVE_PEAK])
+    is_said = any("read as the peak: `a`" in note for note in history.notes)
+    assert is_said is (1 < times_peak < 1.1)
+    is_refused = any(note.startswith("not believed") for note in history.notes)
+    assert is_refused is not is_known
+
+
+def test_an_attempt_that_is_wrong_in_one_minute_is_not_believed_in_the_others():
+    """FLOPs of all ranks told by each are as wrong while the loop mostly waits for data."""
+    told = [stretch(s, 4 * PEAK) for s in range(60)]
+    told += [stretch(s, 0.4 * PEAK, compute_us=100_000) for s in range(60, 120)]
+    statement = books(whole(*told, end_s=120))
+    assert seconds(statement, Bucket.USEFUL) == seconds(statement, Bucket.BELOW_PEAK) == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "useful"),
+    [
+        ({"mfu_ppm": 400_000}, 8), ({"mfu_ppm": 35_000_000}, 0), ({"mflop_per_s": PEAK // 4}, 5),
+        ({"mflop_per_s": PEAK, "peak_mflop_per_s": 2 * PEAK}, 10), ({"mflop_per_s": 3 * PEAK}, 0),
+    ],
+    ids=["an MFU", "percent for a share", "FLOP/s", "FLOP/s over its own peak", "too many FLOP/s"],
+)  # fmt: skip
+def test_what_a_profiler_says_is_judged_alike(what: dict[str, int], useful: float):
+    """An MFU, or FLOP/s alone, or FLOP/s over another peak than dense BF16."""
+    told: list[TrackRecord] = [said(**what), *(stretch(s) for s in range(20))]
+    statement = books(whole(*told, end_s=20))
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
+    assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(0 if useful else 20, abs=0.1)
