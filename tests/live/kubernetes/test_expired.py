@@ -1,5 +1,6 @@
 """A server that refuses every watch as expired (410): read all the same, said, and not hammered."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from tests.rigs.kubernetes.wanted import node, pod
 from tests.rigs.prometheus.lying import Asked, Told, lying
 from tidemill.live.kubernetes.api import kubeconfig
+from tidemill.live.kubernetes.api.client import ApiClient
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
-from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED
+from tidemill.live.kubernetes.watching import mirror
+from tidemill.live.kubernetes.watching.kinds import ServedKind
+from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED, ClusterCopy
 from tidemill.live.kubernetes.watching.source import KubernetesSource
 
 RESOURCES = [
@@ -85,3 +89,49 @@ def test_a_kind_that_cannot_be_watched_is_listed_when_asked(tmp_path: Path, *, i
         "refuses to go on watching pods (410" in note and "listed at every question" in note
         for note in third.notes
     )
+
+
+def test_a_reader_that_breaks_is_told_and_does_not_pass_for_a_quiet_cluster(tmp_path: Path):
+    """Whoever is told of changes and cannot take one ends the copy, not only the watch of it."""
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=breaks)
+        await copied.start()
+        try:
+            with pytest.raises(ZeroDivisionError):
+                await copied.settle(20)
+            with pytest.raises(ZeroDivisionError):
+                copied.heed()
+        finally:
+            await copied.stop()
+            await client.close()
+
+    with lying(Forgetful(is_in_stream=False).answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+
+
+def test_who_asks_for_nothing_is_told_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A scheduler is told of changes and asks no questions: it is listed for it now and then."""
+    monkeypatch.setattr(mirror, "LONGEST_PAUSE_S", 0.05)
+    server, told = Forgetful(is_in_stream=False), set[str]()
+
+    def take(_: ServedKind, key: tuple[str, str], *__: object) -> None:
+        told.add(key[1])
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=take)
+        await copied.start()
+        await copied.settle(20)
+        server.objects["pods"].append(made(pod("b", 1), 3))
+        async with asyncio.timeout(20):
+            while "b" not in told:
+                await asyncio.sleep(0.01)
+        await copied.stop()
+        await client.close()
+
+    with lying(server.answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+    assert told == {"a", "b", "n0"}

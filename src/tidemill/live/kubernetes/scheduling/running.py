@@ -247,6 +247,7 @@ class ClusterScheduler:
 
     def look(self) -> bool:
         """One beat, if there is something to look at and all of it is known; whether it was."""
+        self.copy.heed()
         self._read_rules()
         self._take_answers()
         self._keep_facts()

@@ -9,7 +9,7 @@ not as JSON.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -216,11 +216,30 @@ class ClusterCopy:
         self._wake = asyncio.Event()
         self._moved = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+        """What a task ended with that should never end."""
 
     async def start(self) -> None:
         """Find out what the server has, and begin to copy it; raises what the server says."""
         self._follow(await self._discover())
-        self._looking = asyncio.create_task(self._look_again())
+        self._looking = self._task(self._look_again())
+
+    def heed(self) -> None:
+        """Raise what a task ended with: a kind that nobody keeps would pass for a quiet one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._for_ever(work))
+
+    async def _for_ever(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that ends only if something is wrong with it, which is then told to who asks."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, ``heed`` raises it
+            self._failure = error
+            async with self._moved:
+                self._moved.notify_all()
 
     async def stop(self) -> None:
         """End all tasks."""
@@ -241,12 +260,14 @@ class ClusterCopy:
         self._wake = asyncio.Event()
         try:
             async with asyncio.timeout(timeout_s), self._moved:
-                await self._moved.wait_for(lambda: self.is_settled)
+                await self._moved.wait_for(lambda: self.is_settled or self._failure is not None)
         except TimeoutError:
             return
+        self.heed()
 
     def shown(self, told_ms: int) -> ShownObjects:
         """Everything as it is now, and what was deleted since a moment."""
+        self.heed()
         needed = self._needed(told_ms)
         for copy in self.copies.values():
             copy.forget(told_ms, needed)
@@ -312,7 +333,7 @@ class ClusterCopy:
         for kind in found.kinds:
             if not any((one.group, one.kind) == (kind.group, kind.kind) for one in self.copies):
                 self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change, self._readers)
-                self._tasks[kind] = asyncio.create_task(self._keep(self.copies[kind]))
+                self._tasks[kind] = self._task(self._keep(self.copies[kind]))
 
     async def _discover(self) -> Discovered:
         return await kinds.discover(self._client, self._readers, self._autoscaler_namespace)
@@ -353,7 +374,8 @@ class ClusterCopy:
             else:
                 pause_s, copy.expiries = FIRST_PAUSE_S, 0
             if copy.state is WatchState.POLLED:
-                await self._pause(LONGEST_FORBIDDEN_S)
+                is_asked = self._on_change is None  # a scheduler asks for nothing: it is told
+                await self._pause(LONGEST_FORBIDDEN_S if is_asked else LONGEST_PAUSE_S)
                 continue
             pause_s = FIRST_PAUSE_S if copy.changes > before and not is_expired else pause_s
             await self._pause(pause_s)
