@@ -263,6 +263,13 @@ class ClusterCopy:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def is_read(self, group: str, kind: str) -> bool:
+        """Whether objects of a kind are known, now or as soon as the server answers."""
+        return any(
+            (of.group, of.kind) == (group, kind) and copy.state is not WatchState.FORBIDDEN
+            for of, copy in self.copies.items()
+        )
+
     async def settle(self, timeout_s: float) -> None:
         """Wait until every kind is watched, or known not to be readable; some may stay behind.
 
