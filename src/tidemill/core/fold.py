@@ -322,13 +322,19 @@ def count_eviction(jobs, j, saved_before):
 
 
 @kernel
+def line_up_again(w, j):
+    """A job that was in no line waits, perhaps before others: what is known of the line is old."""
+    w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.RETURNS] += 1
+    line_up(w.at, w.jobs, w.shapes, w.queued, j)
+
+
+@kernel
 def wait_again(w, j, now):
     """A job that held devices gave them back; it waits again."""
     vacated(w, j, now)
     w.jobs[j, JOB.STATE] = WAITING
     w.jobs[j, JOB.SINCE_MS] = now
-    w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.RETURNS] += 1
-    line_up(w.at, w.jobs, w.shapes, w.queued, j)
+    line_up_again(w, j)
 
 
 @kernel

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.journal import Journal
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_events
@@ -217,6 +219,8 @@ class _Telling:
         match event:
             case ev.JobSubmitted(at_ms=at_ms, job=job):
                 self._came(job, at_ms)
+            case ev.RequestChanged(job=j):
+                self._changed(self.jobs[j], event)
             case ev.CauseChanged(at_ms=at_ms, shape=s, cause=cause):
                 self._cause(s, cause, at_ms)
             case ev.PlacementSeen() | ev.AskedPlace():
@@ -243,6 +247,14 @@ class _Telling:
         self.jobs.append(made)
         s = self._shapes.setdefault(job.shape, len(self._shapes))
         self._of_shape.setdefault(s, []).append(made)
+
+    def _changed(self, one: SeenJob, event: ev.RequestChanged) -> None:
+        """It is played with what it came to request; what it asked for first never ran."""
+        self._of_shape[self._shapes[one.job.shape]].remove(one)
+        one.job = replace(one.job, shape=event.request, estimate_ms=event.estimate_ms)
+        one.over_ms = None
+        s = self._shapes.setdefault(event.request, len(self._shapes))
+        self._of_shape.setdefault(s, []).append(one)
 
     def _cause(self, s: int, cause: Cause, at_ms: int) -> None:
         """Jobs that wait for something else than GPUs have a shape of their own."""

@@ -19,8 +19,9 @@ from tidemill.workload import progress
 
 # Plain integers: comparing a numpy scalar with an enum costs a microsecond.
 Pieces = tuple[Piece, ...]
-_WAITING, _STARTING, _RUNNING = (
-    int(state) for state in (JobState.WAITING, JobState.STARTING, JobState.RUNNING)
+_WAITING, _STARTING, _RUNNING, _CANCELLED = (
+    int(state)
+    for state in (JobState.WAITING, JobState.STARTING, JobState.RUNNING, JobState.CANCELLED)
 )
 
 
@@ -44,6 +45,27 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
     world.job_names.append(job.name, job.user)
     w = world.ink.w
     lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
+    return [j]
+
+
+def changed(world: World, event: ev.RequestChanged) -> list[int]:
+    """A job that never had a place waits for something else, where it stood among its equals."""
+    j, w = event.job, world.ink.w
+    refuse_unless(world, j, None, (_WAITING, _CANCELLED))
+    if world.jobs.attempt[j]:
+        _refuse(world, j, "it had a place, and what it held there was booked as that")
+    if event.request.kind is not world.shape_of(j).kind:
+        _refuse(world, j, f"it is {world.shape_of(j).kind}, and would be {event.request.kind}")
+    q = shapes.queue_of(world, Job(world.job_names[j], event.request))
+    if world.jobs.state[j] == _WAITING:
+        core.dequeue(w, j)
+        quotas.gave_back(w.queues, world.shapes.queue.item(world.jobs.shape.item(j)))
+    s, is_back = shapes.number_of(world, event.request, q), world.jobs.state[j] == _CANCELLED
+    jobs = world.ink.jobs
+    jobs.shape[j], jobs.state[j], jobs.estimate_ms[j] = s, _WAITING, event.estimate_ms
+    if is_back:
+        jobs.since_ms[j] = world.jobs.submit_ms[j]
+    core.line_up_again(world.ink.w, j)
     return [j]
 
 

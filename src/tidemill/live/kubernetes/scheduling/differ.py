@@ -97,6 +97,8 @@ class Differ:
         self.lives = PresentLives(world)
         self.nodes = NodeChanges(self.lives, view, price_of)
         self.rules = FleetRules()
+        self.begins_ms = 0
+        """When the journal began, by the clock of the cluster."""
         self.leaving: list[int] = []
         """Jobs that were asked to leave and hold something still; whoever sees to it empties
         this."""
@@ -301,10 +303,20 @@ class Differ:
             else:  # nothing of it was carried out, or all of it is there again to be placed
                 is_up = state is JobState.RUNNING
                 yield ev.JobFailed(at_ms, j, attempt, ev.Why.CRASHED if is_up else ev.Why.UNSAID)
-        is_same = isinstance(now.shape, Shape) and now.shape == self.world.shape_of(j)
-        is_same = is_same and now.estimate_ms == jobs.estimate_ms.item(j)
-        if not now.held and not (now.is_complete and is_same):
+        goes_on = now.is_complete and (self._is_same(j, now) or self._may_change(j, now))
+        if not now.held and not goes_on:
             yield ev.JobCancelled(at_ms, j)
+
+    def _is_same(self, j: int, now: UnitNow) -> bool:
+        """Whether a job requests what it is known to request."""
+        told = self.world.shape_of(j), self.world.jobs.estimate_ms.item(j)
+        return (now.shape, now.estimate_ms) == told
+
+    def _may_change(self, j: int, now: UnitNow) -> bool:
+        """Whether a job is still the same one if it requests this: it never had a place."""
+        is_new = not self.world.jobs.attempt.item(j)
+        same = isinstance(now.shape, Shape) and now.shape.kind is self.world.shape_of(j).kind
+        return is_new and same
 
     def _hold(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job is seen to hold."""
@@ -408,9 +420,38 @@ class Differ:
             self.held[key] = now.hold
             return
         self.held.pop(key, None)
-        if now.is_complete and self.lives.job(key) is None:
+        if now.is_complete:
+            yield from self._enter(at_ms, key, now)
+
+    def _enter(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
+        """A job waits in the queue: as it did, for something else, again, or as a new one.
+
+        It keeps its place as long as a pod of it is left from when it got that.
+        """
+        j = self.lives.job(key)
+        if j is not None and self._is_same(j, now):
+            return j
+        if j is None:
+            j = self._held_back(key, now)
+        if j is None:
             j = yield from self._new(at_ms, key, now)
-            self.submitted.append(j)
+        else:
+            assert isinstance(now.shape, Shape), "only what can be said is submitted"
+            yield from new_team(self.world, at_ms, now.shape.team)
+            yield ev.RequestChanged(at_ms, j, now.shape, now.estimate_ms)
+            self.lives.is_back(key, j)
+            self.job_of[key], self.unit_of[j] = j, key
+        self.submitted.append(j)
+        return j
+
+    def _held_back(self, key: UnitKey, now: UnitNow) -> int | None:
+        """The number of a job that was in the queue before it was held; None: it never was."""
+        j = self.lives.last(self.lives.name(key))
+        if j is None or self.world.jobs.state.item(j) != JobState.CANCELLED:
+            return None
+        since_ms = self.begins_ms + self.world.jobs.submit_ms.item(j)
+        is_old = self._submit_ms(key) <= since_ms
+        return j if is_old and self._may_change(j, now) else None
 
     def _cut(self, at_ms: int) -> Told:
         """Stop others for the first job that is held for a counter and may: it waits for that."""
@@ -420,8 +461,7 @@ class Differ:
             if victims := self.cutting.victims(now):
                 del self.held[key]
                 self.cutting.begin(key, victims)
-                heir = yield from self._new(at_ms, key, now)
-                self.submitted.append(heir)
+                heir = yield from self._enter(at_ms, key, now)
                 for j in victims:
                     attempt = self.world.jobs.attempt.item(j)
                     yield ev.AskedEvict(at_ms, j, attempt, ev.Why.PREEMPTED, heir)

@@ -213,6 +213,7 @@ class ClusterScheduler:
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
         self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
+        self.differ.begins_ms = self._begins_ms
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         self.sender.on_bound = self.sayer.bound
