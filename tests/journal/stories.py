@@ -192,6 +192,14 @@ def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
     )
 
 
+def request_changed(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _job(world, rng, {JobState.WAITING, JobState.CANCELLED})
+    if j < 0 or _attempt(world, j):
+        return None
+    shape = replace(_shape(rng, rng.choice(world.queue_rows).name), kind=world.shape_of(j).kind)
+    return ev.RequestChanged(at_ms, j, shape, rng.choice((0, 3_600_000)))
+
+
 def placed(world: World, rng: Random, at_ms: int) -> Event | None:
     j = _job(world, rng, {JobState.WAITING})
     pieces = _pieces(world, world.shape_of(j)) if j >= 0 else None
@@ -391,6 +399,7 @@ TELLERS: tuple[Teller, ...] = (
     device,
     submitted,
     submitted,
+    request_changed,
     placed,
     reason_seen,
     placed,

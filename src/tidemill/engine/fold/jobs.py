@@ -7,7 +7,7 @@ from tidemill.core import lines, places, quotas
 from tidemill.engine.fold import room, shapes
 from tidemill.model import events as ev
 from tidemill.model import tables
-from tidemill.model.columns import AT, JOB, NONE
+from tidemill.model.columns import AT, JOB, NONE, SHAPE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Efficiency, Job, Piece
@@ -57,15 +57,21 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
     if event.request.kind is not world.shape_of(j).kind:
         _refuse(world, j, f"it is {world.shape_of(j).kind}, and would be {event.request.kind}")
     q = shapes.queue_of(world, Job(world.job_names[j], event.request))
-    if world.jobs.state[j] == _WAITING:
+    was, is_back = world.jobs.shape.item(j), world.jobs.state[j] == _CANCELLED
+    if not is_back:
         core.dequeue(w, j)
-        quotas.gave_back(w.queues, world.shapes.queue.item(world.jobs.shape.item(j)))
-    s, is_back = shapes.number_of(world, event.request, q), world.jobs.state[j] == _CANCELLED
+        quotas.gave_back(w.queues, world.shapes.queue.item(was))
+    s = shapes.number_of(world, event.request, q)
     jobs = world.ink.jobs
     jobs.shape[j], jobs.state[j], jobs.estimate_ms[j] = s, _WAITING, event.estimate_ms
     if is_back:
         jobs.since_ms[j] = world.jobs.submit_ms[j]
+    if world.ink.w.at[AT.RECENT] <= j < world.mix_point:
+        noted = world.ink.w.shapes[:, SHAPE.NOTED]
+        noted[was] -= 1
+        noted[s] += 1
     core.line_up_again(world.ink.w, j)
+    quotas.gave_back(world.ink.w.queues, q)  # so that it is looked at, though nobody came
     return [j]
 
 

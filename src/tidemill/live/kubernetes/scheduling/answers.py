@@ -55,7 +55,7 @@ class ServerRefusals:
         differ.give_back += one.jobs
         for j in one.kept or one.jobs:
             if j in differ.unit_of:
-                differ.spared.refused(differ.unit_of[j])
+                differ.spared.refused(differ.unit_of[j], one.by)
         for j in one.jobs:
             if j in differ.unit_of:
                 differ.view.dirty_units[differ.unit_of[j]] = None

@@ -351,8 +351,8 @@ class ClusterScheduler:
             return
         self._facts_at = now + FACTS_S
         held = keeping.held(self.differ, self._begins_ms)
-        names = (self.world.job_names[j] for j in self.world.kept)
-        wanted = scheduled.facts(held, names) | node_reasons.facts(
+        keepers = {self.world.job_names[j]: by for j, by in self.world.keepers.items()}
+        wanted = scheduled.facts(held, keepers) | node_reasons.facts(
             keeping.node_reasons(self.differ)
         )
         for key, value in wanted.items():

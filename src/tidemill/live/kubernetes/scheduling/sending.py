@@ -71,6 +71,8 @@ class PutOff(NamedTuple):
     jobs: tuple[int, ...]
     kept: tuple[int, ...]
     said: str
+    by: str = "the API server"
+    """Who does not let them go."""
 
 
 class Sender:
@@ -342,7 +344,7 @@ class Sender:
             here = {budget for pod in some for budget in self._view.budgets_of(pod.namespace)}
             found = budgets.shortfall(sorted(here, key=lambda b: (b.namespace, b.name)), some)
             if found is not None:
-                return PutOff(jobs, jobs[i:], found.words)
+                return PutOff(jobs, jobs[i:], found.words, found.budget.words)
         return None
 
     async def _refused_by_server(self, group: Sequence[Leaver]) -> PutOff | None:
