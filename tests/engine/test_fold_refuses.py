@@ -214,9 +214,9 @@ CASES: dict[str, tuple[ev.Event, str]] = {
         ev.RequestChanged(NOW_MS, RUNS, job().shape),
         "it is running, not waiting or cancelled",
     ),
-    "another request of one that had a place": (
-        ev.RequestChanged(NOW_MS, CANCELLED, job().shape),
-        "it had a place",
+    "another request of one that is done": (
+        ev.RequestChanged(NOW_MS, DONE, job().shape),
+        "it is done, not waiting or cancelled",
     ),
     "another request of another class": (
         ev.RequestChanged(NOW_MS, WAITS, job(kind=JobClass.INFERENCE).shape),

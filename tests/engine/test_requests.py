@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import (
     beat,
@@ -97,12 +98,18 @@ def _step(world: World, rng: Random) -> None:
     jobs, some = world.jobs, range(world.job_count)
     fresh = [
         j for j in some
-        if jobs.state[j] in (JobState.WAITING, JobState.CANCELLED) and not jobs.attempt[j]
+        if jobs.state[j] == JobState.WAITING or (
+            jobs.state[j] == JobState.CANCELLED and not jobs.ran_ms[j]
+        )
     ]  # fmt: skip
     runs = [j for j in some if jobs.state[j] in (JobState.STARTING, JobState.RUNNING)]
     match rng.choice(("submit", "change", "change", "cancel", "end")):
         case "change" if fresh:
-            change(world, world.job_names[rng.choice(fresh)], new.shape)
+            j = rng.choice(fresh)
+            shape = new.shape if not jobs.attempt[j] else replace(
+                new.shape, team=world.shape_of(j).team
+            )  # fmt: skip
+            change(world, world.job_names[j], shape)
         case "cancel" if fresh:
             j = rng.choice(fresh)
             if jobs.state[j] == JobState.WAITING:

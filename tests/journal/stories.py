@@ -194,9 +194,11 @@ def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
 
 def request_changed(world: World, rng: Random, at_ms: int) -> Event | None:
     j = _job(world, rng, {JobState.WAITING, JobState.CANCELLED})
-    if j < 0 or _attempt(world, j):
+    if j < 0:
         return None
-    shape = replace(_shape(rng, rng.choice(world.queue_rows).name), kind=world.shape_of(j).kind)
+    known, teams = world.shape_of(j), [row.name for row in world.queue_rows]
+    name = known.team if _attempt(world, j) else rng.choice(teams)
+    shape = replace(_shape(rng, name), kind=known.kind)
     return ev.RequestChanged(at_ms, j, shape, rng.choice((0, 3_600_000)))
 
 

@@ -242,6 +242,13 @@ def ended(w, j, state, now):
 
 
 @kernel
+def is_back(w, j):
+    """A job that never worked and had ended is in no line, and waits since it was submitted."""
+    w.jobs[j, JOB.SINCE_MS] = w.jobs[j, JOB.SUBMIT_MS]
+    w.at[AT.LEFT] -= int(j >= w.at[AT.RECENT] and w.jobs[j, JOB.ATTEMPT] > 0)
+
+
+@kernel
 def finished(w, j, now):
     """A running job is done, and all of it was worth it."""
     w.jobs[j, JOB.RAN_MS] += now - w.jobs[j, JOB.ORIGIN_MS]

@@ -127,10 +127,11 @@ class JobSubmitted(_Event, frozen=True, tag="job_submitted"):
 
 
 class RequestChanged(_Event, frozen=True, tag="request_changed"):
-    """A job that never had a place requests something else from now on.
+    """A waiting job requests something else from now on.
 
-    It keeps its number, and with that its place among jobs of equal rank. One that was cancelled,
-    since not all of it was there for a while, waits again.
+    It keeps its number, and with that its place among jobs of equal rank; and its class, and its
+    team if it ever had a place. One that never worked, and was cancelled since not all of it was
+    there for a while, waits again.
     """
 
     job: Number

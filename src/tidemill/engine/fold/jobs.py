@@ -49,15 +49,18 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
 
 
 def changed(world: World, event: ev.RequestChanged) -> list[int]:
-    """A job that never had a place waits for something else, where it stood among its equals."""
+    """A waiting job waits for something else, where it stood among its equals."""
     j, w = event.job, world.ink.w
     refuse_unless(world, j, None, (_WAITING, _CANCELLED))
-    if world.jobs.attempt[j]:
-        _refuse(world, j, "it had a place, and what it held there was booked as that")
-    if event.request.kind is not world.shape_of(j).kind:
-        _refuse(world, j, f"it is {world.shape_of(j).kind}, and would be {event.request.kind}")
+    known, is_back = world.shape_of(j), world.jobs.state[j] == _CANCELLED
+    if event.request.kind is not known.kind:
+        _refuse(world, j, f"it is {known.kind}, and would be {event.request.kind}")
+    if world.jobs.attempt[j] and event.request.team != known.team:
+        _refuse(world, j, f"it had a place, which is booked for team `{known.team}`")
+    if is_back and world.jobs.ran_ms[j]:
+        _refuse(world, j, "it worked, and is over")
     q = shapes.queue_of(world, Job(world.job_names[j], event.request))
-    was, is_back = world.jobs.shape.item(j), world.jobs.state[j] == _CANCELLED
+    was = world.jobs.shape.item(j)
     if not is_back:
         core.dequeue(w, j)
         quotas.gave_back(w.queues, world.shapes.queue.item(was))
@@ -65,7 +68,7 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
     jobs = world.ink.jobs
     jobs.shape[j], jobs.state[j], jobs.estimate_ms[j] = s, _WAITING, event.estimate_ms
     if is_back:
-        jobs.since_ms[j] = world.jobs.submit_ms[j]
+        core.is_back(world.ink.w, j)
     if world.ink.w.at[AT.RECENT] <= j < world.mix_point:
         noted = world.ink.w.shapes[:, SHAPE.NOTED]
         noted[was] -= 1

@@ -141,8 +141,8 @@ def test_a_job_that_was_deleted_and_made_anew_begins_at_the_end():
     assert kept.submitted()[-1] == "ml/older#2"
 
 
-def test_a_job_that_had_a_place_has_another_life_when_it_requests_something_else():
-    """What it held was booked as what it requested then."""
+def test_a_job_that_lost_its_place_and_requests_something_else_is_the_same_job():
+    """Its node is gone and its pod is made anew, with an estimate."""
     kept = Kept(8)
     server = kept.story.server
     server.make("first", 8, gang="g", created=0)
@@ -153,7 +153,7 @@ def test_a_job_that_had_a_place_has_another_life_when_it_requests_something_else
     (again,) = (name for _, name in server.pods)
     server.annotate(again, expected_duration="10m")
     kept.rest(20)
-    assert kept.submitted() == ["ml/g", "ml/g#2"]
+    assert kept.submitted() == ["ml/g"]
 
 
 def test_jobs_that_were_there_when_the_scheduler_began_are_counted_with_their_waits(tmp_path: Path):

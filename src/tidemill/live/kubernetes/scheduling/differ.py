@@ -70,6 +70,7 @@ NO_SEAT = Unplaceable(
     "the rest of its gang runs, and the place of this pod there is not free any more: delete the"
     " gang's other pods too, and make them anew; then all of it starts together",
 )
+_WAITING = int(JobState.WAITING)
 SEAT_GRACE_MS = 60_000
 """So long the seat of a bare pod that is gone is kept for one that somebody makes in its place."""
 
@@ -107,6 +108,7 @@ class Differ:
         self.give_back: list[int] = []
         """Jobs that were asked to leave, and of which nothing left: they go on."""
         self.spared = Spared(view)
+        self.tight = limits.TightNodes(view)
         self.seating = PodSeating(world, view, self.lives)
         self.foreign = ForeignPods(
             self.seating, is_being_sent, lambda unit: bool(self._now(self.view.unit(unit)).held)
@@ -114,7 +116,9 @@ class Differ:
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.cutting = Cutting(view, self.lives, self.seating.unit_of)
         self._surplus = SurplusPods(self.seating, is_being_sent)
-        self._jobs = JobsNow(self.seating, self.elastic, self.cutting, self.nodes, self._surplus)
+        self._jobs = JobsNow(
+            self.seating, self.elastic, self.cutting, self.nodes, self._surplus, self.tight
+        )
         self.unread = self._jobs.unread
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
@@ -143,7 +147,8 @@ class Differ:
         self.nodes.keep_labels(self._selected(view.dirty_units))
         yield from self.nodes.tell(at_ms)
         if is_changed:
-            view.dirty_units.update({**self._over_units, **self._jobs.spread})
+            again = dict.fromkeys(self.tight.due())
+            view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:
             view.dirty_units.update(dict.fromkeys(self._short_since))
@@ -251,7 +256,7 @@ class Differ:
     def _selected(self, units: Iterable[UnitKey]) -> set[str]:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
-        labels |= self.view.volumes.keys
+        labels |= self.view.volumes.keys | self.tight.labels
         requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
         requests |= {self.view.pods[key].request for key in self.view.ruled.apart}
         for request in requests:
@@ -313,10 +318,12 @@ class Differ:
         return (now.shape, now.estimate_ms) == told
 
     def _may_change(self, j: int, now: UnitNow) -> bool:
-        """Whether a job is still the same one if it requests this: it never had a place."""
-        is_new = not self.world.jobs.attempt.item(j)
-        same = isinstance(now.shape, Shape) and now.shape.kind is self.world.shape_of(j).kind
-        return is_new and same
+        """Whether a job that requests this is still the same one in the books."""
+        was, jobs = self.world.shape_of(j), self.world.jobs
+        if not isinstance(now.shape, Shape) or now.shape.kind is not was.kind:
+            return False
+        is_over = jobs.state.item(j) != _WAITING and jobs.ran_ms.item(j) > 0
+        return not is_over and (now.shape.team == was.team or not jobs.attempt.item(j))
 
     def _hold(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job is seen to hold."""
