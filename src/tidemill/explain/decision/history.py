@@ -184,9 +184,7 @@ class JobHistory:
         seen = np.flatnonzero(~_IS_ACTION[kinds])
         mine = _ABOUT_JOBS[kinds] & (who == self.job)
         mine |= np.isin(kinds, _ROOM) & (events[:, TO] == self.job)
-        mine |= np.isin(kinds, (_CODE[ev.CauseChanged], _CODE[ev.AskedRelease])) & (
-            who == shapes
-        )
+        mine |= np.isin(kinds, (_CODE[ev.CauseChanged], _CODE[ev.AskedRelease])) & (who == shapes)
         mine |= np.isin(kinds, _LOSING)
         for i in np.flatnonzero(mine).tolist():
             last = int(np.searchsorted(seen, i)) - 1

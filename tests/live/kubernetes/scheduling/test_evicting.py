@@ -172,7 +172,10 @@ def test_the_budget_that_spares_a_job_is_named():
     world = story.scheduler.loop.world
     assert world.keepers == {0: "the PodDisruptionBudget `ml/keep`"}
     said = explain.why(world, live_policy(PREEMPTS), world.job_number["ml/better"]).words
-    assert "`ml/worse` would be preempted for it, and is not: the PodDisruptionBudget `ml/keep`" in said
+    assert (
+        "`ml/worse` would be preempted for it, and is not: the PodDisruptionBudget `ml/keep`"
+        in said
+    )
     story.server.put(budget(2, app="worse"))
     story.rest()
     assert story.scheduler.loop.world.keepers == {}

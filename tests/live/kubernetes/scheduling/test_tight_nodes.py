@@ -14,8 +14,8 @@ class Tight(Story):
 
     def __init__(self, **gib: int) -> None:
         super().__init__()
-        for name in gib:
-            self.set(name, gib[name])
+        for name, amount in gib.items():
+            self.set(name, amount)
 
     def set(self, name: str, gib: int, gpus: int = 8) -> None:
         """A node came, or has so much disk now."""

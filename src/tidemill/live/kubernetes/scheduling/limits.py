@@ -23,7 +23,6 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
 from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.rows import Shape
 
-
 REFUSED = "BindRefused"
 MOST_NODES = 1000
 """By which a job is kept from nodes, or to nodes; it is kept to no more than these."""

@@ -256,7 +256,10 @@ class ClusterScheduler:
             self.drains.look()
         if self.resizer is not None:
             self.differ.elastic.look_at_overdue(self.backend.now_ms)
-        if not self.is_watching or not self.backend.is_due or not self._may_write():
+        if not self.is_watching or not self._may_write():
+            return False
+        self._follow_causes()
+        if not self.backend.is_due:
             return False
         begun = time.monotonic()
         self.loop.beat(self.backend.next_ms())
@@ -284,7 +287,8 @@ class ClusterScheduler:
         units = [differ.unit_of[j] for j in came]
         self._note_estimates(units)
         for s in self.backend.causes:
-            mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
+            self.sayer.anew.forget(s)
+            mine = self._waiting(s)
             self.sayer.note(mine, at_once=s in world.promised)
             units += mine
         units += [unit for unit, why in differ.held.items() if self._held.get(unit) != why]
@@ -296,6 +300,16 @@ class ClusterScheduler:
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
+
+    def _waiting(self, s: int) -> list[UnitKey]:
+        """The jobs of ours of a shape that wait."""
+        unit_of = self.differ.unit_of
+        return [unit_of[j] for j in self.world.waiting[s] if j in unit_of]
+
+    def _follow_causes(self) -> None:
+        """Jobs whose cause is another one, though nobody tried them since, are told."""
+        for s in self.sayer.anew.follow(self.loop.policy):
+            self.sayer.note(self._waiting(s))
 
     def _keep_submissions(self) -> None:
         """Jobs that are told later than they were created: since when they waited, no event says.
