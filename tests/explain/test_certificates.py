@@ -286,9 +286,7 @@ def test_smaller_replicas_are_offered_with_the_nodes_that_have_to_open_first():
     found = explain.fit(world, DEFAULTS, job("wide", roles=[role(1, gpus=16)])).certificate
     assert found is not None
     assert found.nearest.startswith("request 2 replicas of 8 GPUs instead of 1 of 16; ")
-    assert found.nearest.endswith(
-        "are cordoned now: until they take work again nothing runs"
-    )
+    assert found.nearest.endswith("are cordoned now: until they take work again nothing runs")
 
 
 def test_a_quota_names_what_has_to_open_first():

@@ -219,8 +219,6 @@ class _Telling:
         match event:
             case ev.JobSubmitted(at_ms=at_ms, job=job):
                 self._came(job, at_ms)
-            case ev.RequestChanged(job=j):
-                self._changed(self.jobs[j], event)
             case ev.CauseChanged(at_ms=at_ms, shape=s, cause=cause):
                 self._cause(s, cause, at_ms)
             case ev.PlacementSeen() | ev.AskedPlace():
@@ -240,7 +238,7 @@ class _Telling:
             case ev.JobCancelled(at_ms=at_ms, job=j):
                 self._over(j, at_ms, End.CANCELLED)
             case _:
-                self._measured(event)
+                self._told(event)
 
     def _came(self, job: Job, at_ms: int) -> None:
         made = SeenJob(job, at_ms)
@@ -307,9 +305,11 @@ class _Telling:
         for piece in pieces:
             self._aboard.get(piece.node, set()).discard(j)
 
-    def _measured(self, event: ev.Event) -> None:
+    def _told(self, event: ev.Event) -> None:
         """What was measured of a job while it worked, or said of it while it waited."""
         if isinstance(event, _NEWS):
             self.jobs[event.job].news.append(event)
         elif isinstance(event, ev.ReasonSeen):
             self.jobs[event.job].cause = event.cause
+        elif isinstance(event, ev.RequestChanged):
+            self._changed(self.jobs[event.job], event)
