@@ -193,7 +193,7 @@ def _most(claim: Claim, accelerators: int) -> int:
 
 
 def _while_shut(claim: Claim, asked: Role) -> str:
-    """What a way out needs of nodes that take no work now, and what would do without; "": nothing."""
+    """What a way out needs of nodes that take no work now, and what does without; "": nothing."""
     world, hosts = claim.world, dict[str, int]()
     shut = dict[str, list[int]]()
     for row in claim.contracts:
