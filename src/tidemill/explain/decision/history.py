@@ -170,12 +170,14 @@ class JobHistory:
     def _shapes(self, batch: Batch, count: int) -> I64:
         """By event of a batch: the shape that the job has then; it may come to request another."""
         rows, known = batch.dictionary.shapes.rows, self._known
-        if known is not None and known.name in batch.job_names:
+        if known is None:
+            return np.full(count, self.shape, np.int64)
+        if known.name in batch.job_names:
             row = batch.jobs.item(batch.job_names.index(known.name), JobColumn.SHAPE)
             self.shape = known.numbers[rows[row]]
         found: I64 = np.full(count, self.shape, np.int64)
         changes = (batch.events[:count, KIND] == CHANGED) & (batch.events[:count, WHO] == self.job)
-        for i in np.flatnonzero(changes).tolist() if known is not None else ():
+        for i in np.flatnonzero(changes).tolist():
             found[i:] = self.shape = known.numbers[rows[batch.events.item(i, VALUE)]]
         return found
 

@@ -21,7 +21,6 @@ from tidemill.explain import phrasing
 from tidemill.journal import open_journal
 from tidemill.journal.moments import Calendar
 from tidemill.live.kubernetes.scheduling.keeping import LATE_MS
-from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 
 PODS = "/api/v1/namespaces/ml/pods"
@@ -98,12 +97,9 @@ def test_the_condition_follows_a_cause_that_changed_though_nothing_came_free(
         before = told(rig, "wide")[1]
         rig.create(PODS, pod("more", 8, nodeName="n0"))
         rig.wait_for("it is another cause", lambda: told(rig, "wide")[1] not in ("", before), 60)
-        journal = open_journal(str(ours.journal))
-        try:
-            world = world_of(journal)
-        finally:
-            journal.close()
-        found = explain.why(world, Policy(), world.job_number["ml/wide"])
+        with open_journal(str(ours.journal)) as journal:
+            world, policy = world_of(journal)
+        found = explain.why(world, policy, world.job_number["ml/wide"])
         assert found.cause == "busy"
         assert told(rig, "wide")[1] == phrasing.cause(world, Cause.BUSY)
         assert ours.stop() == 0
