@@ -36,7 +36,7 @@ from tidemill.model.figures import DeviceFigure
 from tidemill.model.loads import LatencyFigure, LoadFigure
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Piece, Queue, Share
-from tidemill.model.states import NodeState
+from tidemill.model.states import JobClass, NodeState
 from tidemill.model.topology import Bond, Topology
 from tidemill.model.world import World
 
@@ -209,6 +209,22 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "seen on a node that is gone": (
         ev.PlacementSeen(NOW_MS, WAITS, 1, (Piece(0, GONE, 1, 1),)),
         "it is gone",
+    ),
+    "another request of a job that runs": (
+        ev.RequestChanged(NOW_MS, RUNS, job().shape),
+        "it is running, not waiting or cancelled",
+    ),
+    "another request of one that is done": (
+        ev.RequestChanged(NOW_MS, DONE, job().shape),
+        "it is done, not waiting or cancelled",
+    ),
+    "another request of another class": (
+        ev.RequestChanged(NOW_MS, WAITS, job(kind=JobClass.INFERENCE).shape),
+        "it is training, and would be inference",
+    ),
+    "another request of an unknown team": (
+        ev.RequestChanged(NOW_MS, WAITS, job(team="nobody").shape),
+        "known teams: `a`",
     ),
     "reason of a job that runs": (
         ev.ReasonSeen(NOW_MS, RUNS, Cause.BUSY, 3, "Resources"),

@@ -37,6 +37,7 @@ def test_stories_meet_every_kind_of_event(source: str):
     kinds = {type(event) for seed in range(60) for event in played(seed, source).kept}
     rare: set[type] = {ev.AskedRelease}  # a promise that could not be kept: its room was lost
     rare |= {ev.PlacementSeen, ev.ReasonSeen}  # another scheduler's: test_seen
+    rare |= {ev.RequestChanged}  # of a live cluster: test_requests
     rare |= {ev.StallsSeen, ev.EfficiencySeen, ev.StragglerSeen}
     rare |= {ev.CheckpointSeen, ev.FigureSeen, ev.DeviceErrorSeen}  # tests/ledger/test_measured
     rare |= {ev.LoadSeen, ev.LatencySeen}

@@ -14,6 +14,7 @@ from tests.builders import (
     decide,
     fleet,
     job,
+    move_node,
     pass_ms,
     place,
     placed,
@@ -31,6 +32,7 @@ from tidemill.model import events as ev
 from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece, Role
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 LIMIT_S = 0.01
@@ -247,6 +249,55 @@ def test_nodes_behind_a_taint_hold_none_of_a_gang():
     assert (proof(world, "gang").asked, proof(world, "gang").most) == (2, 1)
     fixes = [fix.words for fix in (answer.fix, *answer.other_fixes)]
     assert fixes[:2] == ["request at most 1 replica of 8 GPUs", "enlarge contract `open` by 1 node"]
+
+
+def gang_of(count: int, name: str = "gang") -> Job:
+    return job(name, roles=[role(count, gpus=8)])
+
+
+def test_what_to_request_instead_does_not_count_a_cordoned_node_as_usable():
+    """Seven nodes, one cordoned: at most seven replicas, and six until that one takes work again.
+
+    Six are placed now; seven when it is open.
+    """
+    world = fleet(contract(gpus=56))
+    move_node(world, 3, NodeState.CORDONED)
+    found = explain.fit(world, DEFAULTS, gang_of(8)).certificate
+    assert found is not None
+    assert found.nearest == (
+        "request at most 7 replicas of 8 GPUs; `first-3` is cordoned now: until it takes work again"
+        " at most 6 replicas of 8 GPUs"
+    ).replace("first-3", world.node_rows[3].name)
+    for count, is_placed in ((6, True), (7, False)):
+        trial = snapshot.copy(world)
+        submit(trial, gang_of(count))
+        assert bool(placed(trial, decide(trial))) == is_placed
+    move_node(world, 3, NodeState.READY)
+    found = explain.fit(world, DEFAULTS, gang_of(8)).certificate
+    assert found is not None
+    assert found.nearest == "request at most 7 replicas of 8 GPUs"
+
+
+def test_smaller_replicas_are_offered_with_the_nodes_that_have_to_open_first():
+    """Sixteen GPUs on one node, two nodes of eight, both out: two of eight would do, later."""
+    world = fleet(contract(gpus=16))
+    for n in range(2):
+        move_node(world, n, NodeState.CORDONED)
+    found = explain.fit(world, DEFAULTS, job("wide", roles=[role(1, gpus=16)])).certificate
+    assert found is not None
+    assert found.nearest.startswith("request 2 replicas of 8 GPUs instead of 1 of 16; ")
+    assert found.nearest.endswith("are cordoned now: until they take work again nothing runs")
+
+
+def test_a_quota_names_what_has_to_open_first():
+    """The maximum is two nodes of GPUs, and of three nodes two are cordoned."""
+    world = fleet(contract(gpus=24), teams=[team("a", limit=16)])
+    for n in range(2):
+        move_node(world, n, NodeState.CORDONED)
+    found = explain.fit(world, DEFAULTS, gang_of(3)).certificate
+    assert found is not None
+    assert found.nearest.startswith("request at most 16, or raise the maximum quota of `a`; ")
+    assert found.nearest.endswith("at most 1 replica of 8 GPUs")
 
 
 def test_cores_that_bind_are_halved_until_it_fits():

@@ -190,5 +190,8 @@ def test_who_is_spared_by_the_cluster_is_named():
     answer = explain.why(world, policy, 1)
     assert answer.cause == "busy"
     assert "`low` would be preempted for it, and is not: a disruption budget" in answer.words
+    world.keepers = {0: "the PodDisruptionBudget `ml/keep`"}
+    said = explain.why(world, policy, 1).words
+    assert "is not: the PodDisruptionBudget `ml/keep` does not let all of its pods go" in said
     world.kept = frozenset()
     assert explain.why(world, policy, 1).cause == "promised"

@@ -67,6 +67,18 @@ def test_fit_says_never_with_the_largest_domain():
     assert forecast.certificate.nearest.startswith("request at most 16 in one `rack`")
 
 
+def test_the_largest_domain_does_not_count_a_cordoned_node_as_usable():
+    """Racks of two nodes, one node of each is out: what one rack holds now is said too."""
+    world = blocked()
+    for rack in {dict(row.labels)["rack"] for row in world.node_rows}:
+        mine = [n for n, row in enumerate(world.node_rows) if dict(row.labels)["rack"] == rack]
+        move_node(world, mine[0], NodeState.CORDONED)
+    found = explain.fit(world, POLICY, job("u", gpus=24, bonds=[IN_ONE_RACK])).certificate
+    assert found is not None
+    assert found.nearest.startswith("request at most 16 in one `rack`; ")
+    assert "are cordoned now: until they take work again at most 8, or prefer" in found.nearest
+
+
 def test_the_board_counts_what_is_free_but_too_far_apart():
     """What stands free beneath the cause is priced like any other wait."""
     row = explain.board(blocked(), POLICY).rows[0]

@@ -192,6 +192,16 @@ def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
     )
 
 
+def request_changed(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _job(world, rng, {JobState.WAITING, JobState.CANCELLED})
+    if j < 0:
+        return None
+    known, teams = world.shape_of(j), [row.name for row in world.queue_rows]
+    name = known.team if _attempt(world, j) else rng.choice(teams)
+    shape = replace(_shape(rng, name), kind=known.kind)
+    return ev.RequestChanged(at_ms, j, shape, rng.choice((0, 3_600_000)))
+
+
 def placed(world: World, rng: Random, at_ms: int) -> Event | None:
     j = _job(world, rng, {JobState.WAITING})
     pieces = _pieces(world, world.shape_of(j)) if j >= 0 else None
@@ -391,6 +401,7 @@ TELLERS: tuple[Teller, ...] = (
     device,
     submitted,
     submitted,
+    request_changed,
     placed,
     reason_seen,
     placed,

@@ -242,6 +242,13 @@ def ended(w, j, state, now):
 
 
 @kernel
+def is_back(w, j):
+    """A job that never worked and had ended is in no line, and waits since it was submitted."""
+    w.jobs[j, JOB.SINCE_MS] = w.jobs[j, JOB.SUBMIT_MS]
+    w.at[AT.LEFT] -= int(j >= w.at[AT.RECENT] and w.jobs[j, JOB.ATTEMPT] > 0)
+
+
+@kernel
 def finished(w, j, now):
     """A running job is done, and all of it was worth it."""
     w.jobs[j, JOB.RAN_MS] += now - w.jobs[j, JOB.ORIGIN_MS]
@@ -322,13 +329,19 @@ def count_eviction(jobs, j, saved_before):
 
 
 @kernel
+def line_up_again(w, j):
+    """A job that was in no line waits, perhaps before others: what is known of the line is old."""
+    w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.RETURNS] += 1
+    line_up(w.at, w.jobs, w.shapes, w.queued, j)
+
+
+@kernel
 def wait_again(w, j, now):
     """A job that held devices gave them back; it waits again."""
     vacated(w, j, now)
     w.jobs[j, JOB.STATE] = WAITING
     w.jobs[j, JOB.SINCE_MS] = now
-    w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.RETURNS] += 1
-    line_up(w.at, w.jobs, w.shapes, w.queued, j)
+    line_up_again(w, j)
 
 
 @kernel

@@ -80,6 +80,7 @@ def copy(world: World) -> World:
     """An independent World, for asking *what if*; with what no event tells of it."""
     made = load(dump(world))
     made.scheduler, made.kept, made.node_words = world.scheduler, world.kept, {**world.node_words}
+    made.keepers = world.keepers
     return made
 
 

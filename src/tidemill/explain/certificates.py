@@ -17,7 +17,7 @@ from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import contract_capacity, diagnose, shares
-from tidemill.scheduling.topology import feasibility
+from tidemill.scheduling.topology import feasibility, place
 from tidemill.units.mig import geometry as mig
 
 _Look = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
@@ -143,7 +143,7 @@ def _too_large(claim: Claim) -> Certificate:
             f"all {phrasing.many(spares, 'node')} that could hold it are hot spares",
             "keep fewer hot spares, or request another GPU type",
         )  # fmt: skip
-    return _too_much_host(role, in_use)
+    return _too_much_host(claim, in_use)
 
 
 def _no_profile(role: Role, kinds: list[str]) -> Certificate:
@@ -170,14 +170,15 @@ def _too_many_devices(claim: Claim, devices: int) -> Certificate:
     total = role.count * role.accelerators
     best = devices if total % devices == 0 else _largest_divisor(role.accelerators, devices)
     pieces, of = total // best, f" of {phrasing.either(role.kinds)}" if role.kinds else ""
-    whole_gpus = replace(role, profile="", accelerators=best)
+    asked = replace(role, profile="", accelerators=best, count=pieces)
     way = (
-        f"request {phrasing.replicas_of(whole_gpus, pieces)} instead of"
+        f"request {phrasing.replicas_of(asked, pieces)} instead of"
         f" {role.count:,} of {role.accelerators}"
     )
     if _most(claim, best) < pieces and (whole := _most(claim, devices)):
-        most = phrasing.replicas_of(replace(whole_gpus, accelerators=devices), whole)
-        way = f"request at most {most}"
+        asked = replace(asked, accelerators=devices, count=whole)
+        way = f"request at most {phrasing.replicas_of(asked, whole)}"
+    way += _while_shut(claim, asked)
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
         f"the largest node{of} has {devices} GPUs, it requests {role.accelerators} on one node",
@@ -191,22 +192,58 @@ def _most(claim: Claim, accelerators: int) -> int:
     return max(_hosts_by_kind(made).values(), default=0)
 
 
-def _too_much_host(role: Role, rows: list[Contract]) -> Certificate:
+def _while_shut(claim: Claim, asked: Role) -> str:
+    """What a way out needs of nodes that take no work now, and what does without; "": nothing."""
+    world, hosts = claim.world, dict[str, int]()
+    shut = dict[str, list[int]]()
+    for row in claim.contracts:
+        for kind, count in contract_capacity.hosts_by_kind(world, asked, (row,)).items():
+            some = contract_capacity.shut_nodes(world, row, asked)
+            each = contract_capacity.replicas_per_node(row, asked)
+            hosts[kind] = hosts.get(kind, 0) + count - each * len(some)
+            shut.setdefault(kind, []).extend(some)
+    most = max(hosts.values(), default=0)
+    if most >= asked.count:
+        return ""
+    needed = [n for some in shut.values() for n in some]
+    return _once_open(world, needed, f"at most {phrasing.replicas_of(asked, most)}" if most else "")
+
+
+def _of_milli(claim: Claim, milli: int) -> str:
+    """The same of as many replicas as so much is."""
+    count = milli // claim.role.replica_milli if claim.role.replica_milli else 0
+    return _while_shut(claim, replace(claim.role, count=count)) if count else ""
+
+
+def _once_open(world: World, nodes: Sequence[int], less: str) -> str:
+    """That these nodes are to take work first; ``less``: what needs none of them."""
+    names = phrasing.ids([world.node_rows[n].name for n in nodes])
+    states = sorted({phrasing.shut(world, n) for n in nodes})
+    is_one = len(nodes) == 1
+    word = f"{'is' if is_one else 'are'} {' or '.join(states)} now"
+    until = f"until {'it takes' if is_one else 'they take'} work again {less or 'nothing runs'}"
+    return f"; {names} {word}: {until}"
+
+
+def _too_much_host(claim: Claim, rows: list[Contract]) -> Certificate:
+    role = claim.role
     fitting = [row for row in rows if row.node.cpu_milli >= role.cpu_milli]
     if not fitting:
         most = max(row.node.cpu_milli for row in rows)
+        shut = _while_shut(claim, replace(role, cpu_milli=most, memory_mib=0, count=1))
         return Certificate(
             "CPU on one node", role.cpu_milli, most, "cpu_milli",
             f"the largest node has {phrasing.cores(most)} cores, each replica requests"
             f" {phrasing.cores(role.cpu_milli)}",
-            f"request at most {phrasing.cores(most)} cores per replica",
+            f"request at most {phrasing.cores(most)} cores per replica{shut}",
         )  # fmt: skip
     most = max(row.node.memory_mib for row in fitting)
+    shut = _while_shut(claim, replace(role, memory_mib=most, count=1))
     return Certificate(
         "memory on one node", role.memory_mib, most, "memory_mib",
         f"the largest node that has its cores has {phrasing.gib(most)} GiB, each replica requests"
         f" {phrasing.gib(role.memory_mib)}",
-        f"request at most {phrasing.gib(most)} GiB per replica",
+        f"request at most {phrasing.gib(most)} GiB per replica{shut}",
     )  # fmt: skip
 
 
@@ -218,7 +255,8 @@ def _too_wide(claim: Claim) -> Certificate:
         "gang", role.count, hosts[kind], "replicas",
         f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
         f" runs on one GPU type{rest}",
-        f"request at most {phrasing.replicas_of(role, hosts[kind])}",
+        f"request at most {phrasing.replicas_of(role, hosts[kind])}"
+        f"{_while_shut(claim, replace(role, count=hosts[kind]))}",
     )  # fmt: skip
 
 
@@ -238,7 +276,7 @@ def _over_limit(claim: Claim) -> Certificate:
         f"the maximum quota of team `{team}` is {phrasing.amount(limit)} `{kind}`, it requests"
         f" {phrasing.amount(role.total_milli)}",
         f"request at most {phrasing.amount(limit)}, or raise the maximum quota of"
-        f" {phrasing.ids([world.queue_rows[a].name for a in over])}",
+        f" {phrasing.ids([world.queue_rows[a].name for a in over])}{_of_milli(claim, limit)}",
     )  # fmt: skip
 
 
@@ -253,7 +291,7 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
         f"of all `{kind}` {phrasing.claimed(world)}, other teams leave {phrasing.amount(most)}; it"
         f" requests {phrasing.amount(need)}",
         f"request at most {phrasing.amount(most)}, or let them lend more of their guaranteed"
-        " quotas",
+        f" quotas{_of_milli(claim, most)}",
     )  # fmt: skip
 
 
@@ -262,14 +300,26 @@ def _too_far_apart(claim: Claim) -> Certificate:
     assert found is not None, "the cause says that there is one"
     tier, role = found.bond.tier, claim.shape.roles[found.role]
     asked, most = phrasing.together(role, found.asked), phrasing.together(role, found.most)
-    nearest = (
-        f"request at most {most} in one `{tier}`" if found.most else f"do not require a `{tier}`"
-    )
+    nearest = f"do not require a `{tier}`"
+    if found.most:
+        nearest = f"request at most {most} in one `{tier}`{_in_open_tier(claim, found)}"
     return Certificate(
         f"one {tier}", found.asked, found.most, "replicas",
         f"the largest `{tier}` has {most}, it requests {asked} in one",
         f"{nearest}, or prefer the `{tier}` instead of requiring it",
     )  # fmt: skip
+
+
+def _in_open_tier(claim: Claim, found: feasibility.Lack) -> str:
+    """What that needs of nodes that take no work now, and what would do without; "": nothing."""
+    world, role = claim.world, claim.shape.roles[found.role]
+    rows = contract_capacity.running_contracts(world, role)
+    shut = [n for row in rows for n in contract_capacity.shut_nodes(world, row, role)]
+    number = world.topology.number(found.bond.tier)
+    here = place.at_its_best(world, shut)
+    most = min(found.most, feasibility.most_together(here, role, number)) if shut else found.most
+    less = f"at most {phrasing.together(role, most)}" if most else ""
+    return _once_open(world, shut, less) if most < found.most else ""
 
 
 _PROOFS: dict[Cause, Callable[[Claim], Certificate]] = {

@@ -25,6 +25,8 @@ from tidemill.scheduling.topology import constraints, feasibility, place
 Make = Callable[[Case], Fact | None]
 
 MILLI = "accelerator_milli"
+NAMED = 3
+"""Disruption budgets that are named."""
 
 
 def evidence(case: Case) -> tuple[Fact, ...]:
@@ -417,6 +419,15 @@ def protected(case: Case) -> Fact | None:
     return Fact("protected until", found.then.now_ms, "ms", text, commands.running())
 
 
+def _keepers(case: Case) -> str:
+    """Who does not let the jobs go that are spared."""
+    told = sorted({by for j in case.spared if (by := case.world.keepers.get(j, ""))})
+    if not told:
+        return "a disruption budget, or the API server, does"
+    rest = [f"{len(told) - NAMED:,} more"] if len(told) > NAMED else []
+    return f"{' and '.join([*told[:NAMED], *rest])} {'does' if len(told) == 1 else 'do'}"
+
+
 def _spared(case: Case) -> Fact | None:
     """Who would be preempted for it, and is not: the cluster does not let them go."""
     if not case.spared:
@@ -424,8 +435,8 @@ def _spared(case: Case) -> Fact | None:
     names = phrasing.ids([case.world.job_names[j] for j in case.spared])
     is_one = len(case.spared) == 1
     text = (
-        f"{names} would be preempted for it, and {'is' if is_one else 'are'} not: a disruption"
-        f" budget, or the API server, does not let all of {'its' if is_one else 'their'} pods go"
+        f"{names} would be preempted for it, and {'is' if is_one else 'are'} not: {_keepers(case)}"
+        f" not let all of {'its' if is_one else 'their'} pods go"
     )
     return Fact("spared", len(case.spared), "jobs", text, commands.budgets())
 

@@ -107,7 +107,7 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     held = [s for s in world.queued if not world.asking(s)]
     looked = rerun.look(world, policy, memo, [s for s in world.queued if s not in held])
     causes = dict.fromkeys(held, Cause.NOT_ELIGIBLE)
-    causes |= {s: rerun.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
+    causes |= rerun.grounded(world, memo, looked)
     jobs: dict[_Why, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:

@@ -14,7 +14,7 @@ from tidemill.model.measures import (
 )
 from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import CLUSTER, Piece, Role, Shape
-from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
 
@@ -107,6 +107,12 @@ def _is_said_of(world: World, found: Cause) -> bool:
 def is_tainted(world: World, n: int) -> bool:
     """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
     return world.node_words.get(n, "").startswith("tainted ")
+
+
+def shut(world: World, n: int) -> str:
+    """Why a node takes no work, in one word."""
+    state = NodeState(world.nodes.state.item(n))
+    return "tainted" if is_tainted(world, n) else state.name.lower()
 
 
 def claimed(world: World) -> str:

@@ -143,6 +143,11 @@ def _look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> 
     return Look(causes, {a.job: a for a in actions if isinstance(a, AskedPlace)})
 
 
+def grounded(world: World, memo: Glance, found: Look) -> dict[int, Cause]:
+    """What keeps each shape out, in the order of the four questions."""
+    return {s: from_the_ground(world, memo, s, cause) for s, cause in found.causes.items()}
+
+
 def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
     """The cause in the order of the four questions: behind a held queue only what could run.
 

@@ -5,6 +5,7 @@ What pods of a cluster are told is what ``why`` and ``pending`` say: one rule, o
 
 from tidemill.explain import phrasing, rerun
 from tidemill.explain.rerun import Glance
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 
@@ -15,6 +16,15 @@ def cause(world: World, s: int) -> Cause:
     if found not in (Cause.SCATTERED, Cause.BEHIND, Cause.RESERVED):
         return found
     return rerun.from_the_ground(world, Glance(world, sweeps=True), s, found)
+
+
+def anew(world: World, policy: Policy) -> dict[int, Cause]:
+    """Why the jobs of each shape wait, by a look that remembers nothing; none: the next starts."""
+    memo = Glance(world, sweeps=True)
+    found = rerun.look(world, policy, memo, world.queued)
+    placed = {world.jobs.shape.item(j) for j in found.placed}
+    causes = rerun.grounded(world, memo, found)
+    return {s: Cause.NONE if s in placed else cause for s, cause in causes.items()}
 
 
 def words(world: World, found: Cause) -> str:

@@ -12,7 +12,10 @@ from tidemill.model import events as ev
 from tidemill.model import names
 from tidemill.model.events import Event
 
-_NAMING = (ev.ContractSigned, ev.QueueSet, ev.TopologySet, ev.NodeAdded, ev.JobSubmitted)
+_NAMING = (
+    ev.ContractSigned, ev.QueueSet, ev.TopologySet, ev.NodeAdded, ev.JobSubmitted,
+    ev.RequestChanged,
+)  # fmt: skip
 
 
 def fault(event: Event) -> str:

@@ -5,6 +5,7 @@ cluster's budgets, which come and go. Both are of the last time that the schedul
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -16,12 +17,14 @@ SCHEDULES = "schedules"
 """For whom the scheduler that writes a journal decides: the name that pods ask for."""
 HELD, KEPT = "held_jobs", "kept_jobs"
 MOST, LONGEST = 1_000, 400
+_KEEPERS: Any = dict[str, str] | list[str]  # of earlier versions without what keeps them
 
 
-def facts(held: Iterable[UnplacedJob], kept: Iterable[str]) -> dict[str, str]:
-    """What is kept; also that nobody is held, or spared, any more."""
+def facts(held: Iterable[UnplacedJob], kept: Mapping[str, str]) -> dict[str, str]:
+    """What is kept; also that nobody is held, or spared, any more. ``kept``: by job, by what."""
     some = [msgspec.structs.replace(one, words=one.words[:LONGEST]) for one in sorted(held)[:MOST]]
-    return {HELD: _text(some), KEPT: _text(sorted(kept)[:MOST])}
+    spared = {name: words[:LONGEST] for name, words in sorted(kept.items())[:MOST]}
+    return {HELD: _text(some), KEPT: _text(spared)}
 
 
 def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:
@@ -32,8 +35,11 @@ def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows who decides here, and who must not be stopped now."""
     world.scheduler = kept.get(SCHEDULES, "")
-    names = kept_facts.read(kept, KEPT, list[str], where) or ()
-    world.kept = frozenset(world.job_number[name] for name in names if name in world.job_number)
+    told = kept_facts.read(kept, KEPT, _KEEPERS, where) or {}
+    told = told if isinstance(told, dict) else dict.fromkeys(told, "")
+    number = world.job_number
+    world.keepers = {number[name]: words for name, words in told.items() if name in number}
+    world.kept = frozenset(world.keepers)
     return world
 
 

@@ -57,6 +57,7 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.DeviceErrorSeen,
     ev.LoadSeen,
     ev.LatencySeen,
+    ev.RequestChanged,
 )
 WHYS: Final = (
     Why.UNSAID,

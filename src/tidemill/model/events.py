@@ -15,7 +15,7 @@ from tidemill.model.figures import DeviceFigure, FigureSource
 from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure, LoadSource
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue
+from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue, Shape
 from tidemill.model.states import Confidence, NodeState
 from tidemill.model.topology import Topology
 
@@ -124,6 +124,19 @@ class JobSubmitted(_Event, frozen=True, tag="job_submitted"):
     """Someone wants work done."""
 
     job: Job
+
+
+class RequestChanged(_Event, frozen=True, tag="request_changed"):
+    """A waiting job requests something else from now on.
+
+    It keeps its number, and with that its place among jobs of equal rank; and its class, and its
+    team if it ever had a place. One that never worked, and was cancelled since not all of it was
+    there for a while, waits again.
+    """
+
+    job: Number
+    request: Shape
+    estimate_ms: Moment = 0
 
 
 class PlacementSeen(_Event, frozen=True, tag="placement_seen"):
@@ -486,6 +499,7 @@ Seen = (
     | NodeMoved
     | DeviceFailed
     | JobSubmitted
+    | RequestChanged
     | PlacementSeen
     | ReasonSeen
     | JobStarted

@@ -8,6 +8,7 @@ levels of each contract, the free accelerators of each kind, and the use of each
 """
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,6 +214,8 @@ class World:
     """The name under which a scheduler of ours decides on this live cluster; "": none does."""
     kept: frozenset[int] = frozenset()
     """Jobs that their cluster lets nobody stop for another now (a disruption budget)."""
+    keepers: Mapping[int, str] = MappingProxyType({})
+    """By such a job: what keeps it, in words; none: nobody said."""
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0

@@ -7,6 +7,7 @@ are there.
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.model.rows import Contract, Role
 from tidemill.model.states import NodeState
@@ -14,6 +15,9 @@ from tidemill.model.world import World
 from tidemill.units.mig import geometry as mig
 
 PER_DEVICE = 1000
+SHUT = (NodeState.UNHEALTHY, NodeState.CORDONED, NodeState.DRAINING, NodeState.REPAIRING)
+"""States of nodes that are there, and take no work until somebody mends or opens them."""
+Mask = NDArray[np.bool_]
 
 
 def kinds_that_hold(world: World, role: Role) -> list[str]:
@@ -109,14 +113,28 @@ def matching_nodes(world: World, contract: Contract, role: Role) -> int:
     is_promised = _is_promised(contract, role)
     if is_promised and not _may_be_repelled(world, role):
         return nodes_in_use(world, contract)
+    mine, may = _seen(world, contract, role)
+    if not is_promised:
+        return int((mine & may).sum())
+    return max(0, nodes_in_use(world, contract) - int((mine & ~may).sum()))
+
+
+def shut_nodes(world: World, contract: Contract, role: Role) -> list[int]:
+    """The nodes of a contract that a role may use, and that take no work now; no spares."""
+    nodes, rows = world.nodes, world.node_count
+    mine, may = _seen(world, contract, role)
+    is_shut = np.isin(nodes.state[:rows], SHUT) & (nodes.is_spare[:rows] == 0)
+    found: list[int] = np.flatnonzero(mine & may & is_shut).tolist()
+    return found
+
+
+def _seen(world: World, contract: Contract, role: Role) -> tuple[Mask, Mask]:
+    """Of each node: whether it is there and of a contract, and whether a role may be on it."""
     rules, nodes = role.rules, world.nodes
     c, rows = world.contract_number[contract.name], world.node_count
     is_ok = np.array([rules.allow(g.labels, g.taints) for g in world.groups], bool)
     mine = (nodes.contract[:rows] == c) & (nodes.state[:rows] != NodeState.GONE)
-    may = is_ok[nodes.group[:rows]] if rows else mine
-    if not is_promised:
-        return int((mine & may).sum())
-    return max(0, nodes_in_use(world, contract) - int((mine & ~may).sum()))
+    return mine, is_ok[nodes.group[:rows]] if rows else mine
 
 
 def _is_promised(contract: Contract, role: Role) -> bool:

@@ -100,6 +100,7 @@ def pod(
             }
         ]
     requests = {"cpu": rest.get("cpu", "8"), "memory": rest.get("memory", "64Gi")}
+    requests |= rest.get("requests", {})
     resources = {"limits": amounts, "requests": {**requests, **amounts}}
     spec: Object = {
         "containers": [{"name": "main", "resources": resources}],

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.journal import Journal
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_events
@@ -236,13 +238,21 @@ class _Telling:
             case ev.JobCancelled(at_ms=at_ms, job=j):
                 self._over(j, at_ms, End.CANCELLED)
             case _:
-                self._measured(event)
+                self._told(event)
 
     def _came(self, job: Job, at_ms: int) -> None:
         made = SeenJob(job, at_ms)
         self.jobs.append(made)
         s = self._shapes.setdefault(job.shape, len(self._shapes))
         self._of_shape.setdefault(s, []).append(made)
+
+    def _changed(self, one: SeenJob, event: ev.RequestChanged) -> None:
+        """It is played with what it came to request; what it asked for first never ran."""
+        self._of_shape[self._shapes[one.job.shape]].remove(one)
+        one.job = replace(one.job, shape=event.request, estimate_ms=event.estimate_ms)
+        one.over_ms = None
+        s = self._shapes.setdefault(event.request, len(self._shapes))
+        self._of_shape.setdefault(s, []).append(one)
 
     def _cause(self, s: int, cause: Cause, at_ms: int) -> None:
         """Jobs that wait for something else than GPUs have a shape of their own."""
@@ -295,9 +305,11 @@ class _Telling:
         for piece in pieces:
             self._aboard.get(piece.node, set()).discard(j)
 
-    def _measured(self, event: ev.Event) -> None:
+    def _told(self, event: ev.Event) -> None:
         """What was measured of a job while it worked, or said of it while it waited."""
         if isinstance(event, _NEWS):
             self.jobs[event.job].news.append(event)
         elif isinstance(event, ev.ReasonSeen):
             self.jobs[event.job].cause = event.cause
+        elif isinstance(event, ev.RequestChanged):
+            self._changed(self.jobs[event.job], event)

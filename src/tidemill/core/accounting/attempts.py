@@ -41,8 +41,8 @@ def note_wait(attempts, j, state, now, until):
     if phase == was:
         return
     attempts[j, HELD.PHASE] = phase
-    if phase == WAITS:
-        attempts[j, HELD.BALANCE_MS] -= now
+    if phase == WAITS:  # one that was cancelled, and is back, waited all the time
+        attempts[j, HELD.BALANCE_MS] -= attempts[j, HELD.ENDED_MS] if was == ENDED else now
     elif was == WAITS:
         attempts[j, HELD.BALANCE_MS] += now
     if phase == HOLDS:

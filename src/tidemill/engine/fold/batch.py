@@ -14,7 +14,7 @@ from tidemill.engine.fold import room, shapes
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import codes, paging
 from tidemill.model import events as ev
-from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn
+from tidemill.model.batch import CHANGED, Batch, Dictionary, EventColumn, JobColumn
 from tidemill.model.batch.convert import to_event
 from tidemill.model.columns import JOB, NONE, State
 from tidemill.model.errors import EventRefused
@@ -177,11 +177,11 @@ class Folding:
         """How many of the events were folded."""
         self._counts: I64 = np.zeros((1, replay.COUNTS), np.int64)
         self._inflow = Inflow(world)
-        if batch.job_names and not events:
+        kinds = batch.events[:, EventColumn.KIND]
+        if batch.job_names and not events and not (kinds == CHANGED).any():  # it may bring shapes
             self._inflow.foresee(
                 world.job_count, batch.jobs, batch.job_names, batch.dictionary, room
             )
-        kinds = batch.events[:, EventColumn.KIND]
         declares = (kinds == _DECLARE[0]) | (kinds == _DECLARE[1])
         self._settled = int(declares.nonzero()[0].max(initial=-1))
         """The last event that declares teams or tiers."""

@@ -7,7 +7,7 @@ from tidemill.core import lines, places, quotas
 from tidemill.engine.fold import room, shapes
 from tidemill.model import events as ev
 from tidemill.model import tables
-from tidemill.model.columns import AT, JOB, NONE
+from tidemill.model.columns import AT, JOB, NONE, SHAPE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Efficiency, Job, Piece
@@ -19,8 +19,9 @@ from tidemill.workload import progress
 
 # Plain integers: comparing a numpy scalar with an enum costs a microsecond.
 Pieces = tuple[Piece, ...]
-_WAITING, _STARTING, _RUNNING = (
-    int(state) for state in (JobState.WAITING, JobState.STARTING, JobState.RUNNING)
+_WAITING, _STARTING, _RUNNING, _CANCELLED = (
+    int(state)
+    for state in (JobState.WAITING, JobState.STARTING, JobState.RUNNING, JobState.CANCELLED)
 )
 
 
@@ -44,6 +45,36 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
     world.job_names.append(job.name, job.user)
     w = world.ink.w
     lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
+    return [j]
+
+
+def changed(world: World, event: ev.RequestChanged) -> list[int]:
+    """A waiting job waits for something else, where it stood among its equals."""
+    j, w = event.job, world.ink.w
+    refuse_unless(world, j, None, (_WAITING, _CANCELLED))
+    known, is_back = world.shape_of(j), world.jobs.state[j] == _CANCELLED
+    if event.request.kind is not known.kind:
+        _refuse(world, j, f"it is {known.kind}, and would be {event.request.kind}")
+    if world.jobs.attempt[j] and event.request.team != known.team:
+        _refuse(world, j, f"it had a place, which is booked for team `{known.team}`")
+    if is_back and world.jobs.ran_ms[j]:
+        _refuse(world, j, "it worked, and is over")
+    q = shapes.queue_of(world, Job(world.job_names[j], event.request))
+    was = world.jobs.shape.item(j)
+    if not is_back:
+        core.dequeue(w, j)
+        quotas.gave_back(w.queues, world.shapes.queue.item(was))
+    s = shapes.number_of(world, event.request, q)
+    jobs = world.ink.jobs
+    jobs.shape[j], jobs.state[j], jobs.estimate_ms[j] = s, _WAITING, event.estimate_ms
+    if is_back:
+        core.is_back(world.ink.w, j)
+    if world.ink.w.at[AT.RECENT] <= j < world.mix_point:
+        noted = world.ink.w.shapes[:, SHAPE.NOTED]
+        noted[was] -= 1
+        noted[s] += 1
+    core.line_up_again(world.ink.w, j)
+    quotas.gave_back(world.ink.w.queues, q)  # so that it is looked at, though nobody came
     return [j]
 
 

@@ -45,6 +45,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
     match event:
         case ev.JobSubmitted():
             return jobs.submitted(world, event)
+        case ev.RequestChanged():
+            return jobs.changed(world, event)
         case ev.AskedPlace():
             return jobs.placed(world, event)
         case ev.PlacementSeen():

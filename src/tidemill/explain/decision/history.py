@@ -4,7 +4,7 @@ Of each sort of event that is about the job, or about all jobs of its shape whil
 first and the last moment and the number are kept; and where in the journal the last decision is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ import numpy as np
 from tidemill.engine.fold.jobs import without
 from tidemill.model import codes
 from tidemill.model import events as ev
-from tidemill.model.batch import Batch, EventColumn
-from tidemill.model.rows import Piece
+from tidemill.model.batch import CHANGED, Batch, EventColumn, JobColumn
+from tidemill.model.rows import Piece, Shape
 from tidemill.model.states import HOSTING
 from tidemill.model.tables import I64
 
@@ -28,6 +28,7 @@ class What(StrEnum):
     """Sorts of events."""
 
     SUBMITTED = "submitted"
+    CHANGED = "changed"
     WAITED = "waited"
     PASSED = "passed"
     PLACED = "placed"
@@ -48,6 +49,7 @@ class What(StrEnum):
 
 
 _OF_JOB = {
+    _CODE[ev.RequestChanged]: What.CHANGED,
     _CODE[ev.JobPassed]: What.PASSED,
     _CODE[ev.AskedPlace]: What.PLACED,
     _CODE[ev.PlacementSeen]: What.SEEN_PLACED,
@@ -109,14 +111,23 @@ class MadeRoom(NamedTuple):
     why: int
 
 
+class Known(NamedTuple):
+    """What a job is called, and the numbers of what jobs request."""
+
+    name: str
+    numbers: Mapping[Shape, int]
+
+
 class JobHistory:
     """What is kept while the events of a journal go by."""
 
     def __init__(
-        self, job: int, shape: int, submit_ms: int, contracts: I64 = _NO_CONTRACTS
-    ) -> None:
-        """``contracts``: of each node, whose end it goes with."""
+        self, job: int, shape: int, submit_ms: int, contracts: I64 = _NO_CONTRACTS,
+        known: Known | None = None,
+    ) -> None:  # fmt: skip
+        """``contracts``: of each node, whose end it goes with. ``shape``: unless ``known``."""
         self.job, self.shape, self.submit_ms = job, shape, submit_ms
+        self._known = known
         self._contracts = contracts
         self.placed: Deciding | None = None
         self.moved: Deciding | None = None
@@ -151,19 +162,31 @@ class JobHistory:
             events: I64 = batch.events
             if up_to_ms is not None:
                 events = events[: int(np.searchsorted(events[:, AT], up_to_ms, side="right"))]
-            self._take(events, batch.pieces, seq)
+            self._take(events, batch.pieces, self._shapes(batch, len(events)), seq)
             seq += len(batch.events)
             if len(events) < len(batch.events):
                 break
 
-    def _take(self, events: I64, pieces: I64, seq: int) -> None:
+    def _shapes(self, batch: Batch, count: int) -> I64:
+        """By event of a batch: the shape that the job has then; it may come to request another."""
+        rows, known = batch.dictionary.shapes.rows, self._known
+        if known is None:
+            return np.full(count, self.shape, np.int64)
+        if known.name in batch.job_names:
+            row = batch.jobs.item(batch.job_names.index(known.name), JobColumn.SHAPE)
+            self.shape = known.numbers[rows[row]]
+        found: I64 = np.full(count, self.shape, np.int64)
+        changes = (batch.events[:count, KIND] == CHANGED) & (batch.events[:count, WHO] == self.job)
+        for i in np.flatnonzero(changes).tolist():
+            found[i:] = self.shape = known.numbers[rows[batch.events.item(i, VALUE)]]
+        return found
+
+    def _take(self, events: I64, pieces: I64, shapes: I64, seq: int) -> None:
         kinds, who = events[:, KIND], events[:, WHO]
         seen = np.flatnonzero(~_IS_ACTION[kinds])
         mine = _ABOUT_JOBS[kinds] & (who == self.job)
         mine |= np.isin(kinds, _ROOM) & (events[:, TO] == self.job)
-        mine |= np.isin(kinds, (_CODE[ev.CauseChanged], _CODE[ev.AskedRelease])) & (
-            who == self.shape
-        )
+        mine |= np.isin(kinds, (_CODE[ev.CauseChanged], _CODE[ev.AskedRelease])) & (who == shapes)
         mine |= np.isin(kinds, _LOSING)
         for i in np.flatnonzero(mine).tolist():
             last = int(np.searchsorted(seen, i)) - 1
@@ -208,6 +231,8 @@ class JobHistory:
         if what in (What.STOPPED, What.FAILED):
             self._wait_again(what, detail, row[AT])
             return
+        if what is What.CHANGED:
+            self._waits = True
         if what in _LAST:
             self._waits = False
             self._hold(())

@@ -24,6 +24,7 @@ class Room(NamedTuple):
 
 _WORDS = {
     What.SUBMITTED: "submitted",
+    What.CHANGED: "came to request something else, and kept its place",
     What.PASSED: "a later job was placed before it for the first time in this wait",
     What.PLACED: "placed",
     What.SEEN_PLACED: "seen placed by its own scheduler",

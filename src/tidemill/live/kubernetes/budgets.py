@@ -23,6 +23,11 @@ class Budget(Struct, frozen=True):
     """None: its controller has not said yet, and the API server lets nobody go until it has."""
 
     @property
+    def words(self) -> str:
+        """What it is, and what it is called."""
+        return f"the PodDisruptionBudget `{self.namespace}/{self.name}`"
+
+    @property
     def allows(self) -> bool:
         """Whether it lets any of its pods go."""
         return self.allowed != 0
@@ -43,11 +48,8 @@ class Shortfall(NamedTuple):
     @property
     def words(self) -> str:
         """As people read it."""
-        name, allowed = f"{self.budget.namespace}/{self.budget.name}", self.budget.allowed or 0
-        return (
-            f"the PodDisruptionBudget `{name}` lets {allowed} of {self.wanted} pods go that would"
-            " have to"
-        )
+        allowed = self.budget.allowed or 0
+        return f"{self.budget.words} lets {allowed} of {self.wanted} pods go that would have to"
 
 
 def read(one: Object) -> Budget:

@@ -1,5 +1,6 @@
 """Everything that the files of a cluster hold, read once and joined by name."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
@@ -11,6 +12,7 @@ from tidemill.live.history.earlier import EARLIER
 from tidemill.live.kubernetes import (
     autoscaler,
     budgets,
+    device_parts,
     dra,
     fields,
     groups,
@@ -22,14 +24,15 @@ from tidemill.live.kubernetes import (
 )
 from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
-from tidemill.live.kubernetes.dra import DeviceClaim, DeviceSlice
+from tidemill.live.kubernetes.device_parts import PublishedDevices
+from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.fields import LATEST_MS, Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.kueue import ClusterQueue, Flavor, KueueWorkload, LocalQueue
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
-from tidemill.live.kubernetes.pods import KubePod, Owner
-from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
+from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
+from tidemill.live.kubernetes.resources import GpuRequest
 
 OwnerKey = tuple[str, str, str, str]
 """API group, kind, namespace and name."""
@@ -115,13 +118,15 @@ def read(told: ToldObjects) -> Cluster:
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
-    all_pods = _with_claims(_one_by_one(told.read("Pod", ("",), pods.read)), by_claim)
+    published = PublishedDevices(slices)
+    all_pods = _one_by_one(told.read("Pod", ("",), pods.read))
+    all_pods = _with_claims(all_pods, by_claim, published)
     happenings = _by_object(told)
     grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
     for inside in told.read("Workload", (groups.CORE,), groups.read_workload):
         grouped += inside
     all_nodes, all_pods = _by_machine(told.read("Node", ("",), nodes.read), all_pods)
-    all_nodes = _with_slices(all_nodes, slices)
+    all_nodes = _with_slices(all_nodes, published)
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
     times += [one.at_ms for some in happenings.values() for one in some]
     times += [row.created_ms or 0 for row in found.values()]
@@ -141,7 +146,7 @@ def read(told: ToldObjects) -> Cluster:
         budgets=tuple(told.read("PodDisruptionBudget", ("policy",), budgets.read)),
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
-        devices=dra.masks(slices), claims=by_claim, seen_ms=seen_ms,
+        devices=published.numbers(), claims=by_claim, seen_ms=seen_ms,
         autoscaler=None if status is None else GroupsNow(status, all_nodes, seen_ms),
     )  # fmt: skip
 
@@ -221,12 +226,14 @@ def _on_machine(pod: KubePod, joined: Sequence[int]) -> KubePod:
 
 
 def _with_claims(
-    all_pods: list[KubePod], claims: Mapping[tuple[str, str], DeviceClaim]
+    all_pods: list[KubePod],
+    claims: Mapping[tuple[str, str], DeviceClaim],
+    published: PublishedDevices,
 ) -> list[KubePod]:
     """Pods whose accelerators come by claims (DRA) request so many; a shared claim counts once."""
     counted, found = set[tuple[str, str]](), []
     for pod in sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name)):
-        total = 0
+        total = Counter[str]()
         for inside, name in pod.request.claims:
             claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
             claim = claim or claims.get((pod.namespace, name))
@@ -234,28 +241,33 @@ def _with_claims(
                 continue
             if not claim.name.startswith("template/"):
                 counted.add((claim.namespace, claim.name))
-            total += len(claim.held) or claim.wanted
-        gpu = pod.request.gpu or (GpuRequest(CLAIMED, total) if total else None)
-        found.append(replace(pod, request=replace(pod.request, gpu=gpu)))
+            total += published.asked(claim)
+        found.append(replace(pod, request=_claiming(pod.request, total)))
     return found
 
 
-def _with_slices(all_nodes: list[KubeNode], slices: list[DeviceSlice]) -> list[KubeNode]:
+def _claiming(request: PodRequest, total: Counter[str]) -> PodRequest:
+    """What a pod requests that has so much by claims: one resource counts, whole devices first."""
+    some = sorted(+total, key=lambda one: (not resources.is_whole_name(one), one))
+    known = [one for one in some if one != device_parts.UNKNOWN]
+    if request.gpu is not None or not some:
+        return request
+    if not known:
+        return replace(request, uncounted=request.uncounted or device_parts.UNKNOWN)
+    gpu = GpuRequest(known[0], total[known[0]])
+    return replace(request, gpu=gpu, also=(*request.also, *(one for one in some if one != gpu[0])))
+
+
+def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list[KubeNode]:
     """Nodes whose accelerators are published in slices (DRA) have those."""
-    mine = dict[str, list[DeviceSlice]]()
-    for one in slices:
-        if one.driver in dra.DRIVERS:
-            mine.setdefault(one.node, []).append(one)
-    found = []
+    having, found = published.by_node(), list[KubeNode]()
     for node in all_nodes:
-        published = mine.get(node.name, [])
-        count = sum(len(one.devices) for one in published)
-        if not count or node.capacity:
+        has = dict(having.get(node.name, {}))
+        if not has or node.capacity:
             found.append(node)
             continue
-        kind = next((one.gpu_type for one in published if one.gpu_type), "")
-        has = {CLAIMED: count}
-        found.append(replace(node, capacity=has, allocatable=has, gpu_type=node.gpu_type or kind))
+        kind = node.gpu_type or published.type_on(node.name)
+        found.append(replace(node, capacity=has, allocatable=has, gpu_type=kind))
     return found
 
 

@@ -1,6 +1,6 @@
 """Dynamic resource allocation: devices that nodes publish in slices, and claims that hold them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -85,21 +85,17 @@ class DeviceClass(Struct, frozen=True):
 
 
 class DeviceSlice(Struct, frozen=True):
-    """Whole accelerators that a driver publishes for one node, in order."""
+    """Devices that a driver publishes for one node, in order."""
 
     node: str
     driver: str
     pool: str
-    devices: tuple[str, ...]
-    gpu_type: str
-    parts: int
-    """Devices that are parts of others, and are not counted."""
     name: str = ""
     generation: int = 0
     slices: int = 1
     """How many slices its pool has in this generation."""
     published: tuple[Device, ...] = ()
-    """All of its devices, whatever they are."""
+    """Its devices, whatever they are."""
     shared: tuple[tuple[CounterName, Fraction], ...] = ()
     """How much there is of the counters that it tells of."""
 
@@ -138,20 +134,9 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
 def read_slice(one: Object) -> DeviceSlice:
     """A ResourceSlice."""
     spec = fields.inner(one, "spec")
-    names, kinds, parts = list[str](), list[str](), 0
-    for device in fields.each(spec, "devices"):
-        basic = fields.inner(device, "basic") or device
-        if _attribute(basic, "type") not in _WHOLE:
-            parts += 1
-            continue
-        names.append(fields.text(device, "name"))
-        kinds.append(_attribute(basic, "productName") or _attribute(basic, "model"))
-    kind = next(filter(None, kinds), "")
     driver, pool = fields.text(spec, "driver"), fields.text(spec, "pool", "name")
     return DeviceSlice(
-        fields.text(spec, "nodeName"), driver, pool, tuple(names[:MOST_DEVICES]),
-        resources.short_name(kind) if kind else "", parts,
-        name=fields.text(one, "metadata", "name"),
+        fields.text(spec, "nodeName"), driver, pool, fields.text(one, "metadata", "name"),
         generation=fields.number(spec, "pool", "generation") or 0,
         slices=fields.number(spec, "pool", "resourceSliceCount") or 1,
         published=tuple(
@@ -330,15 +315,3 @@ def wanted(spec: Object) -> int:
         if kind in DRIVERS:
             total += max(1, fields.number(exact, "count") or 1)
     return min(total, MOST_DEVICES)
-
-
-def masks(slices: Iterable[DeviceSlice]) -> Mapping[tuple[str, str, str], tuple[str, int]]:
-    """By driver, pool and device: its node, and its number among the node's devices."""
-    found = dict[tuple[str, str, str], tuple[str, int]]()
-    counts = dict[str, int]()
-    for one in sorted(slices, key=lambda one: (one.node, one.driver, one.pool)):
-        for device in one.devices if one.driver in DRIVERS and one.node else ():
-            number = counts.get(one.node, 0)
-            counts[one.node] = number + 1
-            found[one.driver, one.pool, device] = (one.node, number)
-    return found

@@ -25,6 +25,8 @@ UNCOUNTED = ("aws.amazon.com/neuroncore", "nvidia.com/vgpu")
 """Parts of accelerators whose share of the whole nobody says."""
 CLAIMED = "resource claims"
 """Instead of a resource name: devices that DRA allocates."""
+CUT = f"{CLAIMED}/"
+"""Before a MIG profile: an instance of it, which a whole device is cut for."""
 MOST_DEVICES = 10_000
 
 
@@ -42,8 +44,26 @@ class GpuRequest(NamedTuple):
 
 @lru_cache(1024)
 def _profile(resource: str) -> str:
+    if is_cut_by_claim(resource):
+        return resource.removeprefix(CUT)
     found = _MIG.fullmatch(resource)
     return found[1].replace(".me", "+me") if found else ""
+
+
+def mig_name(profile: str) -> str:
+    """The resource that instances of a profile are; "": none is called so."""
+    name = f"nvidia.com/mig-{profile.replace('+me', '.me')}"
+    return name if _MIG.fullmatch(name) else ""
+
+
+def cut_by_claim(profile: str) -> str:
+    """What a claim for an instance is counted as, where GPUs are cut for it; "": of no profile."""
+    return f"{CUT}{profile}" if mig_name(profile) else ""
+
+
+def is_cut_by_claim(resource: str) -> bool:
+    """Whether a resource is instances that GPUs are cut into when claims ask for them."""
+    return resource.startswith(CUT)
 
 
 def is_accelerator(resource: str) -> bool:

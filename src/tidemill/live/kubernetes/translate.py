@@ -17,7 +17,7 @@ from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, vanished
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
-from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
@@ -139,7 +139,11 @@ class _Translation:
             self._having.setdefault(resource, set()).add(kind_of(part.gpu_type))
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
-        self._notes: Counter[str] = Counter()
+        self._notes = Counter(
+            f"pods request {pod.request.uncounted}, of which nobody says how large a part of a"
+            " device it is: not booked"
+            for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
+        )  # fmt: skip
 
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
@@ -147,9 +151,6 @@ class _Translation:
             if pod.request.also:
                 listed = ", ".join(pod.request.also)
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
-            if pod.request.uncounted and pod.request.gpu is None:
-                self._notes[f"pods request {pod.request.uncounted}, of which nobody says how large"
-                            " a part of a device it is: not booked"] += 1  # fmt: skip
         if not job.roles:
             return
         made = [self._role(role) for role in job.roles]
@@ -195,10 +196,31 @@ class _Translation:
         if count > MAX_DEVICES:
             self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
             return None
+        if resources.is_cut_by_claim(resource):
+            return self._instance(role, rules)
         return Role(
             role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count,
             cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
             kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
+        )  # fmt: skip
+
+    def _instance(self, role: JobRole, rules: NodeRules) -> Role | None:
+        """MIG instances that whole GPUs are cut for: parts of those, by MIG's geometry."""
+        assert role.request.gpu is not None, "it has some"
+        profile, each = role.request.gpu.profile, role.request.gpu.each
+        sizes = {kind: instance_milli(kind, profile) for kind in sorted(self._kinds)}
+        here = [self._part.get((pod.node, resources.CLAIMED)) for pod in role.pods if pod.node]
+        mine = {kind_of(part.gpu_type) for part in here if part} or {k for k in sizes if sizes[k]}
+        milli = {sizes.get(kind, 0) for kind in mine}
+        if len(milli) != 1 or not (found := milli.pop()):
+            self._notes[f"jobs have MIG instances of a profile ({profile}) whose size nobody knows:"
+                        " not booked"] += 1  # fmt: skip
+            return None
+        count = min(role.count * each, MAX_COUNT)
+        cpu, memory = role.request.cpu_milli // each, role.request.memory_mib // each
+        return Role(
+            role.name[:LONGEST_NAME], count, 1, found, cpu, memory, kinds=tuple(sorted(mine)),
+            profile=profile, **rules._asdict(),
         )  # fmt: skip
 
     def _kinds_of(self, resource: str, pods: Iterable[KubePod]) -> tuple[str, ...]:
@@ -213,8 +235,9 @@ class _Translation:
     def _place(self, pod: KubePod) -> str:
         """The node, or the part of it, that a pod sits on."""
         resource = pod.request.gpu.resource if pod.request.gpu else ""
-        part = self._part.get((pod.node, resource))
-        if part is not None or is_whole_name(resource):
+        is_cut = resources.is_cut_by_claim(resource)
+        part = self._part.get((pod.node, resources.CLAIMED if is_cut else resource))
+        if part is not None or is_cut or is_whole_name(resource):
             return part.name if part is not None else pod.node
         return f"{pod.node}{parts.BETWEEN}{resource.rpartition('/')[2]}"
 
@@ -229,9 +252,11 @@ class _Translation:
         start_ms, end_ms, outcome, held, up_ms = stretch
         nodes, roles, masks = list[str](), list[int](), list[int]()
         for one in held:
-            nodes.append(self._place(one.pod))
-            roles.append(one.role)
-            masks.append(self._mask(one))
+            gpu = one.pod.request.gpu
+            each = gpu.each if gpu and resources.is_cut_by_claim(gpu.resource) else 1
+            nodes += [self._place(one.pod)] * each
+            roles += [one.role] * each
+            masks += [self._mask(one)] * each
         milli = sum(shape.roles[r].replica_milli for r in roles)
         return self._base(job, shape) | {
             "start_ms": start_ms, "end_ms": end_ms, "outcome": outcome, "nodes": nodes,

@@ -7,7 +7,7 @@ submitted, both matrices too. ``FIRST`` and ``COUNT`` say which rows of a pool b
 
 Whole rows of other tables (shapes, nodes, contracts, queues, tiers, users) are few and repeat: they
 stand once in a ``Dictionary`` and are named by their number there. One dictionary serves all
-batches of a journal; its shapes then have the numbers that the cluster state gives them.
+batches of a journal.
 
 A column that an event has no use for is 0. A column that is added later must mean by 0 what the
 event meant before it, since older journals do not have it.
@@ -166,6 +166,7 @@ PIECED: Final = tuple(
 _IS_PIECED: Final = np.isin(np.arange(len(codes.KINDS)), PIECED)
 SUBMITTED: Final = codes.KIND_CODE[ev.JobSubmitted]
 ADDED: Final = codes.KIND_CODE[ev.NodeAdded]
+CHANGED: Final = codes.KIND_CODE[ev.RequestChanged]
 TEXTS: Final = (
     (codes.KIND_CODE[ev.ReasonSeen], _E.VALUE),
     (codes.KIND_CODE[ev.SightLost], _E.TO),
@@ -221,6 +222,7 @@ def named_by(batch: Batch, dictionary: Dictionary) -> Batch:
         (codes.KIND_CODE[ev.ContractSigned], known.contracts, dictionary.contracts),
         (codes.KIND_CODE[ev.QueueSet], known.queues, dictionary.queues),
         (codes.KIND_CODE[ev.TopologySet], known.topologies, dictionary.topologies),
+        (CHANGED, known.shapes, dictionary.shapes),
     ):
         places = kinds == kind
         values[places] = _renumbered(values[places], here, there)

@@ -80,6 +80,8 @@ def _said(
     elif kind is ev.AskedMove:
         yield _E.VALUE, [len(event.gained) for event in group]
         yield _E.COUNT, [len(event.gained) + len(event.lost) for event in group]
+    elif kind is ev.RequestChanged:
+        yield _E.VALUE, [dictionary.shapes.number(event.request) for event in group]
 
 
 def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[str]]:
@@ -185,6 +187,8 @@ def _made(kind: type, rows: Matrix, batch: Batch) -> Iterable[Any]:
         whole = list(zip(_divided(rows, batch.pieces), gained, strict=True))
         given.insert(4, [held[:count] for held, count in whole])
         given.insert(5, [held[count:] for held, count in whole])
+    elif kind is ev.RequestChanged:
+        given.insert(2, _looked_up(batch.dictionary.shapes, rows))
     return map(kind, *given)
 
 

@@ -14,6 +14,7 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import (
     ADDED,
+    CHANGED,
     PIECED,
     SUBMITTED,
     TEXTS,
@@ -69,6 +70,7 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "covers_ms": _E.VALUE,
     "keeps_jobs": _E.VALUE,
     "prefix": _E.TO,
+    "estimate_ms": _E.TO,
 }
 """Where the plain fields of events go, whatever the kind."""
 
@@ -96,7 +98,7 @@ WHOLE_ROWS: Final[dict[type, tuple[str, str]]] = {
     ev.TopologySet: ("topology", "topologies"),
 }
 """Kinds whose one field is a row of the dictionary: the field, and the table."""
-_IN_POOLS: Final = ("at_ms", "pieces", "gained", "lost")
+_IN_POOLS: Final = ("at_ms", "pieces", "gained", "lost", "request")
 
 
 class Field(NamedTuple):
@@ -156,6 +158,7 @@ def bounds(dictionary: Dictionary) -> tuple[Matrix, Matrix]:
     """The least and the most that each column of each kind may hold."""
     low, high = (side.copy() for side in _fixed_bounds())
     high[ADDED, _E.VALUE] = len(dictionary.nodes.rows) - 1
+    high[CHANGED, _E.VALUE] = len(dictionary.shapes.rows) - 1
     for code, column in TEXTS:
         high[code, column] = len(dictionary.users.rows) - 1
     for kind, (_, table) in WHOLE_ROWS.items():

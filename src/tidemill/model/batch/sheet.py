@@ -17,6 +17,7 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import (
     ADDED,
+    CHANGED,
     NAMELESS,
     PIECED,
     SUBMITTED,
@@ -179,6 +180,8 @@ class Sheet:
                 row[_E.VALUE] = self.dictionary.users.number(event.reason)
             case ev.SightLost() | ev.SightRegained():
                 row[_E.TO] = self.dictionary.users.number(event.prefix)
+            case ev.RequestChanged():
+                row[_E.VALUE] = self.dictionary.shapes.number(event.request)
             case ev.JobSubmitted():
                 row[_E.FIRST] = self._job_count + len(jobs)
                 jobs.append(event.job)
@@ -237,7 +240,7 @@ def _form(kind: type[Event]) -> _Form:
     return _Form(
         codes.KIND_CODE[kind],
         tuple((field.column, attrgetter(field.name), field.codes) for field in fields),
-        codes.KIND_CODE[kind] in (*PIECED, SUBMITTED, ADDED)
+        codes.KIND_CODE[kind] in (*PIECED, SUBMITTED, ADDED, CHANGED)
         or kind in WHOLE_ROWS
         or len(fields) < len(plain_fields(kind)),
     )

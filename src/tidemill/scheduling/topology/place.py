@@ -4,7 +4,7 @@ What each node can host is counted once, added up tier by tier, and divided from
 (``fitting.ladders``). Nothing is written: whoever asked takes the pieces, or not.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,12 +48,13 @@ def ground(room: Snapshot) -> Here:
     return Here(room.world, room, room.world.matrices, None)
 
 
-def at_its_best(world: World) -> Here:
-    """Every node that is known, ready, whole and empty; spares too."""
+def at_its_best(world: World, without: Collection[int] = ()) -> Here:
+    """Every node that is known, ready, whole and empty; spares too. But for those ``without``."""
     room, rows = Snapshot(world, sweeps=True), world.node_count
     w = world.matrices
     nodes, devices = w.nodes.copy(), w.devices.copy()
     is_here = nodes[:, NODE.STATE] != NodeState.GONE
+    is_here[list(without)] = False
     nodes[:, NODE.STATE] = np.where(is_here, int(NodeState.READY), int(NodeState.GONE))
     nodes[:, NODE.IS_SPARE] = devices[:, DEVICE.IS_FAILED] = 0
     spots, parts = room.ground.spots.copy(), room.ground.parts.copy()

@@ -320,6 +320,7 @@ class Scheduler:
         world = rebuild(journal)
         self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
         self.differ = Differ(world, self.view, price_of, self.sender.is_being_sent)
+        self.differ.begins_ms = made.BEGIN_MS
         self.refusals = ServerRefusals(self.differ, self.sender, lambda *_, **__: None)
         self.clock = world.now_ms
         self.backend = KubernetesBackend(

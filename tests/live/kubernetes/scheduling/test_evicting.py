@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, Scheduler
 from tests.live.kubernetes.scheduling.test_any_cluster import check
+from tidemill import explain
 from tidemill.journal.memory import MemoryJournal
 from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.model.policy import Policy
@@ -161,3 +162,21 @@ def test_what_was_begun_is_brought_to_its_end_after_a_restart(monkeypatch: pytes
     story.rest()
     assert story.where("better") == ["n0", "n1"]
     assert story.where("worse") == ["-", "-"]
+
+
+def test_the_budget_that_spares_a_job_is_named():
+    """`why` of the better gang says which budget keeps the worse one, by namespace and name."""
+    story = Preemption()
+    story.server.put(budget(1, app="worse"))
+    story.better_comes()
+    world = story.scheduler.loop.world
+    assert world.keepers == {0: "the PodDisruptionBudget `ml/keep`"}
+    said = explain.why(world, live_policy(PREEMPTS), world.job_number["ml/better"]).words
+    assert (
+        "`ml/worse` would be preempted for it, and is not: the PodDisruptionBudget `ml/keep`"
+        in said
+    )
+    story.server.put(budget(2, app="worse"))
+    story.rest()
+    assert story.scheduler.loop.world.keepers == {}
+    assert story.where("better") == ["n0", "n1"]

@@ -57,7 +57,7 @@ class Read:
             await sayer.stop()
 
         asyncio.run(work())
-        kept = scheduled.facts(keeping.held(scheduler.differ, made.BEGIN_MS), ())
+        kept = scheduled.facts(keeping.held(scheduler.differ, made.BEGIN_MS), {})
         kept |= node_reasons.facts(keeping.node_reasons(scheduler.differ))
         for key, value in kept.items():
             self.journal.set_meta(key, value)

@@ -14,11 +14,14 @@ from tests.rigs.kubernetes import takeovers
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import gang, node, pod
+from tidemill import explain
 from tidemill.api import read_statement, world_of
 from tidemill.cli.main import app
+from tidemill.explain import phrasing
 from tidemill.journal import open_journal
 from tidemill.journal.moments import Calendar
 from tidemill.live.kubernetes.scheduling.keeping import LATE_MS
+from tidemill.model.reasons import Cause
 
 PODS = "/api/v1/namespaces/ml/pods"
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
@@ -80,6 +83,26 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
     assert web()["reason"] == "OverQuota"
     assert {one["regarding"]["name"].partition("-")[0] for one in events(rig)} >= {"full", "apart"}
     assert all(one["note"] for one in events(rig))
+
+
+def test_the_condition_follows_a_cause_that_changed_though_nothing_came_free(
+    rig: Cluster, tmp_path: Path
+):
+    """One of two nodes is free for a gang that needs both; others take that one, and it says so."""
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(PODS, pod("theirs", 8, nodeName="n1"))
+    rig.create(JOBS, gang("wide", 2, 8, schedulerName=OURS))
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_for("the gang is told", lambda: "gang" in told(rig, "wide")[1], 120)
+        before = told(rig, "wide")[1]
+        rig.create(PODS, pod("more", 8, nodeName="n0"))
+        rig.wait_for("it is another cause", lambda: told(rig, "wide")[1] not in ("", before), 60)
+        with open_journal(str(ours.journal)) as journal:
+            world, policy = world_of(journal)
+        found = explain.why(world, policy, world.job_number["ml/wide"])
+        assert found.cause == "busy"
+        assert told(rig, "wide")[1] == phrasing.cause(world, Cause.BUSY)
+        assert ours.stop() == 0
 
 
 def test_whoever_waits_is_told_whoever_decided_it_before(rig: Cluster, tmp_path: Path):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Scheduler
 from tests.live.kubernetes.scheduling.test_holding import Story, in_group, pod_group
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
@@ -114,3 +115,26 @@ def test_a_pod_beyond_the_least_leaves_when_its_gang_has_to_start_again():
             story.server.make(f"{name}-again", 8, spec=in_group("g"))
     story.rest()
     assert "g2" not in story.bound()
+
+
+def test_a_pod_beyond_the_least_starts_when_its_gang_has_done_its_work():
+    """Two of three are bound and end well; the third has their place, also when they are deleted.
+
+    Before, it was one of two pods of a gang that nobody would ever make whole.
+    """
+    story = Story(8)
+    group_of(story, 3, 4)
+    story.rest()
+    assert set(story.bound()) == {"g0", "g1"}
+    for name in ("g0", "g1"):
+        one = story.server.pods["ml", name]
+        status = made.pod(name, 4, on="n0", end=100)["status"]
+        story.server._put(("ml", name), one | {"status": status})
+    story.server.deliver(story.scheduler.view, len(story.server.news))
+    asyncio.run(story.scheduler.rest())
+    assert "g2" in story.bound()
+    for name in ("g0", "g1"):
+        story.server.finish(("ml", name))
+    story.rest()
+    assert story.bound() == {"g2": "n0"}
+    assert story.held() == {}

@@ -16,7 +16,7 @@ class ServerRefusals:
 
     def __init__(self, differ: Differ, sender: Sender, log: Log) -> None:
         self._differ, self._sender, self._log = differ, sender, log
-        self.barring = Barring(sender)
+        self.barring = Barring(sender, differ.view.vacations)
 
     def take(self) -> set[int]:
         """Take all that came since; the jobs whose preemption was called off."""
@@ -33,7 +33,13 @@ class ServerRefusals:
         differ = self._differ
         for one in refusals:
             unit = differ.unit_of.get(one.seat.job)
-            if unit is None or not self.barring.note(unit, one):
+            if unit is None:
+                continue
+            if one.lack is not None and not differ.view.is_on_nodes(unit):
+                differ.tight.refused(unit, one.lack)
+                differ.view.dirty_units[unit] = None
+                continue
+            if not self.barring.note(unit, one):
                 continue
             why = differ.barred[unit] = self.barring.why(unit)
             told = {"missing_rule": RULE} if one.is_forbidden else {}
@@ -55,7 +61,7 @@ class ServerRefusals:
         differ.give_back += one.jobs
         for j in one.kept or one.jobs:
             if j in differ.unit_of:
-                differ.spared.refused(differ.unit_of[j])
+                differ.spared.refused(differ.unit_of[j], one.by)
         for j in one.jobs:
             if j in differ.unit_of:
                 differ.view.dirty_units[differ.unit_of[j]] = None

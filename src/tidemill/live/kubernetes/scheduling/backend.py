@@ -113,10 +113,12 @@ class KubernetesBackend:
     def _spare(self) -> bool:
         """Keep those from being stopped whom the cluster keeps; whether others may be stopped."""
         kept = self.differ.spared.jobs(self.differ.lives.job)
-        before, self._world.kept = self._world.kept, kept
-        if before - kept:
+        before, self._world.kept = self._world.kept, frozenset(kept)
+        self._world.keepers = kept
+        is_news = bool(before - self._world.kept)
+        if is_news:
             self.on_kept()  # searches that were in vain may not be any more
-        return bool(before - kept)
+        return is_news
 
     def carry_out(self, world: World, plan: ev.Plan) -> None:  # noqa: ARG002 - as the loop calls it
         """Send what a plan says; it is in the journal by now."""

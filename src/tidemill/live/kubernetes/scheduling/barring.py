@@ -2,59 +2,56 @@
 
 A right that was taken away, a token that ran out, a webhook that says no: a bind that would be sent
 again and again helps nobody. The server is asked whether it would take it (`dryRun`), at growing
-pauses; when it would, the job waits in the queue again.
+pauses; when it would, the job waits in the queue again. The rest of a gang that a kubelet would not
+take is held until something leaves its node.
 """
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling.sending import BEYOND_LIMITS, BindRefused, Sender
+from tidemill.live.kubernetes.scheduling.limits import REFUSED
+from tidemill.live.kubernetes.scheduling.sending import BindRefused, Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 
 FIRST_S, LONGEST_S = 2.0, 60.0
-MOST_KNOWN = 10_000
 RULE = 'apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]'
 """The rule of a ClusterRole without which nothing is bound."""
-FORBIDDEN, REFUSED = "BindForbidden", "BindRefused"
+FORBIDDEN = "BindForbidden"
 
 
 class _Barred(Struct):
     refusal: BindRefused
     next_at: float
     pause_s: float
+    vacations: int
+    """How often something had left its node."""
     task: asyncio.Task[bool] | None = None
 
 
 class Barring:
     """Who is held because the server refused a bind, and who is so no more."""
 
-    def __init__(self, sender: Sender) -> None:
-        self._sender = sender
+    def __init__(self, sender: Sender, vacations: Counter[str]) -> None:
+        self._sender, self._vacations = sender, vacations
         self._barred: dict[UnitKey, _Barred] = {}
-        self._beyond_s: dict[UnitKey, float] = {}
-        """How long jobs were last held that did not fit the limits of a node."""
 
     def note(self, unit: UnitKey, refusal: BindRefused) -> bool:
         """A bind of this job was refused; whether that is news."""
         if unit in self._barred:
             return False
-        pause_s = FIRST_S
-        if refusal.status == BEYOND_LIMITS:
-            pause_s = min(2 * self._beyond_s.pop(unit, FIRST_S / 2), LONGEST_S)
-            self._beyond_s[unit] = pause_s
-            if len(self._beyond_s) > MOST_KNOWN:
-                del self._beyond_s[next(iter(self._beyond_s))]
-        self._barred[unit] = _Barred(refusal, time.monotonic() + pause_s, pause_s)
+        vacations = self._vacations[refusal.seat.node]
+        self._barred[unit] = _Barred(refusal, time.monotonic() + FIRST_S, FIRST_S, vacations)
         return True
 
     def why(self, unit: UnitKey) -> Unplaceable:
         """What to say of a job that is held for it."""
         found = self._barred[unit].refusal
-        if found.status == BEYOND_LIMITS:
+        if found.lack is not None:
             return Unplaceable(REFUSED, f"the kubelet would refuse it: {found.said}")
         if not found.is_forbidden:
             return Unplaceable(REFUSED, f"the API server refuses to bind it: {found.said}")
@@ -79,7 +76,11 @@ class Barring:
         """Ask about whoever is due; ``begin`` is called for whom the server takes again."""
         now = time.monotonic()
         for unit, one in list(self._barred.items()):
-            if one.task is not None and one.task.done():
+            if one.refusal.lack is not None:  # no server says whether a kubelet has room by now
+                if self._vacations[one.refusal.seat.node] != one.vacations:
+                    del self._barred[unit]
+                    begin(unit)
+            elif one.task is not None and one.task.done():
                 if not one.task.cancelled() and one.task.exception() is None and one.task.result():
                     del self._barred[unit]
                     begin(unit)

@@ -70,6 +70,7 @@ NO_SEAT = Unplaceable(
     "the rest of its gang runs, and the place of this pod there is not free any more: delete the"
     " gang's other pods too, and make them anew; then all of it starts together",
 )
+_WAITING = int(JobState.WAITING)
 SEAT_GRACE_MS = 60_000
 """So long the seat of a bare pod that is gone is kept for one that somebody makes in its place."""
 
@@ -97,6 +98,8 @@ class Differ:
         self.lives = PresentLives(world)
         self.nodes = NodeChanges(self.lives, view, price_of)
         self.rules = FleetRules()
+        self.begins_ms = 0
+        """When the journal began, by the clock of the cluster."""
         self.leaving: list[int] = []
         """Jobs that were asked to leave and hold something still; whoever sees to it empties
         this."""
@@ -105,6 +108,7 @@ class Differ:
         self.give_back: list[int] = []
         """Jobs that were asked to leave, and of which nothing left: they go on."""
         self.spared = Spared(view)
+        self.tight = limits.TightNodes(view)
         self.seating = PodSeating(world, view, self.lives)
         self.foreign = ForeignPods(
             self.seating, is_being_sent, lambda unit: bool(self._now(self.view.unit(unit)).held)
@@ -112,7 +116,9 @@ class Differ:
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.cutting = Cutting(view, self.lives, self.seating.unit_of)
         self._surplus = SurplusPods(self.seating, is_being_sent)
-        self._jobs = JobsNow(self.seating, self.elastic, self.cutting, self.nodes, self._surplus)
+        self._jobs = JobsNow(
+            self.seating, self.elastic, self.cutting, self.nodes, self._surplus, self.tight
+        )
         self.unread = self._jobs.unread
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
@@ -141,7 +147,8 @@ class Differ:
         self.nodes.keep_labels(self._selected(view.dirty_units))
         yield from self.nodes.tell(at_ms)
         if is_changed:
-            view.dirty_units.update({**self._over_units, **self._jobs.spread})
+            again = dict.fromkeys(self.tight.due())
+            view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:
             view.dirty_units.update(dict.fromkeys(self._short_since))
@@ -249,7 +256,7 @@ class Differ:
     def _selected(self, units: Iterable[UnitKey]) -> set[str]:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
-        labels |= self.view.volumes.keys
+        labels |= self.view.volumes.keys | self.tight.labels
         requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
         requests |= {self.view.pods[key].request for key in self.view.ruled.apart}
         for request in requests:
@@ -301,10 +308,22 @@ class Differ:
             else:  # nothing of it was carried out, or all of it is there again to be placed
                 is_up = state is JobState.RUNNING
                 yield ev.JobFailed(at_ms, j, attempt, ev.Why.CRASHED if is_up else ev.Why.UNSAID)
-        is_same = isinstance(now.shape, Shape) and now.shape == self.world.shape_of(j)
-        is_same = is_same and now.estimate_ms == jobs.estimate_ms.item(j)
-        if not now.held and not (now.is_complete and is_same):
+        goes_on = now.is_complete and (self._is_same(j, now) or self._may_change(j, now))
+        if not now.held and not goes_on:
             yield ev.JobCancelled(at_ms, j)
+
+    def _is_same(self, j: int, now: UnitNow) -> bool:
+        """Whether a job requests what it is known to request."""
+        told = self.world.shape_of(j), self.world.jobs.estimate_ms.item(j)
+        return (now.shape, now.estimate_ms) == told
+
+    def _may_change(self, j: int, now: UnitNow) -> bool:
+        """Whether a job that requests this is still the same one in the books."""
+        was, jobs = self.world.shape_of(j), self.world.jobs
+        if not isinstance(now.shape, Shape) or now.shape.kind is not was.kind:
+            return False
+        is_over = jobs.state.item(j) != _WAITING and jobs.ran_ms.item(j) > 0
+        return not is_over and (now.shape.team == was.team or not jobs.attempt.item(j))
 
     def _hold(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job is seen to hold."""
@@ -408,9 +427,38 @@ class Differ:
             self.held[key] = now.hold
             return
         self.held.pop(key, None)
-        if now.is_complete and self.lives.job(key) is None:
+        if now.is_complete:
+            yield from self._enter(at_ms, key, now)
+
+    def _enter(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
+        """A job waits in the queue: as it did, for something else, again, or as a new one.
+
+        It keeps its place as long as a pod of it is left from when it got that.
+        """
+        j = self.lives.job(key)
+        if j is not None and self._is_same(j, now):
+            return j
+        if j is None:
+            j = self._held_back(key, now)
+        if j is None:
             j = yield from self._new(at_ms, key, now)
-            self.submitted.append(j)
+        else:
+            assert isinstance(now.shape, Shape), "only what can be said is submitted"
+            yield from new_team(self.world, at_ms, now.shape.team)
+            yield ev.RequestChanged(at_ms, j, now.shape, now.estimate_ms)
+            self.lives.is_back(key, j)
+            self.job_of[key], self.unit_of[j] = j, key
+        self.submitted.append(j)
+        return j
+
+    def _held_back(self, key: UnitKey, now: UnitNow) -> int | None:
+        """The number of a job that was in the queue before it was held; None: it never was."""
+        j = self.lives.last(self.lives.name(key))
+        if j is None or self.world.jobs.state.item(j) != JobState.CANCELLED:
+            return None
+        since_ms = self.begins_ms + self.world.jobs.submit_ms.item(j)
+        is_old = self._submit_ms(key) <= since_ms
+        return j if is_old and self._may_change(j, now) else None
 
     def _cut(self, at_ms: int) -> Told:
         """Stop others for the first job that is held for a counter and may: it waits for that."""
@@ -420,8 +468,7 @@ class Differ:
             if victims := self.cutting.victims(now):
                 del self.held[key]
                 self.cutting.begin(key, victims)
-                heir = yield from self._new(at_ms, key, now)
-                self.submitted.append(heir)
+                heir = yield from self._enter(at_ms, key, now)
                 for j in victims:
                     attempt = self.world.jobs.attempt.item(j)
                     yield ev.AskedEvict(at_ms, j, attempt, ev.Why.PREEMPTED, heir)

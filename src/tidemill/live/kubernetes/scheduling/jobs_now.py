@@ -20,6 +20,7 @@ from tidemill.live.kubernetes.scheduling import (
 )
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
+from tidemill.live.kubernetes.scheduling.limits import TightNodes
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
@@ -48,8 +49,9 @@ class JobsNow:
         cutting: Cutting,
         nodes: NodeChanges,
         surplus: SurplusPods,
+        tight: TightNodes,
     ) -> None:
-        self._surplus = surplus
+        self._surplus, self._tight = surplus, tight
         self._seating, self._elastic, self._cutting = seating, elastic, cutting
         self._view, self._lives, self._nodes = seating.view, seating.lives, nodes
         self.spread: dict[UnitKey, None] = {}
@@ -90,6 +92,7 @@ class JobsNow:
                 is_lost = True
             elif pod.leaves_ms is None and not pod.gates:
                 waits.append((pod, r))
+        shape = self._tight.kept(unit.key, [pod for pod, _ in alive], shape)
         if isinstance(shape, Shape) and not may_be_stopped(alive):
             shape = shapes.unstoppable(shape)
         is_free = not held and not is_lost and not job.is_suspended

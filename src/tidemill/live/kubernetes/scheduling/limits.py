@@ -1,16 +1,40 @@
 """What a kubelet refuses and the loop does not count: pods per node, its own disk, its ports.
 
 A pod that is bound beyond them fails there. So each bind is held against them before it is sent;
-nodes that are full of pods take no more (``Differ``), and ports are rules (``neighbours``).
+nodes that are full of pods take no more (``Differ``), and ports are rules (``neighbours``). A job
+that was kept from a node so is planned for others; where there are none it is held, until pods
+leave or nodes change.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
-from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.pod_rules import HOSTNAME
+from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
+from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.rows import Shape
+
+REFUSED = "BindRefused"
+MOST_NODES = 1000
+"""By which a job is kept from nodes, or to nodes; it is kept to no more than these."""
+NO_NAME = ""
+"""Of nodes without the label of host names: nobody can be kept from one of them alone."""
+
+
+class Lack(NamedTuple):
+    """A pod that its kubelet would refuse, and what that would say."""
+
+    seat: Vacant
+    said: str
 
 
 class NodeLimits:
@@ -32,13 +56,15 @@ class NodeLimits:
         if not mine:
             self._coming.pop(seat.node, None)
 
-    def lack(self, seats: Iterable[Vacant]) -> str:
-        """What a kubelet would say of one of these pods if all were bound; "": it takes them."""
-        some = dict[str, list[Key]]()
+    def lack(self, seats: Iterable[Vacant]) -> Lack | None:
+        """Which of these pods a kubelet would refuse if all were bound; None: it takes them."""
+        some = dict[str, list[Vacant]]()
         for seat in seats:
-            some.setdefault(seat.node, []).append(seat.key)
-        found = (self._lack(machine, keys) for machine, keys in some.items())
-        return next(filter(None, found), "")
+            some.setdefault(seat.node, []).append(seat)
+        for machine, mine in some.items():
+            if said := self._lack(machine, [seat.key for seat in mine]):
+                return Lack(mine[0], said)
+        return None
 
     def _lack(self, machine: str, keys: Sequence[Key]) -> str:
         view, row = self._view, self._view.machines.get(machine)
@@ -52,6 +78,113 @@ class NodeLimits:
         known = (view.pods.get(key) for key in {**here, **coming} if key not in keys)
         there = [pod for pod in known if pod is not None and not pod.is_over]
         return _said(row, there, new)
+
+
+class TightNodes:
+    """Jobs of which kubelets would have refused a pod: where else they may be, or why nowhere."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._refused: dict[UnitKey, dict[str, tuple[int, str]]] = {}
+        """By machine: how often something had left it by then, and what was lacking."""
+        self._off: dict[UnitKey, frozenset[str]] = {}
+        """The machines that jobs are kept from; the same ones as long as these do."""
+        self._lacking: dict[int, dict[str, str]] = {}
+        """By bytes: the machines that have less disk left, and the words for it."""
+        self._usable_by: dict[PodRequest, dict[str, str]] = {}
+        self._known_at = self._looked_at = -1
+
+    def refused(self, unit: UnitKey, lack: Lack) -> None:
+        """A plan put a pod of this job where its kubelet would refuse it."""
+        machine = lack.seat.node
+        self._refused.setdefault(unit, {})[machine] = self._view.vacations[machine], lack.said
+
+    def due(self) -> Iterable[UnitKey]:
+        """The jobs to be looked at again: pods left nodes, or nodes changed, since last asked."""
+        now = self._view.vacations.total()
+        is_same, self._looked_at = now == self._looked_at, now
+        return () if is_same else tuple(self._refused)
+
+    @property
+    def labels(self) -> set[str]:
+        """By which nodes are told apart."""
+        return {HOSTNAME} if self._refused else set()
+
+    def kept(
+        self, unit: UnitKey, pods: Sequence[KubePod], shape: Shape | Unplaceable
+    ) -> Shape | Unplaceable:  # fmt: skip
+        """A shape that keeps off nodes which would refuse its pods; or that there is no other."""
+        if unit not in self._refused or isinstance(shape, Unplaceable):
+            return shape
+        if not pods or any(pod.node for pod in pods):
+            del self._refused[unit]
+            self._off.pop(unit, None)
+            return shape
+        self._forget()
+        shut, usable = self._shut(unit, pods), self._usable(pods[0].request)
+        left = sorted(host for name, host in usable.items() if name not in shut)
+        if usable and not left:
+            return Unplaceable(REFUSED, _refusing([shut[name] for name in usable]))
+        off = sorted({usable[name] for name in self._kept_off(unit, shut) if name in usable})
+        if not off:
+            return shape
+        rule = LabelCondition(HOSTNAME, LabelTest.NOT_IN, tuple(off))
+        if len(off) > MOST_NODES or NO_NAME in off:
+            rule = LabelCondition(HOSTNAME, LabelTest.IN, tuple(left[:MOST_NODES]))
+        return replace(shape, roles=tuple(with_conditions(role, [rule]) for role in shape.roles))
+
+    def _kept_off(self, unit: UnitKey, shut: Mapping[str, str]) -> frozenset[str]:
+        """The machines that it is kept from; others that are shut by now are told when refused."""
+        off, refused = self._off.get(unit, frozenset()), self._refused[unit].keys() & shut.keys()
+        if not refused <= off <= shut.keys():
+            off = self._off[unit] = frozenset(shut)
+        return off
+
+    def _forget(self) -> None:
+        """What was known of nodes before something left them, or they changed."""
+        now = self._view.vacations.total()
+        if now != self._known_at:
+            self._lacking.clear()
+            self._usable_by.clear()
+            self._known_at = now
+
+    def _usable(self, wanted: PodRequest) -> dict[str, str]:
+        """The host names of the machines that a pod selects, and that have its resource."""
+        if wanted not in self._usable_by:
+            view, gpu = self._view, wanted.gpu
+            self._usable_by[wanted] = {
+                name: row.labels.get(HOSTNAME, NO_NAME)
+                for name, row in sorted(view.machines.items())
+                if wanted.selects(row.labels) and (
+                    gpu is None or any(gpu.resource in one.capacity for one in view.parts_on(name))
+                )
+            }  # fmt: skip
+        return self._usable_by[wanted]
+
+    def _shut(self, unit: UnitKey, pods: Sequence[KubePod]) -> dict[str, str]:
+        """Machines that lack disk for its largest pod, or refused it and have not changed since."""
+        view, refused = self._view, self._refused[unit]
+        need = max(pod.request.disk_bytes for pod in pods)
+        found = {
+            name: said for name, (then, said) in refused.items() if view.vacations[name] == then
+        }
+        return found | (self._without(need) if need else {})
+
+    def _without(self, need: int) -> dict[str, str]:
+        """Machines that have less disk left than this."""
+        if need not in self._lacking:
+            self._lacking[need] = {
+                name: said
+                for name, row in self._view.machines.items()
+                if (said := _disk(row, self._view.pods_on(name), need))
+            }
+        return self._lacking[need]
+
+
+def _refusing(said: Sequence[str]) -> str:
+    """What the kubelets of all nodes that a job may use would say."""
+    rest = f"; {len(said) - 1:,} more that it may use refuse it too" if len(said) > 1 else ""
+    return f"the kubelet would refuse it: {said[0]}{rest}"
 
 
 def full(view: ClusterView) -> set[str]:
@@ -70,15 +203,22 @@ def _is_tight(row: KubeNode, count: int) -> bool:
 def _said(row: KubeNode, there: Sequence[KubePod], new: Sequence[KubePod]) -> str:
     if _is_tight(row, len(there) + len(new)):
         return f"node `{row.name}` takes {row.most_pods} pods and has {len(there)}"
-    wanted = sum(pod.request.disk_bytes for pod in new)
-    if wanted and row.disk_bytes is not None:
-        left = row.disk_bytes - sum(pod.request.disk_bytes for pod in there)
-        if wanted > left:
-            return (
-                f"node `{row.name}` has {max(0, left) / 2**30:,.1f} GiB of ephemeral-storage left,"
-                f" and {wanted / 2**30:,.1f} are requested"
-            )
+    if said := _disk(row, there, sum(pod.request.disk_bytes for pod in new)):
+        return said
     ports = Counter(port for pod in (*there, *new) for port in pod.request.ports)
     mine = {port for pod in new for port in pod.request.ports}
     taken = sorted(port for port in mine if ports[port] > 1)
     return f"port {taken[0]} of node `{row.name}` is taken" if taken else ""
+
+
+def _disk(row: KubeNode, there: Iterable[KubePod], wanted: int) -> str:
+    """That a node has too little disk left beside these pods; "": it has enough."""
+    if not wanted or row.disk_bytes is None:
+        return ""
+    left = row.disk_bytes - sum(pod.request.disk_bytes for pod in there if not pod.is_over)
+    if wanted <= left:
+        return ""
+    return (
+        f"node `{row.name}` has {max(0, left) / 2**30:,.1f} GiB of ephemeral-storage left,"
+        f" and {wanted / 2**30:,.1f} are requested"
+    )

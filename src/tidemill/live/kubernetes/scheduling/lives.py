@@ -51,14 +51,20 @@ class PresentLives:
             self._jobs[key] = j
         return j
 
+    def is_back(self, key: UnitKey, j: int) -> None:
+        """A job that was over waits again."""
+        self._jobs[key] = j
+
     def present(self, name: str) -> int | None:
         """The number of a job by its name; None: it is over, or never was."""
-        world = self.world
-        life_name = telling.present(name, world.job_number)
-        if life_name is None:
-            return None
-        j = world.job_number[life_name]
-        return None if world.jobs.state.item(j) > JobState.RUNNING else j
+        j = self.last(name)
+        return None if j is None or self.world.jobs.state.item(j) > JobState.RUNNING else j
+
+    def last(self, name: str) -> int | None:
+        """The number of the last job of a name, over or not; None: there never was one."""
+        number = self.world.job_number
+        life_name = telling.present(name, number)
+        return None if life_name is None else number[life_name]
 
     def node_number(self, name: str) -> int | None:
         """The number of a node that is there."""

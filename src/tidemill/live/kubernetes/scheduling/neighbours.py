@@ -72,7 +72,7 @@ def kept(
         for rule in sorted(rules - {*over[:1]}, key=repr):
             made += _conditions(view, pods, rule, shape)
             bonds += _bonds(pods, rule, shape, ground.topology)
-        roles = tuple(_with(role, made) for role in shape.roles)
+        roles = tuple(with_conditions(role, made) for role in shape.roles)
         shape = replace(shape, roles=roles, bonds=tuple(dict.fromkeys((*shape.bonds, *bonds))))
         return _spread(view, pods, over[0], shape, ground) if over else shape
     except _Unkept as error:
@@ -136,7 +136,7 @@ def _refused(words: str) -> Unplaceable:
     return Unplaceable("NotSupported", f"{words}: not placed by Tidemill's scheduler yet")
 
 
-def _with(role: Role, more: Sequence[LabelCondition]) -> Role:
+def with_conditions(role: Role, more: Sequence[LabelCondition]) -> Role:
     """A role with conditions that hold beside every choice that it has."""
     if not more:
         return role

@@ -217,6 +217,7 @@ class ClusterScheduler:
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
         self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
+        self.differ.begins_ms = self._begins_ms
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         self.sender.on_bound = self.sayer.bound
@@ -261,7 +262,10 @@ class ClusterScheduler:
             self.drains.look()
         if self.resizer is not None:
             self.differ.elastic.look_at_overdue(self.backend.now_ms)
-        if not self.is_watching or not self.backend.is_due or not self._may_write():
+        if not self.is_watching or not self._may_write():
+            return False
+        self._follow_causes()
+        if not self.backend.is_due:
             return False
         begun = time.monotonic()
         self.loop.beat(self.backend.next_ms())
@@ -289,7 +293,8 @@ class ClusterScheduler:
         units = [differ.unit_of[j] for j in came]
         self._note_estimates(units)
         for s in self.backend.causes:
-            mine = [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
+            self.sayer.anew.forget(s)
+            mine = self._waiting(s)
             self.sayer.note(mine, at_once=s in world.promised)
             units += mine
         units += [unit for unit, why in differ.held.items() if self._held.get(unit) != why]
@@ -301,6 +306,16 @@ class ClusterScheduler:
         differ.submitted.clear()
         self.backend.causes.clear()
         self.sayer.note(units)
+
+    def _waiting(self, s: int) -> list[UnitKey]:
+        """The jobs of ours of a shape that wait."""
+        unit_of = self.differ.unit_of
+        return [unit_of[j] for j in self.world.waiting[s] if j in unit_of]
+
+    def _follow_causes(self) -> None:
+        """Jobs whose cause is another one, though nobody tried them since, are told."""
+        for s in self.sayer.anew.follow(self.loop.policy):
+            self.sayer.note(self._waiting(s))
 
     def _keep_submissions(self) -> None:
         """Jobs that are told later than they were created: since when they waited, no event says.
@@ -366,8 +381,8 @@ class ClusterScheduler:
             return
         self._facts_at = now + FACTS_S
         held = keeping.held(self.differ, self._begins_ms)
-        names = (self.world.job_names[j] for j in self.world.kept)
-        wanted = scheduled.facts(held, names) | node_reasons.facts(
+        keepers = {self.world.job_names[j]: by for j, by in self.world.keepers.items()}
+        wanted = scheduled.facts(held, keepers) | node_reasons.facts(
             keeping.node_reasons(self.differ)
         )
         for key, value in wanted.items():

@@ -10,7 +10,7 @@ version of the pod that it is about.
 import asyncio
 import heapq
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -24,8 +24,10 @@ from tidemill.live.kubernetes.pod_rules import HOSTNAME, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import extras, neighbours, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.live.kubernetes.scheduling.following import CauseFollower
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.live.kubernetes.scheduling.units import Vacant
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.world import World
@@ -57,6 +59,9 @@ class Explainer(Protocol):
 
     def cause(self, world: World, s: int) -> Cause:
         """Why the jobs of a shape wait; none: nobody has looked yet."""
+
+    def anew(self, world: World, policy: Policy) -> Mapping[int, Cause]:
+        """The same of all shapes, by a look that remembers nothing."""
 
     def words(self, world: World, found: Cause) -> str:
         """That in words."""
@@ -94,6 +99,7 @@ class WaitSayer:
 
     def __init__(self, writer: ApiWriter, differ: Differ, explain: Explainer, name: str) -> None:
         self._writer, self._differ, self._explain, self._name = writer, differ, explain, name
+        self.anew = CauseFollower(differ.world, explain.anew)
         self._due: list[tuple[float, int, UnitKey]] = []
         self._queued: dict[UnitKey, float] = {}
         self._number = count()
@@ -172,7 +178,7 @@ class WaitSayer:
         if j is None or world.jobs.state.item(j) != JobState.WAITING:
             return None
         s = world.jobs.shape.item(j)
-        cause = self._explain.cause(world, s)
+        cause = self.anew.found.get(s) or self._explain.cause(world, s)
         if unit in differ.cutting.heirs:
             cause = Cause.PROMISED
         if cause is Cause.NONE:

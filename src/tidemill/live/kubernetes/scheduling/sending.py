@@ -16,7 +16,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
-from tidemill.live.kubernetes.scheduling.limits import NodeLimits
+from tidemill.live.kubernetes.scheduling.limits import Lack, NodeLimits
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 
@@ -53,6 +53,11 @@ class BindRefused(NamedTuple):
     said: str
 
     @property
+    def lack(self) -> Lack | None:
+        """What its kubelet would have said; None: it was sent."""
+        return Lack(self.seat, self.said) if self.status == BEYOND_LIMITS else None
+
+    @property
     def is_forbidden(self) -> bool:
         """Whether it is we who may not."""
         return self.status in (401, 403)
@@ -71,6 +76,8 @@ class PutOff(NamedTuple):
     jobs: tuple[int, ...]
     kept: tuple[int, ...]
     said: str
+    by: str = "the API server"
+    """Who does not let them go."""
 
 
 class Sender:
@@ -135,15 +142,15 @@ class Sender:
 
     def _is_taken(self, seats: Sequence[Vacant]) -> bool:
         """Whether kubelets will take these pods of a job; else that is told."""
-        said = self._limits.lack(seats)
-        if said:
-            self.refusals.append(BindRefused(seats[0], BEYOND_LIMITS, said))
+        lack = self._limits.lack(seats)
+        if lack is not None:
+            self.refusals.append(BindRefused(lack.seat, BEYOND_LIMITS, lack.said))
             j = seats[0].job
             if j in self._open:
                 self._otherwise.add(j)
             else:
                 self._on_settled(j, False)
-        return not said
+        return lack is None
 
     def take_back(self) -> None:
         """Take back devices that were given to pods of ours in vain."""
@@ -262,10 +269,7 @@ class Sender:
         return False
 
     async def may_bind(self, seat: Vacant) -> bool:
-        """Whether the server would take a bind that it refused before; asked without doing it.
-
-        What is beyond the limits of a node may have another one by now: that is planned anew.
-        """
+        """Whether the server would take a bind that it refused before; asked without doing it."""
         path = f"{_binding_path(seat)}?dryRun=All"
         answer = await self._sent("POST", path, _binding(seat))
         return answer is not None and (answer.is_done or answer.status in (404, 409))
@@ -342,7 +346,7 @@ class Sender:
             here = {budget for pod in some for budget in self._view.budgets_of(pod.namespace)}
             found = budgets.shortfall(sorted(here, key=lambda b: (b.namespace, b.name)), some)
             if found is not None:
-                return PutOff(jobs, jobs[i:], found.words)
+                return PutOff(jobs, jobs[i:], found.words, found.budget.words)
         return None
 
     async def _refused_by_server(self, group: Sequence[Leaver]) -> PutOff | None:

@@ -6,6 +6,7 @@ go at once, and for a while after the API server refused one of them whatever th
 
 import time
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from tidemill.live.kubernetes import budgets
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -16,20 +17,26 @@ AGAIN_S, LONGEST_S = 15.0, 600.0
 """After a refusal a job is asked to leave again not before this, and twice as long each time."""
 
 
+class _Refused(NamedTuple):
+    until: float
+    lasts_s: float
+    by: str
+
+
 class Spared:
     """The jobs that must not be stopped, by what changed since somebody last asked."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._by_budget: dict[UnitKey, None] = {}
-        self._refused: dict[UnitKey, tuple[float, float]] = {}
-        """Until when, and how long that was."""
+        self._by_budget: dict[UnitKey, str] = {}
+        """By which of them."""
+        self._refused: dict[UnitKey, _Refused] = {}
 
-    def refused(self, unit: UnitKey) -> None:
-        """The server did not let a pod of this job go."""
-        _, before_s = self._refused.get(unit, (0.0, AGAIN_S / 2))
-        lasts_s = min(2 * before_s, LONGEST_S)
-        self._refused[unit] = (time.monotonic() + lasts_s, lasts_s)
+    def refused(self, unit: UnitKey, by: str) -> None:
+        """A pod of this job was not let go, by whom."""
+        before = self._refused.get(unit)
+        lasts_s = AGAIN_S if before is None else min(2 * before.lasts_s, LONGEST_S)
+        self._refused[unit] = _Refused(time.monotonic() + lasts_s, lasts_s, by)
 
     def look(self, units: Iterable[UnitKey], namespaces: Iterable[str]) -> None:
         """Ask the budgets about these jobs, and about all in namespaces whose budgets changed."""
@@ -45,17 +52,17 @@ class Spared:
         pods = alive(self._view.unit_pods(unit)) if mine or unit in self._refused else []
         if not pods:  # it is over, or nothing was ever said of it
             self._refused.pop(unit, None)
-        if mine and budgets.shortfall(mine, pods) is not None:
-            self._by_budget[unit] = None
+        if mine and (short := budgets.shortfall(mine, pods)) is not None:
+            self._by_budget[unit] = short.budget.words
         else:
             self._by_budget.pop(unit, None)
 
-    def jobs(self, number: Callable[[UnitKey], int | None]) -> frozenset[int]:
-        """Those that must not be stopped, by their numbers."""
+    def jobs(self, number: Callable[[UnitKey], int | None]) -> dict[int, str]:
+        """Those that must not be stopped, by their numbers, and what keeps them."""
         now = time.monotonic()
-        units = {*self._by_budget, *(u for u, (until, _) in self._refused.items() if until > now)}
-        found = (number(unit) for unit in units)
-        return frozenset(j for j in found if j is not None)
+        found = {unit: one.by for unit, one in self._refused.items() if one.until > now}
+        found |= self._by_budget
+        return {j: by for unit, by in found.items() if (j := number(unit)) is not None}
 
 
 def alive(pods: Iterable[KubePod]) -> list[KubePod]:

@@ -13,6 +13,7 @@ from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import in_gang, key_of
 from tidemill.live.kubernetes.scheduling.view import PodUnit
+from tidemill.model.states import JobState
 
 
 class SurplusPods:
@@ -44,12 +45,15 @@ class SurplusPods:
                 view.set_beyond(key, None)
             return
         mine = self._alive(unit.key)
+        if not mine and self._is_done(unit.key):
+            return
         mine.sort(
             key=lambda pod: (not pod.node, self._was_alone(pod), pod.created_ms, in_gang(pod))
         )
         for pod in mine[size:]:
             view.set_beyond(key_of(pod), unit.key)
-        spare = sorted(key for key in beyond if view.pods[key].is_pending)
+        spare = [key for key in beyond if view.pods[key].is_pending]
+        spare.sort(key=lambda key: (view.pods[key].created_ms, key))
         for key in spare[: max(least - len(mine), 0)]:
             view.set_beyond(key, None)
         if any(not pod.node for pod in mine):  # it is to start, perhaps again
@@ -70,14 +74,20 @@ class SurplusPods:
         group = self._view.unit(gang).job.group if gang is not None else None
         if gang is None or group is None:
             return None
-        there = sum(bool(one.node) for one in self._alive(gang))
-        if there >= group.least:
+        mine = self._alive(gang)
+        there = sum(bool(one.node) for one in mine)
+        if there >= group.least or (not mine and self._is_done(gang)):
             return None
         return Unplaceable(
             "WaitingForGang",
             f"{there} of the {group.least} pods that its group `{group.name}` needs are bound: it"
             " starts after them",
         )
+
+    def _is_done(self, gang: UnitKey) -> bool:
+        """Whether a gang did its work: nobody has to wait for it any more."""
+        j = self._lives.last(self._lives.name(gang))
+        return j is not None and self._lives.world.jobs.state.item(j) == JobState.DONE
 
     def is_left(self, pod: KubePod) -> bool:
         """Whether a pod is on a node while the gang of its group waits to start, or start again."""

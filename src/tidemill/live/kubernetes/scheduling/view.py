@@ -5,6 +5,7 @@ to be looked at again, so that a look costs what changed. Binds that the server 
 watch has not shown yet are taken as done.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -67,6 +68,8 @@ class ClusterView:
         self.on_node: dict[str, dict[Key, None]] = {}
         self.crowded: dict[str, None] = {}
         """Machines with as many pods, over or not, as their kubelet takes."""
+        self.vacations = Counter[str]()
+        """How often a pod on a machine left or changed, or the machine itself did."""
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
         self.sent: dict[str, str] = {}
@@ -242,6 +245,10 @@ class ClusterView:
         mine = self._units.get(key, ())
         return [pod for one in mine if (pod := now.get(one) or gone.get(one)) is not None]
 
+    def is_on_nodes(self, key: UnitKey) -> bool:
+        """Whether a pod of a job of ours is bound."""
+        return any(pod.node and not pod.is_over for pod in self.unit_pods(key))
+
     def pods_on(self, machine: str) -> list[KubePod]:
         """The pods of a machine, whoever placed them."""
         here = self.on_node.get(machine, ())
@@ -390,6 +397,7 @@ class ClusterView:
 
     def _unplace(self, key: Key, before: KubePod | None) -> None:
         if before is not None and before.node:
+            self.vacations[before.node] += 1
             here = self.on_node.get(before.node, {})
             here.pop(key, None)
             if not here:
@@ -442,6 +450,8 @@ class ClusterView:
                 self._owned.pop(owner, None)
 
     def _take_node(self, row: KubeNode, *, is_gone: bool) -> None:
+        if is_gone or self.machines.get(row.name) != row:
+            self.vacations[row.name] += 1
         self._put(self.machines, row.name, row, is_gone=is_gone)
         self._count(row.name)
         self._cut(row.name)

@@ -1,0 +1,102 @@
+"""Devices by claim (DRA) as books count them: whole ones, and MIG instances as parts of their GPU.
+
+Instances that a driver publishes without the GPU that they are of are there, cut by somebody: they
+are the same resource as those of the device plugin (``parts``). Where it publishes both, with
+counters that they share, a GPU is cut when a claim asks for it: then an instance is a part of the
+whole GPU that it takes, by MIG's geometry. A profile that nobody knows is not booked, and said.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from tidemill.live.kubernetes import cel, dra, resources
+from tidemill.live.kubernetes.cel import UnknownExpression
+from tidemill.live.kubernetes.dra import Device, DeviceClaim, DeviceId, DeviceRequest, DeviceSlice
+from tidemill.live.kubernetes.resources import CLAIMED
+
+UNKNOWN = "MIG instances by claim"
+MIG_CLASS = "mig.nvidia.com"
+"""The class that NVIDIA's driver makes for instances; that of whole GPUs is called as itself."""
+CounterSet = tuple[str, str, str]
+
+
+class PublishedDevices:
+    """The accelerators that nodes publish in slices."""
+
+    def __init__(self, slices: Iterable[DeviceSlice]) -> None:
+        self._node: dict[DeviceId, str] = {}
+        self._device: dict[DeviceId, Device] = {}
+        for one in sorted(slices, key=lambda one: (one.node, one.driver, one.pool)):
+            for device in one.published if one.driver in dra.DRIVERS and one.node else ():
+                self._node[device.id], self._device[device.id] = one.node, device
+        self._whole = {
+            found for one in self._device.values() if one.is_whole for found in _counter_sets(one)
+        }
+
+    def resource_of(self, device: Device) -> str:
+        """As what a device is counted; "": it is a part of which nobody knows how large it is."""
+        if device.is_whole:
+            return CLAIMED
+        if _counter_sets(device) & self._whole:
+            return resources.cut_by_claim(device.profile)
+        return resources.mig_name(device.profile)
+
+    def by_node(self) -> dict[str, Counter[str]]:
+        """What each node has, but for instances that are cut when somebody asks."""
+        found = dict[str, Counter[str]]()
+        for key, device in self._device.items():
+            resource = self.resource_of(device)
+            if resource and not resources.is_cut_by_claim(resource):
+                found.setdefault(self._node[key], Counter())[resource] += 1
+        return found
+
+    def type_on(self, node: str) -> str:
+        """The GPU type of the first device of a node that says it."""
+        types = (self._device[key].gpu_type for key, at in self._node.items() if at == node)
+        return next(filter(None, types), "")
+
+    def numbers(self) -> Mapping[DeviceId, tuple[str, int]]:
+        """By device that is there: its node, and its number among those of its resource there."""
+        found, counts = dict[DeviceId, tuple[str, int]](), Counter[tuple[str, str]]()
+        for key, device in self._device.items():
+            resource, node = self.resource_of(device), self._node[key]
+            if resource and not resources.is_cut_by_claim(resource):
+                found[key] = node, counts[node, resource]
+                counts[node, resource] += 1
+        return found
+
+    def asked(self, claim: DeviceClaim) -> Counter[str]:
+        """What a claim holds, or asks for, by resource; ``UNKNOWN``: so many of nobody knows what.
+
+        A device that no slice shows any more is taken for a whole one.
+        """
+        if claim.held:
+            known = (self._device.get(key) for key in claim.held)
+            return Counter(
+                CLAIMED if one is None else self.resource_of(one) or UNKNOWN for one in known
+            )
+        return Counter(dict(self._wanted(claim.requests))) or Counter({CLAIMED: claim.wanted})
+
+    def _wanted(self, requests: Iterable[DeviceRequest]) -> Iterator[tuple[str, int]]:
+        """What requests ask for, where that are instances."""
+        for one in requests:
+            first = one.choices[0] if one.choices else one
+            found = {self.resource_of(device) for device in self._matching(first)}
+            is_part = bool(found) and not any(map(resources.is_whole_name, found))
+            if is_part or first.device_class == MIG_CLASS:
+                yield (found.pop() if len(found) == 1 else "") or UNKNOWN, max(1, first.count)
+
+    def _matching(self, one: DeviceRequest) -> list[Device]:
+        """The devices that a request may be given, as far as its selectors are understood."""
+        if not one.selectors and one.device_class != MIG_CLASS:
+            return []
+        try:
+            tests = [cel.selector(text) for text in one.selectors]
+        except UnknownExpression:
+            return []
+        some = (d for d in self._device.values() if d.profile or one.device_class != MIG_CLASS)
+        return [device for device in some if all(test.holds(device.facts) for test in tests)]
+
+
+def _counter_sets(device: Device) -> set[CounterSet]:
+    return {(name.driver, name.pool, name.counter_set) for name, _ in device.consumes}

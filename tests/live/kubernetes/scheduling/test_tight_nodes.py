@@ -1,0 +1,101 @@
+"""Pods that a kubelet would refuse, for its disk or its pods: elsewhere, or held and said."""
+
+from typing import Any
+
+from tests.live.kubernetes import made
+from tests.live.kubernetes.scheduling.test_holding import Story
+from tidemill.model import events as ev
+
+DISK, GIB = "ephemeral-storage", 2**30
+
+
+class Tight(Story):
+    """A pretended cluster whose nodes have so many GiB of disk."""
+
+    def __init__(self, **gib: int) -> None:
+        super().__init__()
+        for name, amount in gib.items():
+            self.set(name, amount)
+
+    def set(self, name: str, gib: int, gpus: int = 8) -> None:
+        """A node came, or has so much disk now."""
+        row = made.node(name, gpus, amounts={DISK: f"{gib}Gi"})
+        self.server.nodes[name] = row
+        self.server.news.append(("Node", ("", name), row, False))
+
+    def make(self, name: str, gib: int, gpus: int = 1, **rest: Any) -> None:
+        """A pod that requests so much disk."""
+        self.server.make(name, gpus, requests={DISK: f"{gib}Gi"}, **rest)
+
+    def placings(self, name: str) -> int:
+        """How often a plan had a place for a job."""
+        j = self.scheduler.loop.world.job_number[f"ml/{name}"]
+        told = self.journal.read()
+        return sum(isinstance(one, ev.AskedPlace) and one.job == j for one in told)
+
+
+def test_a_pod_goes_where_its_disk_is_though_another_node_came_first():
+    """Two nodes have too little of it, and one enough: bound there in the same rest."""
+    story = Tight(n0=10, n1=20, n2=200)
+    story.make("wide", 100)
+    story.rest()
+    assert story.bound() == {"wide": "n2"}
+
+
+def test_a_pod_that_no_node_takes_is_held_until_nodes_change():
+    """It is tried one time; other pods that come do not bring it back, more disk does."""
+    story = Tight(n0=10, n1=20)
+    story.make("wide", 100)
+    story.rest()
+    reason, words = story.held()["ml/wide"]
+    assert reason == "BindRefused"
+    assert "node `n0` has 10.0 GiB of ephemeral-storage left, and 100.0 are requested" in words
+    assert "1 more that it may use refuse it too" in words
+    for i in range(4):
+        story.make(f"small{i}", 1)
+        story.rest()
+    assert story.placings("wide") == 1
+    story.set("n1", 150)
+    story.rest()
+    assert story.bound()["wide"] == "n1"
+    assert story.held() == {}
+
+
+def test_a_pod_is_bound_when_the_disk_of_another_is_free():
+    """The one that had it leaves; what comes and goes elsewhere does not count."""
+    story = Tight(n0=10)
+    story.make("first", 8)
+    story.rest()
+    story.make("second", 8)
+    story.rest()
+    assert "2.0 GiB of ephemeral-storage left" in story.held()["ml/second"][1]
+    story.server.finish(("ml", "first"))
+    story.rest()
+    assert story.bound() == {"second": "n0"}
+
+
+def test_a_gang_whose_pods_would_meet_on_a_disk_goes_apart():
+    """Two pods of 8 GiB on nodes of 10: the plan puts both on one, and is told not to."""
+    story = Tight(n0=10, n1=100)
+    for i in range(2):
+        story.make(f"g{i}", 8, gang="g", size=2, gpus=2)
+    story.rest()
+    assert set(story.bound().values()) == {"n1"}
+
+
+def test_it_keeps_its_place_while_nodes_refuse_it():
+    """It is one job in the journal, and before who came later."""
+    story = Tight(n0=10)
+    story.make("wide", 100, gpus=8)
+    story.rest()
+    story.make("late", 1, gpus=8)
+    story.rest()
+    assert story.bound() == {"late": "n0"}
+    story.make("later", 1, gpus=8)
+    story.rest()
+    story.set("n0", 150)
+    story.server.finish(("ml", "late"))
+    story.rest()
+    assert story.bound() == {"wide": "n0"}
+    names = [one.job.name for one in story.journal.read() if isinstance(one, ev.JobSubmitted)]
+    assert names == ["ml/wide", "ml/late", "ml/later"]
