@@ -21,6 +21,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
+from tidemill.live.measured.pauses import PAUSES
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
@@ -67,6 +68,8 @@ class SourceAnswer(NamedTuple):
     """Of several clusters: how each of them answered, and those that did not."""
     against: Sequence[Contradiction] = ()
     """Of several clusters: in what they contradict each other."""
+    pauses: pl.DataFrame = pl.DataFrame(schema=PAUSES)
+    """Attempts that stood still while they held their GPUs (``measured.pauses``)."""
 
 
 class WorkFigures(NamedTuple):
