@@ -6,7 +6,6 @@ A rig of its own, since the jobs of others are to stay as they are.
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,7 +100,7 @@ def play(rig: cluster.Cluster, journal: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """The story, watched; then its files, imported up to where the observer told."""
     if reason := cluster.missing():
         pytest.skip(f"this test starts a real Slurm, and cannot: {reason}")
@@ -123,7 +122,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         measured=past.paused,
     )  # fmt: skip
     seconds = dict(line.split("|") for line in said)
-    yield Seen(
+    return Seen(
         watched, api.keep_history(history).statement,
         {job: _seconds(text) for job, text in seconds.items()}, jobs,
     )  # fmt: skip
