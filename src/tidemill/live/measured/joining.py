@@ -20,7 +20,7 @@ from tidemill.journal.device_ids import DeviceNamed
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured import flops, loops, sharing
+from tidemill.live.measured import flops, loops, sharing, wholes
 from tidemill.live.measured.windows import DEVICES, WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -143,8 +143,11 @@ def rows_of(
     told = _told_before(runs, world, begins_ms)
     spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
     judged = flops.judged(_inside(spoken, windows), _KEY)
+    said = told.filter(pl.any_horizontal(_DIFFERS))
+    pieces = _pieces(spoken, judged.windows, said.select(_KEY))
+    sums = wholes.judged(pieces, runs, _KEY)
     parts = [
-        *_shares(spoken, judged.windows, told), *_figures(runs, windows, world),
+        *_shares(pieces, said), *_figures(runs, windows, world),
         _saves(spoken, measured, told),
         _errors(measured.errors, numbers, (begins_ms, end_ms), world),
         *_loads(runs, measured.loads),
@@ -154,7 +157,7 @@ def rows_of(
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
     rows[is_saved, EventColumn.VALUE] -= begins_ms
     ordered = rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
-    return JoinedRows(ordered, judged.against, judged.near)
+    return JoinedRows(ordered, [*judged.against, *sums.against], [*judged.near, *sums.near])
 
 
 def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
@@ -222,11 +225,11 @@ def _told_before(runs: pl.DataFrame, world: World | None, begins_ms: int) -> pl.
     )
 
 
-def _shares(runs: pl.DataFrame, inside: pl.DataFrame, before: pl.DataFrame) -> list[I64]:
-    """How the time of each attempt divides, from each change on; ``inside``: its windows."""
-    differs = [pl.col(f"{name}_before") != value for name, value in _DEFAULTS.items()]
-    said = before.filter(pl.any_horizontal(differs))
-    pieces = _pieces(runs, inside, said.select(_KEY))
+_DIFFERS = [pl.col(f"{name}_before") != value for name, value in _DEFAULTS.items()]
+
+
+def _shares(pieces: pl.DataFrame, said: pl.DataFrame) -> list[I64]:
+    """How the time of each attempt divides, from each change on; ``said``: what was said before."""
     if pieces.is_empty():
         return []
     told = pieces.with_columns(**_divided()).join(said, on=_KEY, how="left")
