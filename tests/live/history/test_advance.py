@@ -325,6 +325,42 @@ def test_a_held_job_is_no_demand_until_it_is_eligible():
     assert worked(observer) == 8 * 10
 
 
+MINUTE = 60_000
+FIRST: Row = {"job": "first", "gpus": 4, "start_ms": 0, "end_ms": 400_000, "outcome": "done",
+              "nodes": ["n1"], "submit_ms": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize("overlap_ms", [30_000, 60_000, 61_000, 200_000])
+@pytest.mark.parametrize("step_ms", [10_000, 70_000, 1_000_000])
+def test_jobs_that_overlap_on_a_gpu_are_booked_and_said_as_an_import_does(
+    overlap_ms: int, step_ms: int
+):
+    """Who begins up to a minute before others leave gets their GPUs when they do.
+
+    An observer that is a minute behind knows by then that they will; it says the same of it.
+    """
+    then: Row = FIRST | {"job": "then", "gpus": 8, "start_ms": 400_000 - overlap_ms,
+                         "end_ms": 700_000}  # fmt: skip
+    history = build(attempts(FIRST, then), NODES, PRICES, until_ms=EPOCH_MS + 800_000)
+    imported = amounts(read(history), "bucket")
+    observer, said, now, until = Observer(), list[str](), 0, 0
+    while until < 800_000:
+        now += step_ms
+        until = min(800_000, now - MINUTE)
+        if until <= 0:
+            continue
+        observer.restart()
+        rows = shown(*as_of([FIRST, then], now, 0))
+        going = Advance(observer.world, EPOCH_MS, rows, PRICES, lateness_ms=now - until)
+        for batch in going.batches(EPOCH_MS + until):
+            fold_batch(observer.world, batch)
+            observer.journal.append_batch(batch)
+        said += going.notes
+    assert amounts(observer.books(), "bucket") == imported
+    assert said == history.said_over
+    assert (imported[(Bucket.STARTING,)] > 0) is (overlap_ms <= MINUTE)
+
+
 HELD: Row = {"job": "h", "gpus": 8, "submit_ms": 0, "is_per_node": True, "node_count": 1}
 HELD_RAN: Row = HELD | {"start_ms": 0, "end_ms": 40, "outcome": "requeued", "nodes": ["n1"]}
 HELD_BACK: Row = HELD | {"submit_ms": 40, "outcome": "waiting", "reason": "JobHeldUser: held",

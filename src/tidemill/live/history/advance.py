@@ -100,7 +100,8 @@ class Advance:
 
     Whoever uses it folds each batch into ``world``, and keeps it, before asking for the next.
     ``is_unwatched``: nobody looked meanwhile. What jobs held is told afterwards all the same; of
-    devices that stood free nobody knows whether they could have been used.
+    devices that stood free nobody knows whether they could have been used. ``lateness_ms``: how far
+    behind its clock the source is told.
     """
 
     def __init__(
@@ -112,7 +113,9 @@ class Advance:
         figures: WorkFigures = NO_FIGURES,
         *,
         is_unwatched: bool = False,
+        lateness_ms: int = 0,
     ) -> None:
+        self._brief_ms = min(fitting.BRIEF_MS, lateness_ms)
         self._is_unwatched, (self._figures, self._assumed) = is_unwatched, figures
         self._world, self._begins_ms = world, begins_ms
         if world.node_count and not any(CLUSTER in dict(row.labels) for row in world.node_rows):
@@ -152,7 +155,9 @@ class Advance:
             self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
         )
         sizes = {node.name: node.gpus for node in self._shown.nodes if node.gpus > 0}
-        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups, sizes)
+        return go_on(
+            self._rows, known, self._mark_ms, until_ms, self._with_ups, sizes, self._brief_ms
+        )
 
     def _with_ups(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Attempts with when they came up, as it was measured or is assumed, if that is news."""

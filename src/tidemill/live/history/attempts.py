@@ -213,15 +213,18 @@ def go_on(
     until_ms: int,
     with_ups: Callable[[pl.DataFrame], pl.DataFrame],
     sizes: Mapping[str, int],
+    brief_ms: int = 0,
 ) -> Sorted:
     """What rows add to the jobs of a journal that was told up to the watermark.
 
     ``with_ups``: says of attempts when they came up, if somebody else knows that. ``sizes``: how
-    many GPUs nodes have.
+    many GPUs nodes have. ``brief_ms``: so long after its start an attempt takes what others leave;
+    of so much time after what is told now it is known who ends in it.
     """
     rows = told.rows.with_columns(shown_end_ms="end_ms")  # also of the time after the window
     rows = _divided(_until(rows, until_ms, Counter()), is_going_on=True)
-    crowd = fitting.crowd([rows], sizes, known.shapes)
+    shown = rows.with_columns(end_ms="shown_end_ms")
+    crowd = fitting.crowd([shown], sizes, known.shapes, brief_ms).up_to(until_ms)
     crowded = [name for name in crowd.jobs if known.find(name) is None]
     crowded += _divided_before(rows, known)
     rows = fitting.begin_later(rows, crowd.later)

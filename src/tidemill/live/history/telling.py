@@ -307,7 +307,9 @@ class _Meeting:
                 self._unseen(job, is_last=rest is None)
             else:
                 if _comes_up(held) and self._known.holds(job):
-                    held = next(iter(begun[begun.index(held) + 1 :]), held)
+                    told = (row for row in begun[begun.index(held) + 1 :]
+                            if row["start_ms"] <= self._mark_ms)  # fmt: skip
+                    held = next(told, held)
                 self._add(job, held, attempt=job.attempt, is_told=True)
                 attempt -= _comes_up(held) and not job.is_up
             fresh = begun[begun.index(held) + 1 :] if held else []

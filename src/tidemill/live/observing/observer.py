@@ -205,7 +205,7 @@ class Observer:
         going = Advance(
             self._world, self._begins_ms, answer, self._terms.price_of,
             WorkFigures(measured, self._terms.assumed),
-            is_unwatched=is_gap,
+            is_unwatched=is_gap, lateness_ms=answer.now_ms - until_ms,
         )  # fmt: skip
         self._keep_devices(measured)
         against = [*answer.against, *(measured.contradictions() if measured is not None else ())]
