@@ -253,9 +253,7 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
             matrix[i, column] = value + plus
     w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
     world.reasons = {j: SeenReason(*reason) for j, reason in said}
-    for j, reason in world.reasons.items():
-        if reason.cause == Cause.NOT_ELIGIBLE and w.jobs[j, JOB.STATE] == JobState.WAITING:
-            lines.hold(w.jobs, w.shapes, j, 1)
+    _load_holds(world)
     for j, milli in over:
         w.jobs[j, JOB.OVER_MILLI] = milli
     _load_sight(world, state)
@@ -267,6 +265,14 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     w.at[AT.KEEPS] = world.tree.keeps
     w.at[AT.RECENT] = max(0, world.mix_point - REMEMBERED)
     w.at[AT.LEFT] = _left(w.jobs[w.at[AT.RECENT] : world.job_count])
+
+
+def _load_holds(world: World) -> None:
+    """Which of the jobs that wait are held, as their own scheduler says."""
+    w = world.ink.w
+    for j, reason in world.reasons.items():
+        if reason.cause == Cause.NOT_ELIGIBLE and w.jobs[j, JOB.STATE] == JobState.WAITING:
+            lines.hold(w.jobs, w.shapes, j, 1)
 
 
 def _left(jobs: I64) -> int:

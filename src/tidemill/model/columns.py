@@ -87,7 +87,9 @@ class JOB(IntEnum):
     EFFICIENCY = 39  # its measured efficiency, packed; 0: not measured
     STRAGGLER = 40  # what of its waits for other ranks a slow one caused, packed; 0: not judged
     FIGURES = 41  # what devices measured of it last, packed (``figures``); 0: nothing
-    IS_HELD = 42  # it waits, and its own scheduler says that it does so for something else than GPUs
+    IS_HELD = (
+        42  # it waits, and its own scheduler says that it does so for something else than GPUs
+    )
 
 
 MEASURED = [JOB.STALLS, JOB.EFFICIENCY, JOB.STRAGGLER, JOB.FIGURES]

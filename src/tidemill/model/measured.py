@@ -46,5 +46,6 @@ def middle(packed: Some) -> Some:
 
 def low(packed: Some) -> Some:
     """The share that waits for other ranks, the memory-bound share and one, or that of devices of
-    silent ranks."""
+    silent ranks.
+    """
     return packed & SHARE

@@ -350,8 +350,8 @@ def test_jobs_that_overlap_on_a_gpu_are_booked_and_said_as_an_import_does(
         if until <= 0:
             continue
         observer.restart()
-        rows = shown(*as_of([FIRST, then], now, 0))
-        going = Advance(observer.world, EPOCH_MS, rows, PRICES, lateness_ms=now - until)
+        rows = shown(*as_of([FIRST, then], now, 0))._replace(now_ms=EPOCH_MS + now)
+        going = Advance(observer.world, EPOCH_MS, rows, PRICES)
         for batch in going.batches(EPOCH_MS + until):
             fold_batch(observer.world, batch)
             observer.journal.append_batch(batch)

@@ -17,6 +17,7 @@ from tidemill.live.history import events, fitting, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
 from tidemill.live.history.clusters import unlabelled
+from tidemill.live.history.fitting import RoomShown
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -100,8 +101,7 @@ class Advance:
 
     Whoever uses it folds each batch into ``world``, and keeps it, before asking for the next.
     ``is_unwatched``: nobody looked meanwhile. What jobs held is told afterwards all the same; of
-    devices that stood free nobody knows whether they could have been used. ``lateness_ms``: how far
-    behind its clock the source is told.
+    devices that stood free nobody knows whether they could have been used.
     """
 
     def __init__(
@@ -113,9 +113,7 @@ class Advance:
         figures: WorkFigures = NO_FIGURES,
         *,
         is_unwatched: bool = False,
-        lateness_ms: int = 0,
     ) -> None:
-        self._brief_ms = min(fitting.BRIEF_MS, lateness_ms)
         self._is_unwatched, (self._figures, self._assumed) = is_unwatched, figures
         self._world, self._begins_ms = world, begins_ms
         if world.node_count and not any(CLUSTER in dict(row.labels) for row in world.node_rows):
@@ -155,9 +153,9 @@ class Advance:
             self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
         )
         sizes = {node.name: node.gpus for node in self._shown.nodes if node.gpus > 0}
-        return go_on(
-            self._rows, known, self._mark_ms, until_ms, self._with_ups, sizes, self._brief_ms
-        )
+        ahead_ms = min(fitting.BRIEF_MS, max(0, self._shown.now_ms - until_ms))
+        room = RoomShown(sizes, ahead_ms)
+        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups, room)
 
     def _with_ups(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Attempts with when they came up, as it was measured or is assumed, if that is news."""

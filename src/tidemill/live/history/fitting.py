@@ -184,6 +184,15 @@ BRIEF_MS = 60_000
 times in whole seconds or minutes, make who ends and who begins overlap."""
 
 
+class RoomShown(NamedTuple):
+    """What nodes have, as a source shows it."""
+
+    sizes: Mapping[str, int]
+    """How many GPUs, by name."""
+    brief_ms: int = 0
+    """So long after its start an attempt takes what others leave (``BRIEF_MS`` at most)."""
+
+
 class Crowd(NamedTuple):
     """Attempts that find GPUs of theirs held by others, by what is shown."""
 
@@ -207,8 +216,8 @@ def crowd(
     """Who finds less than it is shown to hold.
 
     ``brief_ms``: how long after its start one that found some takes more; an observer knows so much
-    of the time to come as it is behind. Gangs of several replicas are left as they are: an observer tells them pod
-    by pod, and what an import would know of them by looking back it does not.
+    of the time to come as it is behind. Gangs of several replicas are left as they are: an observer
+    tells them pod by pod, and what an import would know of them by looking back it does not.
     """
     number = {name: n for n, name in enumerate(sizes)}
     parts = list[held.HeldSeats]()

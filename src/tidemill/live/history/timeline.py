@@ -251,9 +251,7 @@ class HistoryTimeline:
         ])  # fmt: skip
         return found
 
-    def _of_held(
-        self, held: pl.DataFrame, not_asked: pl.DataFrame
-    ) -> list[tuple[Turn, I64, I64]]:
+    def _of_held(self, held: pl.DataFrame, not_asked: pl.DataFrame) -> list[tuple[Turn, I64, I64]]:
         """When jobs are held, and when those ask again that did not between two attempts."""
         held_ms = held["since_ms"].to_numpy() - self._begins_ms
         self._held |= {row[0]: row[2:] for row in held.iter_rows()}
@@ -287,7 +285,7 @@ class HistoryTimeline:
 
 
 def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Why the jobs that still wait do so, by their own scheduler's account, and since when they wait.
+    """Why the jobs that still wait do so, by their own scheduler's account, and since when they do.
 
     Also of a gang of which a part sits somewhere: why the rest of it does not.
     """

@@ -205,7 +205,7 @@ class Observer:
         going = Advance(
             self._world, self._begins_ms, answer, self._terms.price_of,
             WorkFigures(measured, self._terms.assumed),
-            is_unwatched=is_gap, lateness_ms=answer.now_ms - until_ms,
+            is_unwatched=is_gap,
         )  # fmt: skip
         self._keep_devices(measured)
         against = [*answer.against, *(measured.contradictions() if measured is not None else ())]
@@ -247,9 +247,7 @@ class Observer:
             told = ToldPauses(self.mark_ms)
         if answer.pauses.is_empty() and not told.jobs:
             return measured, told
-        found, told = pauses.since(
-            answer.pauses, told, self._begins_ms, until_ms, answer.now_ms
-        )
+        found, told = pauses.since(answer.pauses, told, self._begins_ms, until_ms, answer.now_ms)
         return found if measured is None else windows.both(measured, found), told
 
     def _keep_pauses(self, told: ToldPauses) -> None:
