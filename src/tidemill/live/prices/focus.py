@@ -283,7 +283,7 @@ def _together(parts: Sequence[_BilledTime], most_hours: float | None) -> list[_B
     ways: list[str | None] = [None] * len(edges)
     for part in sorted(timed, key=lambda part: part.usd):  # the dearest of a time says it
         if part.way is not None:
-            first, last = np.searchsorted(edges, (part.start_ms, part.end_ms)).tolist()
+            first, last = (edges.searchsorted(ms or 0) for ms in (part.start_ms, part.end_ms))
             ways[first:last] = [part.way] * (last - first)
     return [
         _BilledTime(start, end, usd[i], hours[i], ways[i])

@@ -66,7 +66,7 @@ def _as_pauses(attempts: pl.DataFrame) -> pl.DataFrame:
         "job", "start_ms", "end_ms", "gpus",
         paused_ms=pl.coalesce(before, "suspended_ms"), changed_ms="changed_ms",
         after_ms=pl.when(pl.col("changed_ms").is_null()).then(0).otherwise(after),
-    ).cast(dict(pauses.PAUSES))  # fmt: skip
+    ).cast(pl.Schema(pauses.PAUSES))  # fmt: skip
 
 
 def beside(measured: Measurements | None, told: Measurements | None) -> Measurements | None:
