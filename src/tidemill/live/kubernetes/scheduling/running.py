@@ -149,7 +149,7 @@ class ClusterScheduler:
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
-        self.view.is_read = self.copy.is_read
+        self.view.awaited.is_read = self.copy.is_read
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
         self.beats = 0
