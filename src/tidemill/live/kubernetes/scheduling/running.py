@@ -534,7 +534,7 @@ def begun_ms(journal: Journal, scheduler: str) -> int:
 
 def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
     """Refuse teams and tiers that contradict each other, or what the cluster has already."""
-    scratch = World() if known is None else snapshot.branch(known)
+    scratch = World() if known is None else snapshot.copy(known)
     if known is not None:
         lost = {bond.tier for shape in known.shape_rows for bond in shape.bonds}
         lost -= {tier.name for tier in fleet.topology.tiers or known.topology.tiers}
