@@ -41,7 +41,6 @@ from tidemill.live.slurm.rows import (
     SlurmQos,
     SlurmReservation,
 )
-from tidemill.live.slurm.suspended import SuspendedTimes
 from tidemill.model.errors import SpecError
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
@@ -265,7 +264,7 @@ class Gathering:
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
         per_gpu, kept, named = gpu_parts.shards_per_gpu(self._nodes), GatheredRows(), GatheredRows()
-        shapes, held, lost, times = list[Shape](), 0, 0, SuspendedTimes()
+        shapes, held, lost, times = list[Shape](), 0, 0, suspended.SuspendedTimes()
         for told in _ranges(self._jobs, schema, are_several=are_several):
             named.add(_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
