@@ -62,7 +62,9 @@ def again(step: int | None, rank: int = 0, is_told: bool = True) -> list[TrackRe
     return [began, *([restored] if is_told else []), *done, ended]
 
 
-def checkpoint(step: int, at_s: float, took_s: float = 1.0, is_saved: bool = True, rank: int = 0):
+def checkpoint(
+    step: int, at_s: float, took_s: float = 1.0, is_saved: bool = True, rank: int = 0
+) -> list[TrackRecord]:
     """A checkpoint; one that is not saved was still being written."""
     begun = CheckpointBegunRecord(**head("x", rank, at_s), checkpoint=1, step=step, is_async=True)
     saved = CheckpointSavedRecord(**head("x", rank, at_s + took_s), checkpoint=1, step=step)
@@ -155,6 +157,9 @@ def test_a_launch_that_went_back_within_itself_proves_with_its_first_word():
 
 def test_a_launch_that_did_nothing_has_nothing_that_is_safe():
     """It read step 200 and was killed; the one after it read the same."""
-    idle = [BeganRecord(**head("x", 0, 0), gpus=1), RestoredRecord(**head("x", 0, 1), step=200)]
+    idle: list[TrackRecord] = [
+        BeganRecord(**head("x", 0, 0), gpus=1),
+        RestoredRecord(**head("x", 0, 1), step=200),
+    ]
     first, second = loops.launches([*idle, *again(200)])
     assert [*saves.of(first, second)] == []
