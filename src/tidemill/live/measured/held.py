@@ -18,7 +18,7 @@ _LOOP = pl.col("heard_gpus") + pl.col("silent_gpus")
 
 def over_all(inside: pl.DataFrame) -> pl.DataFrame:
     """Windows of attempts, with figures of the GPUs of a loop over all GPUs that are held."""
-    held = pl.col("gpus").clip(1)
+    held = pl.col("gpus").fill_null(1).clip(1)
     return inside.with_columns(
         mflop_per_s=pl.col("mflop_per_s") * pl.min_horizontal(_LOOP, held) // held,
         mfu_ppm=pl.col("mfu_ppm") * pl.min_horizontal("said_gpus", held) // held,
