@@ -407,3 +407,12 @@ def test_nodes_that_nobody_lists_are_said_once(tmp_path: Path):
     for gpus in ("2", "64"):
         ran = tidemill("fit", journal, "--team", "nlp", "--gpus", gpus)
         assert (ran.out + ran.err).count("listed by no source") == 1, gpus
+
+
+def test_a_difference_says_that_an_amount_is_a_bound_for_want_of_a_price(tmp_path: Path):
+    """All jobs are over, and their efficiency is assumed: hours without a price are the reason."""
+    journal = books(tmp_path, "--usd-per-hour", "H100=2", *ASSUMED)
+    ran = tidemill("diff", journal, journal)
+    assert ran.code == 0, ran.err
+    assert re.search(r"^ paid +≥ \$", ran.out, re.MULTILINE)
+    assert "or some hours have no price" in " ".join(ran.err.split())

@@ -1,5 +1,6 @@
 """What a roll-up takes away is said before it is done, and is so."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -57,3 +58,22 @@ def test_what_is_left_is_answered(rolled: tuple[str, Ran]):
     assert tidemill("ledger", journal).code == 0
     assert tidemill("efficiency", journal, "--from", "2026-05-01").code == 0
     assert tidemill("why", "2999", "-j", journal).code == 0
+
+
+def test_a_month_before_the_cut_is_told_to_its_end(rolled: tuple[str, Ran]):
+    """All but waits, of which a line says that they are not kept."""
+    journal, _ = rolled
+    done = tidemill("ledger", journal, "--from", "2026-01-01T00:00Z", "--to", "2026-02-01T00:00Z")
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "waits: not kept in the hourly books, into which all before" in said
+    assert "one idle percentage point" in said or "dollars: unknown" in said
+    refused = tidemill("ledger", journal, "--waits", "--to", "2026-02-01T00:00Z")
+    assert refused.code == 2
+
+
+def test_what_became_of_the_size_is_said(rolled: tuple[str, Ran]):
+    """An hour of one job has fewer bytes as events than as books."""
+    _, done = rolled
+    said = " ".join(done.err.split())
+    assert re.search(r"the file has [\d,]+ KB, before [\d,]+ KB", said)

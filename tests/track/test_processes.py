@@ -186,6 +186,35 @@ def test_killed_twenty_times_and_resumed(tmp_path: Path):
         _compare(told, done, is_whole=runs.get(pid) == whole_run)
 
 
+def test_a_checkpoint_is_told_at_once(tmp_path: Path):
+    """A process that is killed a moment after it saved has told so, whatever its rhythm is."""
+    code = """
+import os, signal, time
+from tidemill import track
+with track.job("a", every_s=3600) as run:
+    for _ in range(5):
+        with run.step():
+            pass
+    with run.checkpoint():
+        pass
+    deadline = time.monotonic() + 30
+    while b"checkpoint_saved" not in b"".join(map(_read, _files())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    looking = f"""
+from pathlib import Path
+def _files(): return Path({str(tmp_path)!r}).glob("*.jsonl")
+def _read(path): return path.read_bytes()
+"""
+    began_s = time.monotonic()
+    play(looking + code, tmp_path)
+    assert time.monotonic() - began_s < 25
+    records = read(tmp_path).records
+    assert kinds(records) == ["job_began", "checkpoint_begun", "checkpoint_saved"]
+    assert steps(records) == 5
+
+
 def _run_and_kill(folder: Path, state: Path, after: int | None) -> tuple[int, list[str]]:
     """The process and the lines that the loop printed until it was killed; None: to its end."""
     job = subprocess.Popen(

@@ -113,9 +113,9 @@ def test_what_an_ended_job_left_is_sent_by_the_next(
 
 
 @contextmanager
-def ingest_at(folder: Path, port: int) -> Iterator[None]:
+def ingest_at(folder: Path, port: int, token: str = "") -> Iterator[None]:
     """A real server in this process."""
-    _, stop = ingest.serve(folder, port=port)
+    _, stop = ingest.serve(folder, port=port, token=token)
     try:
         yield
     finally:
@@ -155,6 +155,26 @@ def test_what_an_ended_job_left_is_sent_by_hand(tmp_path: Path, closed_port: int
         assert "3 records sent" in sent().stderr
         assert "0 records sent" in sent().stderr
     assert kinds(whole(tmp_path).records) == ["job_began", "job_ended"]
+
+
+def test_a_wrong_token_is_named_where_records_are_sent_by_hand(
+    tmp_path: Path, closed_port: int, waiting: Path
+):
+    """The server answers, so that to wait for it would be no use."""
+    url = f"http://127.0.0.1:{closed_port}"
+    with track.job("train", to=url):
+        pass
+    env = environment(None, TIDEMILL_TRACK_SPOOL=str(waiting), TIDEMILL_TOKEN="wrong")
+    with ingest_at(tmp_path, closed_port, token="s3cret"):
+        told = subprocess.run(
+            [sys.executable, "-m", "tidemill", "ingest", "send", url], env=env, text=True,
+            capture_output=True, timeout=60, check=False,
+        )  # fmt: skip
+    said = " ".join(told.stderr.split())
+    assert told.returncode == 6
+    assert "status 401: the token is missing or wrong" in said
+    assert "set TIDEMILL_TOKEN to the token that the server was started with" in said
+    assert list(waiting.rglob("*.jsonl"))
 
 
 def test_what_a_living_job_keeps_is_left_to_it(waiting: Path):

@@ -77,6 +77,13 @@ DOUBTS: dict[ContradictionSort, Doubt] = {
         " exporter names the GPUs of this job",
         "doubtful of that time: {}; waits are booked first, and what is left is useful",
     ),
+    ContradictionSort.FEWER_GPUS: Doubt(
+        "loops that use fewer GPUs than their jobs hold",
+        _lines(Bucket.USEFUL, Bucket.BELOW_PEAK),
+        "request fewer GPUs, or use them; where others of its processes do, call `track.job` in"
+        " each; where it uses more than it says, correct `track.job(gpus=…)`",
+        "inferred for the other GPUs: {}; FLOPs and MFU count over all that are held",
+    ),
 }  # fmt: skip
 
 

@@ -84,7 +84,7 @@ def send(
     that reaches the server, and an observer that listens on this machine, do the same. Files of
     jobs that still run are left to them. The token is taken from TIDEMILL_TOKEN.
     """
-    from tidemill.track.http import HttpOutlet
+    from tidemill.track.http import HttpOutlet, TokenError
     from tidemill.track.spool import LeftRecords, folder_of
 
     try:
@@ -99,9 +99,12 @@ def send(
             left.take_away(lines[:taken])
             sent += taken
     except OSError as error:
+        again = "try again when the server answers"
+        if isinstance(error, TokenError):
+            again = f"set {VARIABLE} to the token that the server was started with, and try again"
         raise BackendError(
             f"{to} did not take the records: {error}; {screen.count(sent, 'record')} sent before",
-            hint=f"the rest waits in {folder}: try again when the server answers",
+            hint=f"the rest waits in {folder}: {again}",
         ) from error
     finally:
         left.close()

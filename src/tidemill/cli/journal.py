@@ -143,6 +143,7 @@ def roll_up(
     keep_ms = screen.span_ms(keep, "--keep") or 0
     moment = _calendar(journal).text
     screen.note(_BEFORE_ROLLING)
+    before = _file_bytes(journal)
     with screen.progress("rolling up") as update:
         found = api.roll_up(journal, keep_ms, on_progress=update)
     if as_json:
@@ -154,11 +155,30 @@ def roll_up(
             f"{screen.count(found.gone, 'event')} up to {moment(found.up_to_ms)} rolled up into"
             f" {screen.count(found.lines, 'line')} by the hour; left: {found.left:,}"
         )
+    if found.gone and before:
+        screen.note(_said_sizes(before, _file_bytes(journal)))
     if not as_json:
         screen.note(
             "events are stored in batches of up to 4,096; a batch goes only when all of it is older"
             " than --keep, and the last one stays"
         )
+
+
+def _file_bytes(journal: str) -> int:
+    """What a journal takes on disk, with what SQLite keeps beside it; 0: it is on a server."""
+    paths = (Path(journal + ending) for ending in ("", "-wal"))
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def _said_sizes(before: int, after: int) -> str:
+    """That the file is smaller, or that it is not, and why."""
+    words = f"the file has {after / 1000:,.0f} KB, before {before / 1000:,.0f} KB"
+    if after < before:
+        return words
+    return (
+        f"{words}: few events fell into each hour, and books by the hour take more; what is rolled"
+        " up later is smaller where loops or devices are measured, or jobs wait and are tried often"
+    )
 
 
 @app.command("verify", epilog=options.example("tidemill journal verify run.sqlite"))

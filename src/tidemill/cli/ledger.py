@@ -210,8 +210,8 @@ def _print_comparison(
     unknown = unknowns_of(before), unknowns_of(after)
     console.print(comparison_tables.buckets(before.total(), after.total(), names, unknown))
     screen.note(
-        "≥, ≤, ~: at least, at most, either; because some jobs were still open, or the efficiency"
-        " of some work is unknown"
+        "≥, ≤, ~: at least, at most, either; because some jobs were still open, the efficiency of"
+        " some work is unknown, or some hours have no price"
     )
     for text in comparison.warnings(before, after) if len(journals) > 1 else []:
         screen.note(f"note: {text}")

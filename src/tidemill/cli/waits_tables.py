@@ -22,7 +22,10 @@ _HEADERS = {"kind": "GPU type", "size": "GPUs requested"}
 
 
 def line(statement: Statement) -> str:
-    """The waits of a statement in a line."""
+    """The waits of a statement in a line; or that they are not kept."""
+    if not statement.has_waits:
+        until = statement.calendar.text(statement.read_from_ms)
+        return f"waits: not kept in the hourly books, into which all before {until} was rolled up"
     found = statement.waits.figures()
     if found.wait is None:
         return f"waits: {_no_waits(statement)}"

@@ -37,6 +37,8 @@ class ContradictionSort(StrEnum):
     """A loop says that it did more than its GPUs can."""
     OVER_WHOLE = "over_whole"
     """A job's waits and its MFU are more than its time."""
+    FEWER_GPUS = "fewer_gpus"
+    """A job holds more GPUs than its loop says that it uses."""
 
 
 class Contradiction(Struct, frozen=True, kw_only=True):

@@ -273,8 +273,8 @@ class StragglerSeen(_Event, frozen=True, tag="straggler_seen"):
 
     ``straggler_ppm``: of the time in which it waits for other ranks (``links_ppm`` of
     ``StallsSeen``). 0: its ranks were compared, and none is slow. ``confidence`` says how that is
-    known; unknown: nobody compares them any more. ``silent_ppm``: of its devices, those of ranks
-    that tell nothing: what is measured of the others is inferred of them.
+    known; unknown: nobody compares them any more. ``silent_ppm``: of its devices, those that no
+    rank tells of: what is measured is inferred of them.
     """
 
     job: Number

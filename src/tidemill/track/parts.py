@@ -132,6 +132,7 @@ class TimedCheckpoint:
         if not self._is_told:
             self._is_told = True
             self._run.tell(kind, checkpoint=self.number, step=self.step, **fields)
+            self._run.send_soon()
 
     def __enter__(self) -> TimedCheckpoint:
         self._stall.__enter__()

@@ -252,6 +252,14 @@ class TrackedRun:
             if len(self._log.entries) > MOST_LOGGED:
                 self._fold()
 
+    def send_soon(self) -> None:
+        """Have what was told sent without waiting for the next second, nor for its being sent.
+
+        Checkpoints are rare, and a process is often killed right after one.
+        """
+        if not self._is_silent and self._sender is not None:
+            self._sender.nudge()
+
     def whole(self, name: str, amount: object, most: int = MOST, scale: float = 1) -> int | None:
         """An amount as an integer; what is no amount is unknown, and told in the log."""
         return self._log.amount(name, amount, most, scale)

@@ -8,6 +8,7 @@ told in a record of its own once the outlet works again.
 
 import logging
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -26,6 +27,17 @@ MOST_COMPLAINTS = 20
 """Lines in the log of a job about its tracking, however long it runs."""
 
 LOG = logging.getLogger("tidemill.track")
+
+
+class _Order(Enum):
+    """What the thread is asked for before its next second."""
+
+    NUDGE = auto()
+    """To send."""
+    HURRY = auto()
+    """To send at once, also after failures: somebody waits for it."""
+    STOP = auto()
+    """The same, and to end."""
 
 
 class UnsentRecord(NamedTuple):
@@ -58,7 +70,7 @@ class RecordSender:
         self._collect = collect
         self._tell_lost = tell_lost
         self._every_s = every_s
-        self._orders: SimpleQueue[bool] = SimpleQueue()  # its ``put`` may be called in a handler
+        self._orders: SimpleQueue[_Order] = SimpleQueue()  # its ``put`` may be called in a handler
         self._waiting: list[UnsentRecord] = []
         self._lost: LostRecords | None = None
         self._failures = 0
@@ -84,15 +96,23 @@ class RecordSender:
         Takes no lock: it may be called within a signal handler.
         """
         ticket = next(self._asked)
-        self._orders.put(False)
+        self._orders.put(_Order.HURRY)
         return ticket
+
+    def nudge(self) -> None:
+        """Collect now, and send unless the outlet failed just before; nobody waits for it.
+
+        One that comes while another waits its turn is the same.
+        """
+        if self._orders.empty():
+            self._orders.put(_Order.NUDGE)
 
     def stop(self) -> str:
         """Send the last records and end, within two seconds; returns where some wait or were lost.
 
         Empty: all was taken.
         """
-        self._orders.put(True)
+        self._orders.put(_Order.STOP)
         self._thread.join(HANG_UP_S)
         if not self._is_done:
             self._outlet.hang_up()
@@ -112,8 +132,8 @@ class RecordSender:
         is_last = False
         while not is_last:
             try:
-                is_last = self._orders.get(timeout=max(0.0, due_s - monotonic()))
-                is_urgent = True
+                order = self._orders.get(timeout=max(0.0, due_s - monotonic()))
+                is_last, is_urgent = order is _Order.STOP, order is not _Order.NUDGE
             except Empty:
                 due_s = max(due_s + self._every_s, monotonic())
                 is_urgent = False

@@ -15,6 +15,7 @@ from tidemill.model.errors import SpecError
 
 SUBMIT, START, END = 1_772_431_200_000, 1_772_433_000_000, 1_772_440_200_000
 ISO = "A,2026-03-02T06:00:00Z,2026-03-02T06:30:00Z,2026-03-02T08:30:00Z,4"
+ISO_RAN = "A,2026-03-02T06:30:00Z,2026-03-02T08:30:00Z"
 HEAD = "job,submit,start,end,gpus\n"
 WITH_LENGTH = "job,submit,start,{},gpus\nA,2026-03-02 06:00,2026-03-02 06:30,{},4\n"
 
@@ -48,6 +49,7 @@ READ: dict[str, bytes] = {
     ).encode(),
     "hours, minutes and seconds": WITH_LENGTH.format("elapsed", "02:00:00").encode(),
     "days before them": WITH_LENGTH.format("elapsed", "0-02:00:00").encode(),
+    "days in words before them": WITH_LENGTH.format("elapsed", "0d 02:00:00").encode(),
     "a timedelta of Python": WITH_LENGTH.format("elapsed", '"0 days, 2:00:00"').encode(),
     "a length in words": WITH_LENGTH.format("runtime", "1h 60m").encode(),
     "seconds with a decimal comma": WITH_LENGTH.format("duration", '"7200,0"').encode(),
@@ -208,3 +210,68 @@ def test_a_currency_of_no_price_says_nothing(tmp_path: Path):
     """A column that says in what nothing is priced refuses nothing."""
     read = _nodes(tmp_path, "node,gpus,currency\nn1,8,EUR\n")
     assert [node.name for node in read.nodes] == ["n1"]
+
+
+def said(tmp_path: Path, text: str) -> tuple[pl.DataFrame, str]:
+    """What a table is read as, and what is said of it."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(text)
+    found = tables.read_jobs(path, {}, "UTC")
+    return found.attempts, "\n".join(found.notes)
+
+
+def test_a_row_without_an_end_ends_after_its_duration(tmp_path: Path):
+    """Where it has a start; also in a table with a column of ends. An end that is told counts."""
+    rows, notes = said(
+        tmp_path,
+        "job,submit,start,end,runtime_hours,gpus\n"
+        "A,2026-03-02 06:00,2026-03-02 06:30,,2,4\n"
+        "B,2026-03-02 06:00,2026-03-02 06:30,2026-03-02 08:30,2,4\n"
+        "C,2026-03-02 06:00,2026-03-02 06:30,,,4\n"
+        "D,2026-03-02 06:00,,,3,4\n",
+    )
+    assert rows["end_ms"].to_list() == [END, END, None, None]
+    assert "numbers of `runtime_hours` read as hours, in 1 row without `end`" in notes
+    assert "not needed" not in notes
+
+
+@pytest.mark.parametrize("hours", ["2", "2.5"])
+def test_a_duration_is_called_needless_only_where_the_times_say_it(hours: str, tmp_path: Path):
+    """Up to a unit of its own it may be rounded."""
+    _, notes = said(tmp_path, f"job,start,end,runtime_hours,gpus\n{ISO_RAN},{hours},4\n")
+    assert "`runtime_hours` not needed: the times say it" in notes
+
+
+def test_a_duration_that_differs_from_the_times_is_said(tmp_path: Path):
+    """The times are booked."""
+    rows, notes = said(tmp_path, f"job,start,end,runtime_hours,gpus\n{ISO_RAN},5,4\n")
+    assert rows["end_ms"].to_list() == [END]
+    assert (
+        "`runtime_hours` and the times differ in 1 row (row 2 has `5`, and 2h by its times): the"
+        " times are booked" in notes
+    )
+    assert "not needed" not in notes
+
+
+def test_a_date_in_another_way_than_its_column_is_called_that(tmp_path: Path):
+    """Not a time that no clock showed."""
+    german = "A;02.03.2026 06:30;02.03.2026 08:30;4\n"
+    iso = "B;2026-03-02 06:30;2026-03-02 08:30;4\n"
+    with pytest.raises(SpecError) as refused:
+        said(tmp_path, "job;start;end;gpus\n" + german + iso)
+    assert refused.value.message == (
+        "the column `start` holds `02.03.2026 06:30` in row 2, which is another way to write dates"
+        " than the column has: they are read year first"
+    )
+    assert "in one way" in (refused.value.hint or "")
+
+
+def test_a_job_may_be_called_none(tmp_path: Path):
+    """One row with a word that stands for nothing elsewhere; several have no name."""
+    row = "2026-03-02 06:30,2026-03-02 08:30,4\n"
+    rows, notes = said(tmp_path, f"job,start,end,gpus\nnone,{row}B,{row},{row}")
+    assert rows["job"].to_list() == ["none", "B", "row 4"]
+    assert "taken as no name" not in notes
+    rows, notes = said(tmp_path, f"job,start,end,gpus\nnone,{row}none,{row}B,{row}")
+    assert rows["job"].to_list() == ["row 2", "row 3", "B"]
+    assert "`job` holds words such as `none` in 2 rows: taken as no name" in notes

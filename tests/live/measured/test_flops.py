@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tidemill import api
 from tidemill.cli import contradicted
@@ -198,6 +199,68 @@ def test_what_a_profiler_says_is_judged_alike(what: dict[str, int], useful: floa
     statement = books(whole(*told, end_s=20))
     assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
     assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(0 if useful else 20, abs=0.1)
+
+
+def of_eight(told: list[TrackRecord], gpus: int | None, world: int | None) -> History:
+    """The history of a loop whose job holds 8 GPUs; what it says of its own GPUs and ranks."""
+    told = [
+        structs.replace(one, gpus=gpus, world=world) if isinstance(one, BeganRecord) else one
+        for one in told
+    ]
+    launches = loops.launches(told)
+    attempts = loops.attempts(launches, gpu_type="H100").with_columns(gpus=pl.lit(8, pl.Int64))
+    return build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "world", "useful", "known"),
+    [
+        (8, 1, 30, Confidence.MEASURED), (1, 1, 30, Confidence.INFERRED),
+        (1, None, 30, Confidence.INFERRED), (None, 1, 30, Confidence.INFERRED),
+        (None, None, 30, Confidence.INFERRED), (1, 8, 240, Confidence.INFERRED),
+    ],
+)  # fmt: skip
+def test_flops_count_over_all_gpus_that_are_held(
+    gpus: int | None, world: int | None, useful: float, known: Confidence
+):
+    """Half the peak of one GPU, told by one process, in a job that holds 8 for a minute: 30
+    GPU-seconds. Only ranks that it says it has, and that tell nothing, are taken to be like it.
+    """
+    told = whole(*(stretch(s, 0.5 * PEAK) for s in range(60)), end_s=60)
+    statement = api.keep_history(of_eight(told, gpus, world)).statement
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
+    assert statement.confidence(Bucket.USEFUL) is known
+
+
+@pytest.mark.parametrize(("gpus", "useful"), [(1, 4), (8, 32), (None, 32)])
+def test_an_mfu_is_of_the_gpus_that_a_loop_says_it_uses(gpus: int | None, useful: float):
+    """20 s at 20 %: of one GPU of eight, or of all where the loop does not say of how many."""
+    told: list[TrackRecord] = [said(mfu_ppm=200_000), *(stretch(s) for s in range(20))]
+    statement = api.keep_history(of_eight(whole(*told, end_s=20), gpus, 1)).statement
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
+
+
+@pytest.mark.parametrize(("gpus", "sorts"), [(1, [ContradictionSort.FEWER_GPUS]), (8, [])])
+def test_loops_that_use_fewer_gpus_than_are_held_are_said(
+    gpus: int, sorts: list[ContradictionSort]
+):
+    """By the import, and by the doctor with what to do."""
+    told = whole(*(stretch(s, 0.5 * PEAK) for s in range(60)), end_s=60)
+    history = of_eight(told, gpus, 1)
+    assert [one.sort for one in history.contradictions] == sorts
+    says = "`a`: it holds 8 GPUs; its loop says that it uses 1"
+    assert any(says in note for note in history.notes) is bool(sorts)
+    for one in contradicted.words(history.contradictions):
+        assert says in one.found
+        assert "request fewer GPUs" in one.so
+
+
+def test_loops_that_do_not_say_how_many_gpus_they_use_are_said():
+    """One process may drive all GPUs: that is no contradiction."""
+    told = whole(*(stretch(s, 0.5 * PEAK) for s in range(60)), end_s=60)
+    history = of_eight(told, None, 1)
+    assert not history.contradictions
+    assert any("with fewer ranks than GPUs: `a` 1 of 8; taken" in note for note in history.notes)
 
 
 @pytest.mark.parametrize(

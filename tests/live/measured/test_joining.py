@@ -33,9 +33,10 @@ def window(start_s: int, end_s: int, source: str = "track", job: str = "a", **sh
 
 def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measurements:
     """What was measured, from rows."""
+    saved = [("a", T0, *(T0 + 1000 * s for s in one)) for one in saves]
     return Measurements(
         pl.DataFrame([*windows], schema=WINDOWS),
-        pl.DataFrame([("a", *(T0 + 1000 * s for s in one)) for one in saves], SAVES, orient="row"),
+        pl.DataFrame(saved, SAVES, orient="row"),
         pl.DataFrame([("a", T0 + 1000 * at, up, True) for at, up in ups], UPS, orient="row"),
     )  # fmt: skip
 

@@ -6,11 +6,15 @@ import polars as pl
 
 from tidemill.live.csv import times
 from tidemill.live.csv.cells import CellFaults
+from tidemill.live.csv.headers import unit_of
 from tidemill.live.csv.text_rows import TextRows
-from tidemill.model.measures import count_text
+from tidemill.model.measures import count_text, duration_text
 
-_LENGTHS = {"wait": ("submit_ms", "start_ms"), "duration": ("end_ms",)}
-"""Fields that are a length of time, and what is told without them."""
+_LENGTHS = ("wait", "duration")
+"""Fields that are a length of time, and say a moment that is not told."""
+_UNASKED = {"wait": "the times are read", "duration": "the times say it"}
+_DIFFER_MS = 60_000
+"""By so much a length may differ from the times, or by one of its unit: both are rounded."""
 _MEND = "mend the row"
 _UNIT = "mend the row; the unit is what the header ends in (`duration_ms`), else seconds"
 Moments = dict[str, pl.Series]
@@ -39,7 +43,9 @@ def moments(
     elif "submit" in found and "start_ms" in made:
         made["submit_ms"] = _submitted(made, found["submit"], notes)
     if "duration" in lengths_ms and "start_ms" in made:
-        made["end_ms"] = made["start_ms"] + lengths_ms["duration"]
+        by_length = made["start_ms"] + lengths_ms["duration"]
+        told = made.get("end_ms", times.nothing(len(rows), pl.Int64))
+        made["end_ms"] = told.zip_with(told.is_not_null(), by_length)
     _refuse_backwards(rows, found, made, faults)
     if "start_ms" in made and "end_ms" not in made:
         rest = "all still run"
@@ -99,18 +105,53 @@ def _lengths(
     """How long jobs waited and ran, where their times do not say it."""
     lengths_ms: Moments = {}
     for field in [field for field in _LENGTHS if field in found]:
-        column = found[field]
-        if {*_LENGTHS[field]} <= {*made}:
-            notes.append(f"`{column}` not needed: the times say it")
+        column, given = found[field], rows[found[field]]
+        is_asked = _is_asked(field, made, given)
+        differing = _differing(given, column, made) if field == "duration" else []
+        notes += differing
+        if not is_asked.any():
+            notes += [] if differing else [f"`{column}` not needed: {_UNASKED[field]}"]
             continue
-        lengths_ms[field], unit = times.lengths_ms(rows[column], column, faults)
+        texts = given.set(~is_asked, None)
+        lengths_ms[field], unit = times.lengths_ms(texts, column, faults)
         is_less = lengths_ms[field] < 0
-        faults.check(rows[column], is_less, column, "which is less than nothing", _MEND)
+        faults.check(texts, is_less, column, "which is less than nothing", _MEND)
         is_long = lengths_ms[field] > times.FARTHEST_YEARS * times.YEAR_MS
         long = f"which is more than {times.FARTHEST_YEARS} years, read as {unit}"
-        faults.check(rows[column], is_long, column, long, _UNIT)
-        notes.append(f"numbers of `{column}` read as {unit}")
+        faults.check(texts, is_long, column, long, _UNIT)
+        some = "" if is_asked.all() else f", in {count_text(int(is_asked.sum()), 'row')} without"
+        some += f" `{found['end']}`" if some else ""
+        notes.append(f"numbers of `{column}` read as {unit}{some}")
     return lengths_ms
+
+
+def _is_asked(field: str, made: Moments, texts: pl.Series) -> pl.Series:
+    """Of each row, whether a length says a moment of it that is not told otherwise.
+
+    A wait is asked for all rows, or for none: of a job without a start it may go on.
+    """
+    if field == "wait":
+        return pl.repeat(not {"submit_ms", "start_ms"} <= {*made}, len(texts), eager=True)
+    if "end_ms" not in made:
+        return pl.repeat(value=True, n=len(texts), eager=True)
+    is_asked = made["end_ms"].is_null() & times.blank(texts).is_not_null()
+    return is_asked & made["start_ms"].is_not_null() if "start_ms" in made else is_asked
+
+
+def _differing(texts: pl.Series, column: str, made: Moments) -> list[str]:
+    """In words, rows whose start and end say that they ran for another time than their cell."""
+    if not {"start_ms", "end_ms"} <= {*made}:
+        return []
+    told_ms, _ = times.lengths_ms(texts, column, CellFaults(skips=True))
+    by_times_ms = made["end_ms"] - made["start_ms"]
+    most_ms = max(_DIFFER_MS, unit_of(column)[1])
+    differs = ((told_ms - by_times_ms).abs() > most_ms).fill_null(value=False)
+    if not differs.any():
+        return []
+    i = differs.arg_max() or 0
+    count = count_text(int(differs.sum()), "row")
+    shown = f"row {i + 2} has `{texts[i]}`, and {duration_text(by_times_ms[i])} by its times"
+    return [f"`{column}` and the times differ in {count} ({shown}): the times are booked"]
 
 
 def _with_waits(made: Moments, lengths_ms: Moments, column: str, notes: list[str]) -> None:

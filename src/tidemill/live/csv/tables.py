@@ -242,7 +242,9 @@ def _price(priced: dict[str, int], kind: str, usd_micro: int, path: Path) -> Non
 
 def _names(rows: TextRows, found: Mapping[str, str], notes: list[str]) -> dict[str, pl.Series]:
     """What jobs are called: `CLUSTER/JOB` where there are several clusters, as of Slurm."""
-    names = times.blank(rows[found["job"]]) if "job" in found else times.nothing(len(rows))
+    names = times.nothing(len(rows))
+    if "job" in found:
+        names = _as_names(rows[found["job"]], found["job"], notes)
     if names.null_count():
         numbers = pl.int_range(2, len(rows) + 2, eager=True).cast(pl.String)
         names = names.zip_with(names.is_not_null(), "row " + numbers)
@@ -255,6 +257,18 @@ def _names(rows: TextRows, found: Mapping[str, str], notes: list[str]) -> dict[s
     shown = ", ".join(several.head(5).to_list()) + (" …" if len(several) > 5 else "")
     notes.append(f"jobs of several clusters ({shown}) are called `CLUSTER/JOB`")
     return {"job": ((of + "/").fill_null("") + names).alias("job"), "cluster": of}
+
+
+def _as_names(texts: pl.Series, column: str, notes: list[str]) -> pl.Series:
+    """Names of jobs; a word that elsewhere stands for nothing is one where a single row has it."""
+    trimmed, known = texts.str.strip_chars(), times.blank(texts)
+    is_word = known.is_null() & trimmed.is_not_null() & (trimmed != "")
+    is_name = is_word & trimmed.is_unique()
+    if count := int((is_word & ~is_name).sum()):
+        word = trimmed[(is_word & ~is_name).arg_max() or 0]
+        rows = count_text(count, "row")
+        notes.append(f"`{column}` holds words such as `{word}` in {rows}: taken as no name")
+    return trimmed.zip_with(is_name, known)
 
 
 def _without_older(made: pl.DataFrame, notes: list[str]) -> pl.DataFrame:

@@ -25,6 +25,8 @@ _DAY_FIRST = (
     "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y",
     "%d/%m/%Y %I:%M:%S %p", "%d/%m/%Y %I:%M %p",
 )  # fmt: skip
+_WAYS = {"year first": _BARE, "month first": _MONTH_FIRST, "day first": _DAY_FIRST}
+"""In what order dates without an offset are written: one for each column."""
 _TRIED = 1000  # texts by which the form of a column is guessed
 _UNSET_ABOVE = 1e8  # in a column of such numbers, which are dates, 0 stands for none
 UNKNOWN = ("", "none", "null", "nan", "n/a", "na", "unknown", "-", "nil")
@@ -36,13 +38,14 @@ _IN_WORDS = (
     r"(?i)^(?:(\d+(?:\.\d+)?)\s*d(?:ays?)?)?\s*(?:(\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?)?\s*"
     r"(?:(\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?)?\s*(?:(\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?)?$"
 )
-_BY_CLOCK = r"^(?:(\d+)(?:-| days?,? ))?(\d+):(\d\d):(\d\d(?:\.\d+)?)$"
+_BY_CLOCK = r"(?i)^(?:(\d+)(?:-|\s*d(?:ays?)?,?\s*))?(\d+):(\d\d):(\d\d(?:\.\d+)?)$"
 _OFFSET = r"([Zz]|[+-]\d\d:?\d\d)$"
 FARTHEST_YEARS = 20
 """Times of one column are not farther apart than so: else one is in another unit, or mistyped."""
 LATEST_MS = 4_102_444_800_000  # the year 2100
 YEAR_MS = 365.25 * 86_400_000
 _SKIPPED = "mend it, write it with its offset, or name the zone of the clock with --zone"
+_ONE_WAY = "write all dates of a column in one way, such as 2026-03-02 06:00:00"
 _HINT = "write them as 2026-03-02T06:00:00+01:00, or as seconds since 1970"
 
 
@@ -70,22 +73,35 @@ def moments_ms(
         is_unset |= (number == 0).fill_null(value=False)
     given, number = given.set(is_unset, None), number.set(is_unset, None)
     is_counted = 2 * number.count() >= given.count()
-    found, said = _epoch(number, column) if is_counted else _dates(given, zone, column)
-    is_bad = given.is_not_null() & (number if is_counted else found).is_null()
-    fault = "which is no number, as most of that column"
-    if not is_counted:
-        fault = "which is no date in a known form"
-        is_skipped = is_bad & _bare(given.set(~is_bad, None)).is_not_null()
-        clock = f"a time that no clock of {zone} showed: they were put forward then"
-        faults.check(given, is_skipped, column, clock, _SKIPPED)
-        is_bad &= ~is_skipped
-    faults.check(given, is_bad, column, fault, _HINT)
+    if is_counted:
+        found, said = _epoch(number, column)
+        is_bad = given.is_not_null() & number.is_null()
+        faults.check(given, is_bad, column, "which is no number, as most of that column", _HINT)
+    else:
+        found, said, way = _dates(given, zone, column)
+        _refuse_dates(given, given.is_not_null() & found.is_null(), way, zone, column, faults)
     is_late = found > LATEST_MS
     faults.check(given, is_late, column, "after the year 2100", "check that time, and its unit")
     _refuse_far(given, found, column, faults)
     if unset := int(is_unset.sum()):
         said += f"; {unset:,} of them (such as `{texts[is_unset.arg_max() or 0]}`) say nothing"
     return found, said
+
+
+def _refuse_dates(
+    given: pl.Series, is_bad: pl.Series, way: str, zone: str, column: str, faults: CellFaults
+) -> None:
+    """Refuse cells that are no dates, not in the way of their column, or on no clock."""
+    bad = given.set(~is_bad, None)
+    is_skipped = _by_forms(bad, _WAYS[way]).is_not_null()
+    clock = f"a time that no clock of {zone} showed: they were put forward then"
+    faults.check(given, is_skipped, column, clock, _SKIPPED)
+    every = tuple(form for forms in _WAYS.values() for form in forms)
+    is_other = _by_forms(bad, every).is_not_null() & ~is_skipped
+    fault = f"which is another way to write dates than the column has: they are read {way}"
+    faults.check(given, is_other, column, fault, _ONE_WAY)
+    is_none = is_bad & ~is_skipped & ~is_other
+    faults.check(given, is_none, column, "which is no date in a known form", _HINT)
 
 
 def _refuse_far(given: pl.Series, found: pl.Series, column: str, faults: CellFaults) -> None:
@@ -100,24 +116,23 @@ def _refuse_far(given: pl.Series, found: pl.Series, column: str, faults: CellFau
     )
 
 
-def _dates(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str]:
-    """Dates; each row by itself says whether it has an offset."""
+def _dates(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str, str]:
+    """Dates, how they were read, and the way of those without an offset (``_WAYS``).
+
+    Each row by itself says whether it has an offset.
+    """
     has_offset = given.str.contains(_OFFSET).fill_null(value=False)
     zoned = _by_forms(given.set(~has_offset, None).str.replace(r"[Zz]$", "+00:00"), _ZONED)
     bare = _by_forms(given.set(zoned.is_not_null(), None), _BARE)
     if not zoned.count() and not bare.count():
-        bare, words = _either_way(given, column)
-        return _in_zone(bare, zone), f"dates with the {words}, in the zone {zone}"
+        bare, way = _either_way(given, column)
+        return _in_zone(bare, zone), f"dates with the {way}, in the zone {zone}", way
     found = zoned.dt.epoch("ms").zip_with(zoned.is_not_null(), _in_zone(bare, zone))
     if not bare.count():
-        return found, "dates with their offset"
+        return found, "dates with their offset", "year first"
     others = f"{count_text(zoned.count(), 'date')} with an offset, the others"
-    return found, f"{others if zoned.count() else 'dates,'} in the zone {zone}"
-
-
-def _bare(given: pl.Series) -> pl.Series:
-    """Dates without an offset, in any form, as they stand."""
-    return _by_forms(given, (*_BARE, *_MONTH_FIRST, *_DAY_FIRST))
+    said = f"{others if zoned.count() else 'dates,'} in the zone {zone}"
+    return found, said, "year first"
 
 
 def _by_forms(given: pl.Series, forms: tuple[str, ...]) -> pl.Series:
@@ -164,12 +179,9 @@ def second_ms(texts: pl.Series, found: pl.Series, zone: str) -> pl.Series:
 
 def _either_way(given: pl.Series, column: str) -> tuple[pl.Series, str]:
     """Dates such as 03/14/2026 or 14/03/2026: as they can only be meant; 03/04 alone is refused."""
-    ways = {
-        words: _by_forms(given, forms)
-        for words, forms in (("month first", _MONTH_FIRST), ("day first", _DAY_FIRST))
-    }
-    counts = {words: read.count() for words, read in ways.items()}
-    best = max(counts, key=lambda words: counts[words])
+    ways = {way: _by_forms(given, _WAYS[way]) for way in ("month first", "day first")}
+    counts = {way: read.count() for way, read in ways.items()}
+    best = max(counts, key=lambda way: counts[way])
     if not counts[best]:
         i = given.is_not_null().arg_max() or 0
         raise SpecError(
@@ -210,7 +222,7 @@ def lengths_ms(
 ) -> tuple[pl.Series, str]:
     """Durations in milliseconds, and how numbers were read: in the unit that the header names.
 
-    Beside numbers ``[days-]hours:minutes:seconds`` and ``2h 30m`` are read.
+    Beside numbers ``[days-]hours:minutes:seconds`` (also ``1d 02:00:00``) and ``2h 30m`` are read.
     """
     given, faults = blank(texts), faults or CellFaults()
     words, unit_ms = unit_of(column)

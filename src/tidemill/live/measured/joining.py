@@ -20,7 +20,7 @@ from tidemill.journal.device_ids import DeviceNamed
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured import flops, loops, sharing, wholes
+from tidemill.live.measured import clocks, flops, held, loops, sharing, wholes
 from tidemill.live.measured.windows import DEVICES, WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -133,7 +133,11 @@ def rows_of(
     kinds = {node.name: kind_of(node.gpu_type) for node in nodes}
     where = pl.col("nodes").list.first().replace_strict(kinds, default=None, return_dtype=pl.String)
     kind = pl.coalesce(where, "kind")
-    runs = runs.select("job", "gpus", *_KEY, "is_up_told", kind=kind, start_ms="up_ms", end_ms=ends)
+    is_over = (pl.col("end_ms") <= end_ms).fill_null(value=False)
+    runs = runs.select(
+        "job", "gpus", *_KEY, "is_up_told", kind=kind, start_ms="up_ms", end_ms=ends,
+        is_over=is_over,
+    )  # fmt: skip
     runs = runs.filter(pl.col("start_ms") < pl.col("end_ms"))
     windows = _complete(measured.windows)
     if world is None:
@@ -142,7 +146,8 @@ def rows_of(
         windows = windows.with_columns(beside_ppm=pl.lit(None, pl.Int64))
     told = _told_before(runs, world, begins_ms)
     spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
-    judged = flops.judged(_inside(spoken, windows), _KEY)
+    inside = _inside(spoken, windows)
+    judged = flops.judged(held.over_all(inside), _KEY)
     said = told.filter(pl.any_horizontal(_DIFFERS))
     pieces = _pieces(spoken, judged.windows, said.select(_KEY))
     sums = wholes.judged(pieces, runs, _KEY)
@@ -157,7 +162,8 @@ def rows_of(
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
     rows[is_saved, EventColumn.VALUE] -= begins_ms
     ordered = rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
-    return JoinedRows(ordered, [*judged.against, *sums.against], [*judged.near, *sums.near])
+    against = [*judged.against, *sums.against, *held.contradictions(inside)]
+    return JoinedRows(ordered, against, [*judged.near, *sums.near, *held.said_untold(inside)])
 
 
 def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
@@ -285,9 +291,8 @@ def _inside(runs: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _silent_ppm() -> pl.Expr:
-    """Of the GPUs that an attempt holds, those of ranks that tell nothing while others do."""
-    unheard = (pl.col("gpus") - pl.col("heard_gpus")).clip(0)
-    silent = pl.min_horizontal(unheard, "silent_gpus") * ONE_PPM // pl.col("gpus").clip(1)
+    """Of the GPUs that an attempt holds, those that no rank tells of while others tell theirs."""
+    silent = (pl.col("gpus") - pl.col("heard_gpus")).clip(0) * ONE_PPM // pl.col("gpus").clip(1)
     return pl.when(pl.col("heard_gpus").is_not_null()).then(silent)
 
 
@@ -456,15 +461,20 @@ def devices_of(measured: Measurements | None, begins_ms: int) -> list[DeviceName
 def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> I64:
     """What is safe, and at the beginning of each attempt that tells it, that nothing is yet.
 
-    Where its loop spoke only later, from then on: what was before is no work that was measured.
+    Where its loop spoke only later, from then on: what was before is no work that was measured. By
+    the clock of its loop the last save may be after the end.
     """
     told = runs.join(before, on=_KEY, how="left").with_columns(
         began_ms=pl.coalesce("began_ms", "start_ms"), tells=pl.col("tells").fill_null(value=False)
     )
+    last_ms, at_ms = pl.col("end_ms") - 1, pl.col("at_ms")
+    is_at_end = pl.col("is_over") & at_ms.is_between(last_ms, last_ms + clocks.SLACK_MS)
+    is_at_end &= pl.col("launched_ms") < pl.col("end_ms")
     inside = told.join(measured.saves, on="job").filter(
-        pl.col("at_ms").is_between(pl.col("start_ms"), pl.col("end_ms") - 1)
+        at_ms.is_between(pl.col("start_ms"), last_ms) | is_at_end
     )
-    saved = inside.select(
+    at_ms = pl.max_horizontal("at_ms", "covers_ms").clip(upper_bound=last_ms)
+    saved = inside.with_columns(at_ms=at_ms).select(
         *_KEY, "at_ms", covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms"))
     ).sort("at_ms", "covers_ms")  # fmt: skip
     loops_told = measured.ups.filter("saves")["job"]

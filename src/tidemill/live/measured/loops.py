@@ -1,4 +1,4 @@
-"""What training loops tell (``tidemill.track``) as windows, saves and launches of their jobs.
+"""What training loops tell (``tidemill.track``) as windows and launches of their jobs.
 
 A *launch* is all processes of a job whose lives overlap: its ranks. Their stretches are added up
 over equal bins of time, each rank with the GPUs that it uses; a bin is a second, or more where a
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.live.measured import flops
-from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measurements
+from tidemill.live.measured.windows import UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
     BeganRecord,
     CheckpointBegunRecord,
@@ -66,6 +66,7 @@ class Process:
         self.begun: dict[int, CheckpointBegunRecord] = {}
         self.saved: list[CheckpointSavedRecord] = []
         self.restored: RestoredRecord | None = None
+        """The first time: later it goes back within its own work."""
         self.efficiencies: list[EfficiencyRecord] = []
         self.loads: list[LoadRecord] = []
         self.is_service = False
@@ -90,7 +91,8 @@ class Process:
             case CheckpointSavedRecord():
                 self.saved.append(record)
             case RestoredRecord():
-                self.restored = record
+                if self.restored is None or record.at_us < self.restored.at_us:
+                    self.restored = record
             case EfficiencyRecord():
                 self.efficiencies.append(record)
             case LoadRecord():
@@ -233,24 +235,22 @@ def renamed(told: Sequence[Launch], names: Mapping[str, str]) -> list[Launch]:
 def measured(
     told: Sequence[Launch], names: Mapping[str, str] | None = None, since_us: int = 0
 ) -> Measurements:
-    """What launches tell, of jobs as the books call them (``names``: others by their own).
+    """Windows and beginnings of launches, of jobs as the books call them (``names``: others by
+    their own).
 
     ``since_us``: windows of the time before it are not asked for.
     """
     told = renamed(told, names or {})
-    windows, saves, ups = list[pl.DataFrame](), list[tuple[str, int, int]](), []
-    for i, launch in enumerate(told):
+    windows, ups = list[pl.DataFrame](), []
+    for launch in told:
         job = launch.job
         windows.append(_windows(launch, since_us).with_columns(job=pl.lit(job)))
-        after = told[i + 1] if i + 1 < len(told) and told[i + 1].job == launch.job else None
-        saves += [(job, *save) for save in _saves(launch, _restored(after))]
         up_us = launch.up_us
         up_ms = None if up_us is None else up_us // 1000
         ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service))
-    return Measurements(
-        pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
-        pl.DataFrame(saves, schema=SAVES, orient="row"),
-        pl.DataFrame(ups, schema=UPS, orient="row"),
+    return nothing()._replace(
+        windows=pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
+        ups=pl.DataFrame(ups, schema=UPS, orient="row"),
     )
 
 
@@ -363,7 +363,9 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
         columns[_NAMES[name]] = np.rint(sums[name] * ONE_PPM / whole).astype(np.int64)
     columns["heard_gpus"] = sums["heard"].astype(np.int64)
     columns["silent_gpus"] = launch.gpus + _untold_gpus(launch) - columns["heard_gpus"]
-    frame = pl.DataFrame(columns).with_columns(source=pl.lit(SOURCE))
+    frame = pl.DataFrame(columns).with_columns(
+        source=pl.lit(SOURCE), said_gpus=pl.lit(_said_gpus(launch), pl.Int64)
+    )
     worked = np.maximum(covered - sums["untold"], 1)
     is_said = says_work & (2 * sums["untold"] <= covered)
     frame = frame.with_columns(
@@ -389,13 +391,19 @@ def _untold_gpus(launch: Launch) -> int:
     return silent_ranks(launch) * launch.gpus // max(1, ranks)
 
 
+def _said_gpus(launch: Launch) -> int | None:
+    """How many GPUs all ranks use; None where one does not say."""
+    says = [one.began is not None and one.began.gpus is not None for one in launch.processes]
+    return launch.gpus + _untold_gpus(launch) if all(says) else None
+
+
 def _afterwards(launch: Launch) -> pl.DataFrame:
     """After all processes said that they are done, what the job still holds is idle."""
     is_over = all(process.ended is not None for process in launch.processes)
     end_ms = launch.last_us // 1000
     row = {"source": SOURCE, "start_ms": end_ms, "end_ms": end_ms + LONGEST_AFTER_MS,
            "busy_ppm": 0, "heard_gpus": launch.gpus,
-           "silent_gpus": _untold_gpus(launch)}  # fmt: skip
+           "silent_gpus": _untold_gpus(launch), "said_gpus": _said_gpus(launch)}  # fmt: skip
     return pl.DataFrame([row] if is_over else [], schema={name: WINDOWS[name] for name in row})
 
 
@@ -481,35 +489,6 @@ def _where(
     mean = np.where(is_known, known, otherwise / np.maximum(weight, 1))
     found = pl.Series(np.rint(mean).astype(np.int64))
     return found.set(pl.Series(~is_known & (weight == 0)), None)
-
-
-def _restored(launch: Launch | None) -> int | None:
-    """The step from which a launch went on; None where it does not say."""
-    if launch is None:
-        return None
-    told = [process.restored for process in launch.processes if process.restored is not None]
-    return min((one.step for one in told if one.step is not None), default=None)
-
-
-def _saves(launch: Launch, up_to_step: int | None) -> Iterator[tuple[int, int]]:
-    """When which part of a launch was safe: a checkpoint is, once all ranks that write it saved it.
-
-    One beyond the step from which the next launch went on was of no use.
-    """
-    writers: dict[int, set[int]] = {}
-    saved: dict[int, list[tuple[int, int]]] = {}
-    for i, process in enumerate(launch.processes):
-        for begun in process.begun.values():
-            writers.setdefault(begun.step, set()).add(i)
-        for one in process.saved:
-            begun_at = process.begun.get(one.checkpoint)
-            covers_us = one.at_us if begun_at is None else begun_at.at_us
-            saved.setdefault(one.step, []).append((one.at_us, covers_us))
-    for step in sorted(saved):
-        is_whole = len(saved[step]) >= len(writers.get(step, ()))
-        if is_whole and (up_to_step is None or step <= up_to_step):
-            at_us = max(at for at, _ in saved[step])
-            yield at_us // 1000, min(covers for _, covers in saved[step]) // 1000
 
 
 def _joined(stretches: Iterable[StepsRecord]) -> list[StepsRecord]:

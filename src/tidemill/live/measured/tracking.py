@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured import loops, ranks, services
+from tidemill.live.measured import loops, ranks, saves, services
 from tidemill.live.measured.loops import LONGEST_AFTER_MS, Launch
 from tidemill.live.measured.windows import WINDOWS, Measurements
 from tidemill.model.measures import FOREVER_MS
@@ -48,6 +48,7 @@ def measured(
     columns = ("job", "start_ms", "end_ms", "source", "straggler_ppm")
     windows = pl.DataFrame(rows, {name: WINDOWS[name] for name in columns}, orient="row")
     found = found._replace(windows=pl.concat([found.windows, windows], how="diagonal"))
+    found = found._replace(saves=saves.frame(named))
     return services.with_loads(found, named, since_us, until_us)
 
 

@@ -28,6 +28,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "straggler_ppm": pl.Int64,  # of what the loops waited for other ranks: for slow ones
     "heard_gpus": pl.Int64,  # of ranks that tell something then
     "silent_gpus": pl.Int64,  # of ranks that do not
+    "said_gpus": pl.Int64,  # of all ranks; null where one does not say how many it uses
     "other_ppm": pl.Int64,  # outside of steps: start-up, evaluation, logging
     "mfu_ppm": pl.Int64,  # model FLOPs over the peak
     "sm_ppm": pl.Int64,  # SM active
@@ -46,6 +47,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
 
 SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,
+    "launched_ms": pl.Int64,  # when the first process of the launch began
     "at_ms": pl.Int64,  # when it was known to be safe
     "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more
 }
