@@ -69,7 +69,7 @@ class SlurmSource:
         """All that the cluster shows now of the time since then; ``BackendError`` if it is down."""
         now_ms = self.now_ms()
         skew_s = round(time.time()) - now_ms // 1000
-        gathering, refused, complaints = Gathering(), 0, list[str]()
+        gathering, refused, complaints = Gathering(goes_on=True), 0, list[str]()
         gathering.take_limits(self._limits)
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
         asks = [
@@ -116,6 +116,7 @@ class SlurmSource:
             queues=past.queues,
             numbers=past.numbers,
             pauses=past.pauses,
+            deciders=past.deciders,
         )
 
     def _with_devices(self, attempts: pl.DataFrame) -> pl.DataFrame:

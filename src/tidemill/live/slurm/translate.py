@@ -4,12 +4,14 @@ A job waits from the moment it was eligible, as Slurm itself counts (`Planned`):
 or waits for another to end, is no demand. A requeued job is one job with several attempts.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import polars as pl
 
+from tidemill.journal import deciders
 from tidemill.live import foreign
 from tidemill.live.history import by_job, clusters, gathered
 from tidemill.live.history.attempts import kind_of
@@ -18,6 +20,7 @@ from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
+    allowed_nodes,
     evidence,
     frames,
     gpu_parts,
@@ -28,6 +31,7 @@ from tidemill.live.slurm import (
     reasons,
     suspended,
 )
+from tidemill.live.slurm.allowed_nodes import AllowedNodes, NodeRequest
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.evidence import LimitRules, WaitingJob
 from tidemill.live.slurm.reading import SlurmReading
@@ -43,6 +47,7 @@ from tidemill.live.slurm.rows import (
 )
 from tidemill.live.slurm.suspended import SuspendedTimes
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
 
@@ -90,7 +95,7 @@ _NUMBERS = (
 _KEPT = (*het.PART, "cluster")
 _SAME = (
     "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
-    "reason_cause", "reason_layer", "memory_mib", "shards", *suspended.COLUMNS,
+    "reason_cause", "reason_layer", "memory_mib", "shards", "asked_nodes", *suspended.COLUMNS,
 )  # fmt: skip
 """What attempts have as rows of jobs say it."""
 _READ = (
@@ -103,7 +108,7 @@ _OF_TRES = {
     "names_gpus": pl.Boolean, "shards": pl.Int64,
 }  # fmt: skip
 """What is read of TRES texts, which are long and nearly all the same, and not kept."""
-_WANTED = frozenset({*_ROW, "alloc_tres", "req_tres"})
+_WANTED = frozenset({*_ROW, "alloc_tres", "req_tres", *NodeRequest._fields})
 _WANTED_LIVE = _WANTED.union(WaitingJob._fields)
 """Of what waits now also by which rules it waits."""
 
@@ -130,6 +135,8 @@ class SlurmPast(NamedTuple):
     """What the accounting says of jobs that were suspended."""
     pauses: pl.DataFrame = pl.DataFrame()
     """The same, of each attempt (``measured.pauses.PAUSES``)."""
+    deciders: Mapping[str, str] = {}
+    """By job: what it asks of its nodes that the books cannot keep (``journal.deciders``)."""
 
     @property
     def attempts(self) -> pl.DataFrame:
@@ -165,9 +172,13 @@ def _files(path: Path) -> list[Path]:
 
 
 class Gathering:
-    """Outputs of Slurm, one after the other, on their way to one past."""
+    """Outputs of Slurm, one after the other, on their way to one past.
 
-    def __init__(self) -> None:
+    ``goes_on``: nodes are told once, and what jobs will ask of them later is not known yet.
+    """
+
+    def __init__(self, *, goes_on: bool = False) -> None:
+        self._goes_on = goes_on
         self._jobs = GatheredRows()
         self._nodes = list[SlurmNode]()
         self._kept: dict[type[Any], list[Any]] = {SlurmNodeEvent: [], SlurmReservation: []}
@@ -175,6 +186,8 @@ class Gathering:
         self.take_limits(LimitRules())
         self._waiting: dict[WaitingJob, int] = {}
         """By which rules jobs wait, by number."""
+        self._asked: dict[NodeRequest, int] = {}
+        """What jobs say of the nodes that they may use, by number."""
         self._notes = list[str]()
         self._refused = dict[str, Refusals]()
 
@@ -221,7 +234,9 @@ class Gathering:
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
                 held = _as_asked() if has_asked else pl.col("gpus_allocated")
-                told = _with_tres(frame).with_columns(held, **flags, rules=rules)
+                told = _with_tres(frame).with_columns(
+                    held, **flags, rules=rules, asked_nodes=self._nodes_of(frame)
+                )
                 tracks |= bool(told["names_gpus"].any())
                 self._jobs.add(told)
             elif makes is SlurmNode:
@@ -249,27 +264,47 @@ class Gathering:
             dtype=pl.Int32,
         )
 
+    def _nodes_of(self, jobs: pl.DataFrame) -> pl.Series:
+        """What each of these jobs says of the nodes that it may use, by number."""
+        asked = jobs.select(NodeRequest._fields)
+        is_counted = pl.coalesce("features", "required_nodes").is_not_null()
+        count = pl.when(is_counted).then("node_count")
+        asked = asked.with_columns(node_count=count)
+        known = asked.unique(maintain_order=True)
+        numbers = [self._asked.setdefault(NodeRequest(*row), len(self._asked))
+                   for row in known.iter_rows()]  # fmt: skip
+        known = known.with_columns(number=pl.Series(numbers, dtype=pl.Int32))
+        found = asked.join(
+            known, on=asked.columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return found["number"]
+
     def past(self, unknown_ms: int | None = None) -> SlurmPast:
         """What they tell together.
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
         flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
-        schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32}
+        schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32, "asked_nodes": pl.Int32}
         out = reasons.nodes_out(self._nodes) if self._nodes else None
         names = {name for part in self._jobs.each("cluster", kinds=schema)
                  for name in part["cluster"].unique().to_list()}  # fmt: skip
         last_ms, are_several = _last_ms(self._jobs, schema), len(names) > 1
         words = _Words(out, [*self._waiting], self.rules, last_ms, are_several)
+        named = None if self._goes_on else allowed_nodes.named_by(self._asked)
+        told_names = allowed_nodes.names_of(self._nodes, self._kept[SlurmPartition], named)
+        allowed = [allowed_nodes.allowed(one, told_names) for one in self._asked]
         fleet = nodes.fleet_of(
-            self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
-        )
-        per_gpu, kept, named = gpu_parts.shards_per_gpu(self._nodes), GatheredRows(), GatheredRows()
+            self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms,
+            told_names,
+        )  # fmt: skip
+        per_gpu, numbers = gpu_parts.shards_per_gpu(self._nodes), GatheredRows()
         shapes, held, lost, times = list[Shape](), 0, 0, SuspendedTimes()
+        kept, unkept = GatheredRows(), dict[str, str]()
         for told in _ranges(self._jobs, schema, are_several=are_several):
-            named.add(_numbers(told, are_several=are_several))
+            numbers.add(_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
-            attempts = times.take(attempts)
+            attempts = _on_allowed(times.take(attempts), allowed, unkept)
             held += waits
             if are_several:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
@@ -288,10 +323,18 @@ class Gathering:
             {name for name in names if name}, unread,
         )  # fmt: skip
         paused, said = times.told(last_ms)
-        notes = (*self._notes, *_said_held(held), *gpu_parts.said(lost), *fleet.notes, *said)
+        notes = (
+            *self._notes,
+            *_said_held(held),
+            *_said_unkept(unkept),
+            *gpu_parts.said(lost),
+            *fleet.notes,
+            *said,
+        )
         return SlurmPast(
-            kept, fleet.nodes, (*notes, *unread), self._refused, named, queues, tuple(unread),
+            kept, fleet.nodes, (*notes, *unread), self._refused, numbers, queues, tuple(unread),
             shapes, paused, times.rows(),
+            {job: deciders.UNKEPT + words for job, words in unkept.items()},
         )  # fmt: skip
 
 
@@ -321,6 +364,30 @@ def _last_ms(jobs: GatheredRows, schema: gathered.Kinds) -> int:
     times = ("submit_ms", "start_ms", "end_ms")
     last = (part[name].max() for part in jobs.each(*times, kinds=schema) for name in times)
     return max((ms for ms in last if isinstance(ms, int)), default=0)
+
+
+def _on_allowed(
+    attempts: pl.DataFrame, allowed: Sequence[AllowedNodes], unkept: dict[str, str]
+) -> pl.DataFrame:
+    """Attempts with the nodes that they may use; ``unkept``: what of that is not said, by job."""
+    rules = {i: one.rules for i, one in enumerate(allowed) if one.rules is not None}
+    lost = {i: one.unkept for i, one in enumerate(allowed) if one.unkept}
+    if lost:
+        mine = attempts.filter(pl.col("asked_nodes").is_in([*lost]), pl.col("gpus") > 0)
+        for job, number in mine.select("job", "asked_nodes").iter_rows():
+            unkept[re.sub(het.PART_NUMBER, "", job)] = lost[number]
+    found = pl.col("asked_nodes").replace_strict(rules, default=None, return_dtype=pl.String)
+    return attempts.with_columns(node_rules=found).drop("asked_nodes")
+
+
+def _said_unkept(unkept: Mapping[str, str]) -> list[str]:
+    if not unkept:
+        return []
+    words = sorted({*unkept.values()})
+    shown = "; ".join(words[:3]) + (" …" if len(words) > 3 else "")
+    whose = count_text(len(unkept), "job")
+    words = f"{whose} with rules about nodes that the books cannot keep ({shown})"
+    return [f"{words}: whether what is free would do is unknown"]
 
 
 def _said_held(held: int) -> list[str]:
