@@ -16,6 +16,7 @@ from tidemill.live.slurm.commands import SlurmCommand
 from tidemill.live.slurm.evidence import LimitRules
 from tidemill.live.slurm.json_records import CUT_HINT
 from tidemill.live.slurm.reading import SlurmReading, open_output
+from tidemill.live.slurm.reservations import SeenReservations
 from tidemill.live.slurm.translate import Gathering
 from tidemill.model.errors import BackendError, SpecError
 
@@ -49,6 +50,7 @@ class SlurmSource:
         self._limits = LimitRules()
         self._limits_ms: int | None = None
         """When limits were last asked for; None: not yet."""
+        self._reservations = SeenReservations()
         self._devices: pl.DataFrame | None = None
         """The GPUs of attempts, as they were told last: ``ATTEMPT`` and ``told``."""
 
@@ -91,6 +93,8 @@ class SlurmSource:
                 refused += opened.refusals.total + len(opened.errors)
                 complaints += [f"{command.arguments[0]}: {text}" for text in opened.errors[:3]]
         self._add_reservations(gathering)
+        shown = gathering.rules.reservations
+        gathering.add_reservations(self._reservations.over(shown, now_ms, since_ms))
         if is_due:
             self._limits, self._limits_ms = gathering.rules, now_ms
         past = gathering.past(since_ms)

@@ -5,7 +5,7 @@ or waits for another to end, is no demand. A requeued job is one job with severa
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -204,6 +204,10 @@ class Gathering:
             SlurmQos: [*rules.qos],
             SlurmPartition: [*rules.partitions],
         }
+
+    def add_reservations(self, rows: Iterable[SlurmReservation]) -> None:
+        """Have these too, which no command shows any more."""
+        self._kept[SlurmReservation] += rows
 
     def add_file(self, path: Path, zone: str | None, *, is_chosen: bool) -> None:
         """Read a file; one that nobody chose by its name, and which is not Slurm's, is noted."""
