@@ -25,6 +25,7 @@ from tidemill.live.slurm import (
     frames,
     gpu_parts,
     het,
+    joined,
     nodes,
     places,
     reading,
@@ -73,6 +74,8 @@ _HELD = (
     "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
 )  # fmt: skip
 """Reasons of jobs that no free GPU would start."""
+_ELIGIBLE = frozenset({"Eligible", "ELIGIBLE_TIME"})
+"""Columns that say since when jobs wait for GPUs; where it is unknown, they never did."""
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 MOST_TASKS = 10_000
 """Members of one array that pend together and are told one by one."""
@@ -235,6 +238,7 @@ class Gathering:
             if makes is SlurmJob and len(frame):
                 is_live = opened.output in _LIVE  # of JSON that is known only now
                 tells = frame["eligible_ms"].null_count() < len(frame)
+                tells |= not _ELIGIBLE.isdisjoint(opened.columns)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
                 held = _as_asked() if has_asked else pl.col("gpus_allocated")
@@ -269,13 +273,15 @@ class Gathering:
         )
 
     def _nodes_of(self, jobs: pl.DataFrame) -> pl.Series:
-        """What each of these jobs says of the nodes that it may use, by number."""
+        """What each of these jobs says of the nodes that it may use, by number; null: nothing."""
         asked = jobs.select(NodeRequest._fields)
         is_counted = pl.coalesce("features", "required_nodes").is_not_null()
         count = pl.when(is_counted).then("node_count")
         asked = asked.with_columns(node_count=count)
         known = asked.unique(maintain_order=True)
-        numbers = [self._asked.setdefault(NodeRequest(*row), len(self._asked))
+        nothing = NodeRequest()
+        numbers = [None if row == nothing else
+                   self._asked.setdefault(NodeRequest(*row), len(self._asked))
                    for row in known.iter_rows()]  # fmt: skip
         known = known.with_columns(number=pl.Series(numbers, dtype=pl.Int32))
         found = asked.join(
@@ -440,18 +446,20 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         is_suspended=pl.col("state") == "SUSPENDED",
     )
     rows = _without_gpus(rows).drop(*(name for name in _NUMBERS if name not in _KEPT), *_READ)
+    rows = _never_eligible(joined.with_accounting(rows))
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
     is_kept = is_open & pl.col("reason").is_in(_HELD)  # also after an attempt: requeued and held
+    is_eligible &= ~pl.col("was_never")
     rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept.fill_null(value=False))
     rows = _once(rows)
     rows = _explained(_put_off(rows), words)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible") | pl.col("is_kept")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
-    waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
+    waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0) & pl.col("end_ms").is_null()
     waiting = int(rows.select(waits.sum()).item() or 0)
     attempts = rows.select(
         *_SAME,
@@ -467,6 +475,20 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         limit_ms=pl.col("time_limit_ms"),
     )
     return attempts, waiting
+
+
+def _never_eligible(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same, with those that were over (``was_never``) before they waited for GPUs at all.
+
+    They were held, waited for another job or for a moment to come, and were cancelled then.
+    """
+    eligible, end = pl.col("eligible_ms"), pl.col("end_ms")
+    is_unsaid = eligible.is_null() & pl.col("tells_eligible")
+    was_never = pl.col("start_ms").is_null() & end.is_not_null() & (is_unsaid | (eligible > end))
+    was_never = was_never.fill_null(value=False)
+    return rows.with_columns(
+        was_never=was_never, eligible_ms=pl.when(~was_never).then("eligible_ms")
+    )
 
 
 def _put_off(rows: pl.DataFrame) -> pl.DataFrame:
@@ -499,7 +521,12 @@ _LOST = (
 
 
 def _without_columns(opened: SlurmReading) -> Iterator[str]:
-    """What a text of sacct does not say, for want of which column."""
+    """What a text of sacct or squeue does not say, for want of which column."""
+    if opened.output is Output.SQUEUE_TEXT and joined.lacks_gpus(opened.columns):
+        yield (
+            "its columns do not say how many GPUs jobs have: taken from sacct where that has these"
+            f" jobs. To have all: squeue --all --states=all -o '{joined.SQUEUE_FORMAT}'"
+        )
     if opened.output is not Output.SACCT_TEXT:
         return
     for names, words in _LOST:
