@@ -7,6 +7,7 @@ import pytest
 
 from tests.cli.shell import Ran, tidemill
 from tests.conftest import ROOT
+from tidemill.live.slurm import translate
 from tidemill.live.slurm.joined import SQUEUE_FORMAT
 
 HEADER = "JobID|Account|State|Submit|Eligible|Start|End|NNodes|NodeList|AllocTRES|ReqTRES"
@@ -49,7 +50,7 @@ def test_who_was_never_eligible_waited_for_no_gpu(tmp_path: Path, eligible: str)
 
 def test_who_was_eligible_and_cancelled_has_waited(tmp_path: Path):
     """Four hours for GPUs that stood free: demand, and a wait that nobody ended."""
-    row = f"2|nlp|CANCELLED by 5|{DAY}08:00:00|{DAY}08:00:00|None|{DAY}12:00:00|1|None assigned||{TRES}"
+    row = f"2|nlp|CANCELLED by 5|{DAY}08:00:00|{DAY}08:00:00|None|{DAY}12:00:00|1|||{TRES}"
     done, _ = _imported(tmp_path, [row])
     assert "waits: 2 jobs" in done.out
 
@@ -62,7 +63,7 @@ def test_who_was_eligible_and_cancelled_has_waited(tmp_path: Path):
     ],
 )
 def test_a_short_squeue_is_joined_with_sacct_by_number(tmp_path: Path, squeue: str):
-    """GPUs and times are in sacct, the reason in squeue: one job with both, and the note says it."""
+    """GPUs and times are in sacct, the reason in squeue: one job with both."""
     row = f"2|nlp|PENDING|{DAY}09:00:00|{DAY}09:00:00|Unknown|Unknown|1|None assigned||{TRES}"
     done, journal = _imported(tmp_path, [row], squeue=squeue)
     assert "left out" not in done.err
@@ -79,6 +80,18 @@ def test_a_short_squeue_of_a_running_job_keeps_its_start(tmp_path: Path):
     done, _ = _imported(tmp_path, [row], squeue=squeue)
     assert "2 jobs of 2 teams: 1 done, 1 running" in done.out
     assert "left out" not in done.err
+
+
+def test_an_hour_that_the_clock_shows_twice_is_read_as_in_a_table(tmp_path: Path):
+    """From 02:40 to 02:20 in Berlin, as clocks go back: forty minutes."""
+    day = "2026-10-25T"
+    times = "|".join(f"{day}{clock}:00" for clock in ("02:30", "02:30", "02:40", "02:20"))
+    row = f"2|nlp|COMPLETED|{times}|1|t1|{TRES}|{TRES}"
+    (tmp_path / "sacct.txt").write_text(f"{HEADER}\n{row}\n")
+    past = translate.read([tmp_path / "sacct.txt"], "Europe/Berlin")
+    (attempt,) = past.attempts.iter_rows(named=True)
+    assert attempt["end_ms"] - attempt["start_ms"] == 40 * 60_000
+    assert any("1 time taken as the second" in note for note in past.notes)
 
 
 def test_the_guide_has_the_format_of_squeue():

@@ -521,7 +521,10 @@ _LOST = (
 
 
 def _without_columns(opened: SlurmReading) -> Iterator[str]:
-    """What a text of sacct or squeue does not say, for want of which column."""
+    """What a text of sacct or squeue does not say, or says twice."""
+    if opened.second_hours:
+        told = count_text(opened.second_hours, "time")
+        yield f"{told} taken as the second that the clock showed: the first is too early"
     if opened.output is Output.SQUEUE_TEXT and joined.lacks_gpus(opened.columns):
         yield (
             "its columns do not say how many GPUs jobs have: taken from sacct where that has these"
