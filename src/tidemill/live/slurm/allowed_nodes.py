@@ -6,16 +6,19 @@ those that jobs name with their name; jobs require those labels, or one of sever
 nobody takes it for a job that may be anywhere.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 import msgspec
+import polars as pl
 
 from tidemill.live.history.clusters import NodeAsk
-from tidemill.live.slurm import constraints, hostlists
+from tidemill.live.slurm import constraints, het, hostlists
 from tidemill.live.slurm.constraints import ANY_NODE, Choices, FeatureRule
 from tidemill.live.slurm.rows import SlurmNode, SlurmPartition
+from tidemill.model.measures import count_text
 from tidemill.model.node_rules import MOST_CONDITIONS, LabelCondition, LabelTest, Pair
 from tidemill.model.rows import FEATURE, PARTITION
 
@@ -114,6 +117,30 @@ def allowed(asked: NodeRequest, names: NodeNames) -> AllowedNodes:
         choices = ANY_NODE
     found = _ask(choices, ", ".join(unkept))
     return AllowedNodes(None if found == NodeAsk() else _ENCODE(found).decode(), found.unkept)
+
+
+def with_rules(
+    attempts: pl.DataFrame, allowed: Sequence[AllowedNodes], unkept: dict[str, str]
+) -> pl.DataFrame:
+    """Attempts with the nodes that they may use; ``unkept``: what of that is not said, by job."""
+    rules = {i: one.rules for i, one in enumerate(allowed) if one.rules is not None}
+    lost = {i: one.unkept for i, one in enumerate(allowed) if one.unkept}
+    if lost:
+        mine = attempts.filter(pl.col("asked_nodes").is_in([*lost]), pl.col("gpus") > 0)
+        for job, number in mine.select("job", "asked_nodes").iter_rows():
+            unkept[re.sub(het.PART_NUMBER, "", job)] = lost[number]
+    found = pl.col("asked_nodes").replace_strict(rules, default=None, return_dtype=pl.String)
+    return attempts.with_columns(node_rules=found).drop("asked_nodes")
+
+
+def said(unkept: Mapping[str, str]) -> list[str]:
+    if not unkept:
+        return []
+    words = sorted({*unkept.values()})
+    shown = "; ".join(words[:3]) + (" …" if len(words) > 3 else "")
+    whose = count_text(len(unkept), "job")
+    told = f"{whose} with rules about nodes that the books cannot keep ({shown})"
+    return [f"{told}: whether what is free would do is unknown"]
 
 
 def _ask(choices: Choices, unkept: str) -> NodeAsk:

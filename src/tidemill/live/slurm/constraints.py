@@ -32,7 +32,7 @@ UNREAD = FeatureRule(ANY_NODE, is_whole=False)
 
 def parse(text: str, nodes: int) -> FeatureRule:
     """A constraint of a job on so many nodes."""
-    reader = _Reader(_tokens(text), nodes)
+    reader = _ConstraintReader(_tokens(text), nodes)
     try:
         found = reader.expression()
     except (IndexError, ValueError):
@@ -53,7 +53,7 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-class _Reader:
+class _ConstraintReader:
     """The words of a constraint, one after the other; ``left``: those not read yet."""
 
     def __init__(self, tokens: list[str], nodes: int) -> None:

@@ -4,7 +4,6 @@ A job waits from the moment it was eligible, as Slurm itself counts (`Planned`):
 or waits for another to end, is no demand. A requeued job is one job with several attempts.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -21,10 +20,12 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
     allowed_nodes,
+    eligibility,
     evidence,
     frames,
     gpu_parts,
     het,
+    job_names,
     joined,
     nodes,
     places,
@@ -32,7 +33,7 @@ from tidemill.live.slurm import (
     reasons,
     suspended,
 )
-from tidemill.live.slurm.allowed_nodes import AllowedNodes, NodeRequest
+from tidemill.live.slurm.allowed_nodes import NodeRequest
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.evidence import LimitRules, WaitingJob
 from tidemill.live.slurm.reading import SlurmReading
@@ -69,16 +70,7 @@ _OUTCOMES = {
     "REQUEUED": AttemptEnd.REQUEUED,
 }
 _LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
-_HELD = (
-    "JobHeldUser", "JobHeldAdmin", "Dependency", "DependencyNeverSatisfied", "BeginTime",
-    "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
-)  # fmt: skip
-"""Reasons of jobs that no free GPU would start."""
-_ELIGIBLE = frozenset({"Eligible", "ELIGIBLE_TIME"})
-"""Columns that say since when jobs wait for GPUs; where it is unknown, they never did."""
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-MOST_TASKS = 10_000
-"""Members of one array that pend together and are told one by one."""
 _ROW = {
     "job_id": pl.Int64, "array_job_id": pl.Int64, "array_task_id": pl.Int64,
     "array_tasks": pl.String, "het_job_id": pl.Int64, "het_offset": pl.Int64, "user": pl.String,
@@ -91,10 +83,6 @@ _ROW = {
     "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
-_NUMBERS = (
-    "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "cluster"
-)  # fmt: skip
-"""What the name of a job is made of."""
 _KEPT = (*het.PART, "cluster")
 _SAME = (
     "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
@@ -238,7 +226,7 @@ class Gathering:
             if makes is SlurmJob and len(frame):
                 is_live = opened.output in _LIVE  # of JSON that is known only now
                 tells = frame["eligible_ms"].null_count() < len(frame)
-                tells |= not _ELIGIBLE.isdisjoint(opened.columns)
+                tells |= eligibility.is_told(opened.columns)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
                 held = _as_asked() if has_asked else pl.col("gpus_allocated")
@@ -312,9 +300,9 @@ class Gathering:
         shapes, held, lost, times = list[Shape](), 0, 0, SuspendedTimes()
         kept, unkept = GatheredRows(), dict[str, str]()
         for told in _ranges(self._jobs, schema, are_several=are_several):
-            numbers.add(_numbers(told, are_several=are_several))
+            numbers.add(job_names.other_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
-            attempts = _on_allowed(times.take(attempts), allowed, unkept)
+            attempts = allowed_nodes.with_rules(times.take(attempts), allowed, unkept)
             held += waits
             if are_several:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
@@ -336,7 +324,7 @@ class Gathering:
         notes = (
             *self._notes,
             *_said_held(held),
-            *_said_unkept(unkept),
+            *allowed_nodes.said(unkept),
             *gpu_parts.said(lost),
             *fleet.notes,
             *said,
@@ -356,12 +344,12 @@ def _ranges(
     What several clusters tell is looked at as a whole: what they share is told apart.
     """
     if jobs.rows <= gathered.AT_ONCE or are_several:
-        yield _each_task(jobs.frame(schema))
+        yield job_names.each_task(jobs.frame(schema))
         return
 
-    whole = _name(are_several=False).str.replace(het.PART_NUMBER, "").alias("_name")
-    names = (part.select(whole).to_series() for part in jobs.each(*_NUMBERS, kinds=schema))
-    told = (_each_task(part).with_columns(whole) for part in jobs.each(kinds=schema))
+    whole = job_names.name(are_several=False).str.replace(het.PART_NUMBER, "").alias("_name")
+    names = (part.select(whole).to_series() for part in jobs.each(*job_names.NUMBERS, kinds=schema))
+    told = (job_names.each_task(part).with_columns(whole) for part in jobs.each(kinds=schema))
     ranges = gathered.by_range(told, names, jobs.rows, "_name")
     jobs.drop()
     while ranges:
@@ -374,30 +362,6 @@ def _last_ms(jobs: GatheredRows, schema: gathered.Kinds) -> int:
     times = ("submit_ms", "start_ms", "end_ms")
     last = (part[name].max() for part in jobs.each(*times, kinds=schema) for name in times)
     return max((ms for ms in last if isinstance(ms, int)), default=0)
-
-
-def _on_allowed(
-    attempts: pl.DataFrame, allowed: Sequence[AllowedNodes], unkept: dict[str, str]
-) -> pl.DataFrame:
-    """Attempts with the nodes that they may use; ``unkept``: what of that is not said, by job."""
-    rules = {i: one.rules for i, one in enumerate(allowed) if one.rules is not None}
-    lost = {i: one.unkept for i, one in enumerate(allowed) if one.unkept}
-    if lost:
-        mine = attempts.filter(pl.col("asked_nodes").is_in([*lost]), pl.col("gpus") > 0)
-        for job, number in mine.select("job", "asked_nodes").iter_rows():
-            unkept[re.sub(het.PART_NUMBER, "", job)] = lost[number]
-    found = pl.col("asked_nodes").replace_strict(rules, default=None, return_dtype=pl.String)
-    return attempts.with_columns(node_rules=found).drop("asked_nodes")
-
-
-def _said_unkept(unkept: Mapping[str, str]) -> list[str]:
-    if not unkept:
-        return []
-    words = sorted({*unkept.values()})
-    shown = "; ".join(words[:3]) + (" …" if len(words) > 3 else "")
-    whose = count_text(len(unkept), "job")
-    words = f"{whose} with rules about nodes that the books cannot keep ({shown})"
-    return [f"{words}: whether what is free would do is unknown"]
 
 
 def _said_held(held: int) -> list[str]:
@@ -430,7 +394,7 @@ class _Words(NamedTuple):
 def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     """Rows of jobs as attempts, and how many jobs wait for something else than GPUs."""
     rows = told.with_columns(
-        job=_name(are_several=words.are_several),
+        job=job_names.name(are_several=words.are_several),
         word=pl.when(pl.col("state_flags").str.contains("REQUEUED").fill_null(value=False))
         .then(pl.lit("REQUEUED"))
         .otherwise(pl.col("state")),
@@ -445,17 +409,19 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
         is_suspended=pl.col("state") == "SUSPENDED",
     )
-    rows = _without_gpus(rows).drop(*(name for name in _NUMBERS if name not in _KEPT), *_READ)
-    rows = _never_eligible(joined.with_accounting(rows))
+    rows = _without_gpus(rows).drop(
+        *(name for name in job_names.NUMBERS if name not in _KEPT), *_READ
+    )
+    rows = eligibility.never_eligible(joined.with_accounting(rows))
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
-    is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
+    is_put_off = pl.col("reason").is_in(eligibility.HELD).fill_null(value=False)
+    is_kept = is_open & is_put_off  # also after an attempt: requeued and held
+    is_held = is_put_off | (pl.col("tells_eligible") & ~pl.col("is_live"))
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
-    is_kept = is_open & pl.col("reason").is_in(_HELD)  # also after an attempt: requeued and held
     is_eligible &= ~pl.col("was_never")
-    rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept.fill_null(value=False))
+    rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept)
     rows = _once(rows)
-    rows = _explained(_put_off(rows), words)
+    rows = _explained(eligibility.put_off(rows), words)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible") | pl.col("is_kept")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
@@ -475,41 +441,6 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         limit_ms=pl.col("time_limit_ms"),
     )
     return attempts, waiting
-
-
-def _never_eligible(rows: pl.DataFrame) -> pl.DataFrame:
-    """The same, with those that were over (``was_never``) before they waited for GPUs at all.
-
-    They were held, waited for another job or for a moment to come, and were cancelled then.
-    """
-    eligible, end = pl.col("eligible_ms"), pl.col("end_ms")
-    is_unsaid = eligible.is_null() & pl.col("tells_eligible")
-    was_never = pl.col("start_ms").is_null() & end.is_not_null() & (is_unsaid | (eligible > end))
-    was_never = was_never.fill_null(value=False)
-    return rows.with_columns(
-        was_never=was_never, eligible_ms=pl.when(~was_never).then("eligible_ms")
-    )
-
-
-def _put_off(rows: pl.DataFrame) -> pl.DataFrame:
-    """The same; a job that is to begin later waits since its submission, and not for GPUs.
-
-    Slurm calls it eligible from a moment in the future on. One that was tried before (requeued)
-    waits on for what it waited for.
-    """
-    is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    is_later = is_open & pl.col("is_live") & (pl.col("eligible_ms") > pl.col("submit_ms"))
-    is_later &= pl.col("reason").is_in(_HELD)
-    is_later = is_later.fill_null(value=False)
-    later = rows.filter(is_later).select("job")
-    if not len(later):
-        return rows
-    told = rows.join(later, on="job", how="semi").group_by("job").len()
-    is_new = pl.col("job").is_in(told.filter(pl.col("len") == 1)["job"].to_list())
-    return rows.with_columns(
-        is_eligible=pl.col("is_eligible") & ~is_new,
-        eligible_ms=pl.when(~is_later).then("eligible_ms"),
-    )
 
 
 _LOST = (
@@ -586,29 +517,6 @@ def _without_gpus(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _name(*, are_several: bool) -> pl.Expr:
-    """What a job is called: as Slurm prints it, with its cluster where there are several."""
-    is_array = pl.col("array_task_id").is_not_null()
-    is_part = pl.col("het_offset").is_not_null()
-    prefix = pl.coalesce(pl.col("cluster") + "/", pl.lit("")) if are_several else pl.lit("")
-    return prefix + pl.when(is_array).then(
-        pl.format("{}_{}", "array_job_id", "array_task_id")
-    ).when(is_part).then(pl.format("{}+{}", "het_job_id", "het_offset")).otherwise(
-        pl.col("job_id").cast(pl.String)
-    )
-
-
-def _numbers(told: pl.DataFrame, *, are_several: bool) -> pl.DataFrame:
-    """Jobs that have run by their own number and by their name, where that is another."""
-    is_other = pl.col("array_task_id").is_not_null() | pl.col("het_offset").is_not_null()
-    is_other |= pl.lit(are_several)
-    is_wanted = is_other & pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null()
-    ran = told.select(*_NUMBERS, "start_ms").filter(is_wanted)
-    name = _name(are_several=are_several).str.replace(het.PART_NUMBER, "")  # parts have one name
-    named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
-    return named.filter(pl.col("number") != pl.col("name"))
-
-
 def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
     """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
     names = ["reason", "reason_text", "required_nodes", "rules"]
@@ -647,29 +555,6 @@ def _mib(tres: pl.Expr) -> pl.Expr:
 
 def _words() -> dict[str, str]:
     return {word: str(outcome) for word, outcome in _OUTCOMES.items()}
-
-
-def _each_task(told: pl.DataFrame) -> pl.DataFrame:
-    """Members of arrays that pend together, one by one; at most so many of each."""
-    together = told.filter(pl.col("array_tasks").is_not_null())
-    if not len(together):
-        return told
-    tasks = [_tasks(text) for text in together["array_tasks"].to_list()]
-    each = together.with_columns(array_task_id=pl.Series(tasks, dtype=pl.List(pl.Int64)))
-    each = each.explode("array_task_id")
-    return pl.concat([told.filter(pl.col("array_tasks").is_null()), each])
-
-
-def _tasks(text: str) -> list[int]:
-    """`5-9,12%2`: members 5 to 9 and 12, of which two may run at once. `0-8:4` is 0, 4 and 8."""
-    found = list[int]()
-    for part in text.strip("[]").partition("%")[0].split(","):
-        bounds, _, step = part.partition(":")
-        first, _, last = bounds.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and (step or "1").isdecimal():
-            members = range(int(first), int(last or first) + 1, max(1, int(step or 1)))
-            found += members[: MOST_TASKS - len(found)]
-    return found
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:
