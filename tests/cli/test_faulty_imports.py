@@ -190,6 +190,14 @@ def test_attempts_that_start_in_one_second_are_both_read(tmp_path: Path):
         assert held_hours(tmp_path / "sacct.txt") == 2
 
 
+def test_a_short_time_suspended_is_said_in_seconds(tmp_path: Path):
+    """Twenty seconds on two GPUs are not 0.0 GPU-hours."""
+    row = f"{ROWS[0]}|00:00:20"
+    (tmp_path / "sacct.txt").write_text("\n".join([f"{HEADER}|Suspended", row]) + "\n")
+    _, said = imported(tmp_path / "sacct.txt", "slurm")
+    assert "1 attempt suspended for 40 GPU-seconds in all" in said
+
+
 def test_suspended_time_is_idle(tmp_path: Path):
     """Half an hour of an hour on two GPUs: the accounting says for how long."""
     rows = [f"{ROWS[0]}|00:30:00", f"{ROWS[1]}|00:00:00"]

@@ -229,7 +229,7 @@ def slurm(
     measured = suspended.beside(measured, past.paused)
     history = build(
         past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
-    )._replace(tells_states=bool(past.nodes))
+    )._replace(tells_states=bool(past.nodes), deciders=past.deciders)
     del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 

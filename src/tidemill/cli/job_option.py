@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Job, Role, Shape, whole_type
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, PARTITION, Job, Role, Shape, whole_type
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.twin.fleet import replica_size
@@ -50,6 +50,7 @@ def from_options(
     within: str,
     near: str,
     profile: str = "",
+    partition: str = "",
     is_cut: bool = False,
 ) -> Job:
     """A gang of ``gpus`` accelerators, ``per_node`` to a replica; or so many MIG instances.
@@ -63,7 +64,11 @@ def from_options(
         raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
     _refuse_misspelt(world, kinds)
     _refuse_endless(cpus=cpus, memory_gib=memory_gib, hours=hours)
-    host = Role(cpu_milli=round(cpus * 1000), memory_mib=round(memory_gib * 1024), kinds=kinds)
+    _refuse_unknown_partition(world, partition)
+    host = Role(
+        cpu_milli=round(cpus * 1000), memory_mib=round(memory_gib * 1024), kinds=kinds,
+        labels=((PARTITION + partition, ""),) if partition else (),
+    )  # fmt: skip
     milli = _requested_milli(gpus)
     if milli < WHOLE_MILLI:
         if profile or per_node:
@@ -88,6 +93,14 @@ def from_options(
     bonds = ((Bond(within),) if within else ()) + ((Bond(near, 0, False),) if near else ())
     shape = Shape(team, (role,), priority=priority, bonds=bonds)
     return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))
+
+
+def _refuse_unknown_partition(world: World, partition: str) -> None:
+    labels = {key for row in world.node_rows for key, _ in row.labels}
+    known = sorted(key.removeprefix(PARTITION) for key in labels if key.startswith(PARTITION))
+    if partition and partition not in known:
+        told = f"partitions: {', '.join(known)}" if known else "nodes say none; leave it out"
+        raise SpecError(f"no node is in a partition `{partition}`", hint=told)
 
 
 def _parts(world: World, kinds: tuple[str, ...], part: str) -> tuple[str, ...]:

@@ -168,6 +168,9 @@ def fit(
     profile: Annotated[
         str, typer.Option("--profile", help="--gpus MIG instances of this profile instead.")
     ] = "",
+    partition: Annotated[
+        str, typer.Option("--partition", help="The Slurm partition; else any of them.")
+    ] = "",
     cluster: Annotated[
         str,
         typer.Option("--cluster", help="Of several clusters, this; else where it starts first."),
@@ -193,7 +196,7 @@ def fit(
         row = job_option.from_options(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
-            near=near, profile=profile, is_cut=is_of_pods(journal),
+            near=near, profile=profile, partition=partition, is_cut=is_of_pods(journal),
         )  # fmt: skip
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)

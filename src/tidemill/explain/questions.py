@@ -9,6 +9,7 @@ from tidemill.explain import facts, phrasing
 from tidemill.explain.answers import Question
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.model.reasons import NEVER, Cause, Layer
+from tidemill.model.rows import UNKEPT
 
 QUESTIONS = {
     Layer.RESERVATION: "does a contract cover any accelerator that it may use?",
@@ -63,10 +64,23 @@ def _ever(case: Case) -> Question:
 
 def _room(case: Case) -> Question:
     if case.cause is Cause.NONE:
-        return _yes(Layer.SCHEDULING, case, facts.free)
+        return _unknown(case) or _yes(Layer.SCHEDULING, case, facts.free)
     found = facts.evidence(case)
     text = f"{phrasing.cause(case.world, case.cause)}: {found[0].words}"
     return _no(Layer.SCHEDULING, case, text, *found)
+
+
+def _unknown(case: Case) -> Question | None:
+    """What is free may do or not, where a role asks more of its nodes than the books can say."""
+    more = [
+        one.name.removeprefix(UNKEPT) for one in case.shape.roles if one.name.startswith(UNKEPT)
+    ]
+    if not more:
+        return None
+    free = facts.free(case)
+    text = f"{free.words}; whether that would do is unknown, for nobody here can tell: {more[0]}"
+    layer = Layer.SCHEDULING
+    return Question(int(layer), _words(layer, case), "unknown", text, (free,))
 
 
 def _yes(layer: Layer, case: Case, fact: facts.Make) -> Question:

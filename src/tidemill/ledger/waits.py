@@ -104,7 +104,8 @@ class Waits(NamedTuple):
     outcome: I64
     """The state in which it ended; of those that did not, nothing."""
     is_held: np.ndarray
-    """Whether it waits at the end for something else than GPUs, as its own scheduler says."""
+    """Whether it waits at the end for something else than GPUs, as its own scheduler says, or ended
+    before it ever waited for any."""
     is_told: np.ndarray
     """Whether it is known when it was submitted; if not, it counts from its start, in no figure."""
 
@@ -124,7 +125,7 @@ class Waits(NamedTuple):
             len(self.job), done, failed, cancelled,
             int((~self.is_ended & ~self.is_waiting).sum()),
             int((self.is_waiting & asks).sum()), int((~self.is_started & asks).sum()),
-            int(self.is_held.sum()),
+            int((self.is_held & self.is_waiting).sum()),
             spread(self.wait_ms[first], ~self.is_started[first]),
             spread(self.total_wait_ms[told], self.is_waiting[told]),
             spread(self.completion_ms[told], ~self.is_ended[told]),
@@ -203,12 +204,13 @@ def _some_waits(
     for i in np.flatnonzero(mine & is_ended & ~is_started & (outcome == JobState.CANCELLED)):
         mine[i] = not _goes_on(ledger.world, at.start + int(i), int(end[i]))
     is_waiting = phase == PHASE.WAITING
+    is_off = is_waiting & is_held(ledger.world, at)
+    is_off |= is_ended & ~is_started & _is_held_from_first(ledger.world, at)
     gone = np.where(is_ended, end, end_ms)
     return Waits(
         np.arange(at.start, at.stop), submit, np.where(is_started, first, gone) - submit,
         is_started, balance + np.where(is_waiting, end_ms, 0), is_waiting, gone - submit, is_ended,
-        outcome, is_waiting & is_held(ledger.world, at),
-        np.full(len(phase), tells_submissions),
+        outcome, is_off, np.full(len(phase), tells_submissions),
     ).some(mine)  # fmt: skip
 
 
@@ -223,9 +225,15 @@ def _goes_on(world: World, j: int, end_ms: int) -> bool:
 
 def is_held(world: World, jobs: I64 | slice) -> np.ndarray:
     """Of each of these jobs that wait, whether it does so for something else than GPUs now."""
-    rows = world.matrices.jobs[jobs]
-    found: np.ndarray = world.shapes.cause[rows[:, JOB.SHAPE]] == Cause.NOT_ELIGIBLE
-    return found | (rows[:, JOB.IS_HELD] != 0)
+    is_kept: np.ndarray = world.matrices.jobs[jobs][:, JOB.IS_HELD] != 0
+    return _is_held_from_first(world, jobs) | is_kept
+
+
+def _is_held_from_first(world: World, jobs: I64 | slice) -> np.ndarray:
+    """Of each of these jobs, whether it was held, or waited for something else, all along."""
+    shapes = world.matrices.jobs[jobs][:, JOB.SHAPE]
+    found: np.ndarray = world.shapes.cause[shapes] == Cause.NOT_ELIGIBLE
+    return found
 
 
 def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, WaitFigures]:

@@ -124,6 +124,12 @@ def whole_type(kind: str) -> str:
 
 CLUSTER = "tidemill/cluster"
 """The label of nodes that says of which of several clusters they are; jobs require it of theirs."""
+PARTITION = "partition/"
+"""Before the name of a partition, in the label of nodes that are in it."""
+FEATURE = "feature/"
+"""The same of a feature of nodes (Slurm's `--constraint`)."""
+UNKEPT = "with rules that are not kept: "
+"""Before what a role asks of its nodes beyond what the books can say, in its name."""
 UNLISTED = ("tidemill/size", "as jobs show")
 """The label of a node that no source lists: it has at least the GPUs that jobs were seen to hold
 there, and what else there is of it, and is free, is unknown."""

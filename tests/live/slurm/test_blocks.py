@@ -76,7 +76,9 @@ def test_partitions_and_reservations():
         "   Nodes=n2 NodeCnt=1 CoreCnt=64 Features=(null) PartitionName=(null) Flags=MAINT\n"
         "   TRES=cpu=64\n   Users=root Groups=(null) Accounts=(null) State=INACTIVE\n"
     )
-    assert partition == SlurmPartition(name="gpu", state="UP", node_count=4, max_time_ms=86_400_000)
+    assert partition == SlurmPartition(
+        name="gpu", state="UP", nodes="n[1-4]", node_count=4, max_time_ms=86_400_000
+    )
     assert reservation == SlurmReservation(
         name="maint", state="INACTIVE", start_ms=1794850186000, end_ms=1794857386000,
         node_list="n2", flags="MAINT",

@@ -125,7 +125,9 @@ def test_partitions_and_reservations():
         }
     )
     assert rows == [
-        SlurmPartition(name="gpu", state="UP", node_count=4, max_time_ms=3_600_000),
+        SlurmPartition(
+            name="gpu", state="UP", nodes="n[1-4]", node_count=4, max_time_ms=3_600_000
+        ),
         SlurmReservation(name="maint", start_ms=1794850186000, node_list="n2",
                          flags="MAINT,SPEC_NODES"),
     ]  # fmt: skip

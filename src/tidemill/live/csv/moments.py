@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tidemill.live import second_hour
 from tidemill.live.csv import times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.csv.headers import unit_of
@@ -62,14 +63,15 @@ def _mind_second_hour(
 
     In that hour a time stands twice on the clock: of each the first is taken, else the second.
     """
-    for before, after in (("submit", "start"), ("start", "end"), ("submit", "end")):
-        if not {f"{before}_ms", f"{after}_ms"} <= {*made}:
+    for names in second_hour.PAIRS:
+        if not {*names} <= {*made}:
             continue
-        first_ms, taken_ms = made[f"{before}_ms"], made[f"{after}_ms"]
+        before, after = (name.removesuffix("_ms") for name in names)
+        first_ms, taken_ms = (made[name] for name in names)
         if not (taken_ms < first_ms).any():
             continue
         second = times.second_ms(rows[found[after]], taken_ms, zone)
-        is_second = ((taken_ms < first_ms) & (second >= first_ms)).fill_null(value=False)
+        is_second = second_hour.is_second(first_ms, taken_ms, second)
         if not is_second.any():
             continue
         made[f"{after}_ms"] = second.zip_with(is_second, taken_ms)

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from tidemill.live import second_hour
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.csv.headers import unit_of
 from tidemill.model.errors import SpecError
@@ -169,12 +170,7 @@ def second_ms(texts: pl.Series, found: pl.Series, zone: str) -> pl.Series:
     """
     given = blank(texts)
     is_bare = ~given.str.contains(_OFFSET) & number_of(given).is_null()
-    clock = found.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
-    later = clock.dt.replace_time_zone(None).dt.replace_time_zone(
-        zone, ambiguous="latest", non_existent="null"
-    )
-    later_ms = later.dt.convert_time_zone("UTC").dt.epoch("ms")
-    return later_ms.zip_with(is_bare.fill_null(value=False), found)
+    return second_hour.later_ms(found, zone).zip_with(is_bare.fill_null(value=False), found)
 
 
 def _either_way(given: pl.Series, column: str) -> tuple[pl.Series, str]:

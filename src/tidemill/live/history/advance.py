@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from tidemill.journal.asked_sources import AskedSource
 from tidemill.journal.contradictions import Contradiction
-from tidemill.live.history import events, fitting, fleet, telling
+from tidemill.live.history import clusters, events, fitting, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
-from tidemill.live.history.clusters import unlabelled
+from tidemill.live.history.clusters import Labels, unlabelled
 from tidemill.live.history.fitting import RoomShown
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
@@ -96,6 +96,24 @@ def _of_one(shown: SourceAnswer) -> SourceAnswer:
     return shown._replace(attempts=attempts, nodes=nodes, shapes=shapes)
 
 
+def _of_no_partition(shown: SourceAnswer) -> SourceAnswer:
+    """The same for a journal whose nodes do not say their partitions: nobody can require them."""
+    shapes = [
+        replace(shape, roles=tuple(map(clusters.anywhere, shape.roles))) for shape in shown.shapes
+    ]
+    nodes = [
+        replace(node, labels=tuple(one for one in node.labels if not clusters.is_of_slurm(one[0])))
+        for node in shown.nodes
+    ]
+    attempts = shown.attempts.with_columns(node_rules=pl.lit(None, pl.String))
+    return shown._replace(attempts=attempts, nodes=nodes, shapes=shapes)
+
+
+def _slurm_labels(labels: Labels) -> Labels:
+    """What nodes say of their partitions and features."""
+    return tuple(sorted(one for one in labels if clusters.is_of_slurm(one[0])))
+
+
 class Advance:
     """The events that bring a journal up to a moment.
 
@@ -118,6 +136,8 @@ class Advance:
         self._world, self._begins_ms = world, begins_ms
         if world.node_count and not any(CLUSTER in dict(row.labels) for row in world.node_rows):
             shown = _of_one(shown)
+        if self._lacks_partitions(shown.nodes):
+            shown = _of_no_partition(shown)
         self._shown, self._price_of = shown, price_of
         self._listed = {node.name: node for node in shown.nodes}
         self._rows = sequence(shown.attempts)
@@ -255,6 +275,12 @@ class Advance:
             found.setdefault(max(self._mark_ms, at_ms), []).append(node)
         return sorted(found.items(), key=lambda one: one[0])
 
+    def _lacks_partitions(self, nodes: Sequence[SeenNode]) -> bool:
+        """Whether the journal has nodes that say their partitions now, and told of none."""
+        told = [n for node in nodes if _slurm_labels(node.labels)
+                and (n := self._present(node.name)) is not None]  # fmt: skip
+        return bool(told) and not any(_slurm_labels(self._world.node_rows[n].labels) for n in told)
+
     def _number(self, name: str) -> int | None:
         """The number of a node that is there, and as it is shown if nobody sits on it."""
         n = self._present(name)
@@ -272,10 +298,15 @@ class Advance:
         return numbers[life]
 
     def _differs(self, n: int, now: SeenNode | None) -> bool:
-        """Whether a node has other devices than the journal says: cut anew, or all there now."""
+        """Whether a node is another than the journal says: it was cut anew, has all its devices
+        now, or is in other partitions.
+        """
         world = self._world
-        size, kind = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
-        return now is None or (now.gpus > 0 and (size, kind) != (now.gpus, kind_of(now.gpu_type)))
+        if now is None:
+            return True
+        before = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
+        is_moved = _slurm_labels(world.node_rows[n].labels) != _slurm_labels(now.labels)
+        return now.gpus > 0 and (is_moved or before != (now.gpus, kind_of(now.gpu_type)))
 
     def _machines(self, ordered: Sorted) -> list[SeenNode | None]:
         """The nodes of the journal as they are shown, by number; None: not shown any more.

@@ -21,7 +21,8 @@ MOST_GPUS = 1_000_000
 LATEST_MS = 4_102_444_800_000
 """The year 2100: later than that is another unit, or a date that stands for "never"."""
 _OF_JOBS = (
-    "team", "user", "limit_ms", "priority", "cpus", "memory_mib", "is_eligible", "told_submit_ms",
+    "team", "user", "limit_ms", "priority", "cpus", "memory_mib", "node_rules", "is_eligible",
+    "told_submit_ms",
 )  # fmt: skip
 """What is asked of a job, by what its first attempt says."""
 _OF_BOTH = ("job", "cluster", "kind", "shape", "each", "replicas")

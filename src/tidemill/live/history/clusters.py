@@ -6,21 +6,55 @@ takes what is free in another cluster for theirs.
 
 from collections.abc import Collection, Iterable, Iterator
 
+import msgspec
 import polars as pl
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.history.gathered import Tables, columns_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text
-from tidemill.model.rows import CLUSTER
+from tidemill.model.node_rules import Affinity
+from tidemill.model.rows import CLUSTER, FEATURE, PARTITION, UNKEPT, Role
 
 Labels = tuple[tuple[str, str], ...]
+_LONGEST_NAME = 200
 
 
 def label(cluster: str | None) -> Labels:
     """What the nodes of a cluster are labelled with, and its jobs require."""
     return ((CLUSTER, cluster),) if cluster else ()
+
+
+class NodeAsk(Struct, frozen=True, omit_defaults=True):
+    """What an attempt asks of its nodes (``node_rules``, as JSON)."""
+
+    labels: Labels = ()
+    affinity: Affinity = ()
+    unkept: str = ""
+    """What else it asks, which the books cannot say."""
+
+
+def kept_to(role: Role, cluster: str | None, rules: str | None) -> Role:
+    """A role that may use only nodes of its cluster, and such as its rules allow."""
+    asked = msgspec.json.decode(rules, type=NodeAsk) if rules else NodeAsk()
+    name = f"{UNKEPT}{asked.unkept}"[:_LONGEST_NAME] if asked.unkept else role.name
+    return replace(
+        role, name=name, labels=(*label(cluster), *asked.labels), affinity=asked.affinity
+    )
+
+
+def is_of_slurm(key: str) -> bool:
+    """Whether the label of a node says in which partition it is, or which feature it has."""
+    return key.startswith((PARTITION, FEATURE))
+
+
+def anywhere(role: Role) -> Role:
+    """A role that may be in any partition, and on nodes with any features."""
+    labels = tuple(pair for pair in role.labels if not is_of_slurm(pair[0]))
+    is_about = any(is_of_slurm(one.key) for choice in role.affinity for one in choice)
+    return replace(role, labels=labels, affinity=() if is_about else role.affinity)
 
 
 def labelled(nodes: Iterable[SeenNode], attempts: Tables) -> list[SeenNode]:

@@ -56,6 +56,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "reason_cause": pl.Int64,
     "reason_layer": pl.Int64,
     "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
+    "node_rules": pl.String,  # which nodes it may use, as JSON (``clusters.NodeAsk``); null: any
     "shape": pl.Int64,  # what its job requests, by number among those that the source tells
     "roles": pl.List(pl.Int64),  # with a shape: of which role the replica on each of the nodes is
 }

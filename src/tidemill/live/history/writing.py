@@ -8,7 +8,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.live.history.attempts import LONGEST_NAME
-from tidemill.live.history.clusters import label
+from tidemill.live.history.clusters import kept_to
 from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.node_states import NodeSight
 from tidemill.live.history.seating import SeenSeat, signed
@@ -40,7 +40,9 @@ _MOST_NAMES = 4
 _PLACED = codes.KIND_CODE[ev.PlacementSeen]
 _COLUMN = {column.name.lower(): int(column) for column in EventColumn}
 _OF_JOBS = (JobColumn.SHAPE, JobColumn.ESTIMATE, JobColumn.USER)
-_FORM = ("team", "priority", "kind", "cluster", "replicas", "each", "cpus", "memory_mib")
+_FORM = (
+    "team", "priority", "kind", "cluster", "node_rules", "replicas", "each", "cpus", "memory_mib",
+)  # fmt: skip
 """What jobs of one shape have in common, where their source tells it by columns."""
 
 
@@ -283,14 +285,16 @@ def _numbered(rows: pl.DataFrame, number: Callable[..., int]) -> I64:
     return found
 
 
-def _shape(team: str, priority: int, kind: str, cluster: str | None, *asked: int) -> Shape:
+def _shape(
+    team: str, priority: int, kind: str, cluster: str | None, rules: str | None, *asked: int
+) -> Shape:
     """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
     replicas, each, cpus, memory_mib = asked
     role = Role(
         count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
-        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (), labels=label(cluster),
+        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
     )  # fmt: skip
-    return Shape(team, (role,), priority=priority)
+    return Shape(team, (kept_to(role, cluster, rules),), priority=priority)
 
 
 def _held(shape: Shape, job: str) -> Shape:

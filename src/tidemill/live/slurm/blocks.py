@@ -155,6 +155,8 @@ def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
         time_limit_ms=times.limit_ms(record.get("TimeLimit")),
         node_list=nodes,
         required_nodes=record.text("ReqNodeList"),
+        excluded_nodes=record.text("ExcNodeList"),
+        features=record.text("Features"),
         node_count=fields.whole(count) if count else None,
         cpus=record.number_of("NumCPUs"),
         req_tres=req,
@@ -205,6 +207,8 @@ def _node(record: BlockRecord, zone: tzinfo | None) -> SlurmNode:
         memory_mib=record.number_of("RealMemory"),
         boot_ms=moment("BootTime"),
         instance_type=record.text("InstanceType"),
+        partitions=record.text("Partitions"),
+        features=record.text("ActiveFeatures", "AvailableFeatures"),
     )
 
 
@@ -227,6 +231,7 @@ def _partition(record: BlockRecord, zone: tzinfo | None) -> SlurmPartition:
     return SlurmPartition(
         name=_named(record, "PartitionName"),
         state=record.text("State"),
+        nodes=record.text("Nodes"),
         node_count=record.number_of("TotalNodes"),
         max_time_ms=times.limit_ms(record.get("MaxTime")),
         max_nodes=record.number_of("MaxNodes"),

@@ -64,6 +64,7 @@ def sacct(zone: tzinfo | None) -> Columns:
         "nnodes": fields.number("node_count"),
         "allocnodes": fields.number("nodes_allocated"),
         "reqnodes": fields.number("nodes_requested"),
+        "constraints": fields.text("features"),
         "alloccpus": fields.positive("cpus"),
         "ncpus": fields.positive("cpus"),
         "reqcpus": fields.positive("requested_cpus"),
@@ -91,6 +92,8 @@ def squeue(zone: tzinfo | None) -> Columns:
         "nodelist(reason)": fields.NODES_OR_REASON,
         "nodelist": fields.node_list("node_list"),
         "req_nodes": fields.node_list("required_nodes"),
+        "exc_nodes": fields.node_list("excluded_nodes"),
+        "features": fields.text("features"),
         "reason": fields.text("reason"),
         "dependency": fields.text("dependency"),
         "submit_time": fields.moment("submit_ms", zone),
@@ -115,6 +118,9 @@ def sinfo(zone: tzinfo | None) -> Columns:
         "memory": fields.number("memory_mib"),
         "reason": fields.text("reason", "none", "None"),
         "timestamp": fields.moment("reason_ms", zone),
+        "partition": fields.text("partitions"),
+        "active_features": fields.text("features"),
+        "avail_features": fields.text("features"),
     }
 
 

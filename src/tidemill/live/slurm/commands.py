@@ -32,6 +32,7 @@ SACCT_COLUMNS = (
     *("JobName", "State", "Reason", "Submit", "Eligible", "Start", "End", "TimelimitRaw"),
     "Suspended",
     *("NodeList", "NNodes", "ReqNodes", "AllocCPUS", "ReqCPUS", "ReqTRES", "AllocTRES"),
+    "Constraints",
 )
 """In every version since 21.08; a column that a version does not have makes sacct stop."""
 

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import polars as pl
-from msgspec.structs import replace
 
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.history.clusters import label
+from tidemill.live.history.clusters import kept_to
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.slurm import amounts
 from tidemill.live.slurm.rows import SlurmNode
@@ -110,7 +109,7 @@ def as_parts(
         if role is None:
             lost += 1
             continue
-        shape = Shape(row["team"], (replace(role, labels=label(row["cluster"])),))
+        shape = Shape(row["team"], (kept_to(role, row["cluster"], row["node_rules"]),))
         if shape not in number:
             number[shape] = len(shapes)
             shapes.append(shape)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.history.clusters import label
+from tidemill.live.history.clusters import kept_to
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.model.rows import MAX_DEVICES, Role, Shape
 
@@ -70,13 +70,13 @@ def _role(part: _Row) -> Role:
     each = part["gpus"] // nodes if part["gpus"] % nodes == 0 else 1
     each = each if each <= MAX_DEVICES else 1
     count = part["gpus"] // each
-    return Role(
+    role = Role(
         f"part {part['het_offset']}", count, each,
         cpu_milli=1000 * (part["cpus"] or 0) // count,
         memory_mib=(part["memory_mib"] or 0) // count,
         kinds=(kind_of(part["gpu_type"]),) if part["gpu_type"] else (),
-        labels=label(part["cluster"]),
     )  # fmt: skip
+    return kept_to(role, part["cluster"], part["node_rules"])
 
 
 def _gang(parts: Sequence[_Row], shape: Shape) -> _Row:

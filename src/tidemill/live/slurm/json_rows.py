@@ -49,6 +49,7 @@ def _accounted(record: Record) -> Iterator[Struct]:
         name=values.text(record.get("name")),
         user=values.text(record.get("user")) or values.text(part(record, "association", "user")),
         partition=values.text(record.get("partition")),
+        features=values.text(record.get("constraints")),
         qos=values.text(record.get("qos")),
         reservation=values.text(part(record, "reservation", "name")),
         state=state.state,
@@ -135,6 +136,8 @@ def _queued(record: Record) -> Iterator[Struct]:
         node_list=nodes,
         node_count=values.number(record.get("node_count")),
         required_nodes=values.text(record.get("required_nodes")),
+        excluded_nodes=values.text(record.get("excluded_nodes")),
+        features=values.text(record.get("features")),
         cpus=values.number(record.get("cpus")),
         req_tres=req,
         alloc_tres=alloc,
@@ -215,6 +218,8 @@ def _node(record: Record) -> Iterator[Struct]:
         memory_mib=values.number(record.get("real_memory")),
         boot_ms=values.moment(record.get("boot_time")),
         instance_type=values.text(record.get("instance_type")),
+        partitions=values.joined(record.get("partitions")),
+        features=_features(record.get("active_features"), record.get("features")),
     )
 
 
@@ -250,7 +255,16 @@ def _sinfo(record: Record) -> Iterator[Struct]:
             gpu_type=gpus.type,
             cpus=_same(record, "cpus"),
             memory_mib=_same(record, "memory"),
+            partitions=values.text(part(record, "partition", "name")),
+            features=_features(
+                part(record, "features", "active"), part(record, "features", "total")
+            ),
         )
+
+
+def _features(active: Any, available: Any) -> str | None:  # noqa: ANN401 - decoded JSON
+    """Those that a node has now; else those that it could have."""
+    return values.joined(active) or values.joined(available)
 
 
 def _same(record: Record, key: str) -> int | None:
@@ -263,6 +277,7 @@ def _partition(record: Record) -> Iterator[Struct]:
     yield SlurmPartition(
         name=_name(record.get("name")),
         state=values.joined(part(record, "partition", "state"), "+"),
+        nodes=values.text(part(record, "nodes", "configured")),
         node_count=values.number(part(record, "nodes", "total")),
         max_time_ms=values.limit_ms(part(record, "maximums", "time")),
         max_nodes=values.number(part(record, "maximums", "nodes")),

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from tidemill.live.history import outages
 from tidemill.live.history.outages import Outage
 from tidemill.live.history.rows import SeenNode, is_instance
-from tidemill.live.slurm import amounts, gpu_parts, hostlists, states
+from tidemill.live.slurm import allowed_nodes, amounts, gpu_parts, hostlists, states
+from tidemill.live.slurm.allowed_nodes import NodeNames
 from tidemill.live.slurm.gpu_parts import GpuInstance
 from tidemill.live.slurm.rows import SlurmNode, SlurmNodeEvent, SlurmReservation
 from tidemill.model.states import NodeState
@@ -46,10 +47,12 @@ def fleet_of(
     events: Sequence[SlurmNodeEvent],
     reservations: Sequence[SlurmReservation],
     unknown_ms: int | None,
+    told_names: NodeNames,
 ) -> SlurmFleet:
     """All that is known of nodes; of one that was listed several times the last counts.
 
     ``unknown_ms``: since when a node is out of which nobody says since when; None: nobody knows.
+    ``told_names``: what nodes are labelled by.
     """
     every = {node.name: node for node in told}
     listed = {name: node for name, node in every.items() if node.gpus}
@@ -59,6 +62,7 @@ def fleet_of(
     instances = dict[tuple[str, str], GpuInstance]()
     for name, node in known.items():
         seen = _seen(node, past.get(name, []), kept.get(name, []), unknown_ms)
+        seen = replace(seen, labels=allowed_nodes.labels_of(node, told_names))
         mine = _instances(types := _types(node))
         instances |= {(name, kind): one for kind, one in mine.items()}
         split = _split(types, mine)

@@ -16,6 +16,7 @@ from tidemill.live.slurm.commands import SlurmCommand
 from tidemill.live.slurm.evidence import LimitRules
 from tidemill.live.slurm.json_records import CUT_HINT
 from tidemill.live.slurm.reading import SlurmReading, open_output
+from tidemill.live.slurm.reservations import SeenReservations
 from tidemill.live.slurm.translate import Gathering
 from tidemill.model.errors import BackendError, SpecError
 
@@ -49,6 +50,7 @@ class SlurmSource:
         self._limits = LimitRules()
         self._limits_ms: int | None = None
         """When limits were last asked for; None: not yet."""
+        self._reservations = SeenReservations()
         self._devices: pl.DataFrame | None = None
         """The GPUs of attempts, as they were told last: ``ATTEMPT`` and ``told``."""
 
@@ -69,7 +71,7 @@ class SlurmSource:
         """All that the cluster shows now of the time since then; ``BackendError`` if it is down."""
         now_ms = self.now_ms()
         skew_s = round(time.time()) - now_ms // 1000
-        gathering, refused, complaints = Gathering(), 0, list[str]()
+        gathering, refused, complaints = Gathering(goes_on=True), 0, list[str]()
         gathering.take_limits(self._limits)
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
         asks = [
@@ -91,6 +93,8 @@ class SlurmSource:
                 refused += opened.refusals.total + len(opened.errors)
                 complaints += [f"{command.arguments[0]}: {text}" for text in opened.errors[:3]]
         self._add_reservations(gathering)
+        shown = gathering.rules.reservations
+        gathering.add_reservations(self._reservations.over(shown, now_ms, since_ms))
         if is_due:
             self._limits, self._limits_ms = gathering.rules, now_ms
         past = gathering.past(since_ms)
@@ -116,6 +120,7 @@ class SlurmSource:
             queues=past.queues,
             numbers=past.numbers,
             pauses=past.pauses,
+            deciders=past.deciders,
         )
 
     def _with_devices(self, attempts: pl.DataFrame) -> pl.DataFrame:

@@ -56,6 +56,11 @@ class SlurmReading(ABC):
     def __exit__(self, *_: object) -> None:
         self._stream.close()
 
+    @property
+    def second_hours(self) -> int:
+        """Times that were taken as the second that the clock showed, which was put back."""
+        return 0
+
     def rows(self) -> Iterator[Any]:
         """Every row (one of ``rows``), in the order of the output."""
         for found in self._found():
@@ -95,6 +100,10 @@ class _TextReading(SlurmReading):
         )
         self.columns = reader.header.names
         self._reader, self._encoding = reader, encoding
+
+    @property
+    def second_hours(self) -> int:
+        return self._reader.second_hours
 
     def _found(self) -> Iterator[RowFrame | Struct]:
         return self._reader.frames(self._stream, encoding=self._encoding, wanted=self.wanted)

@@ -57,6 +57,9 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     nodes_requested: int | None = None
     required_nodes: str | None = None
     """Nodes that it requests by name."""
+    excluded_nodes: str | None = None
+    features: str | None = None
+    """Its `--constraint`: see ``constraints``."""
     cpus: int | None = None
     """CPUs allocated; of a pending job: requested."""
     req_tres: str | None = None
@@ -85,6 +88,10 @@ class SlurmNode(Struct, frozen=True, kw_only=True):
     memory_mib: int | None = None
     boot_ms: int | None = None
     instance_type: str | None = None
+    partitions: str | None = None
+    """The partitions that it is in, joined by `,`."""
+    features: str | None = None
+    """Those that it has now, joined by `,`."""
 
 
 class SlurmPartition(Struct, frozen=True, kw_only=True):
@@ -92,6 +99,7 @@ class SlurmPartition(Struct, frozen=True, kw_only=True):
 
     name: str
     state: str | None = None
+    nodes: str | None = None
     node_count: int | None = None
     max_time_ms: int | None = None
     max_nodes: int | None = None

@@ -44,9 +44,11 @@ class SuspendedTimes:
         rows = self.rows().filter(pauses.in_all_ms(last_ms) > 0)
         if not len(rows):
             return None, []
-        hours = rows.select((pauses.in_all_ms(last_ms) * pl.col("gpus")).sum()).item() / HOUR_MS
+        ms = rows.select((pauses.in_all_ms(last_ms) * pl.col("gpus")).sum()).item()
+        hours, seconds = ms / HOUR_MS, ms / 1000
+        amount = f"{hours:,.1f} GPU-hours" if hours >= 1 else f"{seconds:,.0f} GPU-seconds"
         words = (
-            f"{count_text(len(rows), 'attempt')} suspended for {hours:,.1f} GPU-hours in all, with"
+            f"{count_text(len(rows), 'attempt')} suspended for {amount} in all, with"
             " their GPUs: allocated, idle; when is told of the last time at most, so the rest is"
             " idle all along"
         )

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
+from tidemill.live import second_hour
 from tidemill.live.slurm import delimited, fields, frames, rows, states, times
 from tidemill.live.slurm.columns import Columns, Output, TextTable
 from tidemill.live.slurm.delimited import Header, LineChunk
@@ -28,12 +29,16 @@ class RowFrame(NamedTuple):
 
 
 class TextReader:
-    """Reads one file of delimited text. ``unread`` are columns of it that nothing is made of."""
+    """Reads one file of delimited text. ``unread`` are columns of it that nothing is made of.
+
+    ``second_hours``: times so far that were taken as the second that the clock showed.
+    """
 
     def __init__(
         self, table: TextTable, header: Header, zone: tzinfo | None, refusals: Refusals
     ) -> None:
         self.table, self.header, self.refusals = table, header, refusals
+        self.zone, self.second_hours = zone, 0
         self.rules = _rules(header, table.columns(zone))
         self.unread = tuple(name for i, name in enumerate(header.names) if i not in self.rules)
 
@@ -85,7 +90,27 @@ class TextReader:
             return
         if self.table.makes is rows.SlurmJob:
             columns = _job_columns(columns, height, self.table.output)
+            if self._is_local(chunk):
+                self._mind_second_hour(columns)
         yield RowFrame(self.table.makes, frames.frame_of(self.table.makes, columns, height))
+
+    def _is_local(self, chunk: LineChunk) -> bool:
+        """Whether times are those of a clock, and not seconds since 1970."""
+        told = (chunk.fields[i] for i, rule in self.rules.items() if rule.gives[0] in _TIMES)
+        return self.zone is not None and any(
+            one.str.contains("T", literal=True).any() for one in told
+        )
+
+    def _mind_second_hour(self, columns: dict[str, pl.Series]) -> None:
+        """Times before what they follow, where that is so only because the clock was put back."""
+        for before, after in (("submit_ms", "eligible_ms"), *second_hour.PAIRS):
+            first_ms, taken_ms = columns.get(before), columns.get(after)
+            if first_ms is None or taken_ms is None or not (taken_ms < first_ms).any():
+                continue
+            second = second_hour.later_ms(taken_ms, str(self.zone))
+            is_second = second_hour.is_second(first_ms, taken_ms, second)
+            columns[after] = second.zip_with(is_second, taken_ms)
+            self.second_hours += int(is_second.sum())
 
     def _columns(self, chunk: LineChunk) -> tuple[dict[str, pl.Series], np.ndarray]:
         columns = dict[str, pl.Series]()
@@ -116,6 +141,7 @@ class TextReader:
         self.refusals.add("line", line, message, VALUE_HINT)
 
 
+_TIMES = frozenset({"submit_ms", "start_ms", "end_ms"})
 PADDED = frozenset({Output.SQUEUE_TEXT, Output.SINFO_TEXT})
 """Commands that fill fields with blanks up to a width, if asked to (`%.18i`, `%all`)."""
 

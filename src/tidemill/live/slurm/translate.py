@@ -4,12 +4,13 @@ A job waits from the moment it was eligible, as Slurm itself counts (`Planned`):
 or waits for another to end, is no demand. A requeued job is one job with several attempts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import polars as pl
 
+from tidemill.journal import deciders
 from tidemill.live import foreign
 from tidemill.live.history import by_job, clusters, gathered
 from tidemill.live.history.attempts import kind_of
@@ -18,16 +19,21 @@ from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
+    allowed_nodes,
+    eligibility,
     evidence,
     frames,
     gpu_parts,
     het,
+    job_names,
+    joined,
     nodes,
     places,
     reading,
     reasons,
     suspended,
 )
+from tidemill.live.slurm.allowed_nodes import NodeRequest
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.evidence import LimitRules, WaitingJob
 from tidemill.live.slurm.reading import SlurmReading
@@ -42,6 +48,7 @@ from tidemill.live.slurm.rows import (
     SlurmReservation,
 )
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
 
@@ -62,14 +69,7 @@ _OUTCOMES = {
     "REQUEUED": AttemptEnd.REQUEUED,
 }
 _LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
-_HELD = (
-    "JobHeldUser", "JobHeldAdmin", "Dependency", "DependencyNeverSatisfied", "BeginTime",
-    "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
-)  # fmt: skip
-"""Reasons of jobs that no free GPU would start."""
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-MOST_TASKS = 10_000
-"""Members of one array that pend together and are told one by one."""
 _ROW = {
     "job_id": pl.Int64, "array_job_id": pl.Int64, "array_task_id": pl.Int64,
     "array_tasks": pl.String, "het_job_id": pl.Int64, "het_offset": pl.Int64, "user": pl.String,
@@ -82,14 +82,10 @@ _ROW = {
     "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
-_NUMBERS = (
-    "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "cluster"
-)  # fmt: skip
-"""What the name of a job is made of."""
 _KEPT = (*het.PART, "cluster")
 _SAME = (
     "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
-    "reason_cause", "reason_layer", "memory_mib", "shards", *suspended.COLUMNS,
+    "reason_cause", "reason_layer", "memory_mib", "shards", "asked_nodes", *suspended.COLUMNS,
 )  # fmt: skip
 """What attempts have as rows of jobs say it."""
 _READ = (
@@ -102,7 +98,7 @@ _OF_TRES = {
     "names_gpus": pl.Boolean, "shards": pl.Int64,
 }  # fmt: skip
 """What is read of TRES texts, which are long and nearly all the same, and not kept."""
-_WANTED = frozenset({*_ROW, "alloc_tres", "req_tres"})
+_WANTED = frozenset({*_ROW, "alloc_tres", "req_tres", *NodeRequest._fields})
 _WANTED_LIVE = _WANTED.union(WaitingJob._fields)
 """Of what waits now also by which rules it waits."""
 
@@ -129,6 +125,8 @@ class SlurmPast(NamedTuple):
     """What the accounting says of jobs that were suspended."""
     pauses: pl.DataFrame = pl.DataFrame()
     """The same, of each attempt (``measured.pauses.PAUSES``)."""
+    deciders: Mapping[str, str] = {}
+    """By job: what it asks of its nodes that the books cannot keep (``journal.deciders``)."""
 
     @property
     def attempts(self) -> pl.DataFrame:
@@ -164,9 +162,13 @@ def _files(path: Path) -> list[Path]:
 
 
 class Gathering:
-    """Outputs of Slurm, one after the other, on their way to one past."""
+    """Outputs of Slurm, one after the other, on their way to one past.
 
-    def __init__(self) -> None:
+    ``goes_on``: nodes are told once, and what jobs will ask of them later is not known yet.
+    """
+
+    def __init__(self, *, goes_on: bool = False) -> None:
+        self._goes_on = goes_on
         self._jobs = GatheredRows()
         self._nodes = list[SlurmNode]()
         self._kept: dict[type[Any], list[Any]] = {SlurmNodeEvent: [], SlurmReservation: []}
@@ -174,6 +176,8 @@ class Gathering:
         self.take_limits(LimitRules())
         self._waiting: dict[WaitingJob, int] = {}
         """By which rules jobs wait, by number."""
+        self._asked: dict[NodeRequest, int] = {}
+        """What jobs say of the nodes that they may use, by number."""
         self._notes = list[str]()
         self._refused = dict[str, Refusals]()
 
@@ -190,6 +194,10 @@ class Gathering:
             SlurmQos: [*rules.qos],
             SlurmPartition: [*rules.partitions],
         }
+
+    def add_reservations(self, rows: Iterable[SlurmReservation]) -> None:
+        """Have these too, which no command shows any more."""
+        self._kept[SlurmReservation] += rows
 
     def add_file(self, path: Path, zone: str | None, *, is_chosen: bool) -> None:
         """Read a file; one that nobody chose by its name, and which is not Slurm's, is noted."""
@@ -217,10 +225,13 @@ class Gathering:
             if makes is SlurmJob and len(frame):
                 is_live = opened.output in _LIVE  # of JSON that is known only now
                 tells = frame["eligible_ms"].null_count() < len(frame)
+                tells |= eligibility.is_told(opened.columns)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
                 held = _as_asked() if has_asked else pl.col("gpus_allocated")
-                told = _with_tres(frame).with_columns(held, **flags, rules=rules)
+                told = _with_tres(frame).with_columns(
+                    held, **flags, rules=rules, asked_nodes=self._nodes_of(frame)
+                )
                 tracks |= bool(told["names_gpus"].any())
                 self._jobs.add(told)
             elif makes is SlurmNode:
@@ -248,27 +259,49 @@ class Gathering:
             dtype=pl.Int32,
         )
 
+    def _nodes_of(self, jobs: pl.DataFrame) -> pl.Series:
+        """What each of these jobs says of the nodes that it may use, by number; null: nothing."""
+        asked = jobs.select(NodeRequest._fields)
+        is_counted = pl.coalesce("features", "required_nodes").is_not_null()
+        count = pl.when(is_counted).then("node_count")
+        asked = asked.with_columns(node_count=count)
+        known = asked.unique(maintain_order=True)
+        nothing = NodeRequest()
+        numbers = [None if row == nothing else
+                   self._asked.setdefault(NodeRequest(*row), len(self._asked))
+                   for row in known.iter_rows()]  # fmt: skip
+        known = known.with_columns(number=pl.Series(numbers, dtype=pl.Int32))
+        found = asked.join(
+            known, on=asked.columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return found["number"]
+
     def past(self, unknown_ms: int | None = None) -> SlurmPast:
         """What they tell together.
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
         flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
-        schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32}
+        schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32, "asked_nodes": pl.Int32}
         out = reasons.nodes_out(self._nodes) if self._nodes else None
         names = {name for part in self._jobs.each("cluster", kinds=schema)
                  for name in part["cluster"].unique().to_list()}  # fmt: skip
         last_ms, are_several = _last_ms(self._jobs, schema), len(names) > 1
         words = _Words(out, [*self._waiting], self.rules, last_ms, are_several)
+        named = None if self._goes_on else allowed_nodes.named_by(self._asked)
+        told_names = allowed_nodes.names_of(self._nodes, self._kept[SlurmPartition], named)
+        allowed = [allowed_nodes.allowed(one, told_names) for one in self._asked]
         fleet = nodes.fleet_of(
-            self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
-        )
-        per_gpu, kept, named = gpu_parts.shards_per_gpu(self._nodes), GatheredRows(), GatheredRows()
+            self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms,
+            told_names,
+        )  # fmt: skip
+        per_gpu, numbers = gpu_parts.shards_per_gpu(self._nodes), GatheredRows()
         shapes, held, lost, times = list[Shape](), 0, 0, suspended.SuspendedTimes()
+        kept, unkept = GatheredRows(), dict[str, str]()
         for told in _ranges(self._jobs, schema, are_several=are_several):
-            named.add(_numbers(told, are_several=are_several))
+            numbers.add(job_names.other_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
-            attempts = times.take(attempts)
+            attempts = allowed_nodes.with_rules(times.take(attempts), allowed, unkept)
             held += waits
             if are_several:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
@@ -287,10 +320,18 @@ class Gathering:
             {name for name in names if name}, unread,
         )  # fmt: skip
         paused, said = times.told(last_ms)
-        notes = (*self._notes, *_said_held(held), *gpu_parts.said(lost), *fleet.notes, *said)
+        notes = (
+            *self._notes,
+            *_said_held(held),
+            *allowed_nodes.said(unkept),
+            *gpu_parts.said(lost),
+            *fleet.notes,
+            *said,
+        )
         return SlurmPast(
-            kept, fleet.nodes, (*notes, *unread), self._refused, named, queues, tuple(unread),
+            kept, fleet.nodes, (*notes, *unread), self._refused, numbers, queues, tuple(unread),
             shapes, paused, times.rows(),
+            {job: deciders.UNKEPT + words for job, words in unkept.items()},
         )  # fmt: skip
 
 
@@ -302,12 +343,12 @@ def _ranges(
     What several clusters tell is looked at as a whole: what they share is told apart.
     """
     if jobs.rows <= gathered.AT_ONCE or are_several:
-        yield _each_task(jobs.frame(schema))
+        yield job_names.each_task(jobs.frame(schema))
         return
 
-    whole = _name(are_several=False).str.replace(het.PART_NUMBER, "").alias("_name")
-    names = (part.select(whole).to_series() for part in jobs.each(*_NUMBERS, kinds=schema))
-    told = (_each_task(part).with_columns(whole) for part in jobs.each(kinds=schema))
+    whole = job_names.name(are_several=False).str.replace(het.PART_NUMBER, "").alias("_name")
+    names = (part.select(whole).to_series() for part in jobs.each(*job_names.NUMBERS, kinds=schema))
+    told = (job_names.each_task(part).with_columns(whole) for part in jobs.each(kinds=schema))
     ranges = gathered.by_range(told, names, jobs.rows, "_name")
     jobs.drop()
     while ranges:
@@ -352,7 +393,7 @@ class _Words(NamedTuple):
 def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     """Rows of jobs as attempts, and how many jobs wait for something else than GPUs."""
     rows = told.with_columns(
-        job=_name(are_several=words.are_several),
+        job=job_names.name(are_several=words.are_several),
         word=pl.when(pl.col("state_flags").str.contains("REQUEUED").fill_null(value=False))
         .then(pl.lit("REQUEUED"))
         .otherwise(pl.col("state")),
@@ -367,19 +408,23 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
         is_suspended=pl.col("state") == "SUSPENDED",
     )
-    rows = _without_gpus(rows).drop(*(name for name in _NUMBERS if name not in _KEPT), *_READ)
+    rows = _without_gpus(rows).drop(
+        *(name for name in job_names.NUMBERS if name not in _KEPT), *_READ
+    )
+    rows = eligibility.never_eligible(joined.with_accounting(rows))
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
-    is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
+    is_put_off = pl.col("reason").is_in(eligibility.HELD).fill_null(value=False)
+    is_kept = is_open & is_put_off  # also after an attempt: requeued and held
+    is_held = is_put_off | (pl.col("tells_eligible") & ~pl.col("is_live"))
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
-    is_kept = is_open & pl.col("reason").is_in(_HELD)  # also after an attempt: requeued and held
-    rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept.fill_null(value=False))
+    is_eligible &= ~pl.col("was_never")
+    rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept)
     rows = _once(rows)
-    rows = _explained(_put_off(rows), words)
+    rows = _explained(eligibility.put_off(rows), words)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible") | pl.col("is_kept")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
-    waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
+    waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0) & pl.col("end_ms").is_null()
     waiting = int(rows.select(waits.sum()).item() or 0)
     attempts = rows.select(
         *_SAME,
@@ -397,27 +442,6 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     return attempts, waiting
 
 
-def _put_off(rows: pl.DataFrame) -> pl.DataFrame:
-    """The same; a job that is to begin later waits since its submission, and not for GPUs.
-
-    Slurm calls it eligible from a moment in the future on. One that was tried before (requeued)
-    waits on for what it waited for.
-    """
-    is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    is_later = is_open & pl.col("is_live") & (pl.col("eligible_ms") > pl.col("submit_ms"))
-    is_later &= pl.col("reason").is_in(_HELD)
-    is_later = is_later.fill_null(value=False)
-    later = rows.filter(is_later).select("job")
-    if not len(later):
-        return rows
-    told = rows.join(later, on="job", how="semi").group_by("job").len()
-    is_new = pl.col("job").is_in(told.filter(pl.col("len") == 1)["job"].to_list())
-    return rows.with_columns(
-        is_eligible=pl.col("is_eligible") & ~is_new,
-        eligible_ms=pl.when(~is_later).then("eligible_ms"),
-    )
-
-
 _LOST = (
     (("End", "Start"), "so nobody knows when its jobs held GPUs: name it in --format"),
     (("Submit",), "so nobody knows how long its jobs waited: name it in --format"),
@@ -427,7 +451,15 @@ _LOST = (
 
 
 def _without_columns(opened: SlurmReading) -> Iterator[str]:
-    """What a text of sacct does not say, for want of which column."""
+    """What a text of sacct or squeue does not say, or says twice."""
+    if opened.second_hours:
+        told = count_text(opened.second_hours, "time")
+        yield f"{told} taken as the second that the clock showed: the first is too early"
+    if opened.output is Output.SQUEUE_TEXT and joined.lacks_gpus(opened.columns):
+        yield (
+            "its columns do not say how many GPUs jobs have: taken from sacct where that has these"
+            f" jobs. To have all: squeue --all --states=all -o '{joined.SQUEUE_FORMAT}'"
+        )
     if opened.output is not Output.SACCT_TEXT:
         return
     for names, words in _LOST:
@@ -484,29 +516,6 @@ def _without_gpus(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _name(*, are_several: bool) -> pl.Expr:
-    """What a job is called: as Slurm prints it, with its cluster where there are several."""
-    is_array = pl.col("array_task_id").is_not_null()
-    is_part = pl.col("het_offset").is_not_null()
-    prefix = pl.coalesce(pl.col("cluster") + "/", pl.lit("")) if are_several else pl.lit("")
-    return prefix + pl.when(is_array).then(
-        pl.format("{}_{}", "array_job_id", "array_task_id")
-    ).when(is_part).then(pl.format("{}+{}", "het_job_id", "het_offset")).otherwise(
-        pl.col("job_id").cast(pl.String)
-    )
-
-
-def _numbers(told: pl.DataFrame, *, are_several: bool) -> pl.DataFrame:
-    """Jobs that have run by their own number and by their name, where that is another."""
-    is_other = pl.col("array_task_id").is_not_null() | pl.col("het_offset").is_not_null()
-    is_other |= pl.lit(are_several)
-    is_wanted = is_other & pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null()
-    ran = told.select(*_NUMBERS, "start_ms").filter(is_wanted)
-    name = _name(are_several=are_several).str.replace(het.PART_NUMBER, "")  # parts have one name
-    named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
-    return named.filter(pl.col("number") != pl.col("name"))
-
-
 def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
     """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
     names = ["reason", "reason_text", "required_nodes", "rules"]
@@ -545,29 +554,6 @@ def _mib(tres: pl.Expr) -> pl.Expr:
 
 def _words() -> dict[str, str]:
     return {word: str(outcome) for word, outcome in _OUTCOMES.items()}
-
-
-def _each_task(told: pl.DataFrame) -> pl.DataFrame:
-    """Members of arrays that pend together, one by one; at most so many of each."""
-    together = told.filter(pl.col("array_tasks").is_not_null())
-    if not len(together):
-        return told
-    tasks = [_tasks(text) for text in together["array_tasks"].to_list()]
-    each = together.with_columns(array_task_id=pl.Series(tasks, dtype=pl.List(pl.Int64)))
-    each = each.explode("array_task_id")
-    return pl.concat([told.filter(pl.col("array_tasks").is_null()), each])
-
-
-def _tasks(text: str) -> list[int]:
-    """`5-9,12%2`: members 5 to 9 and 12, of which two may run at once. `0-8:4` is 0, 4 and 8."""
-    found = list[int]()
-    for part in text.strip("[]").partition("%")[0].split(","):
-        bounds, _, step = part.partition(":")
-        first, _, last = bounds.partition("-")
-        if first.isdecimal() and (last or first).isdecimal() and (step or "1").isdecimal():
-            members = range(int(first), int(last or first) + 1, max(1, int(step or 1)))
-            found += members[: MOST_TASKS - len(found)]
-    return found
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:
