@@ -1,6 +1,8 @@
 """A server that refuses every watch as expired (410): read all the same, said, and not hammered."""
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -10,8 +12,11 @@ import pytest
 from tests.rigs.kubernetes.wanted import node, pod
 from tests.rigs.prometheus.lying import Asked, Told, lying
 from tidemill.live.kubernetes.api import kubeconfig
+from tidemill.live.kubernetes.api.client import ApiClient
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
-from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED
+from tidemill.live.kubernetes.watching import mirror
+from tidemill.live.kubernetes.watching.kinds import ServedKind
+from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED, ClusterCopy
 from tidemill.live.kubernetes.watching.source import KubernetesSource
 
 RESOURCES = [
@@ -85,3 +90,113 @@ def test_a_kind_that_cannot_be_watched_is_listed_when_asked(tmp_path: Path, *, i
         "refuses to go on watching pods (410" in note and "listed at every question" in note
         for note in third.notes
     )
+
+
+def test_a_reader_that_breaks_is_told_and_does_not_pass_for_a_quiet_cluster(tmp_path: Path):
+    """Whoever is told of changes and cannot take one ends the copy, not only the watch of it."""
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=breaks)
+        await copied.start()
+        try:
+            with pytest.raises(ZeroDivisionError):
+                await copied.settle(20)
+            with pytest.raises(ZeroDivisionError):
+                copied.heed()
+        finally:
+            await copied.stop()
+            await client.close()
+
+    with lying(Forgetful(is_in_stream=False).answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+
+
+def test_who_asks_for_nothing_is_told_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A scheduler is told of changes and asks no questions: it is listed for it now and then."""
+    monkeypatch.setattr(mirror, "LONGEST_PAUSE_S", 0.05)
+    server, told = Forgetful(is_in_stream=False), set[str]()
+
+    def take(_: ServedKind, key: tuple[str, str], *__: object) -> None:
+        told.add(key[1])
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=take)
+        await copied.start()
+        await copied.settle(20)
+        server.objects["pods"].append(made(pod("b", 1), 3))
+        async with asyncio.timeout(20):
+            while "b" not in told:
+                await asyncio.sleep(0.01)
+        await copied.stop()
+        await client.close()
+
+    with lying(server.answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+    assert told == {"a", "b", "n0"}
+
+
+def test_connections_lost_now_and_then_do_not_make_the_pauses_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A watch of a kind that is quiet, and stood until it was cut, is asked for again at once."""
+    monkeypatch.setattr(mirror, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(mirror, "STOOD_S", 0.02)
+    server = Forgetful(is_in_stream=False)
+    watches = 0
+
+    def answer(number: int, asked: Asked) -> Told:
+        nonlocal watches
+        if "watch" not in parse_qs(urlsplit(asked.path).query):
+            return server.answer(number, asked)
+        watches += "/pods" in asked.path
+        return Told(200, b"\n" * 4, length=100, trickle_s=0.01)  # and the connection ends
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=lambda *_: None)
+        await copied.start()
+        async with asyncio.timeout(20):  # by pauses that grow, 80 s
+            while watches < 25:
+                await asyncio.sleep(0.01)
+        await copied.stop()
+        await client.close()
+
+    with lying(answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+
+
+def test_what_was_forgotten_while_the_server_was_away_is_listed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Tries in vain come ever more seldom; the first answer, that a version is gone, ends that."""
+    monkeypatch.setattr(mirror, "FIRST_PAUSE_S", 0.02)
+    server = Forgetful(is_in_stream=False)
+    watches, refused_s, listed_s = 0, 0.0, 0.0
+
+    def answer(number: int, asked: Asked) -> Told:
+        nonlocal watches, refused_s, listed_s
+        if not urlsplit(asked.path).path.endswith("/pods"):
+            return server.answer(number, asked)
+        if "watch" not in parse_qs(urlsplit(asked.path).query):
+            listed_s = time.monotonic()
+            return server.answer(number, asked)
+        watches += 1
+        if watches <= 7:
+            return Told(500, b"{}")
+        refused_s = refused_s or time.monotonic()
+        return server.answer(number, asked)
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=lambda *_: None)
+        await copied.start()
+        async with asyncio.timeout(60):
+            while not listed_s > refused_s > 0:
+                await asyncio.sleep(0.01)
+        await copied.stop()
+        await client.close()
+
+    with lying(answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+    assert listed_s - refused_s < 1.0, "2.56 s is the pause that had come to be"

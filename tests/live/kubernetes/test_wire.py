@@ -117,6 +117,26 @@ def test_silence_ends_a_connection_and_words_put_that_off():
     asyncio.run(ask())
 
 
+def test_who_sends_to_somebody_who_does_not_read_is_told_when_it_is_over():
+    """More than the network takes, and no reader: whoever sends is not left waiting."""
+    is_over = asyncio.Event()
+
+    async def talk(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        await is_over.wait()
+
+    async def ask() -> None:
+        async with connected(talk) as one:
+            one.within(0.05)
+            try:
+                with pytest.raises(TimeoutError, match="no answer in time"):
+                    async with asyncio.timeout(10):
+                        await one.send(bytes(64 << 20))
+            finally:
+                is_over.set()
+
+    asyncio.run(ask())
+
+
 def test_what_comes_soon_after_something_comes_together():
     """The first word is heard at once; those of the next moment are one, and then the end."""
 

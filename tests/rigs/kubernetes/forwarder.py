@@ -32,7 +32,6 @@ class Forwarder:
             for one in self._open:
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
-                one.close()
             self._open.clear()
 
     def mend(self) -> None:
@@ -56,8 +55,16 @@ class Forwarder:
                     one.close()
                     continue
                 self._open += [one, other]
-            for pair in ((one, other), (other, one)):
-                threading.Thread(target=_pass_on, args=pair, daemon=True).start()
+            threading.Thread(target=_pass_both_ways, args=(one, other), daemon=True).start()
+
+
+def _pass_both_ways(one: socket.socket, other: socket.socket) -> None:
+    """Until either ends; closed when nobody reads them: their numbers may be others' at once."""
+    with one, other:
+        back = threading.Thread(target=_pass_on, args=(other, one), daemon=True)
+        back.start()
+        _pass_on(one, other)
+        back.join()
 
 
 def _pass_on(source: socket.socket, target: socket.socket) -> None:

@@ -23,6 +23,7 @@ from tidemill.model.states import ACTIVE, NodeState
 
 Object = dict[str, Any]
 OURS = "tidemill"
+MOST_SAID = 20_000
 ACCELERATORS = "nvidia.com/"
 """How the resources of the rig's nodes begin that count accelerators, or parts of them."""
 
@@ -133,6 +134,9 @@ def scheduling(
     made.start()
     try:
         yield made
+    except BaseException:
+        print(made.said.read_text()[-MOST_SAID:])  # beside the failure
+        raise
     finally:
         if made.process is not None and made.process.poll() is None:
             made.kill()

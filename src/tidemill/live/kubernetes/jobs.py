@@ -6,7 +6,7 @@ all of whose pods run at once. A Job with one pod at a time is one job, its late
 attempts. Every other pod is a job of its own.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobClass
 
+LWS = "leaderworkerset.x-k8s.io"
 LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
 LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 _BY_LABEL = {
@@ -188,9 +189,8 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
     """Which job a pod belongs to."""
     labels, namespace = pod.labels, pod.namespace
     if labels.get(LWS_NAME):
-        group = "leaderworkerset.x-k8s.io"
         return UnitKey(
-            namespace, group, "LeaderWorkerSet", labels[LWS_NAME], labels.get(LWS_GROUP, "0")
+            namespace, LWS, "LeaderWorkerSet", labels[LWS_NAME], labels.get(LWS_GROUP, "0")
         )
     top = _top(cluster, pod)
     grouped = groups.of_pod(pod)
@@ -220,6 +220,32 @@ def _top(cluster: Cluster, pod: KubePod) -> Owner | None:
             labelled = Owner(group, kind, pod.labels[label])
             return _climb(cluster, labelled, pod.namespace)
     return None if pod.owner is None else _climb(cluster, pod.owner, pod.namespace)
+
+
+def unseen_owner(
+    cluster: Cluster, pod: KubePod, is_read: Callable[[str, str], bool]
+) -> Owner | None:
+    """An owner by which pods are one job and which is not there yet; None: all are, or cannot be.
+
+    Pods and their owners come by watches of their own: without the owner a gang is as large as the
+    pods that came, or each of them a job. ``is_read``: whether objects of a group and kind are.
+    """
+    if pod.owner is None:
+        return None
+    found: Owner | None = pod.owner
+    if pod.labels.get(LWS_NAME):
+        found = Owner(LWS, "LeaderWorkerSet", pod.labels[LWS_NAME])
+    for label, (group, kind) in _BY_LABEL.items():
+        if pod.labels.get(label):
+            found = Owner(group, kind, pod.labels[label])
+    for _ in range(owners.DEEPEST):
+        if found is None or not owners.is_gang_kind(found.kind, found.group):
+            return None
+        owner = cluster.owner(found, pod.namespace)
+        if owner is None:
+            return found if is_read(found.group, found.kind) else None
+        found = owner.owner
+    return None
 
 
 def _climb(cluster: Cluster, found: Owner, namespace: str) -> Owner:

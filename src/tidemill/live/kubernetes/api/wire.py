@@ -39,6 +39,8 @@ class Wire:
         self._waiter: asyncio.Future[None] | None = None
         self._error: OSError | None = None
         self._is_reading = False
+        self._room = asyncio.Event()
+        """Set when the network takes bytes again, or never will."""
         self._pace_s = 0.0
         self._pacer: asyncio.TimerHandle | None = None
         """Set while it is not read from, to take together what comes meanwhile."""
@@ -81,7 +83,13 @@ class Wire:
         """Send all of it."""
         left = told
         while left := self.offer(left):
-            await _until(self._loop.add_writer, self._loop.remove_writer, self._plug)
+            self._room.clear()
+            self._loop.add_writer(self._plug, self._room.set)
+            try:
+                await self._room.wait()
+            finally:
+                if not self.is_ended:
+                    self._loop.remove_writer(self._plug)
 
     def offer(self, told: bytes) -> bytes:
         """Send as much as is taken at once, nearly always all; the rest of it."""
@@ -156,6 +164,7 @@ class Wire:
             if timer is not None:
                 timer.cancel()
         self._wake()
+        self._room.set()
 
     def _taken(self, count: int) -> bytes:
         if count == len(self._came):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
-from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 
 SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-group-total-count"}
@@ -35,6 +35,15 @@ def flaw(cluster: Cluster, pods: Sequence[KubePod]) -> Unplaceable | None:
         if found is not None:
             return found
     return None
+
+
+def unseen(namespace: str, owner: Owner) -> Unplaceable:
+    """Pods came before the object that made them: nobody knows yet how many are one gang."""
+    return Unplaceable(
+        "WaitingForOwner",
+        f"its owner, the {owner.kind} `{namespace}/{owner.name}`, was not seen yet: how many pods"
+        " start together is not known without it",
+    )
 
 
 def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:

@@ -6,7 +6,7 @@ nodes are watched, and only then; a plan takes milliseconds, so nothing waits lo
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -75,6 +75,7 @@ NO_PRICE = (
     "their dollars are unknown: give --usd-per-hour or --prices (--list-prices needs the label"
     " node.kubernetes.io/instance-type)"
 )
+BLIND = "nothing is planned meanwhile; kubectl get --raw /readyz asks the same server"
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
 
@@ -144,9 +145,11 @@ class ClusterScheduler:
         self._facts: dict[str, str] = {}
         self._facts_at = 0.0
         self._unknown_types: tuple[str, ...] = ()
+        self._sees = True
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
+        self.view.is_read = self.copy.is_read
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
         self.beats = 0
@@ -186,7 +189,8 @@ class ClusterScheduler:
         await self.copy.settle(SETTLE_S)
         if not self.is_watching:
             raise BackendError(
-                f"asked for the pods and nodes of {self._access.named}; found {self._blind()}",
+                f"asked for the pods and nodes of {self._access.named}; found"
+                f" {'; '.join(self._unwatched())}",
                 hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
             )
 
@@ -248,6 +252,8 @@ class ClusterScheduler:
 
     def look(self) -> bool:
         """One beat, if there is something to look at and all of it is known; whether it was."""
+        self.copy.heed()
+        self._note_sight()
         self._read_rules()
         self._take_answers()
         self._keep_facts()
@@ -322,6 +328,16 @@ class ClusterScheduler:
             both = (before | after for before, after in zip(known, found, strict=True))
             for key, value in submissions.facts(*both).items():
                 self.journal.set_meta(key, value)
+
+    def _note_sight(self) -> None:
+        """Nothing is planned while pods, nodes or devices are not watched: that is told."""
+        if self.is_watching == self._sees:
+            return
+        self._sees = not self._sees
+        if self._sees:
+            self._log("watching again")
+        else:
+            self._log("not watching", said="; ".join(self._unwatched()), hint=BLIND)
 
     def _note_types(self) -> None:
         """GPU types in the policy file that no node has are told, with the nearest name."""
@@ -399,16 +415,20 @@ class ClusterScheduler:
     @property
     def is_watching(self) -> bool:
         """Whether pods and nodes are known as they are now, and devices where those are read."""
-        copies = self.copy.copies
-        found = (copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
-        devices = (copies[kind] for kind in copies if kind.kind in kinds.OF_DEVICES)
-        return all(one is not None and one.state is WatchState.WATCHING for one in found) and all(
-            one.state in (WatchState.WATCHING, WatchState.FORBIDDEN) for one in devices
-        )
+        return next(self._unwatched(), None) is None
 
-    def _blind(self) -> str:
-        found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
-        return "; ".join(one.said or str(one.state) for one in found if one is not None)
+    def _unwatched(self) -> Iterator[str]:
+        """What is not known as it is now, and why."""
+        copies = self.copy.copies
+        for kind in (kinds.PODS, kinds.NODES):
+            if kind not in copies:
+                yield f"{kind.shown}: the server has none"
+        for kind, one in copies.items():
+            may_lack = kind.kind in kinds.OF_DEVICES
+            if (may_lack or kind in (kinds.PODS, kinds.NODES)) and not (
+                one.state is WatchState.WATCHING or (may_lack and one.state is WatchState.FORBIDDEN)
+            ):
+                yield f"{kind.shown}: {one.said or one.state}"
 
     def _settled(self, j: int, is_as_asked: bool) -> None:
         if self.differ.settle(j, is_as_asked=is_as_asked):

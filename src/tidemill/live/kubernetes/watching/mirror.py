@@ -9,7 +9,7 @@ not as JSON.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -38,7 +38,12 @@ from tidemill.model.measures import count_text
 
 MOST_OBJECTS = 1_000_000
 """Of one kind; a cluster of 5,000 nodes has 150,000 pods."""
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
+FIRST_PAUSE_S, LONGEST_SILENT_S, LONGEST_PAUSE_S = 0.1, 5.0, 30.0
+"""Between two tries, twice as long each time that one is in vain. A server that does not answer is
+spared nothing by a long pause, and a scheduler is blind until all that it needs is watched again;
+one that answers no (too many requests, not well) is left alone for longer."""
+STOOD_S = 1.0
+"""A watch that stood for so long was no try in vain, whatever ended it: most kinds are quiet."""
 FIRST_FORBIDDEN_S, LONGEST_FORBIDDEN_S = 1.0, 300.0
 """What may not be read is tried again: somebody may have allowed it, or a server that was just
 started does not know yet who may what. What was read once is tried as often as a lost connection.
@@ -91,6 +96,9 @@ class KindCopy:
         self.changes = 0
         """Changes that a watch told."""
         self.lists = 0
+        self.watched: tuple[float, int] | None = None
+        """When the server began to send changes, by the clock of the loop, and how many it had sent
+        by then; None: it does not."""
         self.expiries = 0
         """How often in a row its watch was refused as expired."""
         self.unseen = 0
@@ -100,6 +108,13 @@ class KindCopy:
     def is_settled(self) -> bool:
         """Whether it is watched, was just listed instead, or is known not to be readable."""
         return self.state in (WatchState.WATCHING, WatchState.POLLED, WatchState.FORBIDDEN)
+
+    def has_stood(self, now_s: float) -> bool:
+        """Whether its watch told something, or stood for a while: it was no try in vain."""
+        if self.watched is None:
+            return False
+        since_s, before = self.watched
+        return self.changes > before or now_s - since_s > STOOD_S
 
     def listed(self, items: Iterable[dict[str, Any]], there: set[Key]) -> None:
         """Take a page of a list in; ``there`` collects what exists."""
@@ -216,11 +231,30 @@ class ClusterCopy:
         self._wake = asyncio.Event()
         self._moved = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
+        self._failure: Exception | None = None
+        """What a task ended with that should never end."""
 
     async def start(self) -> None:
         """Find out what the server has, and begin to copy it; raises what the server says."""
         self._follow(await self._discover())
-        self._looking = asyncio.create_task(self._look_again())
+        self._looking = self._task(self._look_again())
+
+    def heed(self) -> None:
+        """Raise what a task ended with: a kind that nobody keeps would pass for a quiet one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._for_ever(work))
+
+    async def _for_ever(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that ends only if something is wrong with it, which is then told to who asks."""
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, ``heed`` raises it
+            self._failure = error
+            async with self._moved:
+                self._moved.notify_all()
 
     async def stop(self) -> None:
         """End all tasks."""
@@ -228,6 +262,13 @@ class ClusterCopy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def is_read(self, group: str, kind: str) -> bool:
+        """Whether objects of a kind are known, now or as soon as the server answers."""
+        return any(
+            (of.group, of.kind) == (group, kind) and copy.state is not WatchState.FORBIDDEN
+            for of, copy in self.copies.items()
+        )
 
     async def settle(self, timeout_s: float) -> None:
         """Wait until every kind is watched, or known not to be readable; some may stay behind.
@@ -241,12 +282,14 @@ class ClusterCopy:
         self._wake = asyncio.Event()
         try:
             async with asyncio.timeout(timeout_s), self._moved:
-                await self._moved.wait_for(lambda: self.is_settled)
+                await self._moved.wait_for(lambda: self.is_settled or self._failure is not None)
         except TimeoutError:
             return
+        self.heed()
 
     def shown(self, told_ms: int) -> ShownObjects:
         """Everything as it is now, and what was deleted since a moment."""
+        self.heed()
         needed = self._needed(told_ms)
         for copy in self.copies.values():
             copy.forget(told_ms, needed)
@@ -312,7 +355,7 @@ class ClusterCopy:
         for kind in found.kinds:
             if not any((one.group, one.kind) == (kind.group, kind.kind) for one in self.copies):
                 self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change, self._readers)
-                self._tasks[kind] = asyncio.create_task(self._keep(self.copies[kind]))
+                self._tasks[kind] = self._task(self._keep(self.copies[kind]))
 
     async def _discover(self) -> Discovered:
         return await kinds.discover(self._client, self._readers, self._autoscaler_namespace)
@@ -330,7 +373,7 @@ class ClusterCopy:
         pause_s, forbidden_s = FIRST_PAUSE_S, FIRST_FORBIDDEN_S
         clock = asyncio.get_running_loop().time
         while True:
-            before, began_s, is_expired = copy.changes, clock(), False
+            began_s, longest_s, copy.watched = clock(), LONGEST_PAUSE_S, None
             try:
                 if not copy.version:
                     await self._set(copy, WatchState.LISTING)
@@ -342,22 +385,26 @@ class ClusterCopy:
                     await asyncio.sleep(forbidden_s)
                     forbidden_s = min(2 * forbidden_s, LONGEST_FORBIDDEN_S)
                     continue
-                if error.is_expired:
-                    is_expired, lasted_s = True, clock() - began_s
-                    await self._expired(copy, str(error), is_soon=lasted_s < LONGEST_PAUSE_S)
+                if error.is_expired:  # the server is well: it is listed at once
+                    pause_s, is_soon = FIRST_PAUSE_S, clock() - began_s < LONGEST_PAUSE_S
+                    await self._expired(copy, str(error), is_soon=is_soon)
                 else:
-                    await self._set(copy, WatchState.DOWN, str(error))
+                    pause_s = FIRST_PAUSE_S if copy.has_stood(clock()) else pause_s
                     pause_s = max(pause_s, min(error.retry_s, LONGEST_PAUSE_S))
+                    await self._set(copy, WatchState.DOWN, str(error))
             except (*UNREACHABLE, BackendError, MalformedObjectError, msgspec.DecodeError) as error:
+                pause_s = FIRST_PAUSE_S if copy.has_stood(clock()) else pause_s
+                longest_s = LONGEST_SILENT_S
                 await self._set(copy, WatchState.DOWN, str(error) or type(error).__name__)
             else:
                 pause_s, copy.expiries = FIRST_PAUSE_S, 0
             if copy.state is WatchState.POLLED:
-                await self._pause(LONGEST_FORBIDDEN_S)
+                is_asked = self._on_change is None  # a scheduler asks for nothing: it is told
+                await self._pause(LONGEST_FORBIDDEN_S if is_asked else LONGEST_PAUSE_S)
                 continue
-            pause_s = FIRST_PAUSE_S if copy.changes > before and not is_expired else pause_s
+            pause_s = min(pause_s, longest_s)
             await self._pause(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, longest_s)
 
     async def _expired(self, copy: KindCopy, said: str, *, is_soon: bool) -> None:
         """A version was forgotten: it is listed again, or, where that goes on, when asked for.
@@ -385,6 +432,7 @@ class ClusterCopy:
         kind = copy.kind
         watched = self._client.watching(kind.path, copy.version, kind.query, shape=kind.shape)
         async with watched as changes:
+            copy.watched = asyncio.get_running_loop().time(), copy.changes
             await self._set(copy, WatchState.WATCHING)
             async for change in changes:
                 copy.version = copy.changed(change) or copy.version
