@@ -172,9 +172,7 @@ def _known(
     )  # fmt: skip
 
 
-def _words(  # noqa: PLR0913, PLR0917 - what is said, and all that it is read off
-    world: World, name: str, verdict: str, seen: Futures, j: int, answer: Answer
-) -> str:
+def _words(world: World, name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> str:
     cause = phrasing.cause(world, Cause[answer.cause.upper()])
     because = f"{cause}: {answer.evidence[0].words}"
     if verdict == "unknown":

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import groups, job_rules, kueue, owners, workloads
@@ -37,6 +38,11 @@ _BY_LABEL = {
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
 _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
+_ROLE_LABELS = (
+    "training.kubeflow.org/replica-type", "volcano.sh/task-spec",
+    "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group", "ray.io/node-type",
+)  # fmt: skip
+"""Labels in which a pod names the template that it was made of."""
 MOST_ROLES = 64
 
 
@@ -302,8 +308,8 @@ def job_of(
     mine = {one for pod in pods if (one := groups.of_pod(pod)) is not None and key != alone(pod)}
     found = (groups.find(cluster.groups, one) for one in sorted(mine))
     known = [group for group in found if group is not None]
-    roles = _roles(_templates(cluster, key, pods, owner, mine), pods)
-    size = sum(role.count for role in roles)
+    templates = _templates(cluster, key, pods, owner, mine)
+    roles = _roles(templates, pods)
     labels = [one.labels for one in (owner, *pods) if one is not None]
     if owner is None and pods:
         above = (cluster.owner(one, key.namespace) for one in _above(cluster, pods[0]))
@@ -313,7 +319,7 @@ def job_of(
         key=key, name=key.shown, team=rule.team(ruled, queue),
         job_class=class_of(cluster, rule, ruled),
         submit_ms=_submit_ms(key, pods, owner, workload),
-        roles=roles, least=_least(owner, known, roles, size),
+        roles=roles, least=_least(owner, known, roles, templates),
         priority=_priority(cluster, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
         is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
@@ -362,11 +368,11 @@ def _templates(
     mine: set[GroupKey],
 ) -> tuple[PodTemplate, ...]:
     """The pods that a job wants, by form; empty: nobody says, and those that exist count."""
-    if owner is not None and owner.templates:
-        return owner.templates
     parts = cluster.parts.get((key.namespace, key.kind, key.name), ())
+    if owner is not None and owner.templates:
+        parts = owner.templates
     if parts:
-        return parts
+        return tuple(_as_made(part, parts, pods) for part in parts)
     if not mine:
         return ()
     found = (groups.find(cluster.groups, one) for one in mine)
@@ -378,6 +384,25 @@ def _templates(
     if least > len(live) and len(forms) == 1:
         return (PodTemplate("worker", least, forms.pop()),)
     return ()
+
+
+def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
+    """A template as its pods are: those may have GPUs that it does not name.
+
+    By claims (DRA), or because somebody adds them when pods are made.
+    """
+    if part.request.gpu is not None or not pods:
+        return part
+    named = [pod for pod in pods if any(pod.labels.get(key) for key in _ROLE_LABELS)]
+    mine = [
+        pod
+        for pod in named
+        if part.name in {pod.labels.get(key, "").lower() for key in _ROLE_LABELS}
+    ]
+    if not named and all(one.request.gpu is None for one in parts):
+        mine = pods
+    amounts = {pod.request.gpu for pod in mine}
+    return replace(part, request=mine[0].request) if len(amounts) == 1 else part
 
 
 def _roles(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRole, ...]:
@@ -432,15 +457,19 @@ def _at_once(pods: list[KubePod]) -> int:
 
 
 def _least(
-    owner: OwnerObject | None, known: list[PodGroup], roles: tuple[JobRole, ...], size: int
+    owner: OwnerObject | None,
+    known: list[PodGroup],
+    roles: tuple[JobRole, ...],
+    templates: tuple[PodTemplate, ...],
 ) -> int:
     """With how many of its pods with GPUs a gang works; with all of them, if nobody says less."""
+    size = sum(role.count for role in roles)
     told = sum(group.least for group in known) or (owner.least if owner is not None else 0)
     if not told:
         return size
-    others = 0
-    if owner is not None:  # pods without GPUs are a part of what was told
-        others = sum(part.count for part in owner.templates if part.request.gpu is None)
+    # pods without GPUs are a part of what was told; all that a template does not name may have some
+    bare = sum(part.count for part in templates if part.request.gpu is None)
+    others = min(bare, max(0, sum(part.count for part in templates) - size))
     return min(max(told - others, 1), size) if len(roles) == 1 else size
 
 
