@@ -3,10 +3,13 @@
 from typing import Any
 
 from tests.ledger.sums import amounts
+from tests.live.history.test_advance import Observer
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, template
 from tests.live.kubernetes.test_import import Object, kept, reason, world_of
 from tidemill.ledger.buckets import Bucket
+from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.kubernetes.translate import translate
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.world import World
@@ -132,6 +135,22 @@ def test_pods_made_at_the_admission_have_waited_since_the_job_was_submitted():
     found = run.statement.waits.figures()
     assert found.wait is not None
     assert (found.waiting, found.wait.mean) == (0, 1_201_000 * 3 // 4)
+
+
+def test_an_observer_sees_a_job_wait_and_then_its_pods():
+    """It waits as a whole until it is admitted; nothing of that is told again of its pods."""
+    held = workload(condition("QuotaReserved", 0, "False", reason="Pending", message="no quota"))
+    late = workload(condition("QuotaReserved", 1200), condition("Admitted", 1200))
+    ran = [pod(f"r-{i}", 2, on="n0", owner=JOB, created=1201, bound=1201) for i in range(4)]
+    observer = Observer(made.BEGIN_MS)
+    for at, objects in ((600, [held]), (1190, [held]), (1210, [late, *ran]), (3600, [late, *ran])):
+        nodes = [node(name, at=at) for name in ("n0", "n1")]
+        past = translate(made.taken(*nodes, job(), *objects), looks_back=False)
+        shown = SourceAnswer(past.attempts, past.nodes, 0, shapes=past.shapes)
+        observer.take(shown, made.BEGIN_MS + 1000 * at)
+    assert observer.late["submissions"] == 0
+    assert waiting(observer.world) == {}
+    assert observer.world.job_count == 5
 
 
 def test_pods_of_a_job_are_of_its_queue():

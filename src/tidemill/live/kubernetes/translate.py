@@ -325,9 +325,14 @@ class _Translation:
         if number == len(self.shapes):
             self.shapes.append(shape)
         return dict.fromkeys(ATTEMPTS) | {
-            "job": self._name(job), "team": shape.team, "submit_ms": job.submit_ms,
+            "job": self._name(job), "team": shape.team, "submit_ms": self._submit_ms(job),
             "priority": shape.priority, "shape": number,
         }  # fmt: skip
+
+    def _submit_ms(self, job: KubeJob) -> int | None:
+        """When it was submitted; pods of a Job that an observer saw waiting, when they were made."""
+        is_told = self._looks_back or job.key.kind != "Pod" or not job.pods
+        return job.submit_ms if is_told else min(pod.created_ms for pod in job.pods)
 
     def _name(self, job: KubeJob) -> str:
         """Its namespace and name; where two have the same, with its kind."""
