@@ -87,7 +87,7 @@ def _span(luck: Random, jobs: int) -> list[int]:
     start = since + luck.randrange(60)
     stalls = luck.choice((0, stalls_of(ppm(), ppm(), ppm()), SAVES, SAVES | stalls_of(9, 8, 7)))
     use = luck.choice((0, efficiency_of(ppm(), 2, luck.choice((-1, ppm())))))
-    slow = luck.choice((0, straggler_of(luck.randrange(MILLION + 1), 3)))
+    slow = luck.choice((0, straggler_of(luck.randrange(MILLION + 1), 3, 0)))
     return [
         start, start + luck.randrange(1, 150),
         luck.choice((LASTED, LASTED, Bucket.REWORK)) if origin >= 0 else Bucket.RESTART,

@@ -69,6 +69,14 @@ DOUBTS: dict[ContradictionSort, Doubt] = {
         " say its MFU (`run.efficiency(mfu=…)`)",
         "not booked: {}; the work of that attempt has an unknown efficiency",
     ),
+    ContradictionSort.OVER_WHOLE: Doubt(
+        "waits and an MFU that are more than the time",
+        _lines(Bucket.USEFUL, Bucket.HOST, Bucket.LINKS, Bucket.IDLE),
+        "let the loop wait for the GPU within its step (`torch.cuda.synchronize()`): else it counts"
+        " waits while the GPU works; tell the FLOPs of one rank, not of all; look whether an"
+        " exporter names the GPUs of this job",
+        "doubtful of that time: {}; waits are booked first, and what is left is useful",
+    ),
 }  # fmt: skip
 
 

@@ -66,7 +66,7 @@ def job_counts(world: "World") -> dict[str, int]:
     }
     counts = {word: int(np.isin(state, states).sum()) for word, states in words.items()}
     waiting = np.flatnonzero(state == JobState.WAITING)
-    counts["held"] = int(is_held(world, world.jobs.shape[waiting]).sum())
+    counts["held"] = int(is_held(world, waiting).sum())
     counts["waiting"] -= counts["held"]
     return {word: n for word, n in counts.items() if n or word in ("done", "waiting")}
 

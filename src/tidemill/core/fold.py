@@ -306,11 +306,13 @@ def efficient(jobs, j, mfu, confidence, memory):
 
 
 @kernel
-def straggling(jobs, j, share, confidence):
-    """What part of an attempt's waits for other ranks is for slow ones, from now on."""
+def straggling(jobs, j, share, confidence, silent):
+    """What part of an attempt's waits for other ranks is for slow ones, from now on; and which of
+    its devices are of ranks that tell nothing.
+    """
     jobs[j, JOB.STRAGGLER] = 0
-    if confidence != UNKNOWN:
-        jobs[j, JOB.STRAGGLER] = straggler_of(share, confidence)
+    if confidence != UNKNOWN or silent != 0:
+        jobs[j, JOB.STRAGGLER] = straggler_of(share, confidence, silent)
 
 
 @kernel

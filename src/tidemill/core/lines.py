@@ -56,12 +56,21 @@ def leave_line(at, jobs, shapes, queued, j):
     elif before >= 0:
         shapes[s, SHAPE.TAIL] = before
     shapes[s, SHAPE.WAITING] -= 1
+    shapes[s, SHAPE.HELD] -= jobs[j, JOB.IS_HELD]
+    jobs[j, JOB.IS_HELD] = 0
     at[AT.WAITING] -= 1
     if shapes[s, SHAPE.WAITING] == 0:
         at[AT.QUEUED] -= 1
         last = queued[at[AT.QUEUED]]
         queued[shapes[s, SHAPE.PLACE]] = last
         shapes[last, SHAPE.PLACE] = shapes[s, SHAPE.PLACE]
+
+
+@kernel
+def hold(jobs, shapes, j, is_held):
+    """A job that waits is held from now on, or is not any more."""
+    shapes[jobs[j, JOB.SHAPE], SHAPE.HELD] += is_held - jobs[j, JOB.IS_HELD]
+    jobs[j, JOB.IS_HELD] = is_held
 
 
 @kernel

@@ -272,7 +272,7 @@ def take_measure(jobs, events, e, now):
     elif kind == EFFICIENCY:
         efficient(jobs, j, value, events[e, EventColumn.WHY], events[e, EventColumn.TO])
     elif kind == STRAGGLER:
-        straggling(jobs, j, value, events[e, EventColumn.WHY])
+        straggling(jobs, j, value, events[e, EventColumn.WHY], events[e, EventColumn.TO])
     elif kind == FIGURE:
         figured(jobs, j, events[e, EventColumn.WHY], value)
     elif kind in (LOAD, LATENCY):

@@ -82,7 +82,7 @@ def contracts(world: World) -> list[ContractRow]:
         row = world.contract_rows[alike[c]]
         mine = world.nodes.contract[: world.node_count] == c
         one = ContractRow(
-            row.name, row.kind, row.terms, seam.paid_milli, seam.launched_milli,
+            row.name_at(world.now_ms), row.kind, row.terms, seam.paid_milli, seam.launched_milli,
             seam.schedulable_milli, row.in_gpus(int(in_use[mine].sum())),
             seam.gap_usd_micro_per_hour,
         )  # fmt: skip

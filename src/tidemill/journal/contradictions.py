@@ -35,6 +35,8 @@ class ContradictionSort(StrEnum):
     """A loop ran while its job held nothing, by the scheduler."""
     ABOVE_PEAK = "above_peak"
     """A loop says that it did more than its GPUs can."""
+    OVER_WHOLE = "over_whole"
+    """A job's waits and its MFU are more than its time."""
 
 
 class Contradiction(Struct, frozen=True, kw_only=True):

@@ -50,3 +50,10 @@ def prices(contracts: Sequence[Contract]) -> PeriodPrices:
     for c, (gpus, of) in enumerate(units):
         rates[:, c] = [rate * of // gpus for rate in rates[:, c]]
     return PeriodPrices(rates, is_unpriced, sources)
+
+
+def names(contracts: Sequence[Contract]) -> list[list[str]] | None:
+    """Under which name the hours of each contract are in each period; None: always its own."""
+    if not any(price.name for row in contracts for price in row.later_prices or ()):
+        return None
+    return [[row.name_at(ms) for row in contracts] for ms in (0, *edges(contracts).tolist())]

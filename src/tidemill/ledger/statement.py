@@ -412,7 +412,7 @@ class Statement:
         """For each row its key in a dimension, and the names of keys."""
         world, rows = self.world, self.rows
         if dimension == "contract":
-            return self.node_groups[rows.contract], lambda key: world.contract_rows[key].name
+            return self._by_contract()
         if dimension in ("pool", "kind"):
             return self._contract_keys(dimension)
         if dimension == "team":
@@ -434,6 +434,24 @@ class Statement:
         world = self.world
         alike = node_groups.first_alike(world.contract_rows, is_observed=world.is_observed)
         return np.array(alike, np.int64)
+
+    def _by_contract(self) -> tuple[I64, _Names]:
+        """Contracts by number, and behind them names under which their machines were bought later.
+
+        Such a name may be that of another contract: then both are one line.
+        """
+        contracts, rows = self.world.contract_rows, self.rows
+        names, later = [row.name for row in contracts], price_periods.names(contracts)
+        if later is None:
+            return self.node_groups[rows.contract], lambda key: names[key]
+        groups = self.node_groups.tolist()
+        number = {row.name: c for c, row in zip(groups, contracts, strict=True)}
+        for name in (name for period in later for name in period):
+            if name not in number:
+                number[name] = len(names)
+                names.append(name)
+        codes = np.array([[number[name] for name in period] for period in later], np.int64)
+        return codes[rows.period, rows.contract], lambda key: names[key]
 
     def measured_keys(self, dimension: str) -> I64:
         """For each row of what was measured its key by job, user, team or class."""

@@ -22,6 +22,7 @@ import numpy as np
 from tidemill.core.accounting.columns import NEVER, PHASE
 from tidemill.ledger.account import rounded
 from tidemill.model import lives, paging
+from tidemill.model.columns import JOB
 from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Shape
@@ -79,7 +80,8 @@ class WaitFigures(NamedTuple):
     never_started: int
     """Not started by the end: still waiting, or ended before."""
     held: int
-    """Held at the end, or waiting for something else than GPUs: no part of any wait."""
+    """Held at the end, or waiting for something else than GPUs: no part of any wait, but that they
+    started before."""
     wait: WaitSpread | None
     """None: there are no jobs, or nobody knows when any was submitted."""
     total_wait: WaitSpread | None
@@ -117,13 +119,13 @@ class Waits(NamedTuple):
             for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
         )
         has_run, asks = self.is_ended & self.is_started & self.is_told, ~self.is_held
-        told = asks & self.is_told
+        told, first = asks & self.is_told, (asks | self.is_started) & self.is_told
         return WaitFigures(
             len(self.job), done, failed, cancelled,
             int((~self.is_ended & ~self.is_waiting).sum()),
             int((self.is_waiting & asks).sum()), int((~self.is_started & asks).sum()),
             int(self.is_held.sum()),
-            spread(self.wait_ms[told], ~self.is_started[told]),
+            spread(self.wait_ms[first], ~self.is_started[first]),
             spread(self.total_wait_ms[told], self.is_waiting[told]),
             spread(self.completion_ms[told], ~self.is_ended[told]),
             spread(self.slowdown(has_run), np.zeros(int(has_run.sum()), bool)),
@@ -205,7 +207,7 @@ def _some_waits(
     return Waits(
         np.arange(at.start, at.stop), submit, np.where(is_started, first, gone) - submit,
         is_started, balance + np.where(is_waiting, end_ms, 0), is_waiting, gone - submit, is_ended,
-        outcome, is_waiting & is_held(ledger.world, jobs.shape[at]),
+        outcome, is_waiting & is_held(ledger.world, at),
         np.full(len(phase), tells_submissions),
     ).some(mine)  # fmt: skip
 
@@ -219,10 +221,11 @@ def _goes_on(world: World, j: int, end_ms: int) -> bool:
     return after is not None and world.jobs.submit_ms.item(after) <= end_ms
 
 
-def is_held(world: World, shapes: I64) -> np.ndarray:
-    """Of jobs of each of these shapes, whether they wait for something else than GPUs now."""
-    found: np.ndarray = world.shapes.cause[shapes] == Cause.NOT_ELIGIBLE
-    return found
+def is_held(world: World, jobs: I64 | slice) -> np.ndarray:
+    """Of each of these jobs that wait, whether it does so for something else than GPUs now."""
+    rows = world.matrices.jobs[jobs]
+    found: np.ndarray = world.shapes.cause[rows[:, JOB.SHAPE]] == Cause.NOT_ELIGIBLE
+    return found | (rows[:, JOB.IS_HELD] != 0)
 
 
 def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, WaitFigures]:

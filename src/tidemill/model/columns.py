@@ -87,6 +87,9 @@ class JOB(IntEnum):
     EFFICIENCY = 39  # its measured efficiency, packed; 0: not measured
     STRAGGLER = 40  # what of its waits for other ranks a slow one caused, packed; 0: not judged
     FIGURES = 41  # what devices measured of it last, packed (``figures``); 0: nothing
+    IS_HELD = (
+        42  # it waits, and its own scheduler says that it does so for something else than GPUs
+    )
 
 
 MEASURED = [JOB.STALLS, JOB.EFFICIENCY, JOB.STRAGGLER, JOB.FIGURES]
@@ -119,6 +122,7 @@ class SHAPE(IntEnum):
     IS_TRAINING = 20  # what it did since it last saved is lost when it is stopped
     IS_INTERACTIVE = 21  # somebody works with it; idle, it may be cancelled
     WIDEST = 22  # the most GPUs that one replica of it wants on one node
+    HELD = 23  # of those that wait: how many are held (``JOB.IS_HELD``)
 
 
 IN_A_LINE = 2  # in ``SHAPE.IS_ELASTIC``: half of the replicas are half as fast

@@ -273,13 +273,15 @@ class StragglerSeen(_Event, frozen=True, tag="straggler_seen"):
 
     ``straggler_ppm``: of the time in which it waits for other ranks (``links_ppm`` of
     ``StallsSeen``). 0: its ranks were compared, and none is slow. ``confidence`` says how that is
-    known; unknown: nobody compares them any more.
+    known; unknown: nobody compares them any more. ``silent_ppm``: of its devices, those of ranks
+    that tell nothing: what is measured of the others is inferred of them.
     """
 
     job: Number
     attempt: Number
     straggler_ppm: Ppm
     confidence: Confidence = Confidence.INFERRED
+    silent_ppm: Ppm = 0
 
 
 class FigureSeen(_Event, frozen=True, tag="figure_seen"):

@@ -26,9 +26,12 @@ def efficiency_of(mfu_ppm: Some, confidence: Some, memory_ppm: Some) -> Some:
     return SAYS + (confidence << 2 * WIDTH) + (mfu_ppm << WIDTH) + memory_ppm + 1
 
 
-def straggler_of(share_ppm: Some, confidence: Some) -> Some:
-    """The share of waits that a slow rank is the cause of; ``confidence``: as for an efficiency."""
-    return SAYS + (confidence << 2 * WIDTH) + (share_ppm << WIDTH)
+def straggler_of(share_ppm: Some, confidence: Some, silent_ppm: Some) -> Some:
+    """The share of waits that a slow rank is the cause of, and that of devices of silent ranks.
+
+    ``confidence``: as for an efficiency.
+    """
+    return SAYS + (confidence << 2 * WIDTH) + (share_ppm << WIDTH) + silent_ppm
 
 
 def high(packed: Some) -> Some:
@@ -42,5 +45,7 @@ def middle(packed: Some) -> Some:
 
 
 def low(packed: Some) -> Some:
-    """The share that waits for other ranks, or the memory-bound share and one."""
+    """The share that waits for other ranks, the memory-bound share and one, or that of devices of
+    silent ranks.
+    """
     return packed & SHARE

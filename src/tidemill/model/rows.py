@@ -37,11 +37,16 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LaterPrice(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a contract costs from a moment on; -1: nobody said."""
+    """What a contract costs from a moment on; -1: nobody said.
+
+    ``name``: what its machines are bought under from then on, where that is not the contract that
+    was signed: hours before belong to the one, hours after to the other.
+    """
 
     from_ms: Natural
     usd_micro_per_hour: Annotated[int, Meta(ge=UNPRICED, le=FOREVER_MS)]
     price_source: Annotated[str, Meta(max_length=200)] = ""
+    name: Name | UnsetType = UNSET  # then not written
 
 
 class Contract(Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,6 +89,10 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     def price_at(self, at_ms: int) -> LaterPrice:
         """What it costs at a moment."""
         return [price for price in self.prices if price.from_ms <= at_ms][-1]
+
+    def name_at(self, at_ms: int) -> str:
+        """What its machines are bought under at a moment."""
+        return self.price_at(at_ms).name or self.name
 
     def at(self, at_ms: int) -> "Contract":
         """The same contract with the price that it has at a moment, and no other."""

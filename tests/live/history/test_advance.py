@@ -24,6 +24,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.model import events as ev
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState, NodeState
 
 LATENESS_MS = 30
@@ -322,6 +323,116 @@ def test_a_held_job_is_no_demand_until_it_is_eligible():
     started = waits | {"submit_ms": 60, "start_ms": 110, "nodes": ["n1"]}
     up_to(observer, 120, started)
     assert worked(observer) == 8 * 10
+
+
+MINUTE = 60_000
+FIRST: Row = {"job": "first", "gpus": 4, "start_ms": 0, "end_ms": 400_000, "outcome": "done",
+              "nodes": ["n1"], "submit_ms": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize("overlap_ms", [30_000, 60_000, 61_000, 200_000])
+@pytest.mark.parametrize("step_ms", [10_000, 70_000, 1_000_000])
+def test_jobs_that_overlap_on_a_gpu_are_booked_and_said_as_an_import_does(
+    overlap_ms: int, step_ms: int
+):
+    """Who begins up to a minute before others leave gets their GPUs when they do.
+
+    An observer that is a minute behind knows by then that they will; it says the same of it.
+    """
+    then: Row = FIRST | {"job": "then", "gpus": 8, "start_ms": 400_000 - overlap_ms,
+                         "end_ms": 700_000}  # fmt: skip
+    history = build(attempts(FIRST, then), NODES, PRICES, until_ms=EPOCH_MS + 800_000)
+    imported = amounts(read(history), "bucket")
+    observer, said, now, until = Observer(), list[str](), 0, 0
+    while until < 800_000:
+        now += step_ms
+        until = min(800_000, now - MINUTE)
+        if until <= 0:
+            continue
+        observer.restart()
+        rows = shown(*as_of([FIRST, then], now, 0))._replace(now_ms=EPOCH_MS + now)
+        going = Advance(observer.world, EPOCH_MS, rows, PRICES)
+        for batch in going.batches(EPOCH_MS + until):
+            fold_batch(observer.world, batch)
+            observer.journal.append_batch(batch)
+        said += going.notes
+    assert amounts(observer.books(), "bucket") == imported
+    assert said == history.said_over
+    assert (imported[(Bucket.STARTING,)] > 0) is (overlap_ms <= MINUTE)
+
+
+HELD: Row = {"job": "h", "gpus": 8, "submit_ms": 0, "is_per_node": True, "node_count": 1}
+HELD_RAN: Row = HELD | {"start_ms": 0, "end_ms": 40, "outcome": "requeued", "nodes": ["n1"]}
+HELD_BACK: Row = HELD | {"submit_ms": 40, "outcome": "waiting", "reason": "JobHeldUser: held",
+                         "reason_cause": int(Cause.NOT_ELIGIBLE), "reason_layer": 4}  # fmt: skip
+LIKE_IT: Row = HELD | {"job": "like", "submit_ms": 70}
+
+
+def free_time(books: Statement) -> dict[Bucket, int]:
+    """What was free, by bucket."""
+    found = amounts(books, "bucket")
+    buckets = (Bucket.NO_DEMAND, Bucket.CAUSE_UNKNOWN)
+    return {bucket: found[(bucket,)] // 1000 for bucket in buckets}
+
+
+def test_a_job_that_is_requeued_and_held_claims_nothing():
+    """Of 32 GPUs 8 are held for 40 ms; then all are free, and one job asks from 70 to 100 for 8.
+
+    It is of the shape of the held one. Told at once, in parts, and by an observer that is killed.
+    """
+    rows = [HELD_RAN, HELD_BACK, LIKE_IT]
+    at_once = read(build(attempts(*rows), NODES, PRICES, until_ms=EPOCH_MS + 100))
+    expected = {Bucket.NO_DEMAND: 32 * 100 - 8 * 40 - 8 * 30, Bucket.CAUSE_UNKNOWN: 8 * 30}
+    assert free_time(at_once) == expected
+    for stops in ([20, 50, 100], [20, 45, 60, 75, 100], [100]):
+        observer = Observer()
+        for now in stops:
+            observer.restart()
+            shown = [HELD_RAN | {"end_ms": None, "outcome": "running"}] if now < 40 else rows[:2]
+            up_to(observer, now, *shown, *([LIKE_IT] if now >= 70 else []))
+        assert free_time(observer.books()) == expected
+        figures = observer.books().waits.figures()
+        assert (figures.held, figures.waiting) == (1, 1)
+
+
+def test_between_two_attempts_a_job_asks_only_since_it_may_run_again():
+    """Slurm lets two minutes pass after a requeue: it ended at 40, may run from 60, runs at 90."""
+    again = HELD | {"submit_ms": 60, "start_ms": 90, "end_ms": 95, "outcome": "done",
+                    "nodes": ["n1"]}  # fmt: skip
+    at_once = read(build(attempts(HELD_RAN, again), NODES, PRICES, until_ms=EPOCH_MS + 100))
+    assert free_time(at_once)[Bucket.CAUSE_UNKNOWN] == 8 * 30
+    for stops in ([20, 100], [20, 50, 70, 100], [100]):
+        observer = Observer()
+        for now in stops:
+            shown = [HELD_RAN | {"end_ms": None, "outcome": "running"}]
+            shown = shown if now < 40 else [HELD_RAN, HELD_BACK] if now < 60 else [HELD_RAN, again]
+            waits = {"start_ms": None, "end_ms": None, "outcome": "waiting", "nodes": None}
+            up_to(observer, now, *(row | waits if now < 90 and row is again else row
+                                   for row in shown))  # fmt: skip
+        assert free_time(observer.books()) == free_time(at_once)
+
+
+def test_a_job_that_is_released_claims_again():
+    """Held from 40 to 60, as far as the looks tell; then it asks for 8 GPUs until it runs at 90."""
+    observer = Observer()
+    up_to(observer, 20, HELD_RAN | {"end_ms": None, "outcome": "running"})
+    up_to(observer, 60, HELD_RAN, HELD_BACK)
+    asks = HELD_BACK | {"reason": None, "reason_cause": None, "reason_layer": None}
+    observer.restart()
+    up_to(observer, 80, asks)
+    up_to(observer, 100, asks | {"start_ms": 90, "nodes": ["n1"], "outcome": "running"})
+    assert free_time(observer.books())[Bucket.CAUSE_UNKNOWN] == 8 * 30
+    again = [HELD_BACK, asks | {"start_ms": 90, "end_ms": 110, "outcome": "done", "nodes": ["n1"]}]
+    up_to(observer, 120, *again[1:])
+    assert JobState(observer.world.jobs.state[0]) is JobState.DONE
+
+
+def test_a_job_that_is_held_while_it_waits_claims_no_more():
+    """It asked for GPUs from 10 on; the look at 60 shows it held, from the watermark (30) on."""
+    observer = Observer()
+    up_to(observer, 30, HELD | {"submit_ms": 10})
+    up_to(observer, 60, HELD_BACK | {"submit_ms": 10, "is_eligible": False})
+    assert free_time(observer.books())[Bucket.CAUSE_UNKNOWN] == 8 * 20
 
 
 def test_a_request_larger_than_any_node_is_told_as_one():

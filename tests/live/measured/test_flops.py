@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill import api
+from tidemill.cli import contradicted
 from tidemill.journal.contradictions import ContradictionSort
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
@@ -38,7 +39,8 @@ def stretch(at_s: float, mflop: float | None = None, rank: int = 0, **more: Any)
         fields |= step | dict.fromkeys(("min_step_us", "median_step_us", "max_step_us"), 1)
     return StepsRecord(
         v=1, job="a", run=f"r{rank}", rank=rank, seq=1, skew_us=0, from_us=from_us,
-        until_us=from_us + 1_000_000, other_us=1_000_000 - fields["compute_us"],
+        until_us=from_us + 1_000_000,
+        other_us=fields.pop("other_us", 1_000_000 - fields["compute_us"]),
         mflop=None if mflop is None else round(mflop), **fields,
     )  # fmt: skip
 
@@ -196,3 +198,36 @@ def test_what_a_profiler_says_is_judged_alike(what: dict[str, int], useful: floa
     statement = books(whole(*told, end_s=20))
     assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
     assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(0 if useful else 20, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("mfu", "useful", "sorts"),
+    [
+        (0.3, 18, []), (0.5, 30, []), (0.55, 30, []),
+        (0.7, 30, [ContradictionSort.OVER_WHOLE]),
+    ],
+    ids=["less than the time", "all of it", "a little more", "more than there is"],
+)  # fmt: skip
+def test_an_mfu_and_waits_that_are_more_than_the_time_are_said(
+    mfu: float, useful: float, sorts: list[ContradictionSort]
+):
+    """Half of each second waits for data: no more than the other half can be useful.
+
+    The waits are booked, the MFU is cut, and both the import and the doctor say so.
+    """
+    told = whole(
+        *(stretch(s, mfu * PEAK, compute_us=500_000, data_us=500_000, other_us=0)
+          for s in range(60)), end_s=60,
+    )  # fmt: skip
+    history = history_of(told)
+    statement = api.keep_history(history).statement
+    assert seconds(statement, Bucket.HOST) == pytest.approx(30, abs=0.1)
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
+    assert [one.sort for one in history.contradictions] == sorts
+    is_said = any(note.startswith("cannot both be true") for note in history.notes)
+    assert is_said is bool(sorts)
+    assert any("MFU cut, `a`" in note for note in history.notes) is (mfu == 0.55)
+    for one in contradicted.words(history.contradictions):
+        assert "waits and an MFU that are more than the time" in one.what
+        assert "50 % of a minute and its MFU 70 %: 120 % in all" in one.found
+        assert "torch.cuda.synchronize()" in one.so

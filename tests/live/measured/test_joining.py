@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from tidemill import api
+from tidemill.journal.contradictions import ContradictionSort
 from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.unknowns import is_busy_told, unknowns_of
@@ -175,3 +176,15 @@ def test_nothing_measured_changes_nothing():
     assert plain == {Bucket.UNKNOWN: pytest.approx(100)}
     told = measured(window(0, 100, data_ppm=1))
     assert seconds(both(nothing(), told), attempt()) == seconds(told, attempt())
+
+
+def test_an_mfu_beside_devices_that_stood_still_is_said():
+    """A service says an MFU of 40 %, its GPU was at work for 20 % of the time: not both."""
+    loop, device = window(0, 100, mfu_ppm=400_000), window(0, 100, "dcgm", busy_ppm=200_000)
+    history = events.build(
+        pl.DataFrame([attempt()]), [NODE], flat({"": 1_000_000}), measured=measured(loop, device)
+    )
+    (found,) = history.contradictions
+    assert (found.sort, found.name) == (ContradictionSort.OVER_WHOLE, "a")
+    assert found.says == "waits and idle time are 80 % of a minute and its MFU 40 %: 120 % in all"
+    assert (found.first_ms, found.last_ms) == (T0, T0 + 100_000)

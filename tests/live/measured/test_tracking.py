@@ -1,5 +1,6 @@
 """Which waits of a job were for a slow rank: from records of its ranks to the books."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,10 +42,11 @@ def gang(slow: int | None = 2, ranks: int = 4, waits: bool = True) -> Iterator[T
         yield EndedRecord(**head, rank=rank, seq=91, at_us=end_us, outcome="finished")
 
 
-def books(told: list[TrackRecord]) -> Statement:
-    """The books of loops by themselves."""
+def books(told: list[TrackRecord], gpus: int | None = None) -> Statement:
+    """The books of loops by themselves; ``gpus``: that a scheduler shows for their job."""
     launches = loops.launches(told)
     attempts = loops.attempts(launches, gpu_type="H100")
+    attempts = attempts if gpus is None else attempts.with_columns(gpus=pl.lit(gpus, pl.Int64))
     history = build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
     return api.keep_history(history).statement
 
@@ -89,8 +91,42 @@ def test_waits_for_a_slow_rank_are_unknown_where_a_rank_is_silent():
     assert statement.total().milli_ms[Bucket.STRAGGLER] == 0
     assert Bucket.STRAGGLER in unknowns_of(statement)
     (said,) = tracking.said_silent(loops.launches(told))
-    assert said.startswith("ranks that told nothing: `a` 1; their time is taken as")
+    assert said.startswith("ranks that told nothing: `a` 1; their time is inferred from")
     assert tracking.said_silent(loops.launches([*gang()])) == []
+
+
+def known_as(statement: Statement) -> dict[Confidence, int]:
+    """What jobs held at work, in GPU-milliseconds, by how it is known."""
+    found = Counter[Confidence]()
+    for bucket in (Bucket.CHECKPOINT, Bucket.HOST, Bucket.LINKS, Bucket.IDLE, Bucket.USEFUL,
+                   Bucket.BELOW_PEAK, Bucket.UNSAVED):  # fmt: skip
+        found.update(statement.confidence_of(bucket))
+    return {known: amount // 1000 for known, amount in found.items()}
+
+
+@pytest.mark.parametrize("ranks", [4, 3, 1])
+def test_the_gpus_of_a_silent_rank_are_inferred_from_the_others(ranks: int):
+    """Four ranks of two GPUs, of which some tell: as much of every line is measured, no more."""
+    statement = books([*gang(slow=None, ranks=ranks)], gpus=8)
+    known = known_as(statement)
+    whole = sum(known.values())
+    assert known.get(Confidence.INFERRED, 0) == pytest.approx(whole * (4 - ranks) / 4, abs=4)
+    assert known[Confidence.MEASURED] == pytest.approx(whole * ranks / 4, abs=4)
+    assert statement.total().paid_milli_ms == sum(statement.total().milli_ms)
+    alone = known_as(books([*gang(slow=None, ranks=ranks)]))
+    assert Confidence.INFERRED not in alone, "without a scheduler only GPUs that tell are there"
+
+
+def test_a_rank_that_falls_silent_is_inferred_from_then_on():
+    """Rank 3 tells no step after half of the time: an eighth of the whole is inferred."""
+    told, half_us = [*gang(slow=None)], BEGIN_US + 10 * 90 * 80_000 // 2
+    told = [
+        one for one in told
+        if one.rank != 3 or not isinstance(one, StepsRecord) or one.until_us <= half_us
+    ]  # fmt: skip
+    known = known_as(books(told))
+    whole = sum(known.values())
+    assert known[Confidence.INFERRED] / whole == pytest.approx(1 / 8, abs=0.01)
 
 
 def test_one_process_with_one_gpu_waits_for_nobody():

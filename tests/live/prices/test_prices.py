@@ -6,6 +6,7 @@ import pytest
 
 from tests.live.history.test_history import EPOCH_MS, attempts, read
 from tidemill.ledger.spans import Window
+from tidemill.ledger.statement import Statement
 from tidemill.live.csv import tables
 from tidemill.live.history.events import History, build
 from tidemill.live.history.rows import SeenNode
@@ -75,7 +76,9 @@ def test_prices_that_follow_each_other_hold_one_after_the_other(tmp_path: Path):
     """$2 for four days, then $3: by hand to the micro-dollar, also over the change and by job."""
     price_of = rule(tmp_path, "type,from,until,price\nh100,,1780345600,2\nh100,1780345600,,3\n")
     found = price_of(node()).at(WINDOW[0])
-    assert (found.usd_micro, found.later) == (2 * USD, ((CHANGE_MS, 3 * USD, "`prices.csv`"),))
+    assert (found.usd_micro, [one[:3] for one in found.later]) == (
+        2 * USD, [(CHANGE_MS, 3 * USD, "`prices.csv`")]
+    )  # fmt: skip
     rows = attempts(
         {"job": "over", "gpus": 8, "nodes": ["n1"], "start_ms": 3 * DAY_MS, "end_ms": 6 * DAY_MS},
         {"job": "last", "gpus": 4, "nodes": ["n1"], "start_ms": 9 * DAY_MS, "end_ms": 10 * DAY_MS},
@@ -99,6 +102,65 @@ def test_prices_that_follow_each_other_hold_one_after_the_other(tmp_path: Path):
         assert window.total().paid_usd_micro == usd * USD, (start, end)
     days = read(history(), Window(bin_ms=DAY_MS)).by("time").values()
     assert [day.paid_usd_micro for day in days] == 4 * [8 * 24 * 2 * USD] + 6 * [8 * 24 * 3 * USD]
+
+
+def by_contract(books: Statement) -> dict[str, tuple[int, int]]:
+    """GPU-days and micro-dollars of each contract."""
+    return {
+        name: (account.paid_milli_ms // (1000 * DAY_MS), account.paid_usd_micro)
+        for name, account in books.by("contract").items()
+    }
+
+
+@pytest.mark.parametrize("renewed", [1, 2])
+def test_a_machine_that_changes_to_a_commitment_is_under_each_in_its_time(
+    tmp_path: Path, renewed: int
+):
+    """On demand for four days, then under a plan, at another price or at the same; n2 is under the
+    plan all along, and a job runs over the change in one piece.
+    """
+    change = CHANGE_MS // 1000
+    price_of = rule(
+        tmp_path,
+        "node,commitment,from,until,price\n"
+        f"n1,on-demand,,{change},2\nn1,3y plan,{change},,{renewed}\nn2,3y plan,,,{renewed}\n",
+    )
+    rows = attempts({"job": "over", "gpus": 8, "nodes": ["n1"], "start_ms": DAY_MS,
+                     "end_ms": 9 * DAY_MS})  # fmt: skip
+    history = build(rows, [node("n1"), node("n2")], price_of, *WINDOW)
+    names = [(row.name, [one.name for one in row.later_prices or ()]) for row in history.contracts]
+    assert ("H100 x8 (on demand)", ["H100 x8 (3y plan)"]) in names
+    books = read(history)
+    assert by_contract(books) == {
+        "H100 x8 (on demand)": (8 * 4, 8 * 24 * 4 * 2 * USD),
+        "H100 x8 (3y plan)": (8 * 16, 8 * 24 * 16 * renewed * USD),
+    }
+    total = books.total()
+    assert sum(usd for _, usd in by_contract(books).values()) == total.paid_usd_micro
+    assert sum(total.milli_ms) == total.paid_milli_ms
+    assert books.by("job")["over"].paid_usd_micro == 8 * 24 * (3 * 2 + 5 * renewed) * USD
+    assert books.world.jobs.attempt.item(0) == 1
+
+
+def test_a_bill_says_when_a_machine_changed_to_a_plan(tmp_path: Path):
+    """An hour on demand, two under a plan, one that nobody billed: it is where it was."""
+    head, tail = BILL.partition("\n")[0], "us,,\n"
+    hours = [f"2026-06-01T0{hour}:00:00Z" for hour in range(4)]
+    bill = (
+        f"{head}\nUsage,{hours[0]},{hours[1]},40,40,1,Hours,Standard,,,i-9,{tail}"
+        f"Usage,{hours[1]},{hours[2]},0,24,1,Hours,Committed,plan-1,Used,i-9,{tail}"
+        f"Usage,{hours[2]},{hours[3]},0,24,1,Hours,Committed,plan-1,Used,i-9,{tail}"
+    )
+    price_of = rule(tmp_path, bill)
+    rows = attempts({"gpus": 8, "nodes": ["i-9"], "submit_ms": JUNE_MS - EPOCH_MS,
+                     "start_ms": JUNE_MS - EPOCH_MS,
+                     "end_ms": JUNE_MS - EPOCH_MS + 4 * HOUR_MS})  # fmt: skip
+    books = read(build(rows, [node("i-9")], price_of, JUNE_MS, JUNE_MS + 4 * HOUR_MS))
+    found = {name: (account.paid_milli_ms // (1000 * HOUR_MS), account.paid_usd_micro)
+             for name, account in books.by("contract").items()}  # fmt: skip
+    assert found == {"H100 x8 (on demand)": (8, 40 * USD), "H100 x8 (plan-1)": (24, 48 * USD)}
+    notes = files.read(tmp_path / "prices.csv", "UTC").notes
+    assert notes[-1].endswith("every hour costs what it was billed, and is of the contract of then")
 
 
 def test_a_time_that_no_line_covers_has_no_price(tmp_path: Path):
@@ -178,7 +240,7 @@ def test_a_focus_bill_prices_machines_and_their_types(tmp_path: Path):
     price_of, source = rule(tmp_path, BILL), "`prices.csv` (billed, FOCUS)"
     first = price_of(node("a", id="aws:///us-1a/i-1")).at(JUNE_MS)
     assert first[:4] == (30 * USD // 8, source, "reserved", "plan-1")
-    assert first.later == (
+    assert tuple(one[:3] for one in first.later) == (
         (JUNE_MS + HOUR_MS, 34 * USD // 8, source), (JUNE_MS + 2 * HOUR_MS, UNPRICED, "")
     )  # fmt: skip
     assert price_of(node("n2")).at(JUNE_MS)[:3] == (7_500_000, source, "on_demand")

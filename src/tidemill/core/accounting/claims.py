@@ -190,6 +190,12 @@ def rank(w, b, count):
 
 
 @kernel
+def asking(shapes, s):
+    """How many jobs of a shape wait for GPUs: those that are held claim none."""
+    return shapes[s, SHAPE.WAITING] - shapes[s, SHAPE.HELD]
+
+
+@kernel
 def take_for(b, shapes, s, r, demand, dt):
     """A role of a shape claims so much of what is left, for so long; what it got."""
     lots, rule, taken = b.lots, b.demands[r, DEMAND.RULE], 0
@@ -208,7 +214,7 @@ def take(b, shapes, s, left, dt):
     """A shape claims what it may use of what is left, for so long; what is left then."""
     first = shapes[s, SHAPE.FIRST_ROLE]
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
-        demand = shapes[s, SHAPE.WAITING] * b.demands[r, DEMAND.MILLI]
+        demand = asking(shapes, s) * b.demands[r, DEMAND.MILLI]
         left -= take_for(b, shapes, s, r, demand, dt)
     return left
 
@@ -237,7 +243,7 @@ def surely_takes(shapes, demands, may_use, lots, lots_known, s):
                 may_use_all = False
         if may_use_all:
             milli += demands[r, DEMAND.MILLI]
-    return shapes[s, SHAPE.WAITING] * milli
+    return asking(shapes, s) * milli
 
 
 @kernel

@@ -10,6 +10,7 @@ from tidemill.model import tables
 from tidemill.model.columns import AT, JOB, NONE, SHAPE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM
+from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Job, Piece
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
 from tidemill.model.topology import NO_HOP
@@ -117,6 +118,9 @@ def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
     refuse_unless(world, j, None, (_WAITING, _STARTING))
     attempt = world.jobs.attempt.item(j)
     world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
+    if world.jobs.state.item(j) == _WAITING:
+        w = world.ink.w
+        lines.hold(w.jobs, w.shapes, j, int(event.cause is Cause.NOT_ELIGIBLE))
     return []
 
 

@@ -30,7 +30,8 @@ def straggler(world: World, event: ev.StragglerSeen) -> list[int]:
     """A running attempt waits more or less for a slow rank from now on."""
     refuse_unless(world, event.job, event.attempt, (_RUNNING,))
     known = CONFIDENCE_CODE[event.confidence]
-    core.straggling(world.ink.w.jobs, event.job, event.straggler_ppm, known)
+    shares = (event.straggler_ppm, known, event.silent_ppm)
+    core.straggling(world.ink.w.jobs, event.job, *shares)
     return [event.job]
 
 

@@ -111,7 +111,7 @@ class MadeRoom(NamedTuple):
     why: int
 
 
-class Known(NamedTuple):
+class JobNaming(NamedTuple):
     """What a job is called, and the numbers of what jobs request."""
 
     name: str
@@ -123,7 +123,7 @@ class JobHistory:
 
     def __init__(
         self, job: int, shape: int, submit_ms: int, contracts: I64 = _NO_CONTRACTS,
-        known: Known | None = None,
+        known: JobNaming | None = None,
     ) -> None:  # fmt: skip
         """``contracts``: of each node, whose end it goes with. ``shape``: unless ``known``."""
         self.job, self.shape, self.submit_ms = job, shape, submit_ms

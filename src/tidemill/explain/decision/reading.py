@@ -7,7 +7,7 @@ snapshot to the beginning of the plan that the decision is part of.
 from tidemill.engine.fold.one_event import pass_time
 from tidemill.explain.decision import past, stages
 from tidemill.explain.decision.answers import Decision
-from tidemill.explain.decision.history import Deciding, JobHistory, Known
+from tidemill.explain.decision.history import Deciding, JobHistory, JobNaming
 from tidemill.journal import deciders, submissions
 from tidemill.journal.base import Journal
 from tidemill.journal.replay import rebuild
@@ -55,7 +55,7 @@ def history_of(journal: Journal, world: World, j: int, at_ms: int | None) -> Job
     start = journal.ends_before(submit_ms - 1)
     if rolled is not None:
         start = max(start, rolled.seq)
-    known = Known(world.job_names[j], world.shape_number)
+    known = JobNaming(world.job_names[j], world.shape_number)
     history = JobHistory(j, world.jobs.shape.item(j), submit_ms, world.nodes.contract, known)
     history.read(journal.batches(start), start, at_ms)
     return history

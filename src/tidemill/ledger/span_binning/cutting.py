@@ -15,8 +15,8 @@ from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import CONFIDENCES, Confidence
 
 UNKNOWN = CONFIDENCES.index(Confidence.UNKNOWN)
-MEASURED = CONFIDENCE_CODE[Confidence.MEASURED]
-MOST_CELLS = 12  # of one part of a span
+MEASURED, INFERRED = (CONFIDENCE_CODE[one] for one in (Confidence.MEASURED, Confidence.INFERRED))
+MOST_CELLS = 24  # of one part of a span: 12, and as many of silent ranks
 BEFORE, UNTIL = range(2)  # rows of ``SpanCutting.parts``
 
 checkpoints, since_checkpoint_ms = (
@@ -110,7 +110,7 @@ def divide(c, i, at_ms, row):
     origin_ms, since_ms, milli = (
         spans[i, SPAN.ORIGIN_MS],
         spans[i, SPAN.SINCE_MS],
-        spans[i, SPAN.MILLI],
+        c.marks[CUT.MILLI],
     )
     if at_ms == since_ms:  # as a rule, where a span begins
         for part in range(parts.shape[1]):
@@ -158,6 +158,8 @@ def write_lasting(c, i, rest, told):
     """Work that lasted: by what made it slower, and by its efficiency."""
     shares = c.shares
     use, is_split = shares[SHARE.CONFIDENCE], shares[SHARE.MEMORY] >= 0
+    if use == MEASURED and c.marks[CUT.IS_SILENT] != 0:
+        use = INFERRED
     rest -= grew(c, PORTION.BESIDE) + grew(c, PORTION.SLOW)
     write(c, Bucket.INTERFERENCE, grew(c, PORTION.BESIDE), told)
     write(c, Bucket.LINKS, grew(c, PORTION.SLOW), 0)
@@ -180,18 +182,34 @@ def write_lasting(c, i, rest, told):
 
 
 @kernel
-def write_run(c, i, start_ms, end_ms):
-    """Write the cells of a part of a run."""
+def write_some(c, i, start_ms, end_ms):
+    """Write the cells of a part of a run, of some of its devices (``CUT.MILLI``)."""
     bucket, saves = c.spans[i, SPAN.BUCKET], (c.spans[i, SPAN.STALLS] & SAVES) != 0
-    told = MEASURED if c.shares[SHARE.IS_MEASURED] != 0 else 0
+    measured_as = INFERRED if c.marks[CUT.IS_SILENT] != 0 else MEASURED
+    told = measured_as if c.shares[SHARE.IS_MEASURED] != 0 else 0
     divide(c, i, start_ms, BEFORE)
     divide(c, i, end_ms, UNTIL)
     write(c, Bucket.CHECKPOINT, grew(c, PORTION.STALL), told)
-    write(c, Bucket.IDLE, grew(c, PORTION.IDLE), 0)
+    write(c, Bucket.IDLE, grew(c, PORTION.IDLE), INFERRED if c.marks[CUT.IS_SILENT] != 0 else 0)
     if bucket == LASTED:
         write_lasting(c, i, grew(c, PORTION.BUSY), told)
     else:
-        write(c, bucket, grew(c, PORTION.BUSY), MEASURED if saves else 0)
+        write(c, bucket, grew(c, PORTION.BUSY), measured_as if saves else 0)
+
+
+@kernel
+def write_run(c, i, start_ms, end_ms):
+    """Write the cells of a part of a run; those of the devices of silent ranks apart."""
+    marks, milli = c.marks, c.spans[i, SPAN.MILLI]
+    silent = part_of(milli, low(c.spans[i, SPAN.STRAGGLER]), ONE_PPM)
+    marks[CUT.IS_SILENT] = 0
+    marks[CUT.MILLI] = milli - silent
+    if silent < milli:
+        write_some(c, i, start_ms, end_ms)
+    if silent > 0:
+        marks[CUT.IS_SILENT] = 1
+        marks[CUT.MILLI] = silent
+        write_some(c, i, start_ms, end_ms)
 
 
 @kernel

@@ -31,6 +31,8 @@ class CUT(IntEnum):
     SPAN = 4  # the one that is cut,
     BIN = 5  # and where the part of it lies that is written:
     PERIOD = 6
+    MILLI = 7  # of it, those that are divided
+    IS_SILENT = 8  # whether those are of ranks that tell nothing
 
 
 class SHARE(IntEnum):

@@ -17,10 +17,12 @@ from tidemill.live.history import events, fitting, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
 from tidemill.live.history.clusters import unlabelled
+from tidemill.live.history.fitting import RoomShown
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
+from tidemill.live.measured.pauses import PAUSES
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
@@ -67,6 +69,8 @@ class SourceAnswer(NamedTuple):
     """Of several clusters: how each of them answered, and those that did not."""
     against: Sequence[Contradiction] = ()
     """Of several clusters: in what they contradict each other."""
+    pauses: pl.DataFrame = pl.DataFrame(schema=PAUSES)
+    """Attempts that stood still while they held their GPUs (``measured.pauses``)."""
 
 
 class WorkFigures(NamedTuple):
@@ -149,7 +153,9 @@ class Advance:
             self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
         )
         sizes = {node.name: node.gpus for node in self._shown.nodes if node.gpus > 0}
-        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups, sizes)
+        ahead_ms = min(fitting.BRIEF_MS, max(0, self._shown.now_ms - until_ms))
+        room = RoomShown(sizes, ahead_ms)
+        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups, room)
 
     def _with_ups(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Attempts with when they came up, as it was measured or is assumed, if that is news."""

@@ -1,13 +1,14 @@
 """Attempts made fit for the books: what contradicts itself is mended or left out, and counted."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from tidemill.live.history import by_job, fitting, gathered, telling
+from tidemill.live.history.fitting import RoomShown
 from tidemill.live.history.gathered import GatheredRows, Tables, WaitingTables, columns_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
@@ -212,16 +213,18 @@ def go_on(
     mark_ms: int,
     until_ms: int,
     with_ups: Callable[[pl.DataFrame], pl.DataFrame],
-    sizes: Mapping[str, int],
+    room: RoomShown,
 ) -> Sorted:
     """What rows add to the jobs of a journal that was told up to the watermark.
 
-    ``with_ups``: says of attempts when they came up, if somebody else knows that. ``sizes``: how
-    many GPUs nodes have.
+    ``with_ups``: says of attempts when they came up, if somebody else knows that. ``room``: what
+    nodes have, and for how long it is known who leaves them after what is told now.
     """
     rows = told.rows.with_columns(shown_end_ms="end_ms")  # also of the time after the window
     rows = _divided(_until(rows, until_ms, Counter()), is_going_on=True)
-    crowd = fitting.crowd([rows], sizes, known.shapes)
+    shown = rows.with_columns(end_ms="shown_end_ms")
+    sizes = room.sizes
+    crowd = fitting.crowd([shown], sizes, known.shapes, room.brief_ms).up_to(until_ms)
     crowded = [name for name in crowd.jobs if known.find(name) is None]
     crowded += _divided_before(rows, known)
     rows = fitting.begin_later(rows, crowd.later)

@@ -16,7 +16,7 @@ from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
-from tidemill.live.measured import flops, joining
+from tidemill.live.measured import flops, joining, wholes
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
@@ -164,7 +164,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
     work = _measured_rows(ordered, machines, measured, begins_ms, end_ms)
-    notes += [*flops.said_above(work.against), *work.notes]
+    notes += [*flops.said_above(work.against), *wholes.said_over(work.against), *work.notes]
     span = ToldSpan(begins_ms, begins_ms, end_ms)
     lines = HistoryTimeline(ordered, machines, span, work.rows, shapes=shapes)
     return History(

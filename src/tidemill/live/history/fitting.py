@@ -184,6 +184,15 @@ BRIEF_MS = 60_000
 times in whole seconds or minutes, make who ends and who begins overlap."""
 
 
+class RoomShown(NamedTuple):
+    """What nodes have, as a source shows it."""
+
+    sizes: Mapping[str, int]
+    """How many GPUs, by name."""
+    brief_ms: int = 0
+    """So long after its start an attempt takes what others leave (``BRIEF_MS`` at most)."""
+
+
 class Crowd(NamedTuple):
     """Attempts that find GPUs of theirs held by others, by what is shown."""
 
@@ -193,15 +202,22 @@ class Crowd(NamedTuple):
     """By row, of all tables: when one that found nothing finds a GPU, or one that found too little
     finds more; none: never."""
 
+    def up_to(self, until_ms: int) -> "Crowd":
+        """The same, of which what comes after a moment is yet to come."""
+        return self._replace(later={
+            row: [at_ms for at_ms in moments if at_ms <= until_ms]
+            for row, moments in self.later.items()
+        })  # fmt: skip
+
 
 def crowd(
     tables: Tables, sizes: Mapping[str, int], shapes: Sequence[Shape], brief_ms: int = 0
 ) -> Crowd:
     """Who finds less than it is shown to hold.
 
-    ``brief_ms``: how long after its start one that found some takes more; an observer that told
-    what it found cannot. Gangs of several replicas are left as they are: an observer tells them pod
-    by pod, and what an import would know of them by looking back it does not.
+    ``brief_ms``: how long after its start one that found some takes more; an observer knows so much
+    of the time to come as it is behind. Gangs of several replicas are left as they are: an observer
+    tells them pod by pod, and what an import would know of them by looking back it does not.
     """
     number = {name: n for n, name in enumerate(sizes)}
     parts = list[held.HeldSeats]()

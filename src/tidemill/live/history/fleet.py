@@ -217,13 +217,19 @@ def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
     is_said = bool(box) and paid != Terms.RESERVED.value
     bought = price.commitment[:100] or (PAID.get(paid, "") if is_said else "")
     of = f"{cluster}/"[:80] if cluster else ""
+
+    def named(way: str | None) -> str:
+        words = bought if way is None else way[:100]
+        return of + (box[:80] or f"{kind} x{gpus}") + (f" ({words})" if words else "")
+
+    name = named(price.bought)
     return Contract(
-        of + (box[:80] or f"{kind} x{gpus}") + (f" ({bought})" if bought else ""),
-        of + kind, kind, gpus, price.usd_micro, node, terms=paid,
+        name, of + kind, kind, gpus, price.usd_micro, node, terms=paid,
         end_ms=price.ends_ms - window_ms[0] if is_ahead and price.ends_ms else FOREVER_MS,
         price_source=price.source[:200] or UNSET,
         later_prices=tuple(
-            LaterPrice(one.from_ms - window_ms[0], one.usd_micro, one.source[:200])
+            LaterPrice(one.from_ms - window_ms[0], one.usd_micro, one.source[:200],
+                       UNSET if named(one.bought) == name else named(one.bought))
             for one in price.later
         )
         or UNSET,

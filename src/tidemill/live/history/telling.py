@@ -88,7 +88,9 @@ class ToldJob(NamedTuple):
     """Whether it works on what it holds."""
     is_over: bool
     is_held: bool
-    """Whether it was told to wait for something else than GPUs."""
+    """Whether it was told to wait for something else than GPUs since it was submitted."""
+    is_kept: bool
+    """Whether it waits so now, and asked for GPUs before."""
     start_ms: int
     """Of its last attempt."""
     since_ms: int
@@ -142,6 +144,7 @@ class ToldJobs:
             j, world.job_names[j], jobs.attempt.item(j), is_active,
             state is JobState.RUNNING, not is_active and state is not JobState.WAITING,
             world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE,
+            world.matrices.jobs.item(j, JOB.IS_HELD) != 0,
             self.begins_ms + jobs.placed_ms.item(j), self.begins_ms + jobs.since_ms.item(j),
             world.shape_rows[s].roles[0].accelerators, s,
         )  # fmt: skip
@@ -292,7 +295,7 @@ class _Meeting:
         """What these rows, by start, add to a job."""
         begun = [row for row in rows if row["start_ms"] is not None]
         rest = rows[-1] if rows[-1]["start_ms"] is None else None
-        if job.is_held and not job.is_over and rows[-1]["is_eligible"]:
+        if (job.is_held or job.is_kept) and not job.is_over and _asks(rows[-1]):
             self.freed.append((job.number, max(self._mark_ms, rows[-1]["submit_ms"])))
         if rows[-1]["shape"] is not None and not job.is_over:
             self._gang(job, begun, rest)
@@ -304,7 +307,9 @@ class _Meeting:
                 self._unseen(job, is_last=rest is None)
             else:
                 if _comes_up(held) and self._known.holds(job):
-                    held = next(iter(begun[begun.index(held) + 1 :]), held)
+                    told = (row for row in begun[begun.index(held) + 1 :]
+                            if row["start_ms"] <= self._mark_ms)  # fmt: skip
+                    held = next(told, held)
                 self._add(job, held, attempt=job.attempt, is_told=True)
                 attempt -= _comes_up(held) and not job.is_up
             fresh = begun[begun.index(held) + 1 :] if held else []
@@ -476,6 +481,12 @@ class _Meeting:
             row | up | {"job": job.name, "number": job.number, "attempt": attempt,
                         "is_told": is_told, "is_up_told": is_up}
         )  # fmt: skip
+
+
+def _asks(row: dict[str, Any]) -> bool:
+    """Whether a row is of a job that waits for GPUs, or did."""
+    is_held = row["start_ms"] is None and row["reason_cause"] == Cause.NOT_ELIGIBLE
+    return bool(row["is_eligible"]) and not is_held
 
 
 def _comes_up(row: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from tidemill.live.history import by_job
 from tidemill.live.history.attempt_columns import COLUMNS, AttemptColumns, is_begun
 from tidemill.live.history.attempts import Sorted, SortedParts
 from tidemill.live.history.moments import Moments
@@ -22,7 +23,7 @@ from tidemill.model import events as ev
 from tidemill.model import paging
 from tidemill.model.batch import Batch, Dictionary, EventColumn, PieceColumn
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.reasons import Layer
+from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -31,9 +32,16 @@ from tidemill.model.world import World
 BATCH_ROWS = 100_000
 _AT_ONCE = 256  # moments: those of the first jobs are all over the tables, which go by name
 _COLUMNS = tuple(dict.fromkeys((
-    *COLUMNS, "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
+    *COLUMNS, "submit_ms", "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
 )))  # fmt: skip
 """What is asked of attempts: where they were, when something happened, and why they wait."""
+
+
+_IS_HELD = (pl.col("reason_cause") == int(Cause.NOT_ELIGIBLE)) & pl.col("since_ms").is_not_null()
+
+
+NOT_ASKED = "not asked for again yet"
+"""Why a job does not wait for GPUs between an attempt and the next, where nobody says more."""
 
 
 class ToldSpan(NamedTuple):
@@ -73,6 +81,12 @@ class HistoryTimeline:
         self._world = world if world is not None else World()
         self._machines = NodeStates(machines, self._world, *span[:3])
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
+        self._held = dict[int, tuple[int, int | None, str]]()
+        """Jobs that wait for something else than GPUs: cause, layer and reason, by number."""
+        self._held_ms = dict[int, int]()
+        """Since when they do."""
+        self._said = set[int]()
+        """Of those, the ones of which it was said when they began to."""
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
         self.over_beside = 0
@@ -97,6 +111,7 @@ class HistoryTimeline:
         for part in ordered.parts(*_COLUMNS):
             moments.add(self._of_attempts(part, told.count))
             reasons.append(_reasons(part))
+            moments.add(self._of_held(reasons[-1].filter(_IS_HELD), _not_asked(part)))
             told.add(part)
         full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
         writer.reg[WALK.MOST_PIECES] = max(1, told.most_nodes)
@@ -173,6 +188,10 @@ class HistoryTimeline:
             writer.kept(at, self._machines.kept())
         elif what is Turn.FREED:
             writer.eligible(at, self._freed[who][0])
+        elif what is Turn.HELD:
+            self._hold(writer, at, who)
+        elif what is Turn.RELEASED:
+            writer.released(at, who)
         elif what is Turn.PLACES:
             j, number = told.rows[who, [ATTEMPT.JOB, ATTEMPT.NUMBER]].tolist()
             found = self._machines.seating.take(j, told.asked(who))
@@ -195,16 +214,35 @@ class HistoryTimeline:
 
     def _say_reasons(self, writer: EventWriter, reasons: pl.DataFrame) -> None:
         """Why the jobs that still wait do so, by their own scheduler's account, if that is news."""
-        for j, cause, layer, reason in reasons.iter_rows():
-            known = self._world.reason_of(j) if j < self._world.job_count else None
-            if known is None or known.words != reason[:LONGEST_REASON]:
-                writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
+        for j, _, *said in reasons.iter_rows():
+            if j not in self._said:
+                self._say_reason(writer, self._end_ms, j, *said)
+
+    def _say_reason(
+        self, writer: EventWriter, at: int, j: int, cause: int | None, layer: int | None, words: str
+    ) -> None:
+        known = self._world.reason_of(j) if j < self._world.job_count else None
+        if known is None or known.words != words[:LONGEST_REASON]:
+            writer.reason(at, j, cause or 0, layer or int(Layer.SCHEDULING), words)
+
+    def _hold(self, writer: EventWriter, at: int, j: int) -> None:
+        """A job that asked for GPUs before is held: it claims nothing while it is.
+
+        One that never did has a shape of its own, which says so.
+        """
+        if writer.is_held_from_first(j):
+            return
+        if at == self._held_ms.get(j):
+            self._said.add(j)
+            self._say_reason(writer, at, j, *self._held[j])
+        else:
+            writer.reason(at, j, int(Cause.NOT_ELIGIBLE), int(Layer.WORKLOAD), NOT_ASKED)
 
     def _moments(self, counts: tuple[int, int]) -> Moments:
         """What happens to others than jobs; with room for so many attempts and jobs."""
         turns, freed = self._machines.turns_ms(), self._freed
         attempts, jobs = counts
-        found = Moments(3 * attempts + jobs + len(turns) + len(freed) + len(self._measured))
+        found = Moments(5 * attempts + jobs + len(turns) + len(freed) + len(self._measured))
         freed_ms = np.array([at - self._begins_ms for _, at in freed], np.int64)
         found.add([
             (Turn.MACHINES, turns, np.arange(len(turns))),
@@ -212,6 +250,18 @@ class HistoryTimeline:
             (Turn.MEASURES, self._measured[:, EventColumn.AT], np.arange(len(self._measured))),
         ])  # fmt: skip
         return found
+
+    def _of_held(self, held: pl.DataFrame, not_asked: pl.DataFrame) -> list[tuple[Turn, I64, I64]]:
+        """When jobs are held, and when those ask again that did not between two attempts."""
+        held_ms = held["since_ms"].to_numpy() - self._begins_ms
+        self._held |= {row[0]: row[2:] for row in held.iter_rows()}
+        self._held_ms |= dict(zip(held["number"].to_list(), held_ms.tolist(), strict=True))
+        first_ms, again_ms = (not_asked[n].to_numpy() - self._begins_ms for n in ("end", "again"))
+        jobs = not_asked["number"].to_numpy()
+        return [
+            (Turn.HELD, held_ms, held["number"].to_numpy()), (Turn.HELD, first_ms, jobs),
+            (Turn.RELEASED, again_ms, jobs),
+        ]  # fmt: skip
 
     def _of_attempts(self, rows: pl.DataFrame, first: int) -> list[tuple[Turn, I64, I64]]:
         """When what happens to attempts, of which the first has this number."""
@@ -235,14 +285,25 @@ class HistoryTimeline:
 
 
 def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Why the jobs that still wait do so, by their own scheduler's account.
+    """Why the jobs that still wait do so, by their own scheduler's account, and since when they do.
 
     Also of a gang of which a part sits somewhere: why the rest of it does not.
     """
     runs = pl.col("outcome") == AttemptEnd.RUNNING
     waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_last")
     is_partial = runs & (pl.col("up_ms") >= NEVER_UP_MS)
-    told = attempts.filter((waits | is_partial) & pl.col("reason").is_not_null())
+    since_ms = pl.max_horizontal("submit_ms", by_job.before(pl.col("end_ms")))
+    told = attempts.with_columns(since_ms=pl.when(waits).then(since_ms))
+    told = told.filter((waits | is_partial) & pl.col("reason").is_not_null())
     running = attempts.filter(runs)["job"].unique()
     told = told.filter(is_partial | ~pl.col("job").is_in(running.to_list()))
-    return told.select("number", "reason_cause", "reason_layer", "reason")
+    return told.select("number", "since_ms", "reason_cause", "reason_layer", "reason")
+
+
+def _not_asked(attempts: pl.DataFrame) -> pl.DataFrame:
+    """From the end of an attempt to when its job asks again: it is requeued and may not run yet, or
+    somebody submits it again later.
+    """
+    end_ms = by_job.before(pl.col("end_ms"))
+    told = attempts.select("number", end=end_ms, again="submit_ms")
+    return told.filter(pl.col("end") < pl.col("again"))

@@ -16,9 +16,10 @@ from tidemill.live.history.walking.columns import ATTEMPT, WALK
 from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
+from tidemill.model.columns import JOB
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.reasons import Cause
+from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -27,6 +28,7 @@ from tidemill.model.world import World
 UNKNOWN_SAVING = -1
 """Instead of an interval: nobody said how a job saves, so nobody knows what a stop lost."""
 LONGEST_REASON = 500
+RELEASED = "not held any more"
 _HELD = "held"
 """The role of jobs that wait for something else: so none that waits for GPUs is like them."""
 _ROOM = 1_000
@@ -117,7 +119,22 @@ class EventWriter:
 
     def eligible(self, at: int, j: int) -> None:
         """A job that waited for something else waits for GPUs now."""
-        self.write(at, ev.CauseChanged, self._world.jobs.shape.item(j), why=int(Cause.NONE))
+        if self.is_held_from_first(j):
+            self.write(at, ev.CauseChanged, self._world.jobs.shape.item(j), why=int(Cause.NONE))
+        if self._world.matrices.jobs.item(j, JOB.IS_HELD):
+            self.released(at, j)
+
+    def released(self, at: int, j: int) -> None:
+        """A job that was held after it asked for GPUs asks for them again."""
+        self.reason(at, j, int(Cause.NONE), int(Layer.SCHEDULING), RELEASED)
+
+    def is_held_from_first(self, j: int) -> bool:
+        """Whether a job has waited for something else since it was submitted."""
+        new = j - self._world.job_count
+        if new >= 0:
+            return self.submitted.item(new, 0) >= 0
+        shape = self._world.jobs.shape.item(j)
+        return bool(self._world.shapes.cause.item(shape) == Cause.NOT_ELIGIBLE)
 
     def reason(self, at: int, j: int, cause: int, layer: int, words: str) -> None:
         """What another scheduler says of a waiting job."""

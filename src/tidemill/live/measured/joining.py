@@ -20,7 +20,7 @@ from tidemill.journal.device_ids import DeviceNamed
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured import flops, loops, sharing
+from tidemill.live.measured import flops, loops, sharing, wholes
 from tidemill.live.measured.windows import DEVICES, WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -55,7 +55,7 @@ FIGURE_SOURCES = {
 SERVED = ("engine", "service")
 """Sources that say when a service was asked for nothing: they count before what devices say, since
 a kernel may run without a request."""
-_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler")
+_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler", "silent")
 _KEY = ["number", "attempt"]
 _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
 _INFERRED = codes.CONFIDENCE_CODE[Confidence.INFERRED]
@@ -133,7 +133,7 @@ def rows_of(
     kinds = {node.name: kind_of(node.gpu_type) for node in nodes}
     where = pl.col("nodes").list.first().replace_strict(kinds, default=None, return_dtype=pl.String)
     kind = pl.coalesce(where, "kind")
-    runs = runs.select("job", *_KEY, "is_up_told", kind=kind, start_ms="up_ms", end_ms=ends)
+    runs = runs.select("job", "gpus", *_KEY, "is_up_told", kind=kind, start_ms="up_ms", end_ms=ends)
     runs = runs.filter(pl.col("start_ms") < pl.col("end_ms"))
     windows = _complete(measured.windows)
     if world is None:
@@ -143,8 +143,11 @@ def rows_of(
     told = _told_before(runs, world, begins_ms)
     spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
     judged = flops.judged(_inside(spoken, windows), _KEY)
+    said = told.filter(pl.any_horizontal(_DIFFERS))
+    pieces = _pieces(spoken, judged.windows, said.select(_KEY))
+    sums = wholes.judged(pieces, runs, _KEY)
     parts = [
-        *_shares(spoken, judged.windows, told), *_figures(runs, windows, world),
+        *_shares(pieces, said), *_figures(runs, windows, world),
         _saves(spoken, measured, told),
         _errors(measured.errors, numbers, (begins_ms, end_ms), world),
         *_loads(runs, measured.loads),
@@ -154,7 +157,7 @@ def rows_of(
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
     rows[is_saved, EventColumn.VALUE] -= begins_ms
     ordered = rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
-    return JoinedRows(ordered, judged.against, judged.near)
+    return JoinedRows(ordered, [*judged.against, *sums.against], [*judged.near, *sums.near])
 
 
 def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
@@ -191,7 +194,7 @@ def _spoken(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) ->
 
 _DEFAULTS = {
     "beside_ppm": 0, "busy_ppm": ONE_PPM, "stall_ppm": -1, "host_ppm": -1, "links_ppm": -1,
-    "known": _UNKNOWN, "useful_ppm": 0, "compared": _UNKNOWN, "straggler_ppm": 0,
+    "known": _UNKNOWN, "useful_ppm": 0, "compared": _UNKNOWN, "straggler_ppm": 0, "silent_ppm": 0,
 }  # fmt: skip
 """How the time of an attempt divides while nobody has said anything of it."""
 _BEFORE = {f"{name}_before": pl.Int64 for name in _DEFAULTS}
@@ -208,7 +211,9 @@ def _told_before(runs: pl.DataFrame, world: World | None, begins_ms: int) -> pl.
         if stalls & packed.SAYS:
             shares = (packed.high(stalls), packed.middle(stalls), packed.low(stalls))
         known = (packed.high(use), packed.middle(use)) if use else (_UNKNOWN, 0)
-        compared = (packed.high(slow), packed.middle(slow)) if slow else (_UNKNOWN, 0)
+        compared = (_UNKNOWN, 0, 0)
+        if slow:
+            compared = (packed.high(slow), packed.middle(slow), packed.low(slow))
         paces = world.paces.get(j, ((0, 0),))
         found.append(
             (j, attempt, paces[-1][1], jobs.item(j, JOB.BUSY_PPM), *shares, *known, *compared,
@@ -220,11 +225,11 @@ def _told_before(runs: pl.DataFrame, world: World | None, begins_ms: int) -> pl.
     )
 
 
-def _shares(runs: pl.DataFrame, inside: pl.DataFrame, before: pl.DataFrame) -> list[I64]:
-    """How the time of each attempt divides, from each change on; ``inside``: its windows."""
-    differs = [pl.col(f"{name}_before") != value for name, value in _DEFAULTS.items()]
-    said = before.filter(pl.any_horizontal(differs))
-    pieces = _pieces(runs, inside, said.select(_KEY))
+_DIFFERS = [pl.col(f"{name}_before") != value for name, value in _DEFAULTS.items()]
+
+
+def _shares(pieces: pl.DataFrame, said: pl.DataFrame) -> list[I64]:
+    """How the time of each attempt divides, from each change on; ``said``: what was said before."""
     if pieces.is_empty():
         return []
     told = pieces.with_columns(**_divided()).join(said, on=_KEY, how="left")
@@ -232,7 +237,7 @@ def _shares(runs: pl.DataFrame, inside: pl.DataFrame, before: pl.DataFrame) -> l
     activity = _changes(told, ["busy_ppm"])
     stalls = _changes(told, ["stall_ppm", "host_ppm", "links_ppm"])
     use = _changes(told, ["known", "useful_ppm"])
-    slow = _changes(told, ["compared", "straggler_ppm"])
+    slow = _changes(told, ["compared", "straggler_ppm", "silent_ppm"])
     paces = _changes(told, ["beside_ppm"])
     return [
         _rows(paces, ev.PaceSeen, {EventColumn.VALUE: "beside_ppm"}),
@@ -246,6 +251,7 @@ def _shares(runs: pl.DataFrame, inside: pl.DataFrame, before: pl.DataFrame) -> l
         }, {EventColumn.TO: -1}),
         _rows(slow, ev.StragglerSeen, {
             EventColumn.WHY: "compared", EventColumn.VALUE: "straggler_ppm",
+            EventColumn.TO: "silent_ppm",
         }),
     ]  # fmt: skip
 
@@ -274,7 +280,15 @@ def _inside(runs: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
             end_ms=pl.min_horizontal("to_ms", "end_ms"),
         )
         .filter(pl.col("start_ms") < pl.col("end_ms"))
+        .with_columns(silent_ppm=_silent_ppm())
     )
+
+
+def _silent_ppm() -> pl.Expr:
+    """Of the GPUs that an attempt holds, those of ranks that tell nothing while others do."""
+    unheard = (pl.col("gpus") - pl.col("heard_gpus")).clip(0)
+    silent = pl.min_horizontal(unheard, "silent_gpus") * ONE_PPM // pl.col("gpus").clip(1)
+    return pl.when(pl.col("heard_gpus").is_not_null()).then(silent)
 
 
 def _pieces(runs: pl.DataFrame, inside: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
@@ -321,7 +335,7 @@ def _complete(windows: pl.DataFrame) -> pl.DataFrame:
 
 def _divided() -> dict[str, pl.Expr]:
     """Shares of the window as the events have them: each of what the ones before it leave."""
-    stall, data, links, busy, mfu, _, straggler = (
+    stall, data, links, busy, mfu, _, straggler, silent = (
         pl.col(f"{share}_ppm").clip(0, ONE_PPM) for share in _SHARES
     )
     beside = pl.col("beside_ppm").fill_null(0)
@@ -342,6 +356,7 @@ def _divided() -> dict[str, pl.Expr]:
         "useful_ppm": (mfu.fill_null(0) * ONE_PPM // work).clip(0, ONE_PPM),
         "compared": pl.when(straggler.is_null()).then(_UNKNOWN).otherwise(_INFERRED),
         "straggler_ppm": straggler.fill_null(0),
+        "silent_ppm": silent.fill_null(0),
     }
 
 

@@ -340,13 +340,15 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     bin_us = SECOND_US * max(1, -(-span_us // (SECOND_US * MOST_BINS)))
     first_us = launch.first_us + skipped_us // bin_us * bin_us
     edges = np.arange(first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
-    names = (*_PARTS, _WORK, "covered", "untold", "mfu", "counted", "rate", "rated")
+    names = (*_PARTS, _WORK, "covered", "heard", "untold", "mfu", "counted", "rate", "rated")
     sums = {name: np.zeros(len(edges) - 1) for name in names}
     at_work = [one for one in launch.processes if one.stretches and one.gpus]
     says_work = any(s.mflop is not None for one in at_work for s in one.stretches)
     told: set[str] = set()
     for process in at_work:
+        before = sums["covered"].copy()
         told |= _add_stretches(process, edges, sums)
+        sums["heard"] += (sums["covered"] > before) * process.gpus
         _add_efficiencies(process, edges, sums)
         if says_work:
             _add_work(process, edges, sums)
@@ -359,6 +361,8 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     }
     for name in told & {*_PARTS}:
         columns[_NAMES[name]] = np.rint(sums[name] * ONE_PPM / whole).astype(np.int64)
+    columns["heard_gpus"] = sums["heard"].astype(np.int64)
+    columns["silent_gpus"] = launch.gpus + _untold_gpus(launch) - columns["heard_gpus"]
     frame = pl.DataFrame(columns).with_columns(source=pl.lit(SOURCE))
     worked = np.maximum(covered - sums["untold"], 1)
     is_said = says_work & (2 * sums["untold"] <= covered)
@@ -373,11 +377,25 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     return pl.concat([frame, _afterwards(launch)], how="diagonal")
 
 
+def silent_ranks(launch: Launch) -> int:
+    """How many ranks of a launch told nothing, of those that it says it has."""
+    world = max((one.began.world or 0 for one in launch.processes if one.began), default=0)
+    return max(0, world - len({one.rank for one in launch.processes}))
+
+
+def _untold_gpus(launch: Launch) -> int:
+    """About how many GPUs ranks have that told nothing: as many each as those that did."""
+    ranks = len({one.rank for one in launch.processes})
+    return silent_ranks(launch) * launch.gpus // max(1, ranks)
+
+
 def _afterwards(launch: Launch) -> pl.DataFrame:
     """After all processes said that they are done, what the job still holds is idle."""
     is_over = all(process.ended is not None for process in launch.processes)
     end_ms = launch.last_us // 1000
-    row = {"source": SOURCE, "start_ms": end_ms, "end_ms": end_ms + LONGEST_AFTER_MS, "busy_ppm": 0}
+    row = {"source": SOURCE, "start_ms": end_ms, "end_ms": end_ms + LONGEST_AFTER_MS,
+           "busy_ppm": 0, "heard_gpus": launch.gpus,
+           "silent_gpus": _untold_gpus(launch)}  # fmt: skip
     return pl.DataFrame([row] if is_over else [], schema={name: WINDOWS[name] for name in row})
 
 

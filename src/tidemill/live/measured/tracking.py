@@ -59,7 +59,7 @@ def _compared(launch: Launch) -> Iterator[_ComparedTime]:
     if _is_alone(launch):
         yield _ComparedTime(launch.first_us, end_us, 0)
         return
-    if _silent(launch):  # one that tells nothing may be the slow one
+    if loops.silent_ranks(launch):  # one that tells nothing may be the slow one
         return
     parts = slow_ranks.find(ranks.of_launch(launch).windows).stretches
     if parts:
@@ -71,25 +71,20 @@ def _compared(launch: Launch) -> Iterator[_ComparedTime]:
         yield _ComparedTime(launch.last_us, end_us, 0)
 
 
-def _silent(launch: Launch) -> int:
-    """How many ranks of a launch told nothing, of those that it says it has."""
-    world = max((one.began.world or 0 for one in launch.processes if one.began), default=0)
-    return max(0, world - len({one.rank for one in launch.processes}))
-
-
 def said_silent(told: Sequence[Launch]) -> list[str]:
     """Jobs of which some ranks told nothing, and what is made of that."""
     some = dict[str, int]()
     for launch in told:
-        if missing := _silent(launch):
+        if missing := loops.silent_ranks(launch):
             some[launch.job] = max(missing, some.get(launch.job, 0))
     if not some:
         return []
     named = ", ".join(f"`{job}` {count:,}" for job, count in [*some.items()][:5])
     more = " …" if len(some) > 5 else ""
     said = (
-        f"ranks that told nothing: {named}{more}; their time is taken as that of the other ranks,"
-        " and what of the waits was for a slow rank is unknown"
+        f"ranks that told nothing: {named}{more}; their time is inferred from the other ranks where"
+        " a scheduler shows their GPUs (else they are not on the books), and what of the waits was"
+        " for a slow rank is unknown"
     )
     return [said]
 

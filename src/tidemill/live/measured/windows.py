@@ -26,6 +26,8 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "data_ppm": pl.Int64,  # the loop waited for data
     "communication_ppm": pl.Int64,  # the loop waited for other ranks
     "straggler_ppm": pl.Int64,  # of what the loops waited for other ranks: for slow ones
+    "heard_gpus": pl.Int64,  # of ranks that tell something then
+    "silent_gpus": pl.Int64,  # of ranks that do not
     "other_ppm": pl.Int64,  # outside of steps: start-up, evaluation, logging
     "mfu_ppm": pl.Int64,  # model FLOPs over the peak
     "sm_ppm": pl.Int64,  # SM active

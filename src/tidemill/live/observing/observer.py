@@ -34,8 +34,9 @@ from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.intent import NO_INTENT, NodeIntent
 from tidemill.live.history.telling import NOTHING_LATE, Late, present
-from tidemill.live.measured import windows
+from tidemill.live.measured import pauses, windows
 from tidemill.live.measured.joining import devices_of
+from tidemill.live.measured.pauses import ToldPauses
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.measuring import MeasuredSpan, Measuring
@@ -54,6 +55,8 @@ WATCHES = "watches"
 """The fact of a journal that says what its observer watches."""
 CLUSTER = "cluster"
 """The fact that says which cluster that is, if it can be told from others."""
+PAUSED = "paused"
+"""The fact that says for how long attempts that go on were told to have stood still."""
 FIRST_TOLD_MS = 1_000
 """So much at least is told by the first answer: clocks of clusters are known to the second."""
 
@@ -198,6 +201,7 @@ class Observer:
             return self._taken(answer, 0, NOTHING_LATE, 0, is_gap=False)
         is_gap = self._is_gap(answer, until_ms)
         measured, late_records, notes = self._measured(answer, until_ms)
+        measured, told_pauses = self._with_pauses(measured, answer, until_ms)
         going = Advance(
             self._world, self._begins_ms, answer, self._terms.price_of,
             WorkFigures(measured, self._terms.assumed),
@@ -211,6 +215,7 @@ class Observer:
             fold_batch(self._world, batch)
             self._keeper.append_batch(batch)
         notes += self._keep_contradictions(going.against)
+        self._keep_pauses(told_pauses)
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
         self.is_going_on = True
@@ -231,6 +236,24 @@ class Observer:
         types = ((node.machine or node).gpu_type for node in answer.nodes)
         unheard = self._terms.unheard(map(kind_of, types))
         return [*([named] if lost else []), *([unheard] if unheard else [])]
+
+    def _with_pauses(
+        self, measured: Measurements | None, answer: SourceAnswer, until_ms: int
+    ) -> tuple[Measurements | None, ToldPauses]:
+        """What was measured, and when jobs stood still; with what is told of that then."""
+        kept = self._journal.facts().get(PAUSED, "[0, {}]")
+        told = msgspec.json.decode(kept, type=ToldPauses)
+        if not told.jobs:
+            told = ToldPauses(self.mark_ms)
+        if answer.pauses.is_empty() and not told.jobs:
+            return measured, told
+        found, told = pauses.since(answer.pauses, told, self._begins_ms, until_ms, answer.now_ms)
+        return found if measured is None else windows.both(measured, found), told
+
+    def _keep_pauses(self, told: ToldPauses) -> None:
+        """After the batches: an observer that is killed between them tells the same again."""
+        if told.jobs or PAUSED in self._journal.facts():
+            self._journal.set_meta(PAUSED, msgspec.json.encode(told).decode())
 
     def _keep_submissions(self, before_ms: Mapping[str, int]) -> None:
         """Jobs that are older than the journal: a fact beside it, as an import keeps it."""

@@ -152,6 +152,10 @@ class SeveralClusters:
             pods={pod: prefix + job for pod, job in answer.pods.items()},
             deciders={prefix + job: who for job, who in answer.deciders.items()},
             numbers={number: prefix + job for number, job in answer.numbers.items()},
+            pauses=answer.pauses.with_columns(
+                pl.col("start_ms", "end_ms", "changed_ms") - ahead_ms,
+                job=pl.lit(prefix) + pl.col("job"),
+            ),
         )
 
     def _shape(self, shape: Shape, labels: Labels) -> Shape:
@@ -177,6 +181,7 @@ class SeveralClusters:
             pods=_only_once([one.pods for one in every]),
             deciders={job: who for one in every for job, who in one.deciders.items()},
             numbers=_only_once([*(one.numbers for one in every), *self._bare(answers)]),
+            pauses=pl.concat([one.pauses for one in every]),
         )  # fmt: skip
 
     def _bare(self, answers: Mapping[str, SourceAnswer]) -> list[dict[str, str]]:

@@ -186,6 +186,10 @@ def _by_machine(billed: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+_WAY = pl.col("commitment").fill_null(pl.col("terms").str.replace("_", " "))
+"""How a machine was bought, in words."""
+
+
 class _BilledTime(NamedTuple):
     """A time in which what is billed does not change: dollars, and billed hours, per hour of it."""
 
@@ -194,13 +198,14 @@ class _BilledTime(NamedTuple):
     end_ms: int | None
     usd: float
     hours: float
+    way: str | None = None
+    """How it was bought, in words, where that changes."""
 
 
 def _said_changes(machines: pl.DataFrame) -> list[str]:
     """Which machines were bought in several ways, one after the other, in words."""
-    ways = pl.col("commitment").fill_null(pl.col("terms").str.replace("_", " "))
     told = machines.filter(pl.col("is_named")).group_by("machine", maintain_order=True).agg(
-        name=pl.col("name").drop_nulls().first(), ways=ways.unique(maintain_order=True)
+        name=pl.col("name").drop_nulls().first(), ways=_WAY.unique(maintain_order=True)
     )  # fmt: skip
     several = told.filter(pl.col("ways").list.len() > 1)
     if not len(several):
@@ -209,7 +214,7 @@ def _said_changes(machines: pl.DataFrame) -> list[str]:
              for machine, name, how in several.head(5).iter_rows()]  # fmt: skip
     more = " …" if len(several) > 5 else ""
     words = f"bought in several ways one after the other: {', '.join(shown)}{more}"
-    return [f"{words}: every hour costs what it was billed, under the contract of most of them"]
+    return [f"{words}: every hour costs what it was billed, and is of the contract of then"]
 
 
 def _of_machines(machines: pl.DataFrame) -> list[PriceLine]:
@@ -251,7 +256,10 @@ def _times(rows: pl.DataFrame) -> list[_BilledTime]:
     if not is_told or (rows["end_ms"] <= rows["start_ms"]).any():
         return [_BilledTime(None, None, float(rows["usd"].sum()), float(rows["hours"].sum()))]
     length = (rows["end_ms"] - rows["start_ms"]) / HOUR_MS
-    told = zip(rows["start_ms"], rows["end_ms"], rows["usd"] / length, rows["hours"] / length,
+    ways = rows.select(_WAY).to_series()
+    if ways.n_unique() == 1:
+        ways = pl.Series([None] * len(rows), dtype=pl.String)
+    told = zip(rows["start_ms"], rows["end_ms"], rows["usd"] / length, rows["hours"] / length, ways,
                strict=True)  # fmt: skip
     return _together([_BilledTime(*one) for one in told], most_hours=1.0)
 
@@ -272,8 +280,13 @@ def _together(parts: Sequence[_BilledTime], most_hours: float | None) -> list[_B
     usd, hours = rates.cumsum(axis=1)
     if most_hours is not None:
         hours = np.minimum(hours, most_hours)
+    ways: list[str | None] = [None] * len(edges)
+    for part in sorted(timed, key=lambda part: part.usd):  # the dearest of a time says it
+        if part.way is not None:
+            first, last = (edges.searchsorted(ms or 0) for ms in (part.start_ms, part.end_ms))
+            ways[first:last] = [part.way] * (last - first)
     return [
-        _BilledTime(start, end, usd[i], hours[i])
+        _BilledTime(start, end, usd[i], hours[i], ways[i])
         for i, (start, end) in enumerate(pairwise(edges.tolist()))
         if hours[i] > _LEAST_HOURS
     ]
@@ -293,11 +306,12 @@ def _lines(line: PriceLine, times_billed: Sequence[_BilledTime]) -> list[PriceLi
     for part in times_billed:
         usd_micro = max(0, round(part.usd / part.hours * 1_000_000))
         last = found[-1] if found else None
-        if last is not None and last.ends_ms == part.start_ms and _is_equal(last, usd_micro):
+        is_next = last is not None and last.ends_ms == part.start_ms and last.bought == part.way
+        if last is not None and is_next and _is_equal(last, usd_micro):
             found[-1] = last._replace(ends_ms=part.end_ms)
         else:
             found.append(line._replace(starts_ms=part.start_ms, ends_ms=part.end_ms,
-                                       node_usd_micro=usd_micro))  # fmt: skip
+                                       node_usd_micro=usd_micro, bought=part.way))  # fmt: skip
     if len(found) <= MOST_PERIODS:
         return found
     usd, hours = (sum(_amount(part, name) for part in times_billed) for name in ("usd", "hours"))

@@ -15,6 +15,7 @@ from tidemill.live.prices import labels
 from tidemill.live.prices.rules import UNKNOWN, Price, PricePeriod, PriceRule
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
+from tidemill.reservation.types import PAID
 from tidemill.units.catalogue.book import Catalogue
 
 _Rank = tuple[bool, bool, bool, bool]
@@ -37,6 +38,13 @@ class PriceLine(NamedTuple):
     gpu_usd_micro: int | None = None
     """Per hour of one GPU; else ``node_usd_micro`` is known, per hour of the whole machine."""
     node_usd_micro: int | None = None
+    bought: str | None = None
+    """How it is bought, in words, where that is not what ``commitment`` and ``terms`` say."""
+
+    @property
+    def way(self) -> str:
+        """How it is bought, in words; "": nobody says."""
+        return self.commitment or PAID.get(self.terms, "") if self.bought is None else self.bought
 
     def usd_micro(self, node: SeenNode) -> int:
         """What one GPU of a node costs per hour by this line."""
@@ -126,25 +134,45 @@ def _priced(
 ) -> Price:
     """The prices of a node since 1970: between each two moments at which a line begins or ends.
 
-    Terms and commitment are those of the line that holds for most of the window.
+    Terms and commitment are those of the line that holds for most of the window. Where lines say
+    several ways in which it was bought, each period says its own; a time that no line covers has
+    that of the one before.
     """
     moments = {ms for _, line in found for ms in _period(line) if 0 < ms < FOREVER_MS}
     periods, most = list[PricePeriod](), dict[PriceLine, int]()
-    for at_ms, until_ms in pairwise((0, *sorted(moments), FOREVER_MS)):
+    ways = [_way(found, at_ms, node, source) for at_ms in (0, *sorted(moments))]
+    are_several = len({*ways} - {None}) > 1
+    edges = pairwise((0, *sorted(moments), FOREVER_MS))
+    for (at_ms, until_ms), way in zip(edges, ways, strict=True):
         line = _holding(found, at_ms, node, source)
         period = PricePeriod(at_ms)
         if line is not None:
             period = PricePeriod(at_ms, line.usd_micro(node), source)
             inside_ms = min(until_ms, window_ms[1]) - max(at_ms, window_ms[0])
             most[line] = most.get(line, 0) + max(0, inside_ms)
+        if are_several:
+            told = way if way is not None else periods[-1].bought if periods else _first(ways)
+            period = period._replace(bought=told)
         if not periods or periods[-1][1:] != period[1:]:
             periods.append(period)
     longest = max(most, key=lambda line: (most[line], -line.number))
     last = max(most, key=lambda line: _period(line)[1])
     return Price(
         periods[0].usd_micro, periods[0].source, longest.terms, longest.commitment, last.ends_ms,
-        tuple(periods[1:]),
+        tuple(periods[1:]), periods[0].bought,
     )  # fmt: skip
+
+
+def _way(
+    found: Sequence[tuple[_Rank, PriceLine]], at_ms: int, node: SeenNode, source: str
+) -> str | None:
+    """How a node is bought at a moment; None: no line covers it."""
+    line = _holding(found, at_ms, node, source)
+    return None if line is None else line.way
+
+
+def _first(ways: Iterable[str | None]) -> str | None:
+    return next((way for way in ways if way is not None), None)
 
 
 def _holding(

@@ -25,6 +25,8 @@ class PricePeriod(NamedTuple):
     """Since 1970."""
     usd_micro: int = UNPRICED
     source: str = ""
+    bought: str | None = None
+    """How it is bought then, in words; None: always in one way (``Price.commitment``)."""
 
 
 class Price(NamedTuple):
@@ -41,6 +43,8 @@ class Price(NamedTuple):
     """When that ends, in milliseconds since 1970; None: nobody said."""
     later: tuple[PricePeriod, ...] = ()
     """What it costs from later moments on, in their order."""
+    bought: str | None = None
+    """As of its periods."""
 
     @property
     def is_known(self) -> bool:
@@ -54,8 +58,9 @@ class Price(NamedTuple):
             return self
         now = begun[-1]
         return self._replace(
-            usd_micro=now.usd_micro, source=now.source, later=self.later[len(begun) :]
-        )
+            usd_micro=now.usd_micro, source=now.source, later=self.later[len(begun) :],
+            bought=now.bought,
+        )  # fmt: skip
 
     def scaled(self, share: Fraction) -> "Price":
         """What such a share of a GPU costs."""

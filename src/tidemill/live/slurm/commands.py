@@ -30,6 +30,7 @@ MOST_BYTES = 4 << 30
 SACCT_COLUMNS = (
     *("JobIDRaw", "JobID", "Cluster", "User", "UID", "Account", "Partition", "QOS", "Reservation"),
     *("JobName", "State", "Reason", "Submit", "Eligible", "Start", "End", "TimelimitRaw"),
+    "Suspended",
     *("NodeList", "NNodes", "ReqNodes", "AllocCPUS", "ReqCPUS", "ReqTRES", "AllocTRES"),
 )
 """In every version since 21.08; a column that a version does not have makes sacct stop."""

@@ -16,6 +16,8 @@ from tidemill.model.rows import MAX_DEVICES, Role, Shape
 
 PART = ("het_job_id", "het_offset")
 """Columns that say of which job a row is a part."""
+PART_NUMBER = r"\+\d+$"
+"""Which part of one it is, at the end of its name."""
 _Row = dict[str, Any]
 
 

@@ -115,6 +115,7 @@ class SlurmSource:
             shapes=past.shapes,
             queues=past.queues,
             numbers=past.numbers,
+            pauses=past.pauses,
         )
 
     def _with_devices(self, attempts: pl.DataFrame) -> pl.DataFrame:

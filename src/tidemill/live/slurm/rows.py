@@ -47,6 +47,10 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     time_limit_ms: int | None = None
     suspended_ms: int | None = None
     """For how long it was suspended, in all."""
+    changed_ms: int | None = None
+    """When it was last suspended or resumed."""
+    ran_ms: int | None = None
+    """For how long it ran before it was last suspended."""
     node_list: str | None = None
     node_count: int | None = None
     """Nodes allocated; of a pending job: requested."""

@@ -1,49 +1,72 @@
 """Jobs that Slurm suspended: they kept their GPUs, and did nothing with them.
 
-The accounting says for how long in all, and not when: the time of such an attempt is idle by as
-much as it was suspended, all along. Devices that were measured say it better, and go before.
+The accounting says for how long in all, and not when; the queue says when a job was last suspended
+or resumed, and for how long it ran before it was last suspended. Devices that were measured say it
+better, and go before (``measured.pauses``).
 """
 
 import polars as pl
 
-from tidemill.live.measured import windows
+from tidemill.live.measured import pauses, windows
 from tidemill.live.measured.windows import Measurements
-from tidemill.model.measures import HOUR_MS, ONE_PPM, count_text
+from tidemill.live.slurm import het
+from tidemill.model.measures import HOUR_MS, count_text
 
-SOURCE = "sacct"
-"""Who measured it."""
+COLUMNS = ("suspended_ms", "changed_ms", "ran_ms", "is_suspended")
+"""What rows of attempts say of it: in all, when that changed last, for how long it ran before, and
+whether it is so now."""
 
 
 class SuspendedTimes:
     """For how long attempts were suspended, one part of a history after the other."""
 
     def __init__(self) -> None:
-        self._found = list[pl.DataFrame]()
+        self._found = [pl.DataFrame(schema=pauses.PAUSES)]
 
     def take(self, attempts: pl.DataFrame) -> pl.DataFrame:
-        """Remember what attempts say of it; gives them without that column."""
-        is_so = (pl.col("suspended_ms") > 0) & pl.col("start_ms").is_not_null()
-        some = attempts.filter(is_so)
+        """Remember what attempts say of it; gives them without these columns."""
+        is_so = (pl.col("suspended_ms") > 0) | pl.col("changed_ms").is_not_null()
+        some = attempts.filter(is_so & pl.col("start_ms").is_not_null())
         if len(some):
-            self._found.append(some.select("job", "start_ms", "end_ms", "suspended_ms", "gpus"))
-        return attempts.drop("suspended_ms")
+            self._found.append(_as_pauses(some))
+        return attempts.drop(COLUMNS)
+
+    def rows(self) -> pl.DataFrame:
+        """As ``pauses.PAUSES``; of the parts of a heterogeneous job one: they have one name."""
+        name = pl.col("job").str.replace(het.PART_NUMBER, "")
+        every = pl.concat(self._found).with_columns(job=name)
+        key = ["job", "start_ms"]
+        rest = [pl.col(name).first() for name in pauses.PAUSES if name not in (*key, "gpus")]
+        return every.group_by(key, maintain_order=True).agg(pl.col("gpus").sum(), *rest)
 
     def told(self, last_ms: int) -> tuple[Measurements | None, list[str]]:
         """As measured windows, and in words; ``last_ms``: up to when the rest is shown."""
-        if not self._found:
+        rows = self.rows().filter(pauses.in_all_ms(last_ms) > 0)
+        if not len(rows):
             return None, []
-        rows = pl.concat(self._found).with_columns(pl.col("end_ms").fill_null(last_ms))
-        length = (pl.col("end_ms") - pl.col("start_ms")).clip(pl.col("suspended_ms"))
-        busy = ONE_PPM - pl.col("suspended_ms") * ONE_PPM // length
-        made = rows.select("job", "start_ms", end_ms=pl.col("start_ms") + length,
-                           source=pl.lit(SOURCE), busy_ppm=busy)  # fmt: skip
-        hours = rows.select((pl.col("suspended_ms") * pl.col("gpus")).sum()).item() / HOUR_MS
+        hours = rows.select((pauses.in_all_ms(last_ms) * pl.col("gpus")).sum()).item() / HOUR_MS
         words = (
             f"{count_text(len(rows), 'attempt')} suspended for {hours:,.1f} GPU-hours in all, with"
-            " their GPUs: allocated, idle; when is not told, so it is idle all along"
+            " their GPUs: allocated, idle; when is told of the last time at most, so the rest is"
+            " idle all along"
         )
-        made = made.with_columns(pl.col("busy_ppm").cast(pl.Int64))
-        return windows.nothing()._replace(windows=made), [words]
+        return pauses.all_along(rows, last_ms), [words]
+
+
+def _as_pauses(attempts: pl.DataFrame) -> pl.DataFrame:
+    """What attempts say, as ``pauses.PAUSES``.
+
+    Of one that is over the accounting says all, also where it ended while it was suspended.
+    """
+    before = pl.col("changed_ms") - pl.col("start_ms") - pl.col("ran_ms")
+    before = pl.when(pl.col("changed_ms").is_not_null()).then(before.clip(0))
+    rest = (pl.col("suspended_ms").fill_null(0) - before).clip(0)
+    after = pl.when(pl.col("end_ms").is_not_null()).then(rest).when(~pl.col("is_suspended")).then(0)
+    return attempts.select(
+        "job", "start_ms", "end_ms", "gpus",
+        paused_ms=pl.coalesce(before, "suspended_ms"), changed_ms="changed_ms",
+        after_ms=pl.when(pl.col("changed_ms").is_null()).then(0).otherwise(after),
+    ).cast(pl.Schema(pauses.PAUSES))  # fmt: skip
 
 
 def beside(measured: Measurements | None, told: Measurements | None) -> Measurements | None:

@@ -26,6 +26,7 @@ from tidemill.live.slurm import (
     places,
     reading,
     reasons,
+    suspended,
 )
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.evidence import LimitRules, WaitingJob
@@ -40,7 +41,6 @@ from tidemill.live.slurm.rows import (
     SlurmQos,
     SlurmReservation,
 )
-from tidemill.live.slurm.suspended import SuspendedTimes
 from tidemill.model.errors import SpecError
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
@@ -76,14 +76,12 @@ _ROW = {
     "uid": pl.Int64, "account": pl.String, "state": pl.String, "state_flags": pl.String,
     "reason": pl.String, "reason_text": pl.String, "submit_ms": pl.Int64,
     "eligible_ms": pl.Int64, "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64,
-    "suspended_ms": pl.Int64,
+    "suspended_ms": pl.Int64, "changed_ms": pl.Int64, "ran_ms": pl.Int64,
     "node_list": pl.String, "node_count": pl.Int64, "nodes_requested": pl.Int64,
     "required_nodes": pl.String, "cpus": pl.Int64, "cluster": pl.String, "gres_detail": pl.String,
     "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
-_PART_NUMBER = r"\+\d+$"
-"""Which part of a heterogeneous job it is, at the end of its name."""
 _NUMBERS = (
     "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "cluster"
 )  # fmt: skip
@@ -91,7 +89,7 @@ _NUMBERS = (
 _KEPT = (*het.PART, "cluster")
 _SAME = (
     "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
-    "reason_cause", "reason_layer", "memory_mib", "shards", "suspended_ms",
+    "reason_cause", "reason_layer", "memory_mib", "shards", *suspended.COLUMNS,
 )  # fmt: skip
 """What attempts have as rows of jobs say it."""
 _READ = (
@@ -129,6 +127,8 @@ class SlurmPast(NamedTuple):
     """What heterogeneous jobs request, by number."""
     paused: Measurements | None = None
     """What the accounting says of jobs that were suspended."""
+    pauses: pl.DataFrame = pl.DataFrame()
+    """The same, of each attempt (``measured.pauses.PAUSES``)."""
 
     @property
     def attempts(self) -> pl.DataFrame:
@@ -264,11 +264,11 @@ class Gathering:
             self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms
         )
         per_gpu, kept, named = gpu_parts.shards_per_gpu(self._nodes), GatheredRows(), GatheredRows()
-        shapes, held, lost, suspended = list[Shape](), 0, 0, SuspendedTimes()
+        shapes, held, lost, times = list[Shape](), 0, 0, suspended.SuspendedTimes()
         for told in _ranges(self._jobs, schema, are_several=are_several):
             named.add(_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
-            attempts = suspended.take(attempts)
+            attempts = times.take(attempts)
             held += waits
             if are_several:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
@@ -286,11 +286,11 @@ class Gathering:
             self.rules, teams, {kind_of(node.gpu_type) for node in fleet.nodes},
             {name for name in names if name}, unread,
         )  # fmt: skip
-        paused, said = suspended.told(last_ms)
+        paused, said = times.told(last_ms)
         notes = (*self._notes, *_said_held(held), *gpu_parts.said(lost), *fleet.notes, *said)
         return SlurmPast(
             kept, fleet.nodes, (*notes, *unread), self._refused, named, queues, tuple(unread),
-            shapes, paused,
+            shapes, paused, times.rows(),
         )  # fmt: skip
 
 
@@ -305,7 +305,7 @@ def _ranges(
         yield _each_task(jobs.frame(schema))
         return
 
-    whole = _name(are_several=False).str.replace(_PART_NUMBER, "").alias("_name")
+    whole = _name(are_several=False).str.replace(het.PART_NUMBER, "").alias("_name")
     names = (part.select(whole).to_series() for part in jobs.each(*_NUMBERS, kinds=schema))
     told = (_each_task(part).with_columns(whole) for part in jobs.each(kinds=schema))
     ranges = gathered.by_range(told, names, jobs.rows, "_name")
@@ -365,6 +365,7 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         start_ms=pl.when(has_held).then(pl.col("start_ms")),
         began_ms="start_ms",
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
+        is_suspended=pl.col("state") == "SUSPENDED",
     )
     rows = _without_gpus(rows).drop(*(name for name in _NUMBERS if name not in _KEPT), *_READ)
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
@@ -501,7 +502,7 @@ def _numbers(told: pl.DataFrame, *, are_several: bool) -> pl.DataFrame:
     is_other |= pl.lit(are_several)
     is_wanted = is_other & pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null()
     ran = told.select(*_NUMBERS, "start_ms").filter(is_wanted)
-    name = _name(are_several=are_several).str.replace(_PART_NUMBER, "")  # parts have one name
+    name = _name(are_several=are_several).str.replace(het.PART_NUMBER, "")  # parts have one name
     named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
     return named.filter(pl.col("number") != pl.col("name"))
 
@@ -582,6 +583,8 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
         order = trust.to_frame().with_row_index("row").sort("trust", maintain_order=True)["row"]
         rows = by_job.taken(rows, order)
     key = ["job", "start_ms", "submit_ms"]
+    if rows["suspended_ms"].max() or rows["changed_ms"].max():  # the one says it, or the other
+        rows = rows.with_columns(pl.col("suspended_ms", "changed_ms", "ran_ms").max().over(key))
     if by_job.distinct(rows.select(key)) < len(rows):
         rows = rows.unique([*key, "end_ms"], keep="first", maintain_order=True)
         is_first = pl.int_range(pl.len()).over(key) == 0

@@ -57,6 +57,7 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "mfu_ppm": _E.VALUE,
     "memory_ppm": _E.TO,
     "straggler_ppm": _E.VALUE,
+    "silent_ppm": _E.TO,
     "figure": _E.WHY,
     "value": _E.VALUE,
     "source": _E.TO,

@@ -60,7 +60,7 @@ def test_a_gang_that_comes_before_its_owner_starts_whole(
 ):
     """Two of three pods come, then what made them, step by step, then the third: bound together."""
     story = Story(8)
-    story.scheduler.view.is_read = lambda _, __: True
+    story.scheduler.view.awaited.is_read = lambda _, __: True
     make(story, 0, owner, labels)
     make(story, 1, owner, labels)
     story.rest()
@@ -79,7 +79,7 @@ def test_a_gang_that_comes_before_its_owner_starts_whole(
 def test_the_owner_is_named_and_pods_that_go_are_not_waited_for():
     """The words say which Job is missing; pods that are deleted leave nothing behind."""
     story = Story(8)
-    story.scheduler.view.is_read = lambda group, kind: (group, kind) == ("batch", "Job")
+    story.scheduler.view.awaited.is_read = lambda group, kind: (group, kind) == ("batch", "Job")
     make(story, 0, ("batch/v1", "Job", "train"), {})
     story.rest()
     (words,) = (words for _, words in story.held().values())
@@ -87,13 +87,13 @@ def test_the_owner_is_named_and_pods_that_go_are_not_waited_for():
     story.server.delete(("ml", "g-0"))
     story.rest()
     assert story.held() == {}
-    assert not story.scheduler.view._awaiting
+    assert not story.scheduler.view.awaited
 
 
 def test_owners_of_kinds_that_may_not_be_read_are_not_waited_for():
     """Whoever may not read PyTorchJobs gets the pods that are there, each as it is."""
     story = Story(8)
-    story.scheduler.view.is_read = lambda _, __: False
+    story.scheduler.view.awaited.is_read = lambda _, __: False
     story.server.make("w0", 2, owner=("kubeflow.org/v1", "PyTorchJob", "p"))
     story.rest()
     assert set(story.bound()) == {"w0"}

@@ -9,7 +9,7 @@ from tests.live.kubernetes.scheduling.test_placing import nodes_of
 from tests.live.kubernetes.scheduling.test_saying import PODS, told
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.interposer import Interposer
-from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
+from tests.rigs.kubernetes.scheduled import OURS, Process, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang_notes, node, pod, replica_set
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
@@ -18,7 +18,19 @@ from tidemill.model import events as ev
 
 SETS = "/apis/apps/v1/namespaces/ml/replicasets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-POLICY = '[policy]\nmin_run = "{min_run}"\npreempt_gain_ppm = 0\n'
+POLICY = """
+[policy]
+min_run = "{min_run}"
+preempt_gain_ppm = 0
+[[tier]]
+name = "zone"
+label = "topology.kubernetes.io/zone"
+"""
+RACK = """
+[[tier]]
+name = "rack"
+label = "topology.kubernetes.io/rack"
+"""
 
 
 def test_a_label_that_is_first_selected_leaves_nodes_who_they_are(rig: Cluster, tmp_path: Path):
@@ -71,10 +83,16 @@ def test_the_seat_of_a_bare_pod_that_is_gone_is_free_after_a_minute(rig: Cluster
     assert wrong(rig, ours.journal) == []
 
 
+def times(ours: Process, event: str) -> int:
+    """How often it has logged an event."""
+    return sum(line["event"] == event for line in ours.lines())
+
+
 def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_path: Path):
     """Nobody is stopped in the first hour; the file says at once, and room is made at once.
 
-    Nothing else happens in the cluster by then that would have the scheduler look again.
+    Nothing else happens in the cluster by then that would have the scheduler look again. There are
+    tiers, and one more is declared: nodes that are known are sorted by it.
     """
     policy = tmp_path / "policy.toml"
     policy.write_text(POLICY.format(min_run="1h"))
@@ -88,5 +106,7 @@ def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_p
         rig.wait_for("it is told", lambda: told(rig, "high")[0] != "")
         policy.write_text(POLICY.format(min_run="0s"))
         rig.wait_for("it runs", lambda: rig.phases("ml")["high"] == "Running", 20)
+        policy.write_text(POLICY.format(min_run="0s") + RACK)
+        rig.wait_for("it is taken", lambda: times(ours, "policy changed") == 2, 20)
         assert ours.stop() == 0
     assert wrong(rig, ours.journal) == []

@@ -14,10 +14,12 @@ class Turn(IntEnum):
     ENDS = 1
     SUBMITS = 2
     FREED = 3
-    PLACES = 4
-    STARTS = 5
-    MEASURES = 6
-    ENDS_AT_ONCE = 7  # in the moment in which it began
+    RELEASED = 4  # a job that was held after an attempt asks for GPUs again
+    PLACES = 5
+    STARTS = 6
+    MEASURES = 7
+    ENDS_AT_ONCE = 8  # in the moment in which it began
+    HELD = 9  # after an attempt: its job waits again, and not for GPUs
 
 
 class MOMENT(IntEnum):

@@ -53,7 +53,7 @@ class ElasticGangs:
         elif scale is not None and is_still and self._is_other(j, scale, seen, wanted):
             yield from self._sit(at_ms, j, now, seen)
         elif move is not None and is_still and self._is_overdue(at_ms, j):
-            self._spared.refused(self._seating.unit_of[j])
+            self._spared.refused(self._seating.unit_of[j], "its owner")
             yield from self._sit(at_ms, j, now, seen)
         elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
             return

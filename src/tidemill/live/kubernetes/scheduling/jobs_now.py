@@ -145,7 +145,7 @@ class JobsNow:
         if isinstance(shape, Unplaceable):
             return shape
         with_gpus = [pod for pod in pending if pod.request.gpu is not None]
-        if (owner := self._view.unseen_owner(with_gpus)) is not None:
+        if (owner := self._view.awaited.of(self._view.cluster, with_gpus)) is not None:
             return declared.unseen(unit.key.namespace, owner)
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus)) is not None:

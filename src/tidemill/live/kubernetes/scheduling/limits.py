@@ -30,7 +30,7 @@ NO_NAME = ""
 """Of nodes without the label of host names: nobody can be kept from one of them alone."""
 
 
-class Lack(NamedTuple):
+class KubeletRefusal(NamedTuple):
     """A pod that its kubelet would refuse, and what that would say."""
 
     seat: Vacant
@@ -56,14 +56,14 @@ class NodeLimits:
         if not mine:
             self._coming.pop(seat.node, None)
 
-    def lack(self, seats: Iterable[Vacant]) -> Lack | None:
+    def lack(self, seats: Iterable[Vacant]) -> KubeletRefusal | None:
         """Which of these pods a kubelet would refuse if all were bound; None: it takes them."""
         some = dict[str, list[Vacant]]()
         for seat in seats:
             some.setdefault(seat.node, []).append(seat)
         for machine, mine in some.items():
             if said := self._lack(machine, [seat.key for seat in mine]):
-                return Lack(mine[0], said)
+                return KubeletRefusal(mine[0], said)
         return None
 
     def _lack(self, machine: str, keys: Sequence[Key]) -> str:
@@ -94,7 +94,7 @@ class TightNodes:
         self._usable_by: dict[PodRequest, dict[str, str]] = {}
         self._known_at = self._looked_at = -1
 
-    def refused(self, unit: UnitKey, lack: Lack) -> None:
+    def refused(self, unit: UnitKey, lack: KubeletRefusal) -> None:
         """A plan put a pod of this job where its kubelet would refuse it."""
         machine = lack.seat.node
         self._refused.setdefault(unit, {})[machine] = self._view.vacations[machine], lack.said

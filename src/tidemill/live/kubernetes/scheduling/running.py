@@ -149,7 +149,7 @@ class ClusterScheduler:
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
-        self.view.is_read = self.copy.is_read
+        self.view.awaited.is_read = self.copy.is_read
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
         self.beats = 0
@@ -534,7 +534,7 @@ def begun_ms(journal: Journal, scheduler: str) -> int:
 
 def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
     """Refuse teams and tiers that contradict each other, or what the cluster has already."""
-    scratch = World() if known is None else snapshot.branch(known)
+    scratch = World() if known is None else snapshot.copy(known)
     if known is not None:
         lost = {bond.tier for shape in known.shape_rows for bond in shape.bonds}
         lost -= {tier.name for tier in fleet.topology.tiers or known.topology.tiers}

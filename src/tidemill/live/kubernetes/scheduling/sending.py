@@ -16,7 +16,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
-from tidemill.live.kubernetes.scheduling.limits import Lack, NodeLimits
+from tidemill.live.kubernetes.scheduling.limits import KubeletRefusal, NodeLimits
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 
@@ -53,9 +53,9 @@ class BindRefused(NamedTuple):
     said: str
 
     @property
-    def lack(self) -> Lack | None:
+    def lack(self) -> KubeletRefusal | None:
         """What its kubelet would have said; None: it was sent."""
-        return Lack(self.seat, self.said) if self.status == BEYOND_LIMITS else None
+        return KubeletRefusal(self.seat, self.said) if self.status == BEYOND_LIMITS else None
 
     @property
     def is_forbidden(self) -> bool:

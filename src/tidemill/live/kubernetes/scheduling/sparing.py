@@ -17,7 +17,7 @@ AGAIN_S, LONGEST_S = 15.0, 600.0
 """After a refusal a job is asked to leave again not before this, and twice as long each time."""
 
 
-class _Refused(NamedTuple):
+class _NotLetGo(NamedTuple):
     until: float
     lasts_s: float
     by: str
@@ -30,13 +30,13 @@ class Spared:
         self._view = view
         self._by_budget: dict[UnitKey, str] = {}
         """By which of them."""
-        self._refused: dict[UnitKey, _Refused] = {}
+        self._refused: dict[UnitKey, _NotLetGo] = {}
 
     def refused(self, unit: UnitKey, by: str) -> None:
         """A pod of this job was not let go, by whom."""
         before = self._refused.get(unit)
         lasts_s = AGAIN_S if before is None else min(2 * before.lasts_s, LONGEST_S)
-        self._refused[unit] = _Refused(time.monotonic() + lasts_s, lasts_s, by)
+        self._refused[unit] = _NotLetGo(time.monotonic() + lasts_s, lasts_s, by)
 
     def look(self, units: Iterable[UnitKey], namespaces: Iterable[str]) -> None:
         """Ask the budgets about these jobs, and about all in namespaces whose budgets changed."""

@@ -20,8 +20,9 @@ from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.parts import MachinePart
-from tidemill.live.kubernetes.pods import KubePod, Owner
+from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed, extras, shapes, volumes
+from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.extras import ExtraShare
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
@@ -90,10 +91,7 @@ class ClusterView:
         """By group and kind: where owners of that kind are."""
         self._extras: dict[ExtraShare, None] = {}
         """What was requested of other resources so far: machines are labelled by it."""
-        self.is_read: Callable[[str, str], bool] = lambda _, __: False
-        """Whether objects of a group and kind are read: one that is not there may still come."""
-        self._awaiting: dict[tuple[str, str, str], dict[Key, None]] = {}
-        """By namespace, kind and name of an owner that is not there yet: pods that wait for it."""
+        self.awaited = AwaitedOwners()
         self.heeds_scales = False
         """Whether jobs are looked at again when the scale of their owner changes."""
         self.ruled = RuledPods()
@@ -228,17 +226,6 @@ class ClusterView:
         pods = self.unit_pods(key)
         return PodUnit(key, jobs.job_of(self.cluster, self._rule, key, pods, None), tuple(pods))
 
-    def unseen_owner(self, pods: Sequence[KubePod]) -> Owner | None:
-        """An owner of some of these pods that is not there yet; they are looked at when it is."""
-        for pod in pods:
-            found = jobs.unseen_owner(self.cluster, pod, self.is_read)
-            if found is not None:
-                owner = (pod.namespace, found.kind, found.name)
-                waiting = self._awaiting.setdefault(owner, {})
-                waiting.update(((one.namespace, one.name), None) for one in pods)
-                return found
-        return None
-
     def unit_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job of ours."""
         now, gone = self.pods, self._gone  # as ``pod`` has it, of each
@@ -325,12 +312,8 @@ class ClusterView:
             if key not in self.pods:
                 self._unfile(key)
                 self._beyond.pop(key, None)
-        if self._gone and self._awaiting:
-            self._awaiting = {
-                owner: pods
-                for owner, pods in self._awaiting.items()
-                if not pods.keys().isdisjoint(self.pods)
-            }
+        if self._gone:
+            self.awaited.forget_gone(self.pods)
         self._gone.clear()
 
     # One kind each ------------------------------------------------------------------------------
@@ -506,7 +489,7 @@ class ClusterView:
         if row.owner is not None:
             self._take_part(key, row, is_gone=is_gone)
         named = (row.namespace, row.kind, row.name)
-        awaited = self._awaiting.pop(named, {})
+        awaited = self.awaited.came(*named)
         for pod in {**self._owned.get(named, {}), **awaited}:
             if pod in self.pods:
                 unit = self._file(pod, self.pods[pod])
