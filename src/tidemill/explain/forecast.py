@@ -123,7 +123,7 @@ def _forecast(
         tuple(lengths.ratio_ppm(share) for share in futures.SHARES_PPM),
         Confidence.UNKNOWN if verdict == "unknown" else Confidence.MODELLED,
         seen.method, seen.assumptions, answer.certificate, answer,
-        _words(name, verdict, seen, j, answer),
+        _words(world, name, verdict, seen, j, answer),
     )  # fmt: skip
 
 
@@ -172,8 +172,9 @@ def _known(
     )  # fmt: skip
 
 
-def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> str:
-    because = f"{phrasing.CAUSES[Cause[answer.cause.upper()]]}: {answer.evidence[0].words}"
+def _words(world: World, name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> str:
+    cause = phrasing.cause(world, Cause[answer.cause.upper()])
+    because = f"{cause}: {answer.evidence[0].words}"
     if verdict == "unknown":
         jobs = phrasing.many(seen.endless, "job")
         return (

@@ -12,6 +12,7 @@ from tidemill.explain.rerun import Glance
 from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Role
+from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling import elastic, resize
 from tidemill.scheduling.resize import NOBODYS, Stays
@@ -28,8 +29,9 @@ def facts(world: World, policy: Policy, memo: Glance, j: int) -> tuple[Fact, ...
     role, size = shape.roles[r], elastic.held(pieces, r)
     held, full = supply.held_milli(world, j), shape.total_milli
     most = held + min(role.count - size, _allowed(world, j, role)) * role.replica_milli
+    has = "runs on" if world.jobs.state[j] == JobState.RUNNING else "holds"
     runs = (
-        f"it runs on {phrasing.amount(held)} of the {phrasing.amount(full)} GPUs that it requests"
+        f"it {has} {phrasing.amount(held)} of the {phrasing.amount(full)} GPUs that it requests"
         f" ({size:,} of {role.count:,} replicas) and could grow to {phrasing.amount(most)}"
     ) + " within the maximum quota of its team" * (most < full)
     if world.is_looked_on:  # another scheduler gives sizes here

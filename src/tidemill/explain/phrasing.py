@@ -104,6 +104,11 @@ def _is_said_of(world: World, found: Cause) -> bool:
     return world.is_looked_on if found is Cause.NONE else world.is_observed
 
 
+def starts(world: World, when: str = "at once") -> str:
+    """What a job does for which there is room; where another scheduler decides, it just fits."""
+    return "fits what is free" if world.is_looked_on else f"starts {when}"
+
+
 def is_tainted(world: World, n: int) -> bool:
     """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
     return world.node_words.get(n, "").startswith("tainted ")

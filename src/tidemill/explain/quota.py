@@ -44,13 +44,14 @@ def suggestion(case: Case) -> Raise | None:
             if milli > case.role.total_milli:
                 more = phrasing.amount(milli - case.role.total_milli)
                 text += f" ({more} of it for jobs of its team that go first)"
-            return Raise(queues, f"{text}: then it starts at once", True)
+            return Raise(queues, f"{text}: then it {phrasing.starts(case.world)}", True)
     queues = _raised(case, k, case.role.total_milli)
     if not queues:
         return None
     cause, ahead = _after(case, queues)
     return Raise(
-        queues, f"{_words(case, k, queues)}: {_then(cause, ahead)}", False, _beside(cause)
+        queues, f"{_words(case, k, queues)}: {_then(case, cause, ahead)}", False,
+        _beside(case, cause),
     )  # fmt: skip
 
 
@@ -131,19 +132,20 @@ def _after(case: Case, queues: tuple[Queue, ...]) -> tuple[Cause, int]:
     world = fold_all(snapshot.branch(case.world), [ev.QueueSet(now_ms, row) for row in queues])
     memo = rerun.Glance(world, sweeps=case.memo.sweeps)
     looked = rerun.look(world, case.policy, memo, rerun.rivals(world, case.policy, case.s))
-    cause = Cause.NONE if case.j in looked.placed else looked.causes[case.s]
+    cause = rerun.from_the_ground(world, memo, case.s, looked.causes[case.s])
+    cause = Cause.NONE if case.j in looked.placed else cause
     return cause, rerun.line(world, case.policy, memo, case.j, looked.causes).jobs
 
 
-def _then(cause: Cause, ahead: int) -> str:
-    text = f"then it still waits, because {phrasing.CAUSES[cause]}"
+def _then(case: Case, cause: Cause, ahead: int) -> str:
+    text = f"then it still waits, because {phrasing.cause(case.world, cause)}"
     if cause is Cause.NONE:
         text = "whether it then starts at once was not tried"
     return text + (f"; {phrasing.many(ahead, 'job')} ahead of it" if ahead else "")
 
 
-def _beside(cause: Cause) -> str:
+def _beside(case: Case, cause: Cause) -> str:
     """That the end of jobs in its team may not be enough, where more than the quota is short."""
     if cause in (Cause.NONE, Cause.OVER_LIMIT):
         return ""
-    return f"the quota is not all that keeps it out: {phrasing.CAUSES[cause]}"
+    return f"the quota is not all that keeps it out: {phrasing.cause(case.world, cause)}"

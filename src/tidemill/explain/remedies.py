@@ -265,7 +265,7 @@ def _behind(case: Case) -> Remedy:
 
 def _not_again(case: Case, because: str = "") -> str:
     """Not to resubmit it, where the order puts the new one no earlier; how many then go first."""
-    if not case.trials.is_submitted:
+    if not case.trials.is_submitted or case.world.is_looked_on:  # the order there is not ours
         return ""
     now, then = case.line.jobs, _ahead_of_the_next(case)
     if then < now:
@@ -329,12 +329,12 @@ def _shorter(case: Case) -> PricedFix | None:
 
 def _instead(case: Case, *changes: str) -> list[PricedFix]:
     """What the scheduler would place now instead, of these changes or of all."""
-    found = []
+    found, does = [], phrasing.starts(case.world, "now")
     for made in case.offers:
         if not changes or made.change in changes:
             only = " (once this job is cancelled)" if made.needs_cancel else ""
             found.append(
-                PricedFix(f"request {made.words} instead: that starts now{only}", instead=made)
+                PricedFix(f"request {made.words} instead: that {does}{only}", instead=made)
             )
     return found
 
@@ -485,7 +485,7 @@ def _wait(case: Case) -> PricedFix:
             f"wait until `{case.world.job_names[first]}` ends"
             f" ({holders.until(case.world, first)}): it holds"
             f" {phrasing.amount(owed.held[0].amount)}"
-            f" `{owed.kind}` and {_unmoved(case, first)}"
+            f" `{owed.kind}`{_unmoved(case, first)}"
         )
     busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
@@ -494,11 +494,13 @@ def _wait(case: Case) -> PricedFix:
 
 def _unmoved(case: Case, j: int) -> str:
     """Why a team that is below its guaranteed quota does not take it back from this job."""
+    if case.world.is_looked_on:  # by rules that are not ours
+        return ""
     if not case.world.shape_of(j).is_preemptible:
-        return "may not be preempted"
+        return " and may not be preempted"
     if not case.policy.may_reclaim:
-        return "is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
-    return "is not preempted for it now"
+        return " and is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
+    return " and is not preempted for it now"
 
 
 def _opened(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:

@@ -42,6 +42,10 @@ _MAY_HOLD = CURED_BY_WAITING | {
 }  # fmt: skip
 
 
+_OURS = frozenset({Cause.BEHIND, Cause.PROMISED, Cause.RESERVED})
+"""Causes that our own order makes: where another scheduler decides, there are none."""
+
+
 class Glance(Memo):
     """A memo for one state of the World: equal constraints are looked at once, failures never."""
 
@@ -99,13 +103,15 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     """Ask the scheduler about these waiting shapes, as if no other waited. Nobody is evicted.
 
     Where another scheduler decides, whoever would fit and was not started is held back by it, and
-    takes nothing from anybody: each shape that finds no room is asked about alone.
+    takes nothing from anybody; nor does anybody wait behind whom we would not let pass. Each shape
+    that finds no room is asked about alone.
     """
     found = _look(world, policy, memo, shapes)
-    if not world.is_looked_on or not found.placed:
+    causes = dict(found.causes)
+    if not world.is_looked_on or not (found.placed or _OURS & {*causes.values()}):
         return found
-    placed, causes = {world.jobs.shape.item(j) for j in found.placed}, dict(found.causes)
-    short = [s for s, cause in causes.items() if cause in CURED_BY_WAITING or s in placed]
+    placed = {world.jobs.shape.item(j) for j in found.placed}
+    short = [s for s, cause in causes.items() if cause in _MAY_HOLD or s in placed]
     for s in short[:SHAPES_AT_MOST]:
         causes[s] = alone(world, policy, s, sweeps=memo.sweeps)
     return Look(causes, {})
@@ -212,8 +218,8 @@ def rivals(world: World, policy: Policy, s: int) -> list[int]:
 
 
 def victims_for(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> list[Victim]:
-    """Whom the scheduler would evict for the first job of this shape."""
-    if cause not in CURED_BY_EVICTION or not memo.may_evict(world, s):
+    """Whom the scheduler would evict for the first job of this shape; another one: nobody knows."""
+    if world.is_looked_on or cause not in CURED_BY_EVICTION or not memo.may_evict(world, s):
         return []
     return Cycle(world, policy, memo, Sheet()).victims_for(s)
 
@@ -232,7 +238,7 @@ def protected_from(
     """Whom the scheduler would evict for the first job of this shape once their ``min_run`` is
     over, if nothing else changes; it is asked as of then. None: nobody, or somebody already.
     """
-    if not policy.min_run_ms or world.is_looked_on or not memo.may_evict(world, s):
+    if not policy.min_run_ms or not memo.may_evict(world, s):
         return None
     brave = replace(policy, min_run_ms=0)
     found = victims_for(world, brave, Glance(world, sweeps=memo.sweeps), s, cause)

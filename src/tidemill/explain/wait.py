@@ -110,7 +110,9 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     shape, state = world.shape_of(j), JobState(world.jobs.state[j])
     since_ms = int(world.jobs.since_ms[j])
     lasted = phrasing.since(world.now_ms - since_ms)
-    text = f"job `{world.job_names[j]}` does not wait: {_STATES[state]} {lasted} ago"
+    reason = phrasing.own_reason(world, j)
+    is_so = "has a place and does not run" if reason else "does not wait"
+    text = f"job `{world.job_names[j]}` {is_so}: {_STATES[state]} {lasted} ago"
     evidence: tuple[Fact, ...] = ()
     if state in ACTIVE:
         if parts := partial_gangs.facts(world, j):
@@ -126,8 +128,8 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
         text += phrasing.hop(world, j)
         text += phrasing.shares(world, j)
         text += growth.said(evidence)
-        if said := phrasing.own_reason(world, j):
-            text += f"\nwhy it does not run, its own cluster says: {said}"
+        if reason:
+            text += f"\nwhy it does not run, its own cluster says: {reason}"
     return Answer(
         job=world.job_names[j],
         team=shape.team,

@@ -365,6 +365,12 @@ def _efficiency_unknown(statement: Statement, bucket: int) -> list[Fix]:
 
 
 _OBSERVED: dict[int, _Rule] = {
+    Bucket.NOT_OBSERVED: _Advice(
+        "export more often, or keep `tidemill observe` running: nobody saw what was done then",
+        "time between two exports, or without an observer, in which jobs may have run unseen",
+        "people's time",
+        "tidemill doctor",
+    ),
     Bucket.UNHEALTHY: _Advice(
         "have broken nodes repaired or replaced sooner, by whoever keeps them",
         "time from a failure until the node is Ready again",

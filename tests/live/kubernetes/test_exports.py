@@ -8,6 +8,7 @@ from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import listed, node, pod
 from tidemill import api
+from tidemill.ledger import fixes
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history import events
 from tidemill.live.kubernetes import translate
@@ -81,6 +82,20 @@ def test_a_pod_that_a_later_export_lacks_neither_holds_nor_waits(tmp_path: Path)
     assert state(run, "ml/c") is JobState.RUNNING
     assert run.world.jobs.since_ms[run.world.job_number["ml/w"]] == 6 * 3_600_000
     assert [note for note in past.notes if "2 pods (ml/b, ml/w) that later exports" in note]
+
+
+def test_what_nobody_saw_is_to_be_exported_more_often_or_observed(tmp_path: Path):
+    """No bucket of ours gets the advice that is for those of plug-ins."""
+    past = read(tmp_path, one=export(6, running("b", 8, 2)), two=export(12, running("c", 8, 8)))
+    statement = books(past).statement
+    (advice,) = fixes.fixes(statement, Bucket.NOT_OBSERVED)
+    assert advice.words.startswith("export more often, or keep `tidemill observe` running")
+    told = [
+        fix.words
+        for bucket in {*Bucket} - {Bucket.USEFUL}
+        for fix in fixes.fixes(statement, bucket)
+    ]
+    assert not [words for words in told if "plug-in" in words]
 
 
 def test_the_order_and_the_number_of_files_say_nothing(tmp_path: Path):

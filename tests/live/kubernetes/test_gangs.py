@@ -305,3 +305,83 @@ def test_a_pod_that_its_scheduler_refuses_does_not_wait_for_room():
     assert "wait until" not in said
     board = explain.board(world, Policy())
     assert (board.jobs, board.held) == (0, 1)
+
+
+def grouped(name: str, count: int, gpus: int, nodes: list[str]) -> list[Object]:
+    """A gang whose template names no GPUs, its pod group of all pods, and those pods."""
+    label = {"labels": {"scheduling.x-k8s.io/pod-group": name}}
+    return [
+        pytorch_job(name, count, 0),
+        made.owner("scheduling.x-k8s.io/v1alpha1", "PodGroup", name, {"minMember": count}),
+        *workers(name, count, gpus, nodes, **label),
+    ]
+
+
+@pytest.mark.parametrize("there", [16, 12])
+def test_gangs_whose_pods_get_gpus_that_their_template_does_not_name_may_deadlock(there: int):
+    """A webhook adds a GPU to each pod: 12 and 12 of 16 on 24; the rest is pending, or not made."""
+    first = grouped("a", 16, 1, ["n0"] * 8 + ["n1"] * 4)
+    second = grouped("b", 16, 1, ["n1"] * 4 + ["n2"] * 8)
+    world = world_of(*NODES, *first[: 2 + there], *second[: 2 + there])
+    assert [(one.placed, one.replicas) for one in partial_gangs(world).gangs] == [(12, 16)] * 2
+    assert [one.jobs for one in partial_gangs(world).deadlocks] == [("ml/a", "ml/b")]
+
+
+def claimed(name: str, count: int, placed: int) -> list[Object]:
+    """A gang of pods with 2 GPUs each by claims (DRA), and its pod group; some have places."""
+    by_claim = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "two"}]}
+    requests = [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]
+    spec = {"devices": {"requests": requests}}
+    objects = grouped(name, count, 0, ["n0"] * placed)
+    objects[0]["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"] |= by_claim
+    for one in objects[2:]:
+        mine = f"{one['metadata']['name']}-g"
+        one["spec"] |= by_claim
+        one["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": mine}]
+        objects = [*objects, made.owner("resource.k8s.io/v1", "ResourceClaim", mine, spec)]
+    return objects
+
+
+def test_a_gang_of_pods_with_claims_is_partial_without_the_template_of_its_claims():
+    """Three of four pods with 2 GPUs each have places; only their claims are in the files."""
+    world = world_of(*NODES, *claimed("a", 4, 3))
+    (found,) = partial_gangs(world).gangs
+    assert (found.placed, found.replicas, found.held_milli) == (3, 4, 6_000)
+
+
+def test_a_gang_without_pods_wants_what_the_templates_of_its_claims_say():
+    """Four pods to be made, of 2 GPUs each by a ResourceClaimTemplate: 8 GPUs wait."""
+    requests = [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}]
+    spec = {"spec": {"devices": {"requests": requests}}}
+    two = made.owner("resource.k8s.io/v1", "ResourceClaimTemplate", "two", spec)
+    world = world_of(*NODES, two, claimed("a", 4, 0)[0])
+    assert world.shape_of(world.job_number["ml/a"]).total_milli == 8_000
+
+
+def test_a_launcher_without_gpus_is_no_member_with_gpus():
+    """Its label says what it was made of: of five members four have GPUs, and three have places."""
+    replicas = {"Launcher": {"replicas": 1, "template": template(0)},
+                "Worker": {"replicas": 4, "template": template(0)}}  # fmt: skip
+    role = "training.kubeflow.org/replica-type"
+    told = {"owner": ("kubeflow.org/v2beta1", "MPIJob", "g")}
+    group = {"scheduling.x-k8s.io/pod-group": "g"}
+    world = world_of(
+        *NODES, made.owner("kubeflow.org/v2beta1", "MPIJob", "g", {"mpiReplicaSpecs": replicas}),
+        made.owner("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", {"minMember": 5}),
+        pod("g-launcher", 0, on="n0", labels={role: "launcher"} | group, **told),
+        *(pod(f"g-{i}", 2, on="n0", labels={role: "worker"} | group, **told) for i in range(3)),
+    )  # fmt: skip
+    (found,) = partial_gangs(world).gangs
+    assert (found.placed, found.replicas) == (3, 4)
+
+
+def test_a_job_with_a_place_that_does_not_run_is_not_said_to_wait_for_nothing():
+    """No container of it runs: that is said, with why, and not that it does not wait."""
+    stuck = pod("a", 4, on="n0", up=-1)
+    waiting = {"reason": "ImagePullBackOff", "message": "not found"}
+    stuck["status"] |= {"phase": "Pending"}
+    stuck["status"]["containerStatuses"][0]["state"] = {"waiting": waiting}
+    words = why(world_of(*NODES, stuck), "ml/a")
+    assert words.startswith("job `ml/a` has a place and does not run: it was placed")
+    assert "why it does not run, its own cluster says: ImagePullBackOff" in words
+    assert "does not wait" not in words

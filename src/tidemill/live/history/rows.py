@@ -129,8 +129,8 @@ class SeenNode(Struct, frozen=True, kw_only=True):
         """What the machine is called that it is, or is a part of, after its cluster if that is."""
         if self.machine is None or self.name.endswith(self.machine.name):
             return self.name
-        ends = self.name.rindex(f"{self.machine.name}/") + len(self.machine.name)
-        return self.name[:ends]
+        starts = max(self.name.rfind(f"{self.machine.name}{between}") for between in "/:")
+        return self.name[: starts + len(self.machine.name)]
 
     @property
     def whole_gpus(self) -> Fraction:

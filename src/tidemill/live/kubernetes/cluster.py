@@ -119,6 +119,8 @@ def read(told: ToldObjects) -> Cluster:
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
     published = PublishedDevices(slices)
+    found = {key: _asking(row, by_claim, published) for key, row in found.items()}
+    workloads = told.read("Workload", (kueue.GROUP,), kueue.read_workload)
     all_pods = _one_by_one(told.read("Pod", ("",), pods.read))
     all_pods = _with_claims(all_pods, by_claim, published)
     happenings = _by_object(told)
@@ -137,7 +139,7 @@ def read(told: ToldObjects) -> Cluster:
     return Cluster(
         nodes=(*all_nodes, *_coming(told, all_nodes)), pods=tuple(all_pods), owners=found,
         parts=_parts(found), groups={group.key: group for group in grouped},
-        workloads=tuple(told.read("Workload", (kueue.GROUP,), kueue.read_workload)),
+        workloads=tuple(_asking(one, by_claim, published) for one in workloads),
         cluster_queues=tuple(told.read("ClusterQueue", (kueue.GROUP,), kueue.read_cluster_queue)),
         local_queues={(one.namespace, one.name): one for one in locals_},
         flavors={f.name: f for f in told.read("ResourceFlavor", (kueue.GROUP,), kueue.read_flavor)},
@@ -244,6 +246,24 @@ def _with_claims(
             total += published.asked(claim)
         found.append(replace(pod, request=_claiming(pod.request, total)))
     return found
+
+
+Asking = TypeVar("Asking", OwnerObject, KueueWorkload)
+
+
+def _asking(
+    one: Asking, claims: Mapping[tuple[str, str], DeviceClaim], published: PublishedDevices
+) -> Asking:
+    """An object with pod templates, with what each pod's own claims (DRA) will ask for."""
+    if not any(part.request.claims for part in one.templates):
+        return one
+    made = list[PodTemplate]()
+    for part in one.templates:
+        named = [claims.get((one.namespace, name)) for _, name in part.request.claims
+                 if name.startswith("template/")]  # fmt: skip
+        total = sum((published.asked(claim) for claim in named if claim), Counter[str]())
+        made.append(replace(part, request=_claiming(part.request, total)))
+    return replace(one, templates=tuple(made))
 
 
 def _claiming(request: PodRequest, total: Counter[str]) -> PodRequest:

@@ -11,9 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import groups, job_rules, kueue, owners
+from tidemill.live.kubernetes import groups, job_rules, kueue, owners, workloads
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_rules import JobRules
@@ -21,6 +22,7 @@ from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.nodes import OF_CONDITIONS
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
+from tidemill.live.kubernetes.workloads import Workloads
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobClass
 
@@ -36,6 +38,11 @@ _BY_LABEL = {
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
 _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
+_ROLE_LABELS = (
+    "training.kubeflow.org/replica-type", "volcano.sh/task-spec",
+    "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group", "ray.io/node-type",
+)  # fmt: skip
+"""Labels in which a pod names the template that it was made of."""
 MOST_ROLES = 64
 
 
@@ -163,11 +170,13 @@ def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
     units = dict[UnitKey, list[KubePod]]()
     for pod in cluster.pods:
         units.setdefault(unit_of(cluster, pod), []).append(pod)
-    by_owner = _workloads(cluster)
-    used = set[int]()
+    known = Workloads(cluster)
     for key, pods in units.items():
-        workload = _workload(by_owner, key, pods)
-        used.add(id(workload))
+        names = ((key.kind, key.name), *(("Pod", pod.name) for pod in pods))
+        workload, first = known.of_job(key.namespace, names), pods[0]
+        if workload is None:
+            is_alone = key == alone(first)
+            workload = known.of_owners(first, _above(cluster, first), is_alone=is_alone)
         yield job_of(cluster, rule, key, pods, workload)
     owned = {(pod.namespace, pod.owner.kind, pod.owner.name) for pod in cluster.pods if pod.owner}
     for (group, kind, namespace, name), owner in cluster.owners.items():
@@ -175,14 +184,12 @@ def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
         has_pods = key in units or (namespace, kind, name) in owned
         if has_pods or not _stands_alone(cluster, owner):
             continue
-        workload = _workload(by_owner, key, [])
-        used.add(id(workload))
+        workload = known.of_job(namespace, [(kind, name)])
         is_shown = owner.end is None or owner.deleted_ms is not None
         if is_shown and any(part.request.gpu for part in owner.templates):
             yield job_of(cluster, rule, key, [], workload)
-    for workload in cluster.workloads:
-        if id(workload) not in used and workload.finished_ms is None:
-            yield _of_workload(rule, workload)
+    for rest, above in known.waiting():
+        yield _of_workload(cluster, rule, rest, above)
 
 
 def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
@@ -289,24 +296,6 @@ def _stands_alone(cluster: Cluster, owner: OwnerObject) -> bool:
     )
 
 
-def _workloads(cluster: Cluster) -> dict[tuple[str, str, str], KueueWorkload]:
-    """Kueue's workloads by namespace, kind and name of what they are of."""
-    return {
-        (one.namespace, owner.kind, owner.name): one
-        for one in cluster.workloads
-        for owner in one.owners
-    }
-
-
-def _workload(
-    by_owner: Mapping[tuple[str, str, str], KueueWorkload], key: UnitKey, pods: list[KubePod]
-) -> KueueWorkload | None:
-    """What Kueue keeps of a job."""
-    names = ((key.kind, key.name), *(("Pod", pod.name) for pod in pods))
-    found = (by_owner.get((key.namespace, *name)) for name in names)
-    return next((one for one in found if one is not None), None)
-
-
 def job_of(
     cluster: Cluster,
     rule: TeamRule,
@@ -319,18 +308,18 @@ def job_of(
     mine = {one for pod in pods if (one := groups.of_pod(pod)) is not None and key != alone(pod)}
     found = (groups.find(cluster.groups, one) for one in sorted(mine))
     known = [group for group in found if group is not None]
-    roles = _roles(_templates(cluster, key, pods, owner, mine), pods)
-    size = sum(role.count for role in roles)
-    created = [pod.created_ms for pod in pods]
-    told = owner.created_ms if owner is not None else None
-    told = told if told is not None else workload.created_ms if workload else None
+    templates = _templates(cluster, key, pods, owner, mine)
+    roles = _roles(templates, pods)
     labels = [one.labels for one in (owner, *pods) if one is not None]
+    if owner is None and pods:
+        above = (cluster.owner(one, key.namespace) for one in _above(cluster, pods[0]))
+        labels += [one.labels for one in above if one is not None]
     queue, ruled = _queue(labels, known, workload), RuledJob(key, labels, pods)
     return KubeJob(
         key=key, name=key.shown, team=rule.team(ruled, queue),
         job_class=class_of(cluster, rule, ruled),
-        submit_ms=min([*created, *([told] if told is not None else [])], default=None),
-        roles=roles, least=_least(owner, known, roles, size),
+        submit_ms=_submit_ms(key, pods, owner, workload),
+        roles=roles, least=_least(owner, known, roles, templates),
         priority=_priority(cluster, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
         is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
@@ -339,19 +328,33 @@ def job_of(
     )  # fmt: skip
 
 
-def _of_workload(rule: TeamRule, workload: KueueWorkload) -> KubeJob:
-    """A job of which only Kueue's workload is known: it waits for quota, and has no pods."""
+def _submit_ms(
+    key: UnitKey, pods: list[KubePod], owner: OwnerObject | None, workload: KueueWorkload | None
+) -> int | None:
+    """When a job was submitted: by its owner, by Kueue's workload, or by its first pod."""
+    if workload is not None and pods and key == alone(pods[0]):
+        return workloads.submit_ms(workload, pods[0])
+    told = owner.created_ms if owner is not None else None
+    told = told if told is not None else workload.created_ms if workload else None
+    created = [pod.created_ms for pod in pods]
+    return min([*created, *([told] if told is not None else [])], default=None)
+
+
+def _of_workload(
+    cluster: Cluster, rule: TeamRule, workload: KueueWorkload, above: OwnerObject | None
+) -> KubeJob:
+    """What a workload of Kueue's has no pods for: it waits for quota, or for them to be made."""
     owner = next(iter(workload.owners), None)
     key = UnitKey(
         workload.namespace, owner.group if owner else kueue.GROUP,
         owner.kind if owner else "Workload", owner.name if owner else workload.name,
     )  # fmt: skip
     roles = _roles(workload.templates, [])
+    ruled = RuledJob(key, [above.labels] if above is not None else [])
     return KubeJob(
-        key=key, name=key.shown, team=rule.team(RuledJob(key), workload.queue),
-        job_class=rule.job_class(RuledJob(key)) or owners.class_of(key.kind, key.group)
-        or JobClass.TRAINING,
-        submit_ms=workload.created_ms, roles=roles, least=sum(role.count for role in roles),
+        key=key, name=key.shown, team=rule.team(ruled, workload.queue),
+        job_class=class_of(cluster, rule, ruled), submit_ms=workload.waits_since_ms,
+        roles=roles, least=sum(role.count for role in roles),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
         end=None, owner=None, group=None, workload=workload,
     )  # fmt: skip
@@ -365,11 +368,11 @@ def _templates(
     mine: set[GroupKey],
 ) -> tuple[PodTemplate, ...]:
     """The pods that a job wants, by form; empty: nobody says, and those that exist count."""
-    if owner is not None and owner.templates:
-        return owner.templates
     parts = cluster.parts.get((key.namespace, key.kind, key.name), ())
+    if owner is not None and owner.templates:
+        parts = owner.templates
     if parts:
-        return parts
+        return tuple(_as_made(part, parts, pods) for part in parts)
     if not mine:
         return ()
     found = (groups.find(cluster.groups, one) for one in mine)
@@ -381,6 +384,25 @@ def _templates(
     if least > len(live) and len(forms) == 1:
         return (PodTemplate("worker", least, forms.pop()),)
     return ()
+
+
+def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
+    """A template as its pods are: those may have GPUs that it does not name.
+
+    By claims (DRA), or because somebody adds them when pods are made.
+    """
+    if part.request.gpu is not None or not pods:
+        return part
+    named = [pod for pod in pods if any(pod.labels.get(key) for key in _ROLE_LABELS)]
+    mine = [
+        pod
+        for pod in named
+        if part.name in {pod.labels.get(key, "").lower() for key in _ROLE_LABELS}
+    ]
+    if not named and all(one.request.gpu is None for one in parts):
+        mine = pods
+    amounts = {pod.request.gpu for pod in mine}
+    return replace(part, request=mine[0].request) if len(amounts) == 1 else part
 
 
 def _roles(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRole, ...]:
@@ -435,15 +457,19 @@ def _at_once(pods: list[KubePod]) -> int:
 
 
 def _least(
-    owner: OwnerObject | None, known: list[PodGroup], roles: tuple[JobRole, ...], size: int
+    owner: OwnerObject | None,
+    known: list[PodGroup],
+    roles: tuple[JobRole, ...],
+    templates: tuple[PodTemplate, ...],
 ) -> int:
     """With how many of its pods with GPUs a gang works; with all of them, if nobody says less."""
+    size = sum(role.count for role in roles)
     told = sum(group.least for group in known) or (owner.least if owner is not None else 0)
     if not told:
         return size
-    others = 0
-    if owner is not None:  # pods without GPUs are a part of what was told
-        others = sum(part.count for part in owner.templates if part.request.gpu is None)
+    # pods without GPUs are a part of what was told; all that a template does not name may have some
+    bare = sum(part.count for part in templates if part.request.gpu is None)
+    others = min(bare, max(0, sum(part.count for part in templates) - size))
     return min(max(told - others, 1), size) if len(roles) == 1 else size
 
 

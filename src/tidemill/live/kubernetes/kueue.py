@@ -26,10 +26,14 @@ class KueueWorkload(Struct, frozen=True, kw_only=True):
     owners: tuple[Owner, ...]
     created_ms: int | None
     templates: tuple[PodTemplate, ...]
+    """With as many pods as it may have (all, while it has no quota) and still needs."""
     queue: str
     priority: int
     has_quota: bool
     is_admitted: bool
+    admitted_ms: int | None
+    waits_since_ms: int | None
+    """When it was submitted, or evicted; None: it was evicted, and nobody says when."""
     is_active: bool
     finished_ms: int | None
     succeeded: bool
@@ -72,6 +76,10 @@ def read_workload(one: Object) -> KueueWorkload:
     reserved, finished = (fields.condition(one, kind) for kind in ("QuotaReserved", "Finished"))
     admitted, evicted = (fields.condition(one, kind) for kind in ("Admitted", "Evicted"))
     is_over = fields.text(finished, "status") == "True"
+    is_admitted = fields.text(admitted, "status") == "True"
+    is_evicted = fields.text(evicted, "status") == "True"
+    created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
+    evicted_ms = fields.moment_ms(evicted, "lastTransitionTime") if is_evicted else None
     active = fields.inner(one, "spec").get("active")
     return KueueWorkload(
         namespace=fields.text(one, "metadata", "namespace") or "default",
@@ -83,26 +91,41 @@ def read_workload(one: Object) -> KueueWorkload:
             )
             for owner in fields.each(one, "metadata", "ownerReferences")
         ),
-        created_ms=fields.moment_ms(one, "metadata", "creationTimestamp"),
-        templates=tuple(
-            PodTemplate(
-                fields.text(part, "name") or "main",
-                min(max(fields.number(part, "count") or 0, 0), MOST_PODS),
-                pods.request_of(fields.inner(part, "template", "spec")),
-            )
-            for part in fields.each(one, "spec", "podSets")
-        ),
+        created_ms=created_ms, templates=_templates(one),
         queue=fields.text(one, "spec", "queueName"),
         priority=fields.number(one, "spec", "priority") or 0,
         has_quota=fields.text(reserved, "status") == "True",
-        is_admitted=fields.text(admitted, "status") == "True",
+        is_admitted=is_admitted,
+        admitted_ms=fields.moment_ms(admitted, "lastTransitionTime") if is_admitted else None,
+        waits_since_ms=evicted_ms if evicted else created_ms,
         is_active=active is not False,
         finished_ms=fields.moment_ms(finished, "lastTransitionTime") if is_over else None,
         succeeded="Failed" not in fields.text(finished, "reason"),
         reason=fields.text(reserved, "reason") or "Pending",
         message=fields.text(reserved, "message"),
-        evicted=fields.text(evicted, "message") * (fields.text(evicted, "status") == "True"),
+        evicted=fields.text(evicted, "message") * is_evicted,
     )  # fmt: skip
+
+
+def _templates(one: Object) -> tuple[PodTemplate, ...]:
+    """Its pods by form: as many as were admitted, less those that are no longer needed."""
+    admitted = {
+        fields.text(part, "name"): fields.number(part, "count")
+        for part in fields.each(one, "status", "admission", "podSetAssignments")
+    }
+    spared = {
+        fields.text(part, "name"): fields.number(part, "count") or 0
+        for part in fields.each(one, "status", "reclaimablePods")
+    }
+    found = []
+    for part in fields.each(one, "spec", "podSets"):
+        name = fields.text(part, "name") or "main"
+        wanted = fields.number(part, "count") or 0
+        given = admitted.get(name)
+        count = (wanted if given is None else given) - spared.get(name, 0)
+        request = pods.request_of(fields.inner(part, "template", "spec"))
+        found.append(PodTemplate(name, min(max(count, 0), MOST_PODS), request))
+    return tuple(found)
 
 
 def read_cluster_queue(one: Object) -> ClusterQueue:

@@ -3,12 +3,14 @@ out.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidemill.live.history import cut_gpus
 from tidemill.live.kubernetes import fields, notices, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.notices import NodeNotice
@@ -16,7 +18,6 @@ from tidemill.live.prices import labels as prices
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.states import NodeState
-from tidemill.units.mig import geometry as mig
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 LEAVING = ("karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler")
@@ -130,12 +131,19 @@ class KubeNode(Struct, frozen=True, kw_only=True):
 
     def advertised(self, amounts: Mapping[str, int]) -> int:
         """Physical accelerators behind what it advertises, as far as that can be told."""
-        return math.ceil(sum(count * self.size(name) for name, count in amounts.items()))
+        together = math.ceil(sum(count * self.size(name) for name, count in amounts.items()))
+        cut, whole = Counter[str](), 0
+        for name, count in amounts.items():
+            if profile := self.profile_of(name):
+                cut[profile] += -(-count // self.shares(name))
+            elif self.is_whole(name):
+                whole += count
+        return max(together, whole + cut_gpus.fewest(self.gpu_type, cut)) if cut else together
 
     def size(self, resource: str) -> Fraction:
         """How much of a device one unit of a resource is by itself; what nobody knows is one."""
         profile = self.profile_of(resource)
-        milli = instance_milli(self.gpu_type, profile) if profile else 0
+        milli = cut_gpus.instance_milli(self.gpu_type, profile) if profile else 0
         return Fraction(milli or WHOLE_MILLI, WHOLE_MILLI * self.shares(resource))
 
     def why_out(self) -> str:
@@ -170,13 +178,6 @@ class KubeNode(Struct, frozen=True, kw_only=True):
             added = [t.added_ms for t in self.taints if t.key == UNSCHEDULABLE]
         is_out = self.is_unschedulable or bool(self.conditions)
         return min(filter(None, added), default=None), NodeState.CORDONED if is_out else None
-
-
-def instance_milli(gpu_type: str, profile: str) -> int:
-    """The share of a device that a MIG instance is; 0: nobody knows."""
-    geometry = mig.of_kind(gpu_type) if gpu_type else None
-    row = geometry.find(profile) if geometry else None
-    return geometry.milli(row) if geometry and row else 0
 
 
 def read(one: Object) -> KubeNode:

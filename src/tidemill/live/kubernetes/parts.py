@@ -13,10 +13,11 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
+from tidemill.live.history import cut_gpus
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes import resources
 from tidemill.live.kubernetes.dra import DeviceId
-from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.scheduling.claims import BY_CLAIM, DeviceGroup
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES
@@ -89,7 +90,7 @@ def of_node(node: KubeNode, groups: Sequence[DeviceGroup] = ()) -> list[KubeNode
 
 def _size(group: DeviceGroup) -> Fraction:
     """How many whole devices a group of them is."""
-    milli = instance_milli(group.gpu_type, group.profile) if group.profile else WHOLE_MILLI
+    milli = cut_gpus.instance_milli(group.gpu_type, group.profile) if group.profile else WHOLE_MILLI
     return Fraction(len(group.devices) * (milli or WHOLE_MILLI), WHOLE_MILLI)
 
 
@@ -111,21 +112,16 @@ def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> 
         "name": name, "capacity": has, "allocatable": has,
         "labels": {**node.labels, **dict(group.labels)}, "taints": (*node.taints, BY_CLAIM),
         "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
-        "gpu_type": type_of(of, group.profile), "profile": "",
+        "gpu_type": cut_gpus.type_of(of, group.profile), "profile": "",
         "expected": 0, "resource": resources.CLAIMED,
         "unit": _size(group) / len(group.devices),
         "ids": tuple(device.id for device in group.devices)[:MAX_DEVICES],
     })  # fmt: skip
 
 
-def type_of(gpu_type: str, profile: str) -> str:
-    """What the books call a device, or an instance of one."""
-    return f"{profile} of {gpu_type}" if profile else gpu_type
-
-
 def kind(node: KubeNode, resource: str) -> str:
     """What the books call the units of a resource."""
-    found = type_of(node.gpu_type or "GPU", node.profile_of(resource))
+    found = cut_gpus.type_of(node.gpu_type or "GPU", node.profile_of(resource))
     count = node.shares(resource)
     if count > 1:
         return f"1/{count} of {found}"
@@ -137,10 +133,8 @@ def _behind(node: KubeNode, claimed: int) -> dict[str, Fraction]:
     sizes = {one: count * node.size(one) for one, count in node.capacity.items()}
     whole = {one: size for one, size in sizes.items() if node.is_whole(one)}
     rest = {one: size for one, size in sizes.items() if one not in whole}
-    cut, total = Fraction(node.devices - claimed) - sum(whole.values()), sum(rest.values())
-    if cut > 0 and total:
-        rest = {one: size * cut / total for one, size in rest.items()}
-    return whole | rest
+    cut = Fraction(node.devices - claimed) - sum(whole.values())
+    return whole | (cut_gpus.behind(rest, cut) if cut > 0 else rest)
 
 
 def _part(

@@ -10,6 +10,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.journal import deciders
+from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import cluster as clusters
@@ -17,7 +18,7 @@ from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, vanished
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
-from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
@@ -208,7 +209,7 @@ class _Translation:
         """MIG instances that whole GPUs are cut for: parts of those, by MIG's geometry."""
         assert role.request.gpu is not None, "it has some"
         profile, each = role.request.gpu.profile, role.request.gpu.each
-        sizes = {kind: instance_milli(kind, profile) for kind in sorted(self._kinds)}
+        sizes = {kind: cut_gpus.instance_milli(kind, profile) for kind in sorted(self._kinds)}
         here = [self._part.get((pod.node, resources.CLAIMED)) for pod in role.pods if pod.node]
         mine = {kind_of(part.gpu_type) for part in here if part} or {k for k in sizes if sizes[k]}
         milli = {sizes.get(kind, 0) for kind in mine}
@@ -324,9 +325,14 @@ class _Translation:
         if number == len(self.shapes):
             self.shapes.append(shape)
         return dict.fromkeys(ATTEMPTS) | {
-            "job": self._name(job), "team": shape.team, "submit_ms": job.submit_ms,
+            "job": self._name(job), "team": shape.team, "submit_ms": self._submit_ms(job),
             "priority": shape.priority, "shape": number,
         }  # fmt: skip
+
+    def _submit_ms(self, job: KubeJob) -> int | None:
+        """When it was submitted; pods of a Job that an observer saw waiting, when they were made."""
+        is_told = self._looks_back or job.key.kind != "Pod" or not job.pods
+        return job.submit_ms if is_told else min(pod.created_ms for pod in job.pods)
 
     def _name(self, job: KubeJob) -> str:
         """Its namespace and name; where two have the same, with its kind."""

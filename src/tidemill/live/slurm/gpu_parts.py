@@ -2,16 +2,19 @@
 
 An instance is a part of a device of which Slurm does not speak: `a100_3g.20gb` names it, `1g.10gb`
 on a node with whole GPUs of one type that divides so is taken as a part of such a one. Then as many
-devices are on the books as hold what is listed. Where the device is not known, instances stay a
-GPU type of their own, and the history says so. Shards divide the GPUs of a node evenly.
+devices are paid for as hold what is listed, and each instance is its share of them (``cut_gpus``).
+Where the device is not known, instances count as one each, and the history says so. Shards divide
+the GPUs of a node evenly.
 """
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.clusters import kept_to
 from tidemill.live.history.rows import ATTEMPTS
@@ -33,6 +36,12 @@ class GpuInstance(NamedTuple):
     kind: str
     profile: str
     milli: int
+    """By its memory."""
+
+    @property
+    def shown(self) -> str:
+        """What the books call it."""
+        return cut_gpus.type_of(self.kind, self.profile)
 
 
 def instance_of(gpu_type: str, beside: Collection[str]) -> GpuInstance | None:
@@ -50,11 +59,13 @@ def instance_of(gpu_type: str, beside: Collection[str]) -> GpuInstance | None:
     return None
 
 
-def devices_of(some: Mapping[GpuInstance, int]) -> int:
-    """The fewest devices of one type that hold so many instances."""
-    milli = sum(instance.milli * number for instance, number in some.items())
-    each = [-(-number // max(1, mig.most(*one))) for one, number in some.items()]
-    return max(1, -(-milli // WHOLE_MILLI), *each)
+def units_of(some: Mapping[GpuInstance, int]) -> dict[GpuInstance, Fraction]:
+    """How much of a device each of so many instances of one device type is."""
+    (kind,) = {instance.kind for instance in some}
+    devices = cut_gpus.fewest(kind, {one.profile: number for one, number in some.items()})
+    sizes = {one: Fraction(number * one.milli) for one, number in some.items()}
+    behind = cut_gpus.behind(sizes, Fraction(devices))
+    return {one: behind[one] / number for one, number in some.items()}
 
 
 def shards_per_gpu(nodes: Iterable[SlurmNode]) -> dict[str, int]:
@@ -86,26 +97,42 @@ def said(lost: int) -> list[str]:
     return [f"{are} held shards of GPUs of which nobody says how many a GPU has: not booked"]
 
 
-def as_parts(
-    rows: pl.DataFrame,
-    instances: Mapping[tuple[str, str], GpuInstance],
-    shards: Mapping[str, int],
-    shapes: list[Shape],
-) -> Divided:
-    """Attempts of MIG instances (by node and type) and shards (by node); others as they are.
+def as_instances(
+    rows: pl.DataFrame, instances: Mapping[tuple[str, str], GpuInstance]
+) -> pl.DataFrame:
+    """Attempts of MIG instances (by node and type) by what the books call those."""
+    types = {gpu_type for _, gpu_type in instances}
+    if not types or not rows["gpu_type"].is_in(list(types)).any():
+        return rows
+    found = list[str | None]()
+    for gpu_type, nodes in rows.select("gpu_type", "nodes").iter_rows():
+        found.append(_instance(gpu_type, nodes or (), instances).shown if gpu_type in types
+                     else gpu_type)  # fmt: skip
+    return rows.with_columns(gpu_type=pl.Series(found, dtype=pl.String))
+
+
+def _instance(
+    gpu_type: str, nodes: Iterable[str], known: Mapping[tuple[str, str], GpuInstance]
+) -> GpuInstance:
+    """What the instances of an attempt are; where it waits, as any node has them."""
+    on = (known.get((_machine(name), gpu_type)) for name in nodes)
+    every = {one for (_, name), one in known.items() if name == gpu_type}
+    return next((one for one in on if one is not None), None) or min(every)
+
+
+def as_parts(rows: pl.DataFrame, shards: Mapping[str, int], shapes: list[Shape]) -> Divided:
+    """Attempts of shards (by node); others as they are.
 
     ``shapes``: what others request, before whom they are not numbered.
     """
-    types = {gpu_type for _, gpu_type in instances}
-    is_part = pl.col("shards").is_not_null() | pl.col("gpu_type").is_in(list(types))
-    is_part = is_part.fill_null(value=False)
+    is_part = pl.col("shards").is_not_null()
     rest, parts = rows.filter(~is_part).drop("shards"), rows.filter(is_part)
     if not len(parts):
         return Divided(rest, shapes, 0)
     made, lost, shapes = list[_Row](), 0, list(shapes)
     number = dict[Shape, int]()
     for row in parts.iter_rows(named=True):
-        role = _instances(row, instances) if row["shards"] is None else _shards(row, shards)
+        role = _shards(row, shards)
         if role is None:
             lost += 1
             continue
@@ -120,18 +147,6 @@ def as_parts(
         schema={name: ATTEMPTS[name] for name in dict.fromkeys(names)},
     )
     return Divided(pl.concat([rest, frame], how="diagonal"), shapes, lost)
-
-
-def _instances(row: _Row, known: Mapping[tuple[str, str], GpuInstance]) -> Role | None:
-    """So many instances; where it waits, as any node has them."""
-    gpu_type = row["gpu_type"]
-    on = [known.get((_machine(name), gpu_type)) for name in row["nodes"] or ()]
-    every = {one for (_, name), one in known.items() if name == gpu_type}
-    found = next((one for one in on if one is not None), None) or min(every)
-    host = _host(row, row["gpus"])
-    return Role(
-        "instance", row["gpus"], 1, found.milli, profile=found.profile, kinds=(found.kind,), **host
-    )
 
 
 def _shards(row: _Row, per_gpu: Mapping[str, int]) -> Role | None:

@@ -4,7 +4,9 @@ A node that is drained or down now may be so since a time that Slurm tells (`Rea
 `sacctmgr show event`, a MAINT reservation); else that is unknown, and the history says so.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import polars as pl
@@ -37,9 +39,13 @@ class SlurmFleet(NamedTuple):
 class NodePart(NamedTuple):
     """GPUs of one type of a node, and what Slurm calls them."""
 
-    types: tuple[str, ...]
+    type: str
     gpu_type: str
     gpus: int
+    of: str = ""
+    """The device that they are instances of; "": they are whole."""
+    unit: Fraction = Fraction(1)
+    """How much of a device each of them is."""
 
 
 def fleet_of(
@@ -66,16 +72,11 @@ def fleet_of(
         mine = _instances(types := _types(node))
         instances |= {(name, kind): one for kind, one in mine.items()}
         split = _split(types, mine)
-        names = [name if i == 0 else f"{name}:{one.types[0]}" for i, one in enumerate(split)]
+        names = [name if i == 0 else f"{name}:{one.type}" for i, one in enumerate(split)]
         if len(split) > 1:
-            parts[name] = {
-                kind: part for part, one in zip(names, split, strict=True) for kind in one.types
-            }
+            parts[name] = {one.type: part for part, one in zip(names, split, strict=True)}
         if len(split) > 1 or mine:
-            found += [
-                replace(seen, name=part, gpu_type=one.gpu_type, gpus=one.gpus)
-                for part, one in zip(names, split, strict=True)
-            ]
+            found += [_part(seen, part, one) for part, one in zip(names, split, strict=True)]
         else:
             found.append(seen)
     notes = [*_notes([*known.values()]), *_said_parts(parts), *_said_instances(instances)]
@@ -196,23 +197,35 @@ def _instances(types: dict[str, int]) -> dict[str, GpuInstance]:
 
 
 def _split(types: dict[str, int], instances: dict[str, GpuInstance]) -> list[NodePart]:
-    """The GPUs of a node by type; instances as the devices that hold them."""
-    found = [
-        NodePart((kind,), kind, number) for kind, number in types.items() if kind not in instances
-    ]
+    """The GPUs of a node by type; each type of instances with how much of a device it is."""
+    found = [NodePart(kind, kind, number) for kind, number in types.items()
+             if kind not in instances]  # fmt: skip
     for device in sorted({one.kind for one in instances.values()}):
         mine = {kind: one for kind, one in instances.items() if one.kind == device}
-        numbers = {one: types[kind] for kind, one in mine.items()}
-        found.append(NodePart(tuple(mine), device, gpu_parts.devices_of(numbers)))
+        numbers = Counter[GpuInstance]()
+        for kind, one in mine.items():
+            numbers[one] += types[kind]
+        units = gpu_parts.units_of(numbers)
+        found += [NodePart(kind, one.shown, types[kind], device, units[one])
+                  for kind, one in mine.items()]  # fmt: skip
     return found
+
+
+def _part(seen: SeenNode, name: str, part: NodePart) -> SeenNode:
+    """A node on the books, of GPUs of one type."""
+    mine = replace(seen, name=name, gpu_type=part.gpu_type, gpus=part.gpus)
+    if not part.of:
+        return mine
+    machine = replace(seen, gpu_type=part.of)
+    return replace(mine, machine=machine, unit=part.unit.as_integer_ratio())
 
 
 def _said_instances(instances: dict[tuple[str, str], GpuInstance]) -> Iterator[str]:
     told = sorted({f"{kind} of {one.kind}" for (_, kind), one in instances.items()})
     if told:
         yield (
-            f"MIG instances ({_listed(told)}) are parts of GPUs: as many GPUs are counted as hold"
-            " those that are listed"
+            f"MIG instances ({_listed(told)}) are parts of GPUs: as many GPUs are paid for as hold"
+            " those that are listed, and each is its share of them"
         )
 
 

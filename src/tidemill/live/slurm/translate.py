@@ -307,10 +307,10 @@ class Gathering:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
             else:
                 attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
-            attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts), shapes)
-            attempts, shapes, unknown = gpu_parts.as_parts(
-                attempts, fleet.instances, per_gpu, shapes
-            )
+            attempts = nodes.on_parts(attempts, fleet.parts)
+            attempts = gpu_parts.as_instances(attempts, fleet.instances)
+            attempts, shapes = het.as_gangs(attempts, shapes)
+            attempts, shapes, unknown = gpu_parts.as_parts(attempts, per_gpu, shapes)
             lost += unknown
             kept.add(attempts)
         unread = list[str]()

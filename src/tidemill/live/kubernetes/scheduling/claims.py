@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.history import cut_gpus
 from tidemill.live.kubernetes import cel, dra
 from tidemill.live.kubernetes.dra import (
     CounterName,
@@ -22,7 +23,7 @@ from tidemill.live.kubernetes.dra import (
     DeviceRequest,
     DeviceSlice,
 )
-from tidemill.live.kubernetes.nodes import Taint, instance_milli
+from tidemill.live.kubernetes.nodes import Taint
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, Toleration
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
 from tidemill.model.measures import WHOLE_MILLI
@@ -226,7 +227,9 @@ class ClaimBook:
     def size_of(self, device: DeviceId) -> Fraction:
         """How much of a whole device one is."""
         known = self._where[device][1] if device in self._where else None
-        milli = instance_milli(known.gpu_type, known.profile) if known and known.profile else 0
+        if known is None or not known.profile:
+            return Fraction(1)
+        milli = cut_gpus.instance_milli(known.gpu_type, known.profile)
         return Fraction(milli or WHOLE_MILLI, WHOLE_MILLI)
 
     def asks_of(self, pod: KubePod, *, is_held: bool = False) -> tuple[tuple[DeviceForm, int], ...]:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.kubernetes import parts
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed
@@ -164,7 +164,7 @@ class Cutting:
         """Whether the maximum quota of its team leaves it that much of what would be cut."""
         world, asked = self._lives.world, dict[str, int]()
         for _, _, device in seated:
-            kind = kind_of(parts.type_of(device.gpu_type, device.profile))
+            kind = kind_of(cut_gpus.type_of(device.gpu_type, device.profile))
             asked[kind] = asked.get(kind, 0) + 1000
         q = world.queue_number.get(shape.team, -1)
         return q < 0 or all(

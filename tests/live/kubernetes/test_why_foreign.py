@@ -1,0 +1,105 @@
+"""Why a job waits where another scheduler decides: nothing rests on what ours would do."""
+
+from typing import Any
+
+import pytest
+
+from tests.live.kubernetes import made
+from tests.live.kubernetes.made import node, pod
+from tests.live.kubernetes.test_import import Object, world_of
+from tests.live.kubernetes.test_kueue import condition, job, workload
+from tidemill import explain
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Job
+from tidemill.model.world import World
+
+NODES = [node("n0"), node("n1")]
+FULL = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+OURS = ("preempt", "next cycle", "resubmit", "starts now", "starts at once", "held behind")
+"""Words of a scheduler that decides."""
+
+
+def queue(name: str, nominal: int, **rest: Any) -> list[Object]:
+    """A cluster queue of a cohort, and the local queue that has its name."""
+    quota = {"name": "nvidia.com/gpu", "nominalQuota": str(nominal), **rest}
+    groups = [{"flavors": [{"name": "all", "resources": [quota]}]}]
+    version = "kueue.x-k8s.io/v1beta1"
+    return [
+        made.owner(version, "ClusterQueue", name, {"cohort": "all", "resourceGroups": groups}),
+        made.owner(version, "LocalQueue", name, {"clusterQueue": name}),
+        made.owner(version, "ResourceFlavor", "all", {}),
+    ]
+
+
+def said(world: World, name: str) -> str:
+    """All that `why`, `pending` and `fit` say of a waiting job, less its own scheduler's words."""
+    j = world.job_number[name]
+    shape = world.shape_of(j)
+    answers = [
+        explain.why(world, Policy(), j).words,
+        explain.board(world, Policy()).words,
+        *(row.words for row in explain.board(world, Policy()).rows),
+        explain.fit(world, Policy(), Job("asked", shape)).words,
+    ]
+    lines = [line for one in answers for line in one.splitlines()]
+    return "\n".join(line for line in lines if not line.startswith("its own scheduler says"))
+
+
+def by_priority() -> World:
+    """A pod of a high priority waits, and one of a low priority fills the nodes."""
+    low = [pod(f"low-{i}", 8, on=f"n{i}") for i in range(2)]
+    return world_of(*NODES, *low, pod("w", 8, spec={"priority": 1000}, message=FULL))
+
+
+def by_guarantee() -> World:
+    """A queue below its guaranteed quota waits, and another has borrowed what it is owed."""
+    label = "kueue.x-k8s.io/queue-name"
+    lent = [pod(f"b-{i}", 8, on=f"n{i}", labels={label: "borrows"}) for i in range(2)]
+    waits = pod("w", 8, labels={label: "owed"}, message=FULL)
+    return world_of(*NODES, *queue("owed", 8), *queue("borrows", 8), *lent, waits, team_by="queue")
+
+
+def behind_an_old_one() -> World:
+    """A pod that fits waits beside one that does not and has waited for longer."""
+    runs = pod("r", 4, on="n0")
+    full = pod("r2", 8, on="n1")
+    old = pod("old", 8, created=-80_000, message=FULL)
+    return world_of(*NODES, runs, full, old, pod("w", 4, created=3000, message="not yet"))
+
+
+@pytest.mark.parametrize("case", [by_priority, by_guarantee, behind_an_old_one])
+def test_no_answer_says_what_our_scheduler_would_do(case: Any):
+    """Nobody is preempted, placed or passed by a scheduler that only looks on."""
+    words = said(case(), "ml/w")
+    assert not [one for one in OURS if one in words], words
+
+
+def test_what_is_free_is_told_and_the_reason_of_the_foreign_scheduler():
+    """Nothing is free, in evidence and cause; what its scheduler says comes first."""
+    words = explain.why(by_priority(), Policy(), 2).words
+    assert f'its own scheduler says: Unschedulable "{FULL}"' in words
+    assert "cause: not enough is free" in words
+    assert "0 accelerators free" in words
+
+
+def test_what_keeps_a_job_out_beside_its_quota_counts_only_nodes_that_it_may_use():
+    """The one free node is tainted: not enough is free, in the evidence and in the fixes."""
+    label = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    taint = [{"key": "team", "value": "secret", "effect": "NoSchedule"}]
+    held = workload(
+        condition("QuotaReserved", 0, "False", reason="Pending", message="insufficient quota")
+    )
+    quota = {"name": "nvidia.com/gpu", "nominalQuota": "8"}
+    groups = [{"flavors": [{"name": "all", "resources": [quota]}]}]
+    version = "kueue.x-k8s.io/v1beta1"
+    world = world_of(
+        *NODES, node("n2", taints=taint), held, job(),
+        made.owner(version, "ClusterQueue", "research", {"resourceGroups": groups}),
+        made.owner(version, "LocalQueue", "lq", {"clusterQueue": "research"}),
+        made.owner(version, "ResourceFlavor", "all", {}),
+        pod("mine", 8, on="n0", **label), pod("other", 8, on="n1"), team_by="queue",
+    )  # fmt: skip
+    words = explain.why(world, Policy(), world.job_number["ml/r"]).words
+    assert "0 accelerators free" in words
+    assert "the quota is not all that keeps it out: not enough is free" in words
+    assert "scattered" not in words
