@@ -73,7 +73,10 @@ class JobsNow:
                 shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:
-            shape = shapes.of_job(job, self._nodes.kinds_of, topology)
+            kinds = self._nodes.kinds_of
+            if scale is None:  # one that may grow keeps to what it began with
+                kinds = shapes.any_if_one(kinds)
+            shape = shapes.of_job(job, kinds, topology)
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
