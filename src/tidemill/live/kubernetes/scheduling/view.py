@@ -93,7 +93,7 @@ class ClusterView:
         """What was requested of other resources so far: machines are labelled by it."""
         self.awaited = AwaitedOwners()
         self.heeds_scales = False
-        """Whether jobs are looked at again when the scale of their owner changes."""
+        """Whether the scale of their owner makes jobs elastic."""
         self.ruled = RuledPods()
         self.cluster = _empty()
         self._rule = TeamRule(team_by, self.cluster)
@@ -483,7 +483,8 @@ class ClusterView:
         before = owners.get(key)
         if before == row:
             return
-        is_sized = self.heeds_scales and (before is None or before.scale != row.scale)
+        is_sized = before is not None and before.scale != row.scale
+        is_sized |= self.heeds_scales and before is None
         is_sized |= before is not None and before.annotations != row.annotations
         self._put(owners, key, row, is_gone=is_gone)
         if row.owner is not None:

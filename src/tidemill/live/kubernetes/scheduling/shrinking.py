@@ -1,0 +1,41 @@
+"""How many pods the owners of a gang want by now: seats beyond those are nobody's.
+
+An owner that replaces a pod wants as many as before; one that was made smaller does not.
+"""
+
+from typing import NamedTuple
+
+from tidemill.live.kubernetes.scheduling import sizes
+from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
+
+
+class PodsWanted(NamedTuple):
+    """So many pods of each role; of one number: of all roles together."""
+
+    counts: tuple[int, ...]
+    is_sure: bool
+    """Whether all that make pods of the gang are known; else one may be about to make some."""
+
+
+def wanted(view: ClusterView, unit: PodUnit) -> PodsWanted | None:
+    """What the owners of a gang want; None: nobody says."""
+    job, key = unit.job, unit.key
+    is_told = job.owner is not None and bool(job.owner.templates)
+    below = view.cluster.parts.get((key.namespace, key.kind, key.name), ())
+    templates = job.owner.templates if is_told and job.owner is not None else below
+    if templates:
+        told = sum(part.count for part in templates if part.request.gpu is not None)
+        is_all = bool(told) and told == job.size  # else some of its pods are of no template
+        return PodsWanted(tuple(role.count for role in job.roles), is_told) if is_all else None
+    return _by_scale(view, unit) if key.kind == "PodGroup" else None
+
+
+def _by_scale(view: ClusterView, unit: PodUnit) -> PodsWanted | None:
+    """Of pods that name a group: what their one owner wants, but for those beyond the gang."""
+    beyond = [view.pods[key] for key in view.beyond(unit.key)]
+    beyond = [pod for pod in beyond if not pod.is_over]
+    mine = [pod for pod in unit.pods if not pod.is_over]
+    owner = sizes.scaled(view, unit.job.owner, [*mine, *beyond]) if mine else None
+    if owner is None or owner.scale < 0:
+        return None
+    return PodsWanted((max(owner.scale - len(beyond), 0),), is_sure=False)
