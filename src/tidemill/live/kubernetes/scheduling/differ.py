@@ -369,15 +369,9 @@ class Differ:
     def _leave(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
         """Seats of pods that are gone, and that nobody makes anew, are free; in doubt later."""
         unit, mine = self.unit_of[j], seats.of_job(self.world, j)
-        is_sized = self.world.shape_of(j).elastic_role is not None and now.scale is not None
-        is_short = bool(mine - seen) and not now.is_lost and j not in self.world.moving
-        is_short &= not is_sized  # else that is the plan's
-        is_bare = all(pod.owner is None for pod, _ in now.held)
-        kept, is_sure = mine, False
-        if is_short and is_bare:
-            kept = mine if now.waits else seen
-        elif is_short and (told := shrinking.wanted(self.view, self.view.unit(unit))) is not None:
-            kept, is_sure = seats.at_most(mine, seen, told.counts), told.is_sure
+        kept, is_sure = mine, True
+        if mine - seen and not self._is_planned(j, now):
+            kept, is_sure = shrinking.kept(self.view, unit, now, mine, seen)
         if not mine - kept:
             self._short_since.pop(unit, None)
             return
@@ -387,8 +381,13 @@ class Differ:
         del self._short_since[unit]
         pieces, over = seats.pieces(self.world, j, kept, self.seating.devices(now))
         yield from seats.changed(self.world, at_ms, j, pieces, over)
-        if is_bare:
+        if all(pod.owner is None for pod, _ in now.held):
             self.left.append(j)
+
+    def _is_planned(self, j: int, now: UnitNow) -> bool:
+        """Whether the size of a gang is the plan's, or a pod of it may be somewhere."""
+        is_elastic = self.world.shape_of(j).elastic_role is not None and now.scale is not None
+        return is_elastic or now.is_lost or j in self.world.moving
 
     @property
     def due_ms(self) -> int:

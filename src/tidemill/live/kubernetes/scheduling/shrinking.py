@@ -3,13 +3,17 @@
 An owner that replaces a pod wants as many as before; one that was made smaller does not.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
-from tidemill.live.kubernetes.scheduling import sizes
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.scheduling import seats, sizes
+from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.units import UnitNow
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 
 
-class PodsWanted(NamedTuple):
+class _PodsWanted(NamedTuple):
     """So many pods of each role; of one number: of all roles together."""
 
     counts: tuple[int, ...]
@@ -17,7 +21,20 @@ class PodsWanted(NamedTuple):
     """Whether all that make pods of the gang are known; else one may be about to make some."""
 
 
-def wanted(view: ClusterView, unit: PodUnit) -> PodsWanted | None:
+def kept(
+    view: ClusterView, unit: UnitKey, now: UnitNow, mine: Counter[Seat], seen: Counter[Seat]
+) -> tuple[Counter[Seat], bool]:
+    """Of its seats those that a gang keeps, some of which no pod has; and whether that is sure.
+
+    Of pods that nobody owns nobody makes another, but by hand.
+    """
+    if all(pod.owner is None for pod, _ in now.held):
+        return (mine if now.waits else seen), False
+    told = _wanted(view, view.unit(unit))
+    return (mine, True) if told is None else (seats.at_most(mine, seen, told.counts), told.is_sure)
+
+
+def _wanted(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:
     """What the owners of a gang want; None: nobody says."""
     job, key = unit.job, unit.key
     is_told = job.owner is not None and bool(job.owner.templates)
@@ -26,11 +43,11 @@ def wanted(view: ClusterView, unit: PodUnit) -> PodsWanted | None:
     if templates:
         told = sum(part.count for part in templates if part.request.gpu is not None)
         is_all = bool(told) and told == job.size  # else some of its pods are of no template
-        return PodsWanted(tuple(role.count for role in job.roles), is_told) if is_all else None
+        return _PodsWanted(tuple(role.count for role in job.roles), is_told) if is_all else None
     return _by_scale(view, unit) if key.kind == "PodGroup" else None
 
 
-def _by_scale(view: ClusterView, unit: PodUnit) -> PodsWanted | None:
+def _by_scale(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:
     """Of pods that name a group: what their one owner wants, but for those beyond the gang."""
     beyond = [view.pods[key] for key in view.beyond(unit.key)]
     beyond = [pod for pod in beyond if not pod.is_over]
@@ -38,4 +55,4 @@ def _by_scale(view: ClusterView, unit: PodUnit) -> PodsWanted | None:
     owner = sizes.scaled(view, unit.job.owner, [*mine, *beyond]) if mine else None
     if owner is None or owner.scale < 0:
         return None
-    return PodsWanted((max(owner.scale - len(beyond), 0),), is_sure=False)
+    return _PodsWanted((max(owner.scale - len(beyond), 0),), is_sure=False)
