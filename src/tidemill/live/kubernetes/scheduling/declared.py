@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.owners import PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 
@@ -43,6 +45,22 @@ def unseen(namespace: str, owner: Owner) -> Unplaceable:
         "WaitingForOwner",
         f"its owner, the {owner.kind} `{namespace}/{owner.name}`, was not seen yet: how many pods"
         " start together is not known without it",
+    )
+
+
+def templates(cluster: Cluster, job: KubeJob) -> tuple[PodTemplate, ...]:
+    """The pods that the owner of a job wants, or that what it owns does; none: nobody says."""
+    key = job.key
+    mine = job.owner.templates if job.owner is not None else ()
+    return mine or cluster.parts.get((key.namespace, key.kind, key.name), ())
+
+
+def unsized(job: KubeJob, wanted: int, there: int) -> Unplaceable:
+    """Pods have GPUs of which the templates of their owner show none."""
+    return Unplaceable(
+        "WaitingForGang",
+        f"its {job.key.kind} `{job.key.shown}` wants {wanted} pods, and its templates request no"
+        f" GPUs: how many of them do is known when all are there, and {there} are",
     )
 
 

@@ -149,6 +149,7 @@ class Differ:
         yield from self.nodes.tell(at_ms)
         if is_changed:
             again = dict.fromkeys(self.tight.due())
+            again |= self._jobs.unsized
             view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:

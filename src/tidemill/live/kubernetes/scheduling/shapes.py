@@ -55,7 +55,7 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
     roles = list[Role]()
     for role in job.roles:
         done = sum(pod.phase == "Succeeded" for pod in role.pods)
-        found = _role(role.name, _at_once(job, role.count, done), role.request, kinds_of)
+        found = _role(role.name, at_once(job, role.count, done), role.request, kinds_of)
         if isinstance(found, Unplaceable):
             return found
         roles.append(found)
@@ -86,8 +86,8 @@ def unstoppable(shape: Shape) -> Shape:
     return replace(shape, is_preemptible=False)
 
 
-def _at_once(job: KubeJob, count: int, done: int) -> int:
-    """How many pods of a role run at once: a Job may have more to do after those."""
+def at_once(job: KubeJob, count: int, done: int) -> int:
+    """How many pods of a role, or in all, run at once: a Job may have more to do after those."""
     completions = job.owner.completions if job.owner is not None else 0
     return max(min(count, completions - done) if completions else count - done, 1)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import seats, sizes
+from tidemill.live.kubernetes.scheduling import declared, seats, sizes
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.units import UnitNow
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
@@ -36,15 +36,13 @@ def kept(
 
 def _wanted(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:
     """What the owners of a gang want; None: nobody says."""
-    job, key = unit.job, unit.key
-    is_told = job.owner is not None and bool(job.owner.templates)
-    below = view.cluster.parts.get((key.namespace, key.kind, key.name), ())
-    templates = job.owner.templates if is_told and job.owner is not None else below
-    if templates:
+    job = unit.job
+    if templates := declared.templates(view.cluster, job):
         told = sum(part.count for part in templates if part.request.gpu is not None)
         is_all = bool(told) and told == job.size  # else some of its pods are of no template
-        return _PodsWanted(tuple(role.count for role in job.roles), is_told) if is_all else None
-    return _by_scale(view, unit) if key.kind == "PodGroup" else None
+        is_sure = job.owner is not None and job.owner.templates == templates
+        return _PodsWanted(tuple(role.count for role in job.roles), is_sure) if is_all else None
+    return _by_scale(view, unit) if unit.key.kind == "PodGroup" else None
 
 
 def _by_scale(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:

@@ -232,6 +232,11 @@ class ClusterView:
         mine = self._units.get(key, ())
         return [pod for one in mine if (pod := now.get(one) or gone.get(one)) is not None]
 
+    def all_pods(self, key: UnitKey) -> list[KubePod]:
+        """The pods of a job, whoever places them, with GPUs or without."""
+        near = (pod for pod in self.pods.values() if pod.namespace == key.namespace)
+        return [pod for pod in near if jobs.unit_of(self.cluster, pod) == key]
+
     def is_on_nodes(self, key: UnitKey) -> bool:
         """Whether a pod of a job of ours is bound."""
         return any(pod.node and not pod.is_over for pod in self.unit_pods(key))
