@@ -74,12 +74,14 @@ def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:
     )
 
 
-def incomplete(there: int, wanted: int, gated: Sequence[str]) -> Unplaceable:
+def incomplete(there: Sequence[KubePod], wanted: int) -> Unplaceable:
     """A gang of which some pods are missing, or held back by somebody else."""
-    if gated:
-        return Unplaceable(
-            "SchedulingGated", f"held by its scheduling gates: {', '.join(sorted(set(gated)))}"
-        )
+    if gates := sorted({gate for pod in there for gate in pod.gates}):
+        return Unplaceable("SchedulingGated", f"held by its scheduling gates: {', '.join(gates)}")
+    if lacks := sorted({lack for pod in there for lack in pod.lacks}):
+        more = f"; {len(lacks) - 1:,} more" if len(lacks) > 1 else ""
+        return Unplaceable("WaitingForClaim", f"it waits for its devices: {lacks[0]}{more}")
     return Unplaceable(
-        "WaitingForGang", f"{there} of the {wanted} pods of its gang are there: it starts with all"
+        "WaitingForGang",
+        f"{len(there)} of the {wanted} pods of its gang are there: it starts with all",
     )

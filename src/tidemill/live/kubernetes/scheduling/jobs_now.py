@@ -95,7 +95,7 @@ class JobsNow:
                 held.append((pod, (r, n)))
             elif pod.node:
                 is_lost = True
-            elif pod.leaves_ms is None and not pod.gates:
+            elif pod.leaves_ms is None and pod.is_bindable:
                 waits.append((pod, r))
         shape = self._tight.kept(unit.key, [pod for pod, _ in alive], shape)
         if isinstance(shape, Shape) and not may_be_stopped(alive):
@@ -166,8 +166,7 @@ class JobsNow:
         if is_part if lacks is None else lacks:
             wanted = sum(role.count for role in shape.roles)
             wanted = wanted if lacks is None else len(waits) + lacks
-            gates = [gate for pod in pending for gate in pod.gates]
-            return declared.incomplete(len(pending), wanted, gates)
+            return declared.incomplete(pending, wanted)
         return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])
 
     def _unsized(self, unit: PodUnit) -> Unplaceable | None:

@@ -570,6 +570,7 @@ def _is_same(before: KubePod, row: KubePod) -> bool:
         and (before.up_ms is None) == (row.up_ms is None)
         and (before.leaves_ms is None) == (row.leaves_ms is None)
         and before.gates == row.gates and before.request == row.request
+        and before.lacks == row.lacks
         and before.owner == row.owner and _own_labels(before) == _own_labels(row)
         and groups.of_pod(before) == groups.of_pod(row)
         and (before.annotations == row.annotations or _notes(before) == _notes(row))
