@@ -34,8 +34,8 @@ def with_held(board: Board, held: Sequence[UnplacedJob]) -> Board:
 def _job(now_ms: int, position: int, one: UnplacedJob) -> PendingJob:
     milli = one.gpus * WHOLE_MILLI
     return PendingJob(
-        position, one.name, one.team, "", 0, milli, phrasing.many(one.gpus, "accelerator"), CAUSE,
-        _waited(now_ms, one), verdict="unknown", reason=one.words, least_milli=milli,
+        position, one.name, one.team, "", 0, milli, _asks(one), CAUSE, _waited(now_ms, one),
+        verdict="unknown", reason=one.words, least_milli=milli,
         says=one.reason,
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ def _row(now_ms: int, reason: str, held: Sequence[UnplacedJob]) -> BoardRow:
 def answer(one: UnplacedJob, now_ms: int) -> Answer:
     """Why a job that is held waits."""
     waited_ms = _waited(now_ms, one)
-    asks = phrasing.many(one.gpus, "accelerator")
+    asks = _asks(one)
     words = (
         f"job `{one.name}` of team `{one.team}` requests {asks} and has waited"
         f" {phrasing.since(waited_ms)}\n"
@@ -71,6 +71,12 @@ def answer(one: UnplacedJob, now_ms: int) -> Answer:
         nodes=(), fix=PricedFix("do what the reason says"), other_fixes=(), do_not="", words=words,
         reason=one.words,
     )  # fmt: skip
+
+
+def _asks(one: UnplacedJob) -> str:
+    if not one.is_counted:
+        return "an unknown number of accelerators"
+    return phrasing.many(one.gpus, "accelerator")
 
 
 def _waited(now_ms: int, one: UnplacedJob) -> int:

@@ -15,3 +15,5 @@ class UnplacedJob(Struct, frozen=True, order=True):
     words: str
     since_ms: int
     """From the zero of the journal."""
+    is_counted: bool = True
+    """Whether all that it requests is known."""

@@ -212,6 +212,8 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """Of the object; who changes it with another one is refused."""
     stuck: "StuckPod | None" = None
     """That none of its containers runs, though it sits on a node; None: one does, or will soon."""
+    lacks: tuple[str, ...] = ()
+    """Claims that it names and that do not exist, each in words."""
     last_ms: int | None = None
     """When the last export was made that shows it, where later ones do not; None: all do."""
     gone_ms: int | None = None
@@ -250,6 +252,11 @@ class KubePod(Struct, frozen=True, kw_only=True):
     def is_pending(self) -> bool:
         """Whether it waits for a node."""
         return not self.node and not self.is_over
+
+    @property
+    def is_bindable(self) -> bool:
+        """Whether nothing holds it back: no scheduling gate, and no claim that does not exist."""
+        return not self.gates and not self.lacks
 
 
 def read(one: Object) -> KubePod:

@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from tests.live.kubernetes import made
-from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, Scheduler
+from tests.live.kubernetes.scheduling.pretended import (
+    CLAIMED,
+    Object,
+    PretendedServer,
+    Scheduler,
+)
 from tests.live.kubernetes.scheduling.test_any_cluster import check
-from tidemill.explain import partial_gangs, said
+from tests.rigs.kubernetes import wanted
+from tidemill.explain import held_jobs, partial_gangs, said
 from tidemill.journal.memory import MemoryJournal
 from tidemill.live.kubernetes.scheduling import (
     barring,
@@ -359,3 +365,66 @@ def test_pods_that_are_bound_get_an_event_as_far_as_it_costs_little():
     for one in told:
         name = one["regarding"]["name"]
         assert (one["type"], one["note"]) == ("Normal", f"assigned ml/{name} to {where[name]}")
+
+
+def claims_of(story: Story, name: str, **told: str) -> None:
+    """A pod of ours whose only devices are those of a claim, or of one that a template makes."""
+    spec = {"schedulerName": "tidemill", "resourceClaims": [{"name": "gpu", **told}]}
+    story.server.make(name, 0, spec=spec, owner=None)
+
+
+def test_a_pod_whose_claim_does_not_exist_waits_for_it_and_says_so():
+    """By name, and by a template: what is missing is named, and no number of GPUs is made up."""
+    story = Story(8)
+    story.server.put_node("d0", 4)
+    claims_of(story, "by-name", resourceClaimName="mine")
+    claims_of(story, "by-template", resourceClaimTemplateName="many")
+    story.rest()
+    assert story.held() == {
+        "ml/by-name": (
+            "WaitingForClaim", "it waits for its devices: ResourceClaim `ml/mine` does not exist"
+        ),
+        "ml/by-template": (
+            "WaitingForClaim",
+            "it waits for its devices: ResourceClaimTemplate `ml/many` does not exist",
+        ),
+    }  # fmt: skip
+    (first, _) = keeping.held(story.scheduler.differ, made.BEGIN_MS)
+    assert "requests an unknown number of accelerators" in held_jobs.answer(first, 0).words
+    sayer = WaitSayer(story.server, story.scheduler.differ, said, "tidemill")  # type: ignore[arg-type]
+    for unit in list(story.scheduler.differ.held):
+        asyncio.run(sayer.say(unit))
+    told = {name: one["conditions"][0]["reason"] for name, one in story.server.told.items()}
+    assert told == {"by-name": "WaitingForClaim", "by-template": "WaitingForClaim"}
+    story.server.put(wanted.claim_template("many", wanted.claim_spec(2)))
+    story.rest()
+    reason, words = story.held()["ml/by-template"]
+    assert reason == "WaitingForClaim"
+    assert words.endswith("no ResourceClaim was made of the template `many` for it yet")
+    assert keeping_gpus(story) == {"ml/by-name": 0, "ml/by-template": 2}
+
+
+def keeping_gpus(story: Story) -> dict[str, int]:
+    return {one.name: one.gpus for one in keeping.held(story.scheduler.differ, made.BEGIN_MS)}
+
+
+def test_pods_that_share_a_claim_are_held_whether_it_is_allocated_or_not():
+    """Nothing is free, then all is: both are held; with one of them gone the other is placed."""
+    story = Story(8)
+    story.server.put_node("d0", 2)
+    story.server.make("first", 2, resource=CLAIMED)
+    story.rest()
+    story.server.make("a", 2, resource=CLAIMED)
+    spec = {"schedulerName": "tidemill",
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "c-a"}]}  # fmt: skip
+    story.server.make("b", 0, spec=spec)
+    story.rest()
+    assert {reason for reason, _ in story.held().values()} == {"NotSupported"}
+    assert {*story.held()} == {"ml/a", "ml/b"}
+    story.server.finish(("ml", "first"))
+    story.rest()
+    assert story.bound() == {}
+    assert {*story.held()} == {"ml/a", "ml/b"}
+    story.server.finish(("ml", "b"))
+    story.rest()
+    assert story.bound() == {"a": "d0"}

@@ -97,3 +97,35 @@ def test_owners_of_kinds_that_may_not_be_read_are_not_waited_for():
     story.server.make("w0", 2, owner=("kubeflow.org/v1", "PyTorchJob", "p"))
     story.rest()
     assert set(story.bound()) == {"w0"}
+
+
+def bare_jobset(*counts: int) -> Object:
+    """A JobSet of Jobs of so many pods, whose templates say nothing of GPUs."""
+    rows = [
+        {"name": f"w{i}", "template": {"spec": {"parallelism": count, "completions": count}}}
+        for i, count in enumerate(counts)
+    ]
+    return made.owner(JOBSET, "JobSet", "g", {"replicatedJobs": rows})
+
+
+@pytest.mark.parametrize("last_gpus", [2, 0])
+def test_a_gang_whose_templates_show_no_gpus_starts_when_all_of_its_pods_are_there(last_gpus: int):
+    """Nobody says which of three pods have GPUs: two wait for the third, whatever it requests."""
+    story = Story(8)
+    story.server.put(bare_jobset(1, 2))
+    for name in ("g-w0-0", "g-w1-0"):
+        story.server.put(job(name, 1, owners=below(JOBSET, "JobSet", "g")))
+    labels = {"jobset.sigs.k8s.io/jobset-name": "g"}
+    for i in range(2):
+        make(story, i, ("batch/v1", "Job", "g-w1-0"), labels)
+        story.rest()
+        assert story.bound() == {}
+        reason, words = story.held()["ml/g"]
+        assert reason == "WaitingForGang"
+        assert words.startswith("its JobSet `ml/g` wants 3 pods, and its templates request no GPUs")
+        assert words.endswith(f"when all are there, and {i + 1} are")
+    story.server.make("last", last_gpus, owner=("batch/v1", "Job", "g-w0-0"), labels=labels)
+    story.rest()
+    assert {"g-0", "g-1", "last"} == {*story.bound()}
+    assert story.held() == {}
+    assert not [one for one in story.server.asked if one[1] == "eviction"]

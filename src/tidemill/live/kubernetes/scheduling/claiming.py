@@ -19,7 +19,7 @@ from tidemill.live.kubernetes.dra import (
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed
-from tidemill.live.kubernetes.scheduling.claims import ClaimBook, Key
+from tidemill.live.kubernetes.scheduling.claims import TEMPLATE, ClaimBook, Key
 from tidemill.live.kubernetes.scheduling.partitions import Partitions, PodWants, Shelves
 
 
@@ -42,7 +42,7 @@ class ClaimedPods:
         self._pods, self._take_pod, self._touch, self._cut = pods, take_pod, touch, cut
         self.book = ClaimBook()
         self.partitions = Partitions()
-        self.book.is_offered = self._is_offered
+        self.book.is_offered, self.book.is_shared = self._is_offered, self._is_shared
         self.is_due = False
         """Whether what is offered of devices that share counters has to be looked at."""
         self.giving: Callable[[], tuple[set[str], set[DeviceId]]] = lambda: (set(), set())
@@ -95,15 +95,17 @@ class ClaimedPods:
         for uid in before.reserved if before is not None else ():
             if self._ours.get(uid) not in self._told and uid not in (now.reserved if now else ()):
                 self._ours.pop(uid, None)
-        is_template = key[1].startswith("template/")
+        is_template = key[1].startswith(TEMPLATE)
         owners = self._told_owners.values() if is_template else ()
         return [one for one in owners if one.namespace == key[0]]
 
     def with_claims(self, key: Key, row: KubePod, *, is_gone: bool) -> KubePod:
         """A pod of ours with what its claims ask for."""
         self._note()
+        names = [*claimed.named(row)]
+        shared = {name for name in names if self._is_shared(name)}
         self._told.pop(key, None)
-        for name in claimed.named(row):
+        for name in names:
             users = self._users.setdefault(name, {})
             users.pop(key, None)
             if not is_gone:
@@ -112,6 +114,9 @@ class ClaimedPods:
                 del self._users[name]
         if not is_gone:
             self._told[key] = row
+        for name in names:
+            if self._is_shared(name) != (name in shared):
+                self._resolve(other for other in self._users.get(name, ()) if other != key)
         is_news = row.uid not in self._ours
         self._ours.setdefault(row.uid, key)
         mine = self.book.of_pod(row)
@@ -156,6 +161,11 @@ class ClaimedPods:
         if not lacks:
             return ""
         return next(filter(None, (lacks.get((p.namespace, p.name), "") for p in pods)), "")
+
+    def _is_shared(self, claim: Key) -> bool:
+        """Whether several pods of ours name a claim; those of a template have one each."""
+        users = () if claim[1].startswith(TEMPLATE) else self._users.get(claim, ())
+        return sum(not self._told[key].is_over for key in users if key in self._told) > 1
 
     def _note(self) -> None:
         self.is_due = self.is_due or self.book.has_counters

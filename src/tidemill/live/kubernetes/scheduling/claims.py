@@ -34,6 +34,8 @@ BY_CLAIM = Taint("tidemill/devices-by-claim", "", "NoSchedule")
 """Of parts whose devices are given out by claims: who requests devices otherwise has none there."""
 TOLERATED = Toleration(BY_CLAIM.key, "Exists", "", "")
 MATCH = "match"
+TEMPLATE = "template/"
+"""Before the name of a template of claims."""
 LONGEST_FORM = 160
 
 
@@ -95,6 +97,8 @@ class ClaimBook:
         """By machine: how much there is of the counters that its devices share."""
         self.is_offered: Callable[[str, Device], bool] = _if_alone
         """Whether a device may be given out beside all others of its machine that are."""
+        self.is_shared: Callable[[Key], bool] = lambda _: False
+        """Whether several pods wait for one claim."""
         self.holder: dict[DeviceId, Key] = {}
         """The claim that a device was given to."""
         self._counted: dict[DeviceForm, bool] = {}
@@ -263,7 +267,7 @@ class ClaimBook:
     ) -> Key | None:  # fmt: skip
         if made.get(inside):
             return namespace, made[inside]
-        return None if told.startswith("template/") else (namespace, told)
+        return None if told.startswith(TEMPLATE) else (namespace, told)
 
     def of_pod(self, pod: KubePod) -> list[DeviceClaim]:
         """The claims of a pod that exist."""
@@ -272,12 +276,23 @@ class ClaimBook:
 
     def resolved(self, pod: KubePod) -> KubePod:
         """A pod of ours with what its claims ask for; one whose claims are not made is held."""
-        lacking = [inside for inside, key in self.names_of(pod) if key not in self.claims]
         request = self.request(pod.namespace, pod.request, pod.claim_names, pod.uid)
-        gates = pod.gates
-        if lacking and not pod.node:
-            gates = (*gates, f"claim {', '.join(lacking)} is not made yet")
-        return replace(pod, request=request, gates=gates)
+        lacks = () if pod.node else tuple(self._lacks(pod))
+        return replace(pod, request=request, lacks=lacks)
+
+    def _lacks(self, pod: KubePod) -> Iterator[str]:
+        """Claims of a pod that do not exist, in words."""
+        told = dict(pod.request.claims)
+        for inside, key in self.names_of(pod):
+            if key in self.claims:
+                continue
+            template = told[inside].removeprefix(TEMPLATE)
+            if key is not None:
+                yield f"ResourceClaim `{key[0]}/{key[1]}` does not exist"
+            elif (pod.namespace, told[inside]) in self.claims:
+                yield f"no ResourceClaim was made of the template `{template}` for it yet"
+            else:
+                yield f"ResourceClaimTemplate `{pod.namespace}/{template}` does not exist"
 
     def request(
         self, namespace: str, asked: PodRequest, made: Mapping[str, str] | None = None,
@@ -289,7 +304,10 @@ class ClaimBook:
             key = self._named(namespace, inside, told, made or {})
             claim = self.claims.get(key) if key is not None else None
             wanted = claim or self.claims.get((namespace, told))
-            if claim is not None and {*claim.reserved} - {uid}:
+            is_shared = key is not None and self.is_shared(key)
+            if claim is not None and ({*claim.reserved} - {uid} or (
+                is_shared and not claim.reserved
+            )):  # fmt: skip
                 unkept.append(f"claim `{claim.name}` is used by other pods too")
             elif claim is not None and claim.is_allocated and not claim.reserved:
                 unkept.append(f"claim `{claim.name}` is allocated already")

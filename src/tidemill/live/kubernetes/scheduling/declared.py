@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.owners import PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 
@@ -46,6 +48,22 @@ def unseen(namespace: str, owner: Owner) -> Unplaceable:
     )
 
 
+def templates(cluster: Cluster, job: KubeJob) -> tuple[PodTemplate, ...]:
+    """The pods that the owner of a job wants, or that what it owns does; none: nobody says."""
+    key = job.key
+    mine = job.owner.templates if job.owner is not None else ()
+    return mine or cluster.parts.get((key.namespace, key.kind, key.name), ())
+
+
+def unsized(job: KubeJob, wanted: int, there: int) -> Unplaceable:
+    """Pods have GPUs of which the templates of their owner show none."""
+    return Unplaceable(
+        "WaitingForGang",
+        f"its {job.key.kind} `{job.key.shown}` wants {wanted} pods, and its templates request no"
+        f" GPUs: how many of them do is known when all are there, and {there} are",
+    )
+
+
 def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:
     told = pod.annotations.get(annotation)
     if told is not None and told.isdecimal() and 0 < len(told) <= MOST_DIGITS and int(told) > 0:
@@ -56,12 +74,14 @@ def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:
     )
 
 
-def incomplete(there: int, wanted: int, gated: Sequence[str]) -> Unplaceable:
+def incomplete(there: Sequence[KubePod], wanted: int) -> Unplaceable:
     """A gang of which some pods are missing, or held back by somebody else."""
-    if gated:
-        return Unplaceable(
-            "SchedulingGated", f"held by its scheduling gates: {', '.join(sorted(set(gated)))}"
-        )
+    if gates := sorted({gate for pod in there for gate in pod.gates}):
+        return Unplaceable("SchedulingGated", f"held by its scheduling gates: {', '.join(gates)}")
+    if lacks := sorted({lack for pod in there for lack in pod.lacks}):
+        more = f"; {len(lacks) - 1:,} more" if len(lacks) > 1 else ""
+        return Unplaceable("WaitingForClaim", f"it waits for its devices: {lacks[0]}{more}")
     return Unplaceable(
-        "WaitingForGang", f"{there} of the {wanted} pods of its gang are there: it starts with all"
+        "WaitingForGang",
+        f"{len(there)} of the {wanted} pods of its gang are there: it starts with all",
     )

@@ -10,8 +10,9 @@ the next, so that every comparison is with the state as it is by then.
   out in part is completed (``vacant``); where it cannot be, the whole gang is taken back.
 - A gang waits here only while all of its pods wait there. What is not placed whatever is free is
   held, in no queue, with the reason (``held``; ``JobsNow`` finds it).
-- The seat of a pod that is gone is kept for the one that its owner makes; of a bare pod, for a
-  minute: then the gang is a partial one, and says so (``left``).
+- The seat of a pod that is gone is kept for the one that its owner makes, if that wants as many
+  pods as before (``shrinking``); of a bare pod, for a minute: then the gang is a partial one, and
+  says so (``left``).
 - An elastic gang is as large as the plan says: its owner is asked for more or fewer pods
   (``ElasticGangs``), and what it makes of that is told.
 - A job that lacks a counter of shared devices may have others stopped for it (``Cutting``).
@@ -28,7 +29,7 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import extras, limits, seats
+from tidemill.live.kubernetes.scheduling import extras, limits, seats, shrinking
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
@@ -126,7 +127,7 @@ class Differ:
         """Jobs on devices that are not booked for them, since others hold them: looked at again
         whenever anything changes."""
         self._short_since: dict[UnitKey, int] = {}
-        """Gangs that lost pods which nobody makes anew, and since when their seats are kept."""
+        """Gangs that lost pods which nobody may make anew, and since when their seats are kept."""
         self.left: list[int] = []
         """Gangs whose seats of such pods are free now; whoever tells it empties this."""
         self._put_off: set[UnitKey] = set()
@@ -148,6 +149,7 @@ class Differ:
         yield from self.nodes.tell(at_ms)
         if is_changed:
             again = dict.fromkeys(self.tight.due())
+            again |= self._jobs.unsized
             view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:
@@ -342,9 +344,8 @@ class Differ:
             yield ev.PlacementSeen(at_ms, j, world.jobs.attempt.item(j) + 1, pieces, over)
         mine = seats.of_job(world, j)
         if seen - mine or seats.are_elsewhere(world, j, told):
-            kept = seats.at_most(
-                seen + (mine - seen if now.waits else Counter()), seen, world.shape_of(j)
-            )
+            counts = [role.count for role in world.shape_of(j).roles]
+            kept = seats.at_most(seen + (mine - seen if now.waits else Counter()), seen, counts)
             pieces, over = seats.pieces(world, j, kept, told)
             if over != world.matrices.jobs.item(j, JOB.OVER_MILLI) or not over:
                 yield from seats.changed(world, at_ms, j, pieces, over)
@@ -358,27 +359,36 @@ class Differ:
         if is_over and comes_back(now):  # its node has less than it did, or others have it
             yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
             return
+        yield from self._leave(at_ms, j, now, seen)
         if world.shape_of(j).elastic_role is not None:
             yield from self.elastic.resize(at_ms, j, now, seen)
             return
-        yield from self._leave(at_ms, j, now, seen)
         mine = seats.of_job(world, j)
         yield from self._fill(at_ms, j, now, mine - seen)
         yield from self.seating.start(at_ms, j, now, is_whole=not mine - seen)
 
     def _leave(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
-        """Seats of pods that are gone, and that nobody makes anew, are free after a while."""
-        unit = self.unit_of[j]
-        is_short = bool(seats.of_job(self.world, j) - seen) and not now.waits and not now.is_lost
-        if not is_short or any(pod.owner is not None for pod, _ in now.held):
+        """Seats of pods that are gone, and that nobody makes anew, are free; in doubt later."""
+        unit, mine = self.unit_of[j], seats.of_job(self.world, j)
+        kept, is_sure = mine, True
+        if mine - seen and not self._is_planned(j, now):
+            kept, is_sure = shrinking.kept(self.view, unit, now, mine, seen)
+        if not mine - kept:
             self._short_since.pop(unit, None)
             return
-        if at_ms - self._short_since.setdefault(unit, at_ms) < SEAT_GRACE_MS:
+        since_ms = self._short_since.setdefault(unit, at_ms)
+        if not is_sure and at_ms - since_ms < SEAT_GRACE_MS:
             return
         del self._short_since[unit]
-        pieces, over = seats.pieces(self.world, j, seen, self.seating.devices(now))
+        pieces, over = seats.pieces(self.world, j, kept, self.seating.devices(now))
         yield from seats.changed(self.world, at_ms, j, pieces, over)
-        self.left.append(j)
+        if all(pod.owner is None for pod, _ in now.held):
+            self.left.append(j)
+
+    def _is_planned(self, j: int, now: UnitNow) -> bool:
+        """Whether the size of a gang is the plan's, or a pod of it may be somewhere."""
+        is_elastic = self.world.shape_of(j).elastic_role is not None and now.scale is not None
+        return is_elastic or now.is_lost or j in self.world.moving
 
     @property
     def due_ms(self) -> int:

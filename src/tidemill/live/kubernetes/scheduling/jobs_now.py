@@ -56,6 +56,8 @@ class JobsNow:
         self._view, self._lives, self._nodes = seating.view, seating.lives, nodes
         self.spread: dict[UnitKey, None] = {}
         """Gangs that are spread by what is free: looked at again whenever anything changes."""
+        self.unsized: dict[UnitKey, None] = {}
+        """Gangs of which not all pods are there to show which have GPUs: looked at again, too."""
         self.unread: dict[UnitKey, tuple[str, ...]] = {}
         """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
         empties this."""
@@ -73,7 +75,10 @@ class JobsNow:
                 shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:
-            shape = shapes.of_job(job, self._nodes.kinds_of, topology)
+            kinds = self._nodes.kinds_of
+            if scale is None:  # one that may grow keeps to what it began with
+                kinds = shapes.any_if_one(kinds)
+            shape = shapes.of_job(job, kinds, topology)
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
@@ -90,7 +95,7 @@ class JobsNow:
                 held.append((pod, (r, n)))
             elif pod.node:
                 is_lost = True
-            elif pod.leaves_ms is None and not pod.gates:
+            elif pod.leaves_ms is None and pod.is_bindable:
                 waits.append((pod, r))
         shape = self._tight.kept(unit.key, [pod for pod, _ in alive], shape)
         if isinstance(shape, Shape) and not may_be_stopped(alive):
@@ -98,6 +103,7 @@ class JobsNow:
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
         lacks = scale.now - len(waits) if scale is not None else None
+        self.unsized.pop(unit.key, None)
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
@@ -147,6 +153,8 @@ class JobsNow:
         with_gpus = [pod for pod in pending if pod.request.gpu is not None]
         if (owner := self._view.awaited.of(self._view.cluster, with_gpus)) is not None:
             return declared.unseen(unit.key.namespace, owner)
+        if with_gpus and (unsized := self._unsized(unit)) is not None:
+            return unsized
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus)) is not None:
             return flaw
@@ -158,6 +166,20 @@ class JobsNow:
         if is_part if lacks is None else lacks:
             wanted = sum(role.count for role in shape.roles)
             wanted = wanted if lacks is None else len(waits) + lacks
-            gates = [gate for pod in pending for gate in pod.gates]
-            return declared.incomplete(len(pending), wanted, gates)
+            return declared.incomplete(pending, wanted)
         return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])
+
+    def _unsized(self, unit: PodUnit) -> Unplaceable | None:
+        """That nobody knows how large a gang is: only its pods have GPUs, and some are to come."""
+        view, job = self._view, unit.job
+        told = declared.templates(view.cluster, job)
+        if not told or any(part.request.gpu is not None for part in told):
+            return None
+        pods = view.all_pods(unit.key)
+        done = sum(pod.phase == "Succeeded" for pod in pods)
+        wanted = shapes.at_once(job, sum(part.count for part in told), done)
+        there = sum(not pod.is_over for pod in pods)
+        if there >= wanted:
+            return None
+        self.unsized[unit.key] = None
+        return declared.unsized(job, wanted, there)

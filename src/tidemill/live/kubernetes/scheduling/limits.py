@@ -1,4 +1,4 @@
-"""What a kubelet refuses and the loop does not count: pods per node, its own disk, its ports.
+"""What a kubelet refuses: a resource that it has not, pods per node, its own disk, its ports.
 
 A pod that is bound beyond them fails there. So each bind is held against them before it is sent;
 nodes that are full of pods take no more (``Differ``), and ports are rules (``neighbours``). A job
@@ -60,11 +60,21 @@ class NodeLimits:
         """Which of these pods a kubelet would refuse if all were bound; None: it takes them."""
         some = dict[str, list[Vacant]]()
         for seat in seats:
+            if said := self._absent(seat):
+                return KubeletRefusal(seat, said)
             some.setdefault(seat.node, []).append(seat)
         for machine, mine in some.items():
             if said := self._lack(machine, [seat.key for seat in mine]):
                 return KubeletRefusal(mine[0], said)
         return None
+
+    def _absent(self, seat: Vacant) -> str:
+        """That a node, or a part of one, has nothing of what a pod requests; "": it has."""
+        part, pod = self._view.nodes.get(seat.place), self._view.pods.get(seat.key)
+        gpu = pod.request.gpu if pod is not None else None
+        if part is None or gpu is None or gpu.resource in part.capacity:
+            return ""
+        return f"node `{seat.node}` has no `{gpu.resource}`"
 
     def _lack(self, machine: str, keys: Sequence[Key]) -> str:
         view, row = self._view, self._view.machines.get(machine)
@@ -125,7 +135,9 @@ class TightNodes:
         left = sorted(host for name, host in usable.items() if name not in shut)
         if usable and not left:
             return Unplaceable(REFUSED, _refusing([shut[name] for name in usable]))
-        off = sorted({usable[name] for name in self._kept_off(unit, shut) if name in usable})
+        known = usable.keys() | self._refused[unit].keys()
+        names = self._kept_off(unit, shut) & known
+        off = sorted({self._host(name) for name in names})
         if not off:
             return shape
         rule = LabelCondition(HOSTNAME, LabelTest.NOT_IN, tuple(off))
@@ -153,13 +165,17 @@ class TightNodes:
         if wanted not in self._usable_by:
             view, gpu = self._view, wanted.gpu
             self._usable_by[wanted] = {
-                name: row.labels.get(HOSTNAME, NO_NAME)
+                name: self._host(name)
                 for name, row in sorted(view.machines.items())
                 if wanted.selects(row.labels) and (
                     gpu is None or any(gpu.resource in one.capacity for one in view.parts_on(name))
                 )
             }  # fmt: skip
         return self._usable_by[wanted]
+
+    def _host(self, machine: str) -> str:
+        row = self._view.machines.get(machine)
+        return row.labels.get(HOSTNAME, NO_NAME) if row is not None else NO_NAME
 
     def _shut(self, unit: UnitKey, pods: Sequence[KubePod]) -> dict[str, str]:
         """Machines that lack disk for its largest pod, or refused it and have not changed since."""

@@ -153,7 +153,7 @@ def _before(
         if other == unit.key:
             continue
         for pod in view.unit_pods(other):
-            is_named = pod.is_pending and not pod.gates and any(
+            is_named = pod.is_pending and pod.is_bindable and any(
                 rule.names(pods[0].namespace, pod) for rule in rules
             )  # fmt: skip
             if is_named and (pod.created_ms, pod.full_name) < mine:

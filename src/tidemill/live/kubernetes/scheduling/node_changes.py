@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.live.history import events as history
 from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
@@ -14,7 +16,7 @@ from tidemill.live.kubernetes.scheduling import seats, shapes
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.seats import Marks
-from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
+from tidemill.live.kubernetes.scheduling.shapes import POOLS, RESOURCE, KindsOf
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
@@ -56,15 +58,24 @@ class NodeChanges:
 
     def tell(self, at_ms: int) -> Told:
         """All nodes that were not looked at since they changed."""
+        if not self.view.dirty_nodes:
+            return
+        self._note_kinds()
         names = sorted(self.view.dirty_nodes)
         self.view.dirty_nodes.clear()
-        if not names:
-            return
-        self.kinds_of = shapes.kinds_by_resource(self.view.nodes.values())
         yield from self._arrive(at_ms, names)
         for name in names:
             yield from self._node(at_ms, name)
         self._sick |= {*names}
+
+    def _note_kinds(self) -> None:
+        """Which types have which resource: where that changed, so has what jobs may use."""
+        before, self.kinds_of = self.kinds_of, shapes.kinds_by_resource(self.view.nodes.values())
+        if before == self.kinds_of:
+            return
+        self.view.dirty_units.update(dict.fromkeys(self.view.units()))
+        if any(shapes.has_twin(self.kinds_of, one) for one in self.kinds_of):
+            self.keep_labels([RESOURCE])
 
     def tell_left(self, at_ms: int) -> Told:
         """Nodes that are not Ready and may have been left by the last that sat there."""
@@ -109,7 +120,10 @@ class NodeChanges:
         node = self.view.nodes.get(name)
         if node is None or not shapes.is_schedulable(node):
             return None
-        seen = shapes.seen_node(node, self._kept.union(self.world.topology.unasked))
+        kept = self._kept.union(self.world.topology.unasked)
+        if RESOURCE in kept and node.capacity:
+            node = replace(node, labels={**node.labels, RESOURCE: min(node.capacity)})
+        seen = shapes.seen_node(node, kept)
         machine = shapes.seen_node(self.view.machines[parts.machine(name)], node.labels)
         return parts.seen(seen, node, machine)
 

@@ -13,11 +13,11 @@ from tidemill.model.world import World
 from tidemill.scheduling import contract_capacity, diagnose
 
 LACKS_NODES = frozenset({
-    Cause.NOTHING_LAUNCHED, Cause.BUSY, Cause.PARTIAL_GANG, Cause.RESERVED, Cause.IMPOSSIBLE_GANG
+    Cause.NOTHING_LAUNCHED, Cause.BUSY, Cause.PARTIAL_GANG, Cause.IMPOSSIBLE_GANG
 })  # fmt: skip
 """Causes of which a node, of a kind that could carry it, is the cure, and of which `why` does not
 say not to buy: enough is free (scattered, kept for others, without CPU), or there and not Ready.
-Nor that somebody is ahead: the order is for the one ahead."""
+Nor that somebody is ahead, in the queue or by a reservation: the order is for the one ahead."""
 
 
 def helps(world: World, shape: Shape, cause: Cause, *, is_spread: bool = False) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 
@@ -37,15 +37,18 @@ def counted(pieces: Iterable[Piece]) -> Counter[Seat]:
     return found
 
 
-def at_most(kept: Counter[Seat], sure: Counter[Seat], shape: Shape) -> Counter[Seat]:
-    """Seats that are sure, and of the others as many as each role still lacks."""
-    found = Counter(sure)
-    for r, role in enumerate(shape.roles):
-        left = role.count - sum(count for (q, _), count in sure.items() if q == r)
-        for seat, count in sorted((kept - sure).items()):
-            if seat[0] == r and left > 0:
-                found[seat] += min(count, left)
-                left -= min(count, left)
+def at_most(kept: Counter[Seat], sure: Counter[Seat], counts: Sequence[int]) -> Counter[Seat]:
+    """Seats that are sure, and of the others as many as each role still lacks.
+
+    ``counts``: by role; one alone is of all roles together.
+    """
+    found, is_one = Counter(sure), len(counts) == 1
+    for r, count in enumerate(counts):
+        left = count - sum(n for (q, _), n in sure.items() if is_one or q == r)
+        for seat, more in sorted((kept - sure).items()):
+            if (is_one or seat[0] == r) and left > 0:
+                found[seat] += min(more, left)
+                left -= min(more, left)
     return found
 
 

@@ -44,6 +44,8 @@ class Unplaceable(NamedTuple):
     words: str
 
 
+RESOURCE = "tidemill/resource"
+"""The label of nodes with the resource that they advertise, where types alone do not tell it."""
 KindsOf = Mapping[str, tuple[str, ...]]
 """By resource: the GPU types that have it."""
 
@@ -53,7 +55,7 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
     roles = list[Role]()
     for role in job.roles:
         done = sum(pod.phase == "Succeeded" for pod in role.pods)
-        found = _role(role.name, _at_once(job, role.count, done), role.request, kinds_of)
+        found = _role(role.name, at_once(job, role.count, done), role.request, kinds_of)
         if isinstance(found, Unplaceable):
             return found
         roles.append(found)
@@ -84,8 +86,8 @@ def unstoppable(shape: Shape) -> Shape:
     return replace(shape, is_preemptible=False)
 
 
-def _at_once(job: KubeJob, count: int, done: int) -> int:
-    """How many pods of a role run at once: a Job may have more to do after those."""
+def at_once(job: KubeJob, count: int, done: int) -> int:
+    """How many pods of a role, or in all, run at once: a Job may have more to do after those."""
     completions = job.owner.completions if job.owner is not None else 0
     return max(min(count, completions - done) if completions else count - done, 1)
 
@@ -111,15 +113,20 @@ def _role(name: str, count: int, request: PodRequest, kinds_of: KindsOf) -> Role
     if each > MAX_DEVICES:
         return Unplaceable("NotSupported", f"{each} accelerators in one pod; at most {MAX_DEVICES}")
     absent = (resource,) if kinds_of else ()
-    return _whole_role(name, count, request, kinds_of.get(resource, absent))
+    kinds = kinds_of.get(resource, absent)
+    return _whole_role(name, count, request, kinds, has_twin(kinds_of, resource))
 
 
 @lru_cache(4096)
-def _whole_role(name: str, count: int, request: PodRequest, kinds: tuple[str, ...]) -> Role:
+def _whole_role(
+    name: str, count: int, request: PodRequest, kinds: tuple[str, ...], is_named: bool
+) -> Role:
+    """``is_named``: whether nodes are told apart by their resource, as types do not."""
     assert request.gpu is not None, "asked before"
     rules = request.rules
-    if request.extras:
-        rules = rules._replace(labels=tuple(sorted((*rules.labels, *extras.labels(request)))))
+    more = [*extras.labels(request), *([(RESOURCE, request.gpu.resource)] if is_named else [])]
+    if more:
+        rules = rules._replace(labels=tuple(sorted((*rules.labels, *more))))
     return Role(
         name[:LONGEST_NAME], min(count, MAX_COUNT), request.gpu.each, cpu_milli=request.cpu_milli,
         memory_mib=request.memory_mib, kinds=kinds, **rules._asdict(),
@@ -127,13 +134,26 @@ def _whole_role(name: str, count: int, request: PodRequest, kinds: tuple[str, ..
 
 
 def kinds_by_resource(nodes: Iterable[KubeNode]) -> KindsOf:
-    """GPU types by resource; where a cluster has one resource any will do. No nodes: none."""
+    """GPU types by resource. No nodes: none."""
     having = dict[str, set[str]]()
     for node in nodes:
         for one in node.capacity:
             having.setdefault(one, set()).add(kind_of(node.gpu_type))
-    is_one = len(having) == 1
-    return {one: () if is_one else tuple(sorted(kinds)) for one, kinds in having.items()}
+    return {one: tuple(sorted(kinds)) for one, kinds in having.items()}
+
+
+def any_if_one(kinds_of: KindsOf) -> KindsOf:
+    """The same; where a cluster has one resource any type will do, and the cheapest is taken.
+
+    Whoever asks so has to ask again when nodes of another resource come.
+    """
+    return dict.fromkeys(kinds_of, ()) if len(kinds_of) == 1 else kinds_of
+
+
+def has_twin(kinds_of: KindsOf, resource: str) -> bool:
+    """Whether nodes have another resource under a type that this one has too."""
+    mine = set(kinds_of.get(resource, ()))
+    return any(one != resource and mine.intersection(kinds_of[one]) for one in kinds_of)
 
 
 def _bonds(pods: Iterable[KubePod], topology: Topology) -> tuple[Bond, ...] | Unplaceable:

@@ -50,7 +50,7 @@ def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None
         return None  # a job by itself, however many its owner makes
     if len(job.roles) != 1 or not pods or any(p.phase == "Succeeded" for p in unit.pods):
         return None  # of one that ends already, nobody makes another size
-    owner = _scaled(view, job.owner, pods)
+    owner = scaled(view, job.owner, pods)
     if owner is None or owner.scale < 0 or owner.completions:
         return None
     least = _least(pods, owner)
@@ -65,7 +65,7 @@ def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None
     return OwnerScale(owner, now, now - owner.scale, least, min(full, MAX_COUNT))
 
 
-def _scaled(
+def scaled(
     view: ClusterView, owner: OwnerObject | None, pods: Iterable[KubePod]
 ) -> OwnerObject | None:
     """The topmost owner of all of these pods; None: they have none, or not one alone."""

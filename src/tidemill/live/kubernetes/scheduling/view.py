@@ -93,7 +93,7 @@ class ClusterView:
         """What was requested of other resources so far: machines are labelled by it."""
         self.awaited = AwaitedOwners()
         self.heeds_scales = False
-        """Whether jobs are looked at again when the scale of their owner changes."""
+        """Whether the scale of their owner makes jobs elastic."""
         self.ruled = RuledPods()
         self.cluster = _empty()
         self._rule = TeamRule(team_by, self.cluster)
@@ -231,6 +231,11 @@ class ClusterView:
         now, gone = self.pods, self._gone  # as ``pod`` has it, of each
         mine = self._units.get(key, ())
         return [pod for one in mine if (pod := now.get(one) or gone.get(one)) is not None]
+
+    def all_pods(self, key: UnitKey) -> list[KubePod]:
+        """The pods of a job, whoever places them, with GPUs or without."""
+        near = (pod for pod in self.pods.values() if pod.namespace == key.namespace)
+        return [pod for pod in near if jobs.unit_of(self.cluster, pod) == key]
 
     def is_on_nodes(self, key: UnitKey) -> bool:
         """Whether a pod of a job of ours is bound."""
@@ -483,7 +488,8 @@ class ClusterView:
         before = owners.get(key)
         if before == row:
             return
-        is_sized = self.heeds_scales and (before is None or before.scale != row.scale)
+        is_sized = before is not None and before.scale != row.scale
+        is_sized |= self.heeds_scales and before is None
         is_sized |= before is not None and before.annotations != row.annotations
         self._put(owners, key, row, is_gone=is_gone)
         if row.owner is not None:
@@ -564,6 +570,7 @@ def _is_same(before: KubePod, row: KubePod) -> bool:
         and (before.up_ms is None) == (row.up_ms is None)
         and (before.leaves_ms is None) == (row.leaves_ms is None)
         and before.gates == row.gates and before.request == row.request
+        and before.lacks == row.lacks
         and before.owner == row.owner and _own_labels(before) == _own_labels(row)
         and groups.of_pod(before) == groups.of_pod(row)
         and (before.annotations == row.annotations or _notes(before) == _notes(row))
