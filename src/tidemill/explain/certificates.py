@@ -15,6 +15,7 @@ from tidemill.explain.answers import Certificate
 from tidemill.explain.trials import Trials
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import contract_capacity, diagnose, shares
 from tidemill.scheduling.topology import feasibility, place
@@ -340,13 +341,15 @@ def _repelling(role: Role, looks: Sequence[_Look]) -> list[tuple[str, str]]:
 def _looks(claim: Claim) -> list[_Look]:
     """Labels and taints of the nodes of its kinds, as promised and as seen."""
     kinds, pools = {row.kind for row in claim.contracts}, {row.pool for row in claim.contracts}
+    world, nodes = claim.world, claim.world.nodes
+    there = nodes.group[: world.node_count][nodes.state[: world.node_count] != NodeState.GONE]
+    groups = [world.groups[g] for g in sorted({*there.tolist()})]
     found = [
-        (group.labels, group.taints)
-        for group in claim.world.groups
-        if claim.world.kinds[group.kind] in kinds and group.pool in pools
-    ]
-    nodes = (row.node for row in claim.contracts)
-    return found or [(frozenset(node.labels), frozenset(node.taints)) for node in nodes]
+        (group.labels, group.taints) for group in groups
+        if world.kinds[group.kind] in kinds and group.pool in pools
+    ]  # fmt: skip
+    promised = (row.node for row in claim.contracts)
+    return found or [(frozenset(node.labels), frozenset(node.taints)) for node in promised]
 
 
 def _values(seen: frozenset[tuple[str, str]], key: str) -> list[str]:

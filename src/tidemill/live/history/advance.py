@@ -5,7 +5,7 @@ observer that was killed reads its journal and goes on. Every event of a moment 
 the last moment of a journal is the watermark, whenever its writer stopped.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -27,7 +27,7 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
-from tidemill.model.rows import CLUSTER, Queue, Shape
+from tidemill.model.rows import CLUSTER, UNLISTED, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED
@@ -120,6 +120,9 @@ class Advance:
             shown = _of_one(shown)
         self._shown, self._price_of = shown, price_of
         self._listed = {node.name: node for node in shown.nodes}
+        every = (*world.shape_rows, *shown.shapes)
+        self._asked = {k for shape in every for role in shape.roles for k in role.rules.keys}
+        self._asked -= {CLUSTER, UNLISTED[0]}  # no labels that a source shows
         self._rows = sequence(shown.attempts)
         names = shown.attempts["job"].str.slice(0, LONGEST_NAME)
         self._names = frozenset(names.to_list()) if shown.is_whole else None
@@ -272,10 +275,17 @@ class Advance:
         return numbers[life]
 
     def _differs(self, n: int, now: SeenNode | None) -> bool:
-        """Whether a node has other devices than the journal says: cut anew, or all there now."""
+        """Whether a node is not as the journal says: cut anew, all there now, labelled anew."""
         world = self._world
         size, kind = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
-        return now is None or (now.gpus > 0 and (size, kind) != (now.gpus, kind_of(now.gpu_type)))
+        return now is None or (now.gpus > 0 and (
+            (size, kind) != (now.gpus, kind_of(now.gpu_type))
+            or self._selectable(world.node_rows[n].labels) != self._selectable(now.labels)
+        ))  # fmt: skip
+
+    def _selectable(self, labels: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of a node's labels that jobs select by: the others make no difference."""
+        return {pair for pair in labels if pair[0] in self._asked}
 
     def _machines(self, ordered: Sorted) -> list[SeenNode | None]:
         """The nodes of the journal as they are shown, by number; None: not shown any more.

@@ -359,3 +359,47 @@ def test_pods_that_are_bound_get_an_event_as_far_as_it_costs_little():
     for one in told:
         name = one["regarding"]["name"]
         assert (one["type"], one["note"]) == ("Normal", f"assigned ml/{name} to {where[name]}")
+
+
+def apart(name: str, key: str) -> Object:
+    """What `Story.make` takes of a pod that is apart from others of its name."""
+    rule = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": key}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+    return {"labels": {"app": name}, "spec": {"affinity": anti}}
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"), [("kubernetes.io/hostname", "Unschedulable"), ("rig/zone", "Waiting")]
+)
+def test_who_has_to_be_apart_from_pods_everywhere_is_held_and_says_from_whom(key: str, reason: str):
+    """By nodes one more would help, by zones not; it is placed when one of the others ends."""
+    story = Story(8, 8)
+    for name, one in story.server.nodes.items():
+        one["metadata"]["labels"]["rig/zone"] = name.replace("n", "z")
+        story.server.news.append(("Node", ("", name), one, False))
+    for i in range(3):
+        story.server.make(f"q-{i}", 1, **apart("q", key))
+        story.rest()
+    told, words = story.held()["ml/q-2"]
+    first = story.bound()["q-0"]
+    place = first.replace("n", "z") if "zone" in key else first
+    assert told == reason
+    assert f"it has to be apart, by `{key}`, from pods that are in each one" in words
+    assert f"`{place}` (ml/q-0)" in words
+    assert words.endswith(f"it is placed when one of them ends, or on a node with another `{key}`")
+    story.server.finish(("ml", "q-0"))
+    story.rest()
+    assert "ml/q-2" not in story.held()
+    assert "q-2" in story.bound()
+
+
+def test_who_has_to_be_apart_everywhere_goes_to_a_node_that_comes():
+    """It was held for the two nodes that there were."""
+    story = Story(8, 8)
+    for i in range(3):
+        story.server.make(f"r-{i}", 1, **apart("r", "kubernetes.io/hostname"))
+        story.rest()
+    assert "ml/r-2" in story.held()
+    story.server.put_node("n2", 8)
+    story.rest()
+    assert story.bound()["r-2"] == "n2"
