@@ -72,7 +72,7 @@ def _no_kind(claim: Claim) -> Certificate:
     world, role = claim.world, claim.role
     counts: dict[str, int] = {}
     for row in contract_capacity.running_contracts(world, Role()):
-        counts[row.kind] = counts.get(row.kind, 0) + row.count
+        counts[row.kind] = counts.get(row.kind, 0) + contract_capacity.devices(world, row)
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
@@ -92,7 +92,7 @@ def _no_label(claim: Claim) -> Certificate:
     """Labels that no node has; else its node affinity; else taints on all that are left."""
     role, looks = claim.role, _looks(claim)
     seen = frozenset[tuple[str, str]]().union(*(labels for labels, _ in looks))
-    devices = sum(row.count for row in claim.contracts)
+    devices = sum(contract_capacity.devices(claim.world, row) for row in claim.contracts)
     whole = f"the {devices:,} {phrasing.kinds(role)} {phrasing.claimed(claim.world)}"
     labelled = [look for look in looks if {*role.labels} <= look[0]]
     chosen = [look for look in labelled if not role.rules.misses(look[0])]

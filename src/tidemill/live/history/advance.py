@@ -132,6 +132,8 @@ class Advance:
         self.submitted_before: dict[str, int] = {}
         """By job that is there from the zero of the journal: how long before it was submitted. To
         be kept before the batch that tells of it: no event can say it."""
+        self.placed_before: dict[str, int] = {}
+        """By job that holds GPUs then: for how long it has held them by then; kept likewise."""
         self.notes = self._rows.notes
         self.against = list[Contradiction]()
         """What was measured and cannot be true, once all batches were made."""
@@ -187,6 +189,7 @@ class Advance:
         world, dictionary = self._world, Dictionary()
         if self._mark_ms == self._begins_ms:
             self.submitted_before = events.submitted_before(ordered.jobs, self._begins_ms)
+            self.placed_before = events.placed_before(self._shown.attempts, self._begins_ms)
         if new := self._new_teams(ordered):
             yield of_events(events.opened(world.now_ms, (), new, (), world), dictionary)
         span = ToldSpan(
