@@ -4,20 +4,30 @@ A pod that names a gang of which nobody says how large it is waits, and says so:
 would hold devices and do nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.watching.mirror import LOOK_SOON_S
 
 SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-group-total-count"}
 """Gangs that are no objects: the annotation that says how many pods they have."""
 MOST_DIGITS = 6
+UNREAD = (
+    "a kind that is not read: the cluster does not have it, or not to read for us; one that was"
+    f" just added is found within {LOOK_SOON_S:.0f} seconds"
+)
 
 
-def flaw(cluster: Cluster, pods: Sequence[KubePod]) -> Unplaceable | None:
-    """What is wrong with, or missing in, the declaration of the gang that pods name."""
+def flaw(
+    cluster: Cluster, pods: Sequence[KubePod], is_read: Callable[[str, str], bool]
+) -> Unplaceable | None:  # fmt: skip
+    """What is wrong with, or missing in, the declaration of the gang that pods name.
+
+    ``is_read``: whether objects of a group and kind are.
+    """
     for pod in pods:
         told = groups.of_pod(pod)
         if told is None:
@@ -25,10 +35,11 @@ def flaw(cluster: Cluster, pods: Sequence[KubePod]) -> Unplaceable | None:
         if told[0] in SIZES:
             found = _size_flaw(pod, told[2], SIZES[told[0]])
         elif groups.find(cluster.groups, told) is None:
+            is_known = [is_read(told[0], kind) for kind in groups.KINDS[told[0]]]
+            lack = "which does not exist yet" if any(is_known) else UNREAD
             found = Unplaceable(
                 "UnknownGang",
-                f"it names the pod group `{told[1]}/{told[2]}` ({told[0]}), which does not exist"
-                " yet: it waits for it",
+                f"it names the pod group `{told[1]}/{told[2]}` ({told[0]}), {lack}: it waits for it",
             )
         else:
             found = None

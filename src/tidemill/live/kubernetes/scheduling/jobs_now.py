@@ -148,7 +148,8 @@ class JobsNow:
         if (owner := self._view.awaited.of(self._view.cluster, with_gpus)) is not None:
             return declared.unseen(unit.key.namespace, owner)
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
-        if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus)) is not None:
+        is_read = self._view.awaited.is_read
+        if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus, is_read)):
             return flaw
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:
