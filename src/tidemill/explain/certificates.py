@@ -5,7 +5,7 @@ What would run now instead is a few counts over its columns (``nearest``). That 
 fit *now* is read off an open case (``shortfalls``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -101,13 +101,7 @@ def _no_label(claim: Claim) -> Certificate:
     if not labelled:
         missing = [pair for pair in role.labels if pair not in seen] or list(role.labels)
         said = f"none of {whole} is on a node with {phrasing.pairs(missing)}"
-        known = [
-            f"`{key}` is one of {phrasing.ids(values)}"
-            if values
-            else f"no node has a label `{key}`"
-            for key, values in ((key, _values(seen, key)) for key, _ in missing)
-        ]
-        way = f"change or drop the label: {'; '.join(known)}"
+        way = "; and ".join(_without_label(missing, seen))
     elif not chosen:
         asked = role.rules.affinity_words
         with_them = f" with {phrasing.labels(role)}" if phrasing.labels(role) else ""
@@ -126,6 +120,21 @@ def _no_label(claim: Claim) -> Certificate:
         said += f": {tainted}"
         way = tolerate
     return Certificate("label", role.count, 0, "nodes", said, way)
+
+
+def _without_label(
+    missing: Sequence[tuple[str, str]], seen: frozenset[tuple[str, str]]
+) -> Iterator[str]:
+    """What to do about labels that no node has, and about resources and devices."""
+    labels = [(key, _values(seen, key)) for key, _ in missing if phrasing.is_label(key)]
+    known = [
+        f"`{key}` is one of {phrasing.ids(values)}" if values else f"no node has a label `{key}`"
+        for key, values in labels
+    ]
+    if known:
+        yield f"change or drop the label: {'; '.join(known)}"
+    if others := [pair for pair in missing if not phrasing.is_label(pair[0])]:
+        yield f"request less, or something else: no node has {phrasing.pairs(others)}"
 
 
 def _too_large(claim: Claim) -> Certificate:

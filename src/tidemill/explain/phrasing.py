@@ -194,8 +194,16 @@ def where(role: Role) -> str:
 
 
 def pairs(some: Iterable[tuple[str, str]]) -> str:
-    """Labels or taints: ```dedicated=inference` and `gpu```."""
-    return " and ".join(f"`{key}={value}`" if value else f"`{key}`" for key, value in some)
+    """Labels or taints: ```dedicated=inference` and `gpu```; what is no label, by its words."""
+    return " and ".join(
+        f"`{key}={value}`" if value and is_label(key) else f"`{key}`" for key, value in some
+    )
+
+
+def is_label(key: str) -> bool:
+    """Whether this is the name of a label; else a resource or devices, in words, that nodes have
+    by a label of the same words."""
+    return " " not in key
 
 
 def asks(shape: Shape) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.live.kubernetes.made import BEGIN_MS, Object, node, pod, taken
 from tidemill import api, explain
+from tidemill.cli import ledger_tables
 from tidemill.explain.answers import Answer
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes.translate import translate
@@ -58,3 +59,27 @@ def test_a_node_that_is_gone_is_in_no_count(tmp_path: Path):
     found = answers(where, 200, node("n0", at=200), waits, runs)["ml/x"].words
     assert "none of the 8 accelerators of any type in the cluster" in found
     assert "16" not in found
+
+
+def test_without_nodes_what_is_free_and_idle_is_unknown_and_never_zero(tmp_path: Path):
+    """Pods may be read, nodes not: one job runs and one waits."""
+    where = str(tmp_path / "j.sqlite")
+    answers(where, 140, pod("runs", 2, on="n0"), pod("waits", 8))
+    board = explain.board(*api.open_world(where))
+    assert [row.idle_usd_micro_per_hour for row in board.rows] == [None]
+    told = "\n".join(ledger_tables.summary(api.read_statement(where)))
+    assert "allocation ≤ 100.0% (not all nodes are listed)" in told
+    assert "no job was submitted in this window; 1 job of before waits still" in told
+
+
+def test_whole_gpus_stay_whole_beside_a_node_that_is_cut(tmp_path: Path):
+    """Four of eight GPUs are cut into seven small and two larger instances, seen after the job."""
+    where, waits = str(tmp_path / "j.sqlite"), pod("x", 16)
+    runs = pod("runs", 8, on="n0")
+    cut = {"nvidia.com/gpu": "4", "nvidia.com/mig-1g.10gb": "7", "nvidia.com/mig-3g.40gb": "2"}
+    m0 = node("m0", at=200, amounts=cut, labels={"nvidia.com/gpu.count": "8"})
+    answers(where, 100, node("n0", at=100), waits, runs)
+    answers(where, 200, node("n0", at=200), m0, waits, runs)
+    board = explain.board(*api.open_world(where))
+    assert (board.asked_milli, board.free_milli) == (16_000, 8_000)
+    assert (board.waiting[0].accelerator_milli, board.waiting[0].least_milli) == (16_000, 16_000)

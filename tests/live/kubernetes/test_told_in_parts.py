@@ -10,6 +10,7 @@ from tests.live.history.test_advance import Observer, jobs_of, named
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import BEGIN_MS, Object, node, pod, taken, template
 from tidemill import explain
+from tidemill.explain import inventory
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes.translate import translate
@@ -213,6 +214,7 @@ def test_an_observer_that_goes_on_with_a_journal_without_labels_tells_them_when_
     world = observer.world
     labelled = {row.name for row in world.node_rows if (PRODUCT, "here") in row.labels}
     assert labelled == {"n1#2", "n2#2"}
+    assert [row.node for row in inventory.nodes(world)] == ["n0", "n1", "n2"], "as people know them"
     assert causes(observer) == {"ml/waits": "none"}
     busy = pod("busy", 8, on="n0", end=80)
     observer.take(shown(90, busy, waits, **{PRODUCT: "here"}), BEGIN_MS + 90_000)
