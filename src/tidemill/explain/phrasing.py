@@ -201,8 +201,7 @@ def pairs(some: Iterable[tuple[str, str]]) -> str:
 
 
 def is_label(key: str) -> bool:
-    """Whether this is the name of a label; else a resource or devices, in words, that nodes have
-    by a label of the same words."""
+    """Whether this names a label; else it is words for a resource, or devices, that nodes have."""
     return " " not in key
 
 

@@ -24,7 +24,7 @@ class Shown:
         """Its clock."""
         return BEGIN_MS + 1000 * self._now
 
-    def poll(self, since_ms: int) -> SourceAnswer:  # noqa: ARG002 - as of every source
+    def poll(self, since_ms: int) -> SourceAnswer:
         """All of it."""
         past = translate(taken(*self._objects), looks_back=False)
         return SourceAnswer(past.attempts, past.nodes, self.now_ms(), shapes=past.shapes)

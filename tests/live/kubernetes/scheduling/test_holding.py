@@ -85,7 +85,7 @@ def test_a_pod_whose_group_does_not_exist_yet_waits_for_it_and_says_so():
     assert story.bound() == {}
     assert story.held()["ml/pair"][0] == "UnknownGang"
     assert "`ml/pair`" in story.held()["ml/pair"][1]
-    assert "a kind that is not read" in story.held()["ml/pair"][1]
+    assert "an object that is not watched" in story.held()["ml/pair"][1]
     story.scheduler.view.awaited.is_read = lambda *_: True
     story.server.annotate("a0", note="look again")
     story.rest()

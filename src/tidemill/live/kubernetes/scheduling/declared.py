@@ -16,8 +16,8 @@ SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-gro
 """Gangs that are no objects: the annotation that says how many pods they have."""
 MOST_DIGITS = 6
 UNREAD = (
-    "a kind that is not read: the cluster does not have it, or not to read for us; one that was"
-    f" just added is found within {LOOK_SOON_S:.0f} seconds"
+    "an object that is not watched: the cluster has no such objects, or we may not read them; a"
+    f" resource definition that was just added is found within {LOOK_SOON_S:.0f} seconds"
 )
 
 
@@ -37,10 +37,8 @@ def flaw(
         elif groups.find(cluster.groups, told) is None:
             is_known = [is_read(told[0], kind) for kind in groups.KINDS[told[0]]]
             lack = "which does not exist yet" if any(is_known) else UNREAD
-            found = Unplaceable(
-                "UnknownGang",
-                f"it names the pod group `{told[1]}/{told[2]}` ({told[0]}), {lack}: it waits for it",
-            )
+            named = f"the pod group `{told[1]}/{told[2]}` ({told[0]})"
+            found = Unplaceable("UnknownGang", f"it names {named}, {lack}: it waits for it")
         else:
             found = None
         if found is not None:
