@@ -374,7 +374,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     """The same of a journal that is open."""
     world = rebuild(journal, up_to_ms=at_ms)
     facts = journal.facts()
-    world = submissions.put_back(world, facts, journal.where)
+    world = submissions.put_all_back(world, facts, journal.where)
     world = node_reasons.put_back(world, facts, journal.where)
     world = scheduled.put_back(world, facts, journal.where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)

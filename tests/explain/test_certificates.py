@@ -104,6 +104,20 @@ def test_another_kind_or_no_label_would_do():
     assert near(found) == {"no labels": "4 GPUs without `rack=y`"}
 
 
+def test_a_resource_that_no_node_has_enough_of_is_not_called_a_label():
+    """Nodes that have it get a label of these words, and no name of a label has a blank."""
+    role = Role(labels=(("rdma/hca: 2 or more per accelerator", "enough"),))
+    asked = job("one", gpus=1, kinds=["H100"])
+    shape = msgspec.structs.replace(asked.shape, roles=(role,))
+    world = fleet(contract("h", gpus=8))
+    found = explain.fit(world, DEFAULTS, msgspec.structs.replace(asked, shape=shape)).certificate
+    assert found is not None
+    assert found.words.endswith("is on a node with `rdma/hca: 2 or more per accelerator`")
+    assert found.nearest == (
+        "request less, or something else: no node has `rdma/hca: 2 or more per accelerator`"
+    )
+
+
 def test_instances_that_would_do_are_named_as_pods_request_them():
     """Types that the books call `1G.10GB OF H100` are a resource of their own for a pod."""
     world = fleet(contract("h", gpus=8), contract("m", gpus=7, per_node=7, kind="1G.10GB OF H100"))

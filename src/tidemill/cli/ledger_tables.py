@@ -33,6 +33,7 @@ from tidemill.ledger.unknowns import (
 )
 from tidemill.model import names
 from tidemill.model.measures import dollars_text
+from tidemill.model.states import Confidence
 
 NOTHING_YET = (
     "nothing to tell yet: no time passed in these books, so what is paid for, what it costs and how"
@@ -305,6 +306,8 @@ def _utilisation(statement: Statement) -> str:
     account, known = statement.total(), known_ways(statement)
     seen = ratios.utilisation(account)
     allocation = f"allocation {float(seen.allocation):.1%} ({known.allocation})"
+    if known.allocation is Confidence.UNKNOWN:
+        allocation = f"allocation ≤ {float(seen.allocation):.1%} (not all nodes are listed)"
     occupancy = f"occupancy {float(seen.occupancy):.1%} ({known.occupancy})"
     if not is_busy_told(statement):
         occupancy = f"occupancy ≤ {float(seen.occupancy):.1%} (not measured for all jobs)"

@@ -45,7 +45,12 @@ def _no_waits(statement: Statement) -> str:
     """Why there is no figure of waits."""
     if not statement.tells_submissions:
         return waits.UNTOLD
-    return "no job was submitted in this window" if not len(statement.waits.job) else "all are held"
+    if len(statement.waits.job):
+        return "all are held"
+    words, world = "no job was submitted in this window", statement.world
+    waiting = sum(len(world.asking(s)) for s in world.queued)
+    still = "waits" if waiting == 1 else "wait"
+    return f"{words}; {screen.count(waiting, 'job')} of before {still} still" if waiting else words
 
 
 def note(statement: Statement) -> str:

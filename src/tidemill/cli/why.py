@@ -60,7 +60,7 @@ def why(
         return
     j = job_number(world, job, journal, at, held)
     with one_question(world) as memo:
-        found = explain.why(world, policy, j, memo)
+        found = _if_stopped(explain.why(world, policy, j, memo), world, j, journal, at)
     answer = commands.located(found, journal, at)
     note_unlisted(world, " ".join(fact.words for fact in answer.evidence))
     forecast = None
@@ -105,6 +105,23 @@ def _print_held(held: "UnplacedJob", now_ms: int, journal: str, *, as_json: bool
         screen.json_out(msgspec.json.encode(told), journal)
     else:
         _print_answer(answer)
+
+
+def _if_stopped(
+    answer: "Answer", world: "World", j: int, journal: str, at: str | None
+) -> "Answer":  # fmt: skip
+    """The answer; of a job that was stopped for another and has no pods, that."""
+    from msgspec.structs import replace
+
+    from tidemill import api
+    from tidemill.explain.decision import stopped
+
+    if answer.state != "cancelled":
+        return answer
+    with api.open_journal(journal) as opened:
+        at_ms = None if at is None else api.Calendar.of(opened.facts()).ms(at, "--at")
+        words = stopped.words(opened, world, j, at_ms)
+    return replace(answer, words=words, detail="preempted") if words else answer
 
 
 class Placed(NamedTuple):

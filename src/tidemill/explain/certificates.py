@@ -5,7 +5,7 @@ What would run now instead is a few counts over its columns (``nearest``). That 
 fit *now* is read off an open case (``shortfalls``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from tidemill.explain.answers import Certificate
 from tidemill.explain.trials import Trials
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import contract_capacity, diagnose, shares
 from tidemill.scheduling.topology import feasibility, place
@@ -71,7 +72,7 @@ def _no_kind(claim: Claim) -> Certificate:
     world, role = claim.world, claim.role
     counts: dict[str, int] = {}
     for row in contract_capacity.running_contracts(world, Role()):
-        counts[row.kind] = counts.get(row.kind, 0) + row.count
+        counts[row.kind] = counts.get(row.kind, 0) + contract_capacity.devices(world, row)
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
@@ -91,7 +92,7 @@ def _no_label(claim: Claim) -> Certificate:
     """Labels that no node has; else its node affinity; else taints on all that are left."""
     role, looks = claim.role, _looks(claim)
     seen = frozenset[tuple[str, str]]().union(*(labels for labels, _ in looks))
-    devices = sum(row.count for row in claim.contracts)
+    devices = sum(contract_capacity.devices(claim.world, row) for row in claim.contracts)
     whole = f"the {devices:,} {phrasing.kinds(role)} {phrasing.claimed(claim.world)}"
     labelled = [look for look in looks if {*role.labels} <= look[0]]
     chosen = [look for look in labelled if not role.rules.misses(look[0])]
@@ -100,13 +101,7 @@ def _no_label(claim: Claim) -> Certificate:
     if not labelled:
         missing = [pair for pair in role.labels if pair not in seen] or list(role.labels)
         said = f"none of {whole} is on a node with {phrasing.pairs(missing)}"
-        known = [
-            f"`{key}` is one of {phrasing.ids(values)}"
-            if values
-            else f"no node has a label `{key}`"
-            for key, values in ((key, _values(seen, key)) for key, _ in missing)
-        ]
-        way = f"change or drop the label: {'; '.join(known)}"
+        way = "; and ".join(_without_label(missing, seen))
     elif not chosen:
         asked = role.rules.affinity_words
         with_them = f" with {phrasing.labels(role)}" if phrasing.labels(role) else ""
@@ -125,6 +120,21 @@ def _no_label(claim: Claim) -> Certificate:
         said += f": {tainted}"
         way = tolerate
     return Certificate("label", role.count, 0, "nodes", said, way)
+
+
+def _without_label(
+    missing: Sequence[tuple[str, str]], seen: frozenset[tuple[str, str]]
+) -> Iterator[str]:
+    """What to do about labels that no node has, and about resources and devices."""
+    labels = [(key, _values(seen, key)) for key, _ in missing if phrasing.is_label(key)]
+    known = [
+        f"`{key}` is one of {phrasing.ids(values)}" if values else f"no node has a label `{key}`"
+        for key, values in labels
+    ]
+    if known:
+        yield f"change or drop the label: {'; '.join(known)}"
+    if others := [pair for pair in missing if not phrasing.is_label(pair[0])]:
+        yield f"request less, or something else: no node has {phrasing.pairs(others)}"
 
 
 def _too_large(claim: Claim) -> Certificate:
@@ -340,13 +350,15 @@ def _repelling(role: Role, looks: Sequence[_Look]) -> list[tuple[str, str]]:
 def _looks(claim: Claim) -> list[_Look]:
     """Labels and taints of the nodes of its kinds, as promised and as seen."""
     kinds, pools = {row.kind for row in claim.contracts}, {row.pool for row in claim.contracts}
+    world, nodes = claim.world, claim.world.nodes
+    there = nodes.group[: world.node_count][nodes.state[: world.node_count] != NodeState.GONE]
+    groups = [world.groups[g] for g in sorted({*there.tolist()})]
     found = [
-        (group.labels, group.taints)
-        for group in claim.world.groups
-        if claim.world.kinds[group.kind] in kinds and group.pool in pools
-    ]
-    nodes = (row.node for row in claim.contracts)
-    return found or [(frozenset(node.labels), frozenset(node.taints)) for node in nodes]
+        (group.labels, group.taints) for group in groups
+        if world.kinds[group.kind] in kinds and group.pool in pools
+    ]  # fmt: skip
+    promised = (row.node for row in claim.contracts)
+    return found or [(frozenset(node.labels), frozenset(node.taints)) for node in promised]
 
 
 def _values(seen: frozenset[tuple[str, str]], key: str) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from tidemill.explain import phrasing, supply
 from tidemill.explain.answers import NodeVerdict, VerdictGroup
+from tidemill.model import lives
 from tidemill.model.rows import CLUSTER, Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -133,7 +134,7 @@ def _lacked(found: Survey) -> I64:
 def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerdict:
     world = found.world
     return NodeVerdict(
-        world.node_rows[n].name,
+        lives.origin(world.node_rows[n].name, world.node_number),
         world.kinds[world.nodes.kind.item(n)],
         NodeState(world.nodes.state.item(n)).name.lower(),
         world.nodes.free_milli.item(n),
@@ -230,7 +231,8 @@ def reasons_against(role: Role, group: Group) -> list[str]:
     if any(key == CLUSTER for key, _ in missing):
         said.append("it is of another cluster")
     elif missing:
-        said.append(f"label {phrasing.pairs(missing)} missing")
+        label = "label " * all(phrasing.is_label(key) for key, _ in missing)
+        said.append(f"{label}{phrasing.pairs(missing)} missing")
     if rules.misses(group.labels):
         said.append(f"node affinity: it must have {rules.affinity_words}")
     if repelled := rules.repelled_by(group.taints):

@@ -9,6 +9,7 @@ they may use.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class _Why(NamedTuple):
 class _Idle(NamedTuple):
     """Free GPUs that some shapes claim, and their price in milli-units × micro-dollars."""
 
-    milli: int
+    milli: Fraction | int
     milli_usd: int
     is_priced: bool = True
     """Whether somebody said a price of all of it."""
@@ -123,19 +124,21 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     parts = [idle.get(why, _Idle(0, 0)) for why in jobs]
     every = [*parts, idle.get(_REST, _Idle(0, 0)), unclaimed]
     free_usd, *dollars, _, left_usd = _dollars(every)
+    if supply.unlisted_mask(world).any():  # more may be free than is known: that is not nothing
+        dollars = [usd or None for usd in dollars]
     rows = sorted(
         (
-            _row(world, why, jobs[why], part.milli, usd)
+            _row(world, why, jobs[why], round(part.milli), usd)
             for why, part, usd in zip(jobs, parts, dollars, strict=True)
         ),
         key=lambda row: (-row.asked_milli, row.cause, row.says),
     )
-    free = sum(part.milli for part in every)
+    free, left = round(sum(part.milli for part in every)), round(unclaimed.milli)
     waits = [row for row in rows if row.cause != HELD]
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
-        free_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
-        _words(world, rows, _FreeGpus(free, free_usd, unclaimed.milli, _REST in idle)),
+        free_usd, left, left_usd, _layers(rows), tuple(rows),
+        _words(world, rows, _FreeGpus(free, free_usd, left, _REST in idle)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
         held=sum(row.jobs for row in rows if row.cause == HELD),
     )  # fmt: skip
@@ -160,7 +163,7 @@ def _waiting(
                 why_of[j].cause.name.lower(),
                 world.now_ms - int(world.jobs.since_ms[j]),
                 alarm=protection.alarm(world, policy, j), reason=phrasing.own_reason(world, j),
-                least_milli=elastic.smallest(shape).total_milli, says=why_of[j].says,
+                least_milli=supply.asked_milli(world, elastic.smallest(shape)), says=why_of[j].says,
             )
         )  # fmt: skip
     return tuple(found)
@@ -265,13 +268,13 @@ def _claims(
             demand -= part
             before = idle.get(why, _Idle(0, 0))
             idle[why] = _Idle(
-                before.milli + rows[p].in_gpus(part),
+                before.milli + rows[p].exactly_in_gpus(part),
                 before.milli_usd + part * rates[p],
                 before.is_priced and (not part or is_priced[p]),
             )
     left = sum(part * rate for part, rate in zip(free, rates, strict=True))
     are_priced = all(priced for priced, part in zip(is_priced, free, strict=True) if part)
-    left_milli = sum(row.in_gpus(part) for row, part in zip(rows, free, strict=True))
+    left_milli = sum(row.exactly_in_gpus(part) for row, part in zip(rows, free, strict=True))
     return idle, _Idle(left_milli, left, are_priced)
 
 

@@ -199,8 +199,15 @@ def where(role: Role) -> str:
 
 
 def pairs(some: Iterable[tuple[str, str]]) -> str:
-    """Labels or taints: ```dedicated=inference` and `gpu```."""
-    return " and ".join(f"`{key}={value}`" if value else f"`{key}`" for key, value in some)
+    """Labels or taints: ```dedicated=inference` and `gpu```; what is no label, by its words."""
+    return " and ".join(
+        f"`{key}={value}`" if value and is_label(key) else f"`{key}`" for key, value in some
+    )
+
+
+def is_label(key: str) -> bool:
+    """Whether this names a label; else it is words for a resource, or devices, that nodes have."""
+    return " " not in key
 
 
 def asks(shape: Shape) -> str:

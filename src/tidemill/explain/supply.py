@@ -223,7 +223,9 @@ def asked_milli(world: World, shape: Shape) -> int:
 
 def _in_gpus(world: World, role: Role) -> int:
     asked = role.count * role.replica_milli
-    rows = (row for row in world.contract_rows if not role.kinds or row.kind in role.kinds)
+    rows = [row for row in world.contract_rows if not role.kinds or row.kind in role.kinds]
+    if not all(row.unit for row in rows):  # it may have whole GPUs
+        return asked
     return max((row.in_gpus(asked) for row in rows), default=asked)
 
 

@@ -19,6 +19,7 @@ from tidemill.explain import (
 from tidemill.explain.answers import Answer, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
+from tidemill.model import lives
 from tidemill.model.columns import JOB
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
@@ -118,7 +119,8 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
         if parts := partial_gangs.facts(world, j):
             return _partial(world, j, parts)
         evidence = growth.facts(world, policy, memo, j)
-        on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
+        names = {world.node_rows[piece.node].name for piece in world.placements[j]}
+        on = sorted({lives.origin(name, world.node_number) for name in names})
         if on:
             text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         if over := world.matrices.jobs.item(j, JOB.OVER_MILLI):

@@ -16,6 +16,7 @@ from tidemill.ledger.buckets import (
     PRODUCTIVE,
     Bucket,
 )
+from tidemill.model.rows import UNLISTED
 from tidemill.model.states import Confidence
 
 if TYPE_CHECKING:
@@ -108,8 +109,13 @@ class KnownWays(NamedTuple):
 
 
 def known_ways(statement: "Statement") -> KnownWays:
-    """Allocation by events alone; occupancy as idle time is; MFU as useful time is."""
+    """Allocation by events alone; occupancy as idle time is; MFU as useful time is.
+
+    Of nodes that no source lists nobody knows how much more they had: allocation is at most that.
+    """
     allocation = statement.as_known(Confidence.MEASURED)
+    if any(UNLISTED in row.labels for row in statement.world.node_rows):
+        allocation = Confidence.UNKNOWN
     occupancy = statement.confidence(Bucket.IDLE)
     return KnownWays(
         allocation,

@@ -1,5 +1,6 @@
 """Rows: what people write and read. Frozen, without behaviour; tables hold the same in columns."""
 
+from fractions import Fraction
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -77,8 +78,11 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
 
     def in_gpus(self, amount: int) -> int:
         """So much of its accelerators in as much of whole GPUs."""
-        gpus, units = self.unit or (1, 1)
-        return amount * gpus // units
+        return int(self.exactly_in_gpus(amount))
+
+    def exactly_in_gpus(self, amount: int) -> Fraction:
+        """The same, for sums: parts that are one GPU together are 1 then, not 0.999."""
+        return amount * Fraction(*(self.unit or (1, 1)))
 
     @property
     def prices(self) -> tuple[LaterPrice, ...]:

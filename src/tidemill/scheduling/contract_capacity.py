@@ -88,6 +88,14 @@ def nodes_in_use(world: World, contract: Contract) -> int:
     return promised_nodes(contract)
 
 
+def devices(world: World, contract: Contract) -> int:
+    """How many accelerators a contract promises; of a live cluster, those that are there."""
+    if world.is_observed:
+        there = world.contracts.nodes.item(world.contract_number[contract.name])
+        return there * contract.node.devices
+    return contract.count
+
+
 def promised_nodes(contract: Contract) -> int:
     """How many nodes a contract has, all but the spares."""
     return contract.count // contract.node.devices - contract.spares

@@ -363,7 +363,7 @@ def test_a_launcher_without_gpus_is_no_member_with_gpus():
     replicas = {"Launcher": {"replicas": 1, "template": template(0)},
                 "Worker": {"replicas": 4, "template": template(0)}}  # fmt: skip
     role = "training.kubeflow.org/replica-type"
-    told = {"owner": ("kubeflow.org/v2beta1", "MPIJob", "g")}
+    told: Object = {"owner": ("kubeflow.org/v2beta1", "MPIJob", "g")}
     group = {"scheduling.x-k8s.io/pod-group": "g"}
     world = world_of(
         *NODES, made.owner("kubeflow.org/v2beta1", "MPIJob", "g", {"mpiReplicaSpecs": replicas}),

@@ -179,6 +179,6 @@ def test_a_workload_of_what_is_above_a_gang_is_the_gangs():
 
 def test_a_pod_may_name_its_workload():
     """Kueue's annotation counts where nothing between a pod and its Workload is in the files."""
-    named = {"annotations": {"kueue.x-k8s.io/workload": "job-r-1"}}
+    named: Object = {"annotations": {"kueue.x-k8s.io/workload": "job-r-1"}}
     lone = [pod(f"x-{i}", 2, on="n0", **named) for i in range(4)]
     assert waiting(world_of(*NODES, workload(of="Other"), *lone)) == {}

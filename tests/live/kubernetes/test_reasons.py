@@ -54,6 +54,12 @@ HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
         [node("n0", 7, capacity={"nvidia.com/gpu": "8"}), RUNS],
         pod("x", 8, message=SAID), L2, Cause.NOT_ENOUGH_READY, "at most 7 of a node are healthy",
     ),
+    "larger than the nodes it selects": (
+        [node("n0", 4, labels={"rack": "c"}), node("n1"), RUNS],
+        pod("x", 8, message=SAID, spec={"nodeSelector": {"rack": "c"}}), L4,
+        Cause.IMPOSSIBLE_SIZE,
+        "requests 8 nvidia.com/gpu on one node; the largest that it selects has 4",
+    ),
     "busy": (
         [node("n0"), node("n1"), *FULL], pod("x", 4, message=SAID), L3, Cause.BUSY,
         "needs 4 nvidia.com/gpu, and 0 are free",

@@ -4,15 +4,19 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from tests.live.history.test_advance import Observer, jobs_of, named
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import BEGIN_MS, Object, node, pod, taken, template
+from tidemill import explain
+from tidemill.explain import inventory
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes.translate import translate
 from tidemill.model import events as ev
 from tidemill.model.events import Event
+from tidemill.model.policy import Policy
 
 LATENESS_S = 15
 NODES = 3
@@ -162,3 +166,57 @@ def test_who_ends_well_alone_is_at_work_since_then_to_an_observer_and_from_the_s
         sums = named(observer.books(), "bucket")
         found[looks_back] = sums.get((Bucket.STARTING,), 0) // 4000
     assert found == {True: 0, False: 59_999}
+
+
+PRODUCT = "nvidia.com/gpu.product"
+POOL = "feature.node.kubernetes.io/pool"
+
+
+def shown(now: int, *objects: Object, **labels: str) -> SourceAnswer:
+    """Three nodes with these labels, and pods."""
+    nodes = [node(f"n{i}", at=now, labels=labels) for i in range(NODES)]
+    past = translate(taken(*nodes, *objects), looks_back=False)
+    return SourceAnswer(past.attempts, past.nodes, 0, shapes=past.shapes)
+
+
+def causes(observer: Observer) -> dict[str, str]:
+    """Why jobs wait."""
+    world = observer.world
+    return {world.job_names[j]: explain.why(world, Policy(), j).cause
+            for jobs in world.waiting for j in jobs}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", [PRODUCT, POOL])
+def test_a_label_that_is_first_selected_later_is_known_as_if_told_at_once(label: str):
+    """Nodes were seen before any pod selected by it; all are free then, and one pod runs after."""
+    first = pod("first", 2, on="n0", created=30)
+    selector = {"nodeSelector": {label: "here"}}
+    waits = pod("waits", 8, created=60, spec=selector)
+    steps, once = Observer(BEGIN_MS), Observer(BEGIN_MS)
+    steps.take(shown(10, **{label: "here"}), BEGIN_MS + 10_000)
+    steps.restart()
+    for now, pods in ((70, (waits,)), (90, (first, waits))):
+        steps.take(shown(now, *pods, **{label: "here"}), BEGIN_MS + now * 1000)
+    once.take(shown(90, first, waits, **{label: "here"}), BEGIN_MS + 90_000)
+    assert causes(steps) == causes(once) == {"ml/waits": "none"}
+
+
+def test_an_observer_that_goes_on_with_a_journal_without_labels_tells_them_when_nodes_are_free():
+    """The journal of an older version has only labels that were selected when it began."""
+    busy, waits = pod("busy", 8, on="n0"), pod("waits", 8, created=60, spec={
+        "nodeSelector": {PRODUCT: "here"}})  # fmt: skip
+    seen = shown(50, busy, **{PRODUCT: "here"})
+    bare = [replace(one, labels=()) for one in seen.nodes]
+    observer = Observer(BEGIN_MS)
+    observer.take(seen._replace(nodes=bare), BEGIN_MS + 50_000)
+    observer.restart()
+    observer.take(shown(70, busy, waits, **{PRODUCT: "here"}), BEGIN_MS + 70_000)
+    world = observer.world
+    labelled = {row.name for row in world.node_rows if (PRODUCT, "here") in row.labels}
+    assert labelled == {"n1#2", "n2#2"}
+    assert [row.node for row in inventory.nodes(world)] == ["n0", "n1", "n2"], "as people know them"
+    assert causes(observer) == {"ml/waits": "none"}
+    busy = pod("busy", 8, on="n0", end=80)
+    observer.take(shown(90, busy, waits, **{PRODUCT: "here"}), BEGIN_MS + 90_000)
+    observer.take(shown(95, busy, waits, **{PRODUCT: "here"}), BEGIN_MS + 95_000)
+    assert "n0#2" in world.node_number

@@ -84,7 +84,7 @@ def test_what_is_free_is_told_and_the_reason_of_the_foreign_scheduler():
 
 def test_what_keeps_a_job_out_beside_its_quota_counts_only_nodes_that_it_may_use():
     """The one free node is tainted: not enough is free, in the evidence and in the fixes."""
-    label = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    label: Object = {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}
     taint = [{"key": "team", "value": "secret", "effect": "NoSchedule"}]
     held = workload(
         condition("QuotaReserved", 0, "False", reason="Pending", message="insufficient quota")

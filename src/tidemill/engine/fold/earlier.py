@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tidemill.model.states import LAUNCHED, JobState, NodeState
+from tidemill.model.states import ACTIVE, LAUNCHED, JobState, NodeState
 from tidemill.model.world import World
 
 
@@ -17,6 +17,20 @@ def submitted(world: World, before_ms: Mapping[str, int]) -> None:
             continue
         world.ink.jobs.submit_ms[j] = -ms
         if world.jobs.state[j] == JobState.WAITING and world.jobs.since_ms[j] == told_ms:
+            world.ink.jobs.since_ms[j] = -ms
+
+
+def placed(world: World, before_ms: Mapping[str, int]) -> None:
+    """Jobs were on their nodes so long before the beginning, as far as they are there since."""
+    for name, ms in before_ms.items():
+        j = world.job_number.get(name)
+        if j is None or world.jobs.attempt[j] != 1 or world.jobs.state[j] not in ACTIVE:
+            continue
+        told_ms = world.jobs.placed_ms.item(j)
+        if told_ms <= -ms:
+            continue
+        world.ink.jobs.placed_ms[j] = -ms
+        if world.jobs.since_ms[j] == told_ms:
             world.ink.jobs.since_ms[j] = -ms
 
 

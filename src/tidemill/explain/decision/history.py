@@ -134,6 +134,8 @@ class JobHistory:
         """The last time that it was asked to go on elsewhere, in another size or for others."""
         self.room: list[MadeRoom] = []
         """Who was asked to go for it since it waits, or waited before it was placed last."""
+        self.heir = -1
+        """For whom it was asked to stop last; -1: for nobody in particular."""
         self.passed: list[int] = []
         """Whom the plan that placed it last was the first to pass."""
         self._groups: dict[tuple[What, int], EventGroup] = {}
@@ -245,6 +247,8 @@ class JobHistory:
                 self.waited_from_ms = self._since_ms
             self._waits = False
             self._hold(pieces)
+        if what is What.ASKED_TO_STOP:
+            self.heir = row[TO]
         if what is What.ASKED_TO_MOVE:
             self.moved, self._move = where, (pieces[: row[VALUE]], pieces[row[VALUE] :])
         self._note(what, detail, row[AT])

@@ -27,7 +27,7 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
-from tidemill.model.rows import CLUSTER, Queue, Shape
+from tidemill.model.rows import CLUSTER, UNLISTED, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED
@@ -140,6 +140,9 @@ class Advance:
             shown = _of_no_partition(shown)
         self._shown, self._price_of = shown, price_of
         self._listed = {node.name: node for node in shown.nodes}
+        every = (*world.shape_rows, *shown.shapes)
+        self._asked = {k for shape in every for role in shape.roles for k in role.rules.keys}
+        self._asked -= {CLUSTER, UNLISTED[0]}  # no labels that a source shows
         self._rows = sequence(shown.attempts)
         names = shown.attempts["job"].str.slice(0, LONGEST_NAME)
         self._names = frozenset(names.to_list()) if shown.is_whole else None
@@ -149,6 +152,8 @@ class Advance:
         self.submitted_before: dict[str, int] = {}
         """By job that is there from the zero of the journal: how long before it was submitted. To
         be kept before the batch that tells of it: no event can say it."""
+        self.placed_before: dict[str, int] = {}
+        """By job that holds GPUs then: for how long it has held them by then; kept likewise."""
         self.notes = self._rows.notes
         self.against = list[Contradiction]()
         """What was measured and cannot be true, once all batches were made."""
@@ -204,6 +209,7 @@ class Advance:
         world, dictionary = self._world, Dictionary()
         if self._mark_ms == self._begins_ms:
             self.submitted_before = events.submitted_before(ordered.jobs, self._begins_ms)
+            self.placed_before = events.placed_before(self._shown.attempts, self._begins_ms)
         if new := self._new_teams(ordered):
             yield of_events(events.opened(world.now_ms, (), new, (), world), dictionary)
         span = ToldSpan(
@@ -298,15 +304,19 @@ class Advance:
         return numbers[life]
 
     def _differs(self, n: int, now: SeenNode | None) -> bool:
-        """Whether a node is another than the journal says: it was cut anew, has all its devices
-        now, or is in other partitions.
-        """
+        """Whether a node is not as the journal says: cut anew, all there now, labelled anew."""
         world = self._world
-        if now is None:
-            return True
-        before = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
-        is_moved = _slurm_labels(world.node_rows[n].labels) != _slurm_labels(now.labels)
-        return now.gpus > 0 and (is_moved or before != (now.gpus, kind_of(now.gpu_type)))
+        size, kind = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
+        return now is None or (now.gpus > 0 and (
+            (size, kind) != (now.gpus, kind_of(now.gpu_type))
+            or self._selectable(world.node_rows[n].labels) != self._selectable(now.labels)
+        ))  # fmt: skip
+
+    def _selectable(self, labels: Labels) -> Labels:
+        """Of a node's labels its partitions, and those that jobs select by: no others matter."""
+        return tuple(
+            sorted(one for one in labels if one[0] in self._asked or clusters.is_of_slurm(one[0]))
+        )
 
     def _machines(self, ordered: Sorted) -> list[SeenNode | None]:
         """The nodes of the journal as they are shown, by number; None: not shown any more.

@@ -11,7 +11,12 @@ from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.history import clusters, earlier, fitting, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
-from tidemill.live.history.attempts import SortedParts, put_in_order, tells_submissions
+from tidemill.live.history.attempts import (
+    LONGEST_NAME,
+    SortedParts,
+    put_in_order,
+    tells_submissions,
+)
 from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
@@ -263,6 +268,14 @@ def submitted_before(jobs: pl.DataFrame, begins_ms: int) -> dict[str, int]:
     """By job, how long before the beginning it was submitted, if it was."""
     early = jobs.filter(pl.col("told_submit_ms") < begins_ms)
     return dict(early.select("job", begins_ms - pl.col("told_submit_ms")).iter_rows())
+
+
+def placed_before(attempts: pl.DataFrame, begins_ms: int) -> dict[str, int]:
+    """By job that holds GPUs at the beginning: for how long it has held them by then."""
+    is_open = pl.col("end_ms").is_null() | (pl.col("end_ms") > begins_ms)
+    held = attempts.filter((pl.col("start_ms") < begins_ms) & is_open)
+    named = held.with_columns(pl.col("job").str.slice(0, LONGEST_NAME))
+    return dict(named.group_by("job").agg(begins_ms - pl.col("start_ms").min()).iter_rows())
 
 
 def said_of_nodes(nodes: Iterable[SeenNode], begins_ms: int, end_ms: int) -> tuple[NodeReason, ...]:

@@ -24,6 +24,8 @@ CORE, PLUGINS, VOLCANO, KAI, KUEUE, OWN = (
     "kueue.x-k8s.io", "tidemill",
 )  # fmt: skip
 DIALECTS = (CORE, PLUGINS, VOLCANO, KAI)
+KINDS = dict.fromkeys(DIALECTS, ("PodGroup",)) | {CORE: ("PodGroup", "Workload")}
+"""By dialect: the kinds of objects that declare groups."""
 _LABELS = {
     "scheduling.x-k8s.io/pod-group": PLUGINS,
     "pod-group.scheduling.sigs.k8s.io": PLUGINS,

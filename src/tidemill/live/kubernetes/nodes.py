@@ -24,6 +24,8 @@ LEAVING = ("karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByCl
 """Taints of nodes that an autoscaler takes away."""
 OF_CONDITIONS = "node.kubernetes.io/"
 """Taints that Kubernetes sets by itself: not-ready, unreachable, unschedulable, …-pressure."""
+FEATURES = "feature.node.kubernetes.io/"
+"""Labels of a node's parts, about a hundred per node: kept when somebody selects by them."""
 
 
 class Taint(Struct, frozen=True):

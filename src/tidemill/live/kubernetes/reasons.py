@@ -122,9 +122,12 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
         return _ours(Cause.IMPOSSIBLE_SIZE, words)
     chosen = [node for node in large if request.selects(node.labels)]
     if not chosen:
-        selected = [node for node in fleet.nodes if request.selects(node.labels) and node.expected]
-        if selected:
-            return _silent("no node that it selects", selected, resource)
+        selected = [node for node in fleet.nodes if request.selects(node.labels)]
+        if most := max((node.capacity.get(resource, 0) for node in selected), default=0):
+            words = f"requests {count} {resource} on one node; the largest that it selects has"
+            return _ours(Cause.IMPOSSIBLE_SIZE, f"{words} {most}")
+        if should := [node for node in selected if node.expected]:
+            return _silent("no node that it selects", should, resource)
         words = f"selects {_selected(request)}, which no node with {resource} has"
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
     gang = _too_large(chosen, request, size)

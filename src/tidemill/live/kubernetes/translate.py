@@ -18,7 +18,7 @@ from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, vanished
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
-from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.nodes import FEATURES, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
@@ -29,16 +29,6 @@ from tidemill.live.prices import labels as prices
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Queue, Role, Shape, Share
-
-TOPOLOGY_LABELS = (
-    "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-    "topology.kubernetes.io/rack", "cloud.google.com/gce-topology-block",
-    "cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-host",
-    "topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2",
-    "topology.k8s.aws/network-node-layer-3", "nvidia.com/gpu.clique",
-)  # fmt: skip
-"""Labels that say where a node is; of the others, those that some job selects are kept, and those
-that say what it costs."""
 
 _ROWS_AT_ONCE = 1 << 13
 
@@ -330,7 +320,7 @@ class _Translation:
         }  # fmt: skip
 
     def _submit_ms(self, job: KubeJob) -> int | None:
-        """When it was submitted; of pods of a Job that an observer saw wait, when they were made."""
+        """When it was submitted; of pods of a Job that was seen to wait, when they were made."""
         is_told = self._looks_back or job.key.kind != "Pod" or not job.pods
         return job.submit_ms if is_told else min(pod.created_ms for pod in job.pods)
 
@@ -386,11 +376,14 @@ def _is_finished(job: KubeJob) -> bool:
 
 
 def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int], ...]) -> SeenNode:
-    kept = {*selected, *TOPOLOGY_LABELS, *prices.KEYS}
+    """A node with all its labels: one that nobody selects by now may be selected by later."""
+    named = {*selected, *prices.KEYS}
     return SeenNode(
         name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
-        labels=tuple(sorted((k, v) for k, v in node.labels.items() if k in kept)),
+        labels=tuple(sorted(
+            (k, v) for k, v in node.labels.items() if k in named or not k.startswith(FEATURES)
+        )),
         taints=tuple(sorted({
             taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints
             if taint.keeps_out

@@ -28,6 +28,7 @@ from tidemill.journal.keeping import RunKeeper
 from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import FACT, Source
+from tidemill.journal.submissions import Submissions
 from tidemill.live.history import events
 from tidemill.live.history.advance import Advance, SourceAnswer, WorkFigures
 from tidemill.live.history.assuming import NOTHING, Assumptions
@@ -211,7 +212,7 @@ class Observer:
         against = [*answer.against, *(measured.contradictions() if measured is not None else ())]
         notes += self._keep_contradictions(against)
         for batch in going.batches(until_ms):
-            self._keep_submissions(going.submitted_before)
+            self._keep_submissions(Submissions(going.submitted_before, going.placed_before))
             fold_batch(self._world, batch)
             self._keeper.append_batch(batch)
         notes += self._keep_contradictions(going.against)
@@ -255,9 +256,9 @@ class Observer:
         if told.jobs or PAUSED in self._journal.facts():
             self._journal.set_meta(PAUSED, msgspec.json.encode(told).decode())
 
-    def _keep_submissions(self, before_ms: Mapping[str, int]) -> None:
+    def _keep_submissions(self, told: Submissions) -> None:
         """Jobs that are older than the journal: a fact beside it, as an import keeps it."""
-        for key, value in submissions.facts(before_ms).items():
+        for key, value in submissions.facts(*told).items():
             if self._journal.facts().get(key) != value:
                 self._journal.set_meta(key, value)
 

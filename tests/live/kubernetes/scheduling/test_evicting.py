@@ -14,6 +14,7 @@ from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, Scheduler
 from tests.live.kubernetes.scheduling.test_any_cluster import check
 from tidemill import explain
+from tidemill.explain.decision import stopped
 from tidemill.journal.memory import MemoryJournal
 from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.model.policy import Policy
@@ -180,3 +181,19 @@ def test_the_budget_that_spares_a_job_is_named():
     story.rest()
     assert story.scheduler.loop.world.keepers == {}
     assert story.where("better") == ["n0", "n1"]
+
+
+def test_who_was_preempted_says_so_until_its_owner_makes_new_pods(monkeypatch: pytest.MonkeyPatch):
+    """The books call it cancelled while it has no pods; `why` says for whom it was stopped."""
+    story = Preemption()
+    for i in range(2):
+        story.server.make(f"better{i}", 8, gang="better", size=2, spec={"priority": 1000})
+    monkeypatch.setattr(story.server, "make", lambda *_, **__: None)  # its owner is slow
+    story.rest()
+    world = story.scheduler.differ.world
+    told = stopped.words(story.journal, world, world.job_number["ml/worse"], None)
+    assert told.startswith("job `ml/worse` has no pods now: it was preempted ")
+    assert told.endswith(
+        " ago for `ml/better` of team `ml`, and its owner has not made new ones yet"
+    )
+    assert not stopped.words(story.journal, world, world.job_number["ml/better"], None)

@@ -91,6 +91,11 @@ def test_a_pod_whose_group_does_not_exist_yet_waits_for_it_and_says_so():
     assert story.bound() == {}
     assert story.held()["ml/pair"][0] == "UnknownGang"
     assert "`ml/pair`" in story.held()["ml/pair"][1]
+    assert "an object that is not watched" in story.held()["ml/pair"][1]
+    story.scheduler.view.awaited.is_read = lambda *_: True
+    story.server.annotate("a0", note="look again")
+    story.rest()
+    assert "which does not exist yet: it waits for it" in story.held()["ml/pair"][1]
     story.server.put(pod_group("pair", 2))
     story.rest()
     assert set(story.bound()) == {"a0", "a1"}
@@ -428,3 +433,47 @@ def test_pods_that_share_a_claim_are_held_whether_it_is_allocated_or_not():
     story.server.finish(("ml", "b"))
     story.rest()
     assert story.bound() == {"a": "d0"}
+
+
+def apart(name: str, key: str) -> Object:
+    """What `Story.make` takes of a pod that is apart from others of its name."""
+    rule = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": key}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+    return {"labels": {"app": name}, "spec": {"affinity": anti}}
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"), [("kubernetes.io/hostname", "Unschedulable"), ("rig/zone", "Waiting")]
+)
+def test_who_has_to_be_apart_from_pods_everywhere_is_held_and_says_from_whom(key: str, reason: str):
+    """By nodes one more would help, by zones not; it is placed when one of the others ends."""
+    story = Story(8, 8)
+    for name, one in story.server.nodes.items():
+        one["metadata"]["labels"]["rig/zone"] = name.replace("n", "z")
+        story.server.news.append(("Node", ("", name), one, False))
+    for i in range(3):
+        story.server.make(f"q-{i}", 1, **apart("q", key))
+        story.rest()
+    told, words = story.held()["ml/q-2"]
+    first = story.bound()["q-0"]
+    place = first.replace("n", "z") if "zone" in key else first
+    assert told == reason
+    assert f"it has to be apart, by `{key}`, from pods that are in each one" in words
+    assert f"`{place}` (ml/q-0)" in words
+    assert words.endswith(f"it is placed when one of them ends, or on a node with another `{key}`")
+    story.server.finish(("ml", "q-0"))
+    story.rest()
+    assert "ml/q-2" not in story.held()
+    assert "q-2" in story.bound()
+
+
+def test_who_has_to_be_apart_everywhere_goes_to_a_node_that_comes():
+    """It was held for the two nodes that there were."""
+    story = Story(8, 8)
+    for i in range(3):
+        story.server.make(f"r-{i}", 1, **apart("r", "kubernetes.io/hostname"))
+        story.rest()
+    assert "ml/r-2" in story.held()
+    story.server.put_node("n2", 8)
+    story.rest()
+    assert story.bound()["r-2"] == "n2"

@@ -4,7 +4,7 @@ A pod that names a gang of which nobody says how large it is waits, and says so:
 would hold devices and do nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
@@ -12,14 +12,24 @@ from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.owners import PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.watching.mirror import LOOK_SOON_S
 
 SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-group-total-count"}
 """Gangs that are no objects: the annotation that says how many pods they have."""
 MOST_DIGITS = 6
+UNREAD = (
+    "an object that is not watched: the cluster has no such objects, or we may not read them; a"
+    f" resource definition that was just added is found within {LOOK_SOON_S:.0f} seconds"
+)
 
 
-def flaw(cluster: Cluster, pods: Sequence[KubePod]) -> Unplaceable | None:
-    """What is wrong with, or missing in, the declaration of the gang that pods name."""
+def flaw(
+    cluster: Cluster, pods: Sequence[KubePod], is_read: Callable[[str, str], bool]
+) -> Unplaceable | None:  # fmt: skip
+    """What is wrong with, or missing in, the declaration of the gang that pods name.
+
+    ``is_read``: whether objects of a group and kind are.
+    """
     for pod in pods:
         told = groups.of_pod(pod)
         if told is None:
@@ -27,11 +37,10 @@ def flaw(cluster: Cluster, pods: Sequence[KubePod]) -> Unplaceable | None:
         if told[0] in SIZES:
             found = _size_flaw(pod, told[2], SIZES[told[0]])
         elif groups.find(cluster.groups, told) is None:
-            found = Unplaceable(
-                "UnknownGang",
-                f"it names the pod group `{told[1]}/{told[2]}` ({told[0]}), which does not exist"
-                " yet: it waits for it",
-            )
+            is_known = [is_read(told[0], kind) for kind in groups.KINDS[told[0]]]
+            lack = "which does not exist yet" if any(is_known) else UNREAD
+            named = f"the pod group `{told[1]}/{told[2]}` ({told[0]})"
+            found = Unplaceable("UnknownGang", f"it names {named}, {lack}: it waits for it")
         else:
             found = None
         if found is not None:

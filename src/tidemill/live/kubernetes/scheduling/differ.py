@@ -29,7 +29,7 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import extras, limits, seats, shrinking
+from tidemill.live.kubernetes.scheduling import extras, limits, neighbours, seats, shrinking
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
@@ -146,10 +146,10 @@ class Differ:
         is_cut = self.view.claimed.look()
         view, is_changed = self.view, self.view.is_changed
         self.nodes.keep_labels(self._selected(view.dirty_units))
+        nowhere = self._without_place()
         yield from self.nodes.tell(at_ms)
         if is_changed:
-            again = dict.fromkeys(self.tight.due())
-            again |= self._jobs.unsized
+            again = dict.fromkeys((*self.tight.due(), *nowhere, *self._jobs.unsized))
             view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:
@@ -252,6 +252,13 @@ class Differ:
         there = [number(view.place_of(pod)) for pod in view.unit_pods(unit) if pod.node]
         here = [one.node for one in seats.held(self.world, j) for _ in range(one.replicas)]
         return there == here if len(here) == 1 else Counter(there) == Counter(here)
+
+    def _without_place(self) -> list[UnitKey]:
+        """Jobs that other pods keep from all nodes, of which one may be new or not as it was."""
+        if not self.view.dirty_nodes:
+            return []
+        reasons = (neighbours.UNSCHEDULABLE, neighbours.WAITING)
+        return [key for key, why in self.held.items() if why.reason in reasons]
 
     # Teams --------------------------------------------------------------------------------------
 

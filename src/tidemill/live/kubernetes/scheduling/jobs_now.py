@@ -156,7 +156,8 @@ class JobsNow:
         if with_gpus and (unsized := self._unsized(unit)) is not None:
             return unsized
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
-        if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus)) is not None:
+        is_read = self._view.awaited.is_read
+        if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus, is_read)):
             return flaw
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:

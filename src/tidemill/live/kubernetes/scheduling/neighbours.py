@@ -14,15 +14,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import spreading, volumes
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
-from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.node_rules import LabelCondition, LabelTest, Pair
 from tidemill.model.rows import Role, Shape
 from tidemill.model.topology import Bond, Topology
 
+UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
+"""The reasons of pods that wait for others to leave: where a node more helps, and where not."""
 MOST_NAMED = 3
 MOST_PLACES = 1000
 """Values of one condition; a rule that needs more cannot be said."""
@@ -64,7 +67,9 @@ def kept(
         return _refused("rules about other pods that differ between pods of one gang")
     if rules and (first := _before(view, unit, pods, rules)) is not None:
         words = f"is placed after {first.full_name}, by where that is"
-        return Unplaceable("Waiting", words)
+        return Unplaceable(WAITING, words)
+    if (lack := taken(view, pods)) is not None:
+        return lack
     over = [rule for rule in rules if _is_over_places(pods, rule, shape)]
     try:
         made = [*_away(view, pods), *_free_ports(view, pods, ports)]
@@ -72,39 +77,72 @@ def kept(
         for rule in sorted(rules - {*over[:1]}, key=repr):
             made += _conditions(view, pods, rule, shape)
             bonds += _bonds(pods, rule, shape, ground.topology)
-        roles = tuple(with_conditions(role, made) for role in shape.roles)
+        roles = tuple(with_conditions(role, [*dict.fromkeys(made)]) for role in shape.roles)
         shape = replace(shape, roles=roles, bonds=tuple(dict.fromkeys((*shape.bonds, *bonds))))
         return _spread(view, pods, over[0], shape, ground) if over else shape
     except _Unkept as error:
         return _refused(str(error))
 
 
-def taken(view: ClusterView, pods: Sequence[KubePod]) -> str:
-    """That pods from which these have to be apart are in all places where these may be, and who
-    they are; "": they are not.
+def taken(view: ClusterView, pods: Sequence[KubePod]) -> Unplaceable | None:
+    """That pods from which these have to be apart are in all places where these may be, who they
+    are, and what would help; None: they are not.
+
+    A node more helps where only the names of nodes keep it off: then an autoscaler may buy one.
     """
-    for rule in sorted({*pods[0].request.near}, key=repr):
-        places = sorted(_eligible(view, pods[0], rule))
-        who = _who(view, pods[0].namespace, rule) if rule.kind is RuleKind.APART else {}
-        if places and all(place in who for place in places):
-            named = [f"`{place}` ({who[place]})" for place in places[:MOST_NAMED]]
-            rest = f" and {len(places) - len(named):,} more" * (len(places) > len(named))
-            return (
-                f"by its podAntiAffinity it has to be apart, by `{rule.key}`, from pods that are in"
-                f" each one that it may be in: {', '.join(named)}{rest}"
-            )
-    return ""
+    who, found, helps = _in_the_way(view, pods), dict[Pair, None](), False
+    able = [row for row in view.machines.values() if _could_carry(view, row, pods[0])]
+    for machine in able if who else ():
+        pairs = [pair for pair in machine.labels.items() if pair in who]
+        if not pairs:
+            return None
+        wide = [pair for pair in pairs if pair[0] != HOSTNAME]
+        found[min(wide or pairs)] = None
+        helps = helps or not wide
+    if not found:
+        return None
+    places = sorted(found)
+    keys = " or ".join(f"`{key}`" for key in dict.fromkeys(key for key, _ in places))
+    named = [f"`{place[1]}` ({who[place]})" for place in places[:MOST_NAMED]]
+    rest = f" and {len(places) - len(named):,} more" * (len(places) > len(named))
+    whose = "its" if any(rule.kind is RuleKind.APART for rule in pods[0].request.near) else "their"
+    return Unplaceable(
+        UNSCHEDULABLE if helps else WAITING,
+        f"by {whose} podAntiAffinity it has to be apart, by {keys}, from pods that are in each one"
+        f" that it may be in: {', '.join(named)}{rest}; it is placed when one of them ends, or on a"
+        f" node with another {keys}",
+    )
 
 
-def _who(view: ClusterView, own: str, rule: PodRule) -> dict[str, str]:
-    """The first pod, by name, that a rule names in each place."""
-    found = dict[str, str]()
-    for pod in sorted(view.pods.values(), key=lambda pod: pod.full_name):
-        if pod.node and not pod.is_over and rule.names(own, pod):
-            machine = view.machines.get(pod.node)
-            if machine is not None and rule.key in machine.labels:
-                found.setdefault(machine.labels[rule.key], pod.full_name)
+def _could_carry(view: ClusterView, machine: KubeNode, pod: KubePod) -> bool:
+    """Whether a pod may be on a machine by all but other pods, and fits there if nothing runs."""
+    wanted, gpu = pod.request, pod.request.gpu
+    is_large = gpu is None or any(
+        one.capacity.get(gpu.resource, 0) >= gpu.each for one in view.parts_on(machine.name)
+    )
+    return is_large and wanted.selects(machine.labels) and all(
+        wanted.tolerates(one.key, one.value, one.effect) for one in machine.taints if one.keeps_out
+    )  # fmt: skip
+
+
+def _in_the_way(view: ClusterView, pods: Sequence[KubePod]) -> dict[Pair, str]:
+    """The first pod, by name, in each place that these may not be in: a label, and its value."""
+    found = dict[Pair, str]()
+    for rule in pods[0].request.near:
+        if rule.kind is RuleKind.APART:
+            for pod in view.pods.values():
+                if pod.node and not pod.is_over and rule.names(pods[0].namespace, pod):
+                    _note(found, view, rule, pod)
+    for rule, other in _keeping_off(view, pods):
+        _note(found, view, rule, other)
     return found
+
+
+def _note(found: dict[Pair, str], view: ClusterView, rule: PodRule, pod: KubePod) -> None:
+    machine = view.machines.get(pod.node)
+    if machine is not None and rule.key in machine.labels:
+        place = (rule.key, machine.labels[rule.key])
+        found[place] = min(pod.full_name, found.get(place, pod.full_name))
 
 
 def _is_over_places(pods: Sequence[KubePod], rule: PodRule, shape: Shape) -> bool:
@@ -190,18 +228,22 @@ def _places(view: ClusterView, own: str, rule: PodRule) -> Counter[str]:
 
 def _away(view: ClusterView, pods: Sequence[KubePod]) -> Iterator[LabelCondition]:
     """Places of pods that have to be apart from these, whatever these say themselves."""
-    found = dict[str, set[str]]()
+    found = dict[Pair, str]()
+    for rule, other in _keeping_off(view, pods):
+        _note(found, view, rule, other)
+    for label in sorted({key for key, _ in found}):
+        yield _condition(label, LabelTest.NOT_IN, [value for key, value in found if key == label])
+
+
+def _keeping_off(
+    view: ClusterView, pods: Sequence[KubePod]
+) -> Iterator[tuple[PodRule, KubePod]]:  # fmt: skip
+    """Pods that sit somewhere and have to be apart from these, by which of their rules."""
     for key in view.ruled.apart:
         other = view.pods[key]
-        machine = view.machines.get(other.node)
-        for rule in other.request.near if machine is not None else ():
-            is_named = rule.kind is RuleKind.APART and any(
-                rule.names(other.namespace, pod) for pod in pods
-            )
-            if is_named and machine is not None and rule.key in machine.labels:
-                found.setdefault(rule.key, set()).add(machine.labels[rule.key])
-    for label, values in sorted(found.items()):
-        yield _condition(label, LabelTest.NOT_IN, values)
+        for rule in other.request.near:
+            if rule.kind is RuleKind.APART and any(rule.names(other.namespace, p) for p in pods):
+                yield rule, other
 
 
 def _condition(key: str, test: LabelTest, values: Iterable[str]) -> LabelCondition:

@@ -12,6 +12,7 @@ from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import WHOLE, SeenNode
 from tidemill.live.kubernetes import parts
+from tidemill.live.kubernetes.nodes import FEATURES
 from tidemill.live.kubernetes.scheduling import seats, shapes
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
@@ -28,8 +29,6 @@ from tidemill.provisioning import life
 from tidemill.reservation.types import OBSERVED
 
 Told = Iterator[ev.Event]
-FEATURES = "feature.node.kubernetes.io/"
-"""Labels of a node's parts, about a hundred per node: kept when somebody selects by them."""
 
 
 class NodePrices(NamedTuple):

@@ -22,9 +22,10 @@ from tidemill.live.kubernetes.api.writing import MERGE, ApiWriter, Written
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import extras, neighbours, nominating, purchase
+from tidemill.live.kubernetes.scheduling import extras, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.following import CauseFollower
+from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.model.policy import Policy
@@ -32,7 +33,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 
-UNSCHEDULABLE, PREEMPTING, NO_SUCH_NODE = "Unschedulable", "Preempting", "NoSuchNode"
+PREEMPTING, NO_SUCH_NODE = "Preempting", "NoSuchNode"
 OTHER_REASONS = {
     Cause.OVER_LIMIT: "OverQuota", Cause.OVER_LIMIT_ALWAYS: "OverQuota",
     Cause.PROMISED: PREEMPTING, Cause.TOPOLOGY: "WaitingForTopology",
@@ -41,7 +42,6 @@ OTHER_REASONS = {
     Cause.IMPOSSIBLE_GANG: NO_SUCH_NODE,
 }  # fmt: skip
 """Where no node of a kind that the cluster has would help."""
-WAITING = "Waiting"
 AFTER_S = 1.0
 """A pod that is bound sooner is told nothing."""
 PER_SECOND = 50
@@ -189,9 +189,6 @@ class WaitSayer:
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
         words = self._explain.words(world, cause)
-        if cause is Cause.IMPOSSIBLE_LABEL and (taken := self._taken(unit)):
-            is_bought = purchase.is_carried(world, world.shape_rows[s])
-            return WaitReason(UNSCHEDULABLE if is_bought else WAITING, taken)
         if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
             words = f"{words}; it requests {named}"
         return WaitReason(reason, words, nodes)
@@ -200,11 +197,6 @@ class WaitSayer:
         """Whether its pods are spread over nodes by their names."""
         rules = (rule for pod in self._differ.view.unit_pods(unit) for rule in pod.request.near)
         return any(rule.kind is RuleKind.SPREAD and rule.key == HOSTNAME for rule in rules)
-
-    def _taken(self, unit: UnitKey) -> str:
-        """That pods it has to be apart from are wherever it may be; "": they are not."""
-        pods = [pod for pod in self._differ.view.unit_pods(unit) if pod.is_pending]
-        return neighbours.taken(self._differ.view, pods) if pods else ""
 
     def _extras(self, unit: UnitKey) -> str:
         """What the pods of a job request beside accelerators, CPU and memory."""

@@ -54,8 +54,9 @@ listed when somebody asks, and no more often: a list of all pods is dear, and wo
 """
 AT_ONCE_MS = 2_000
 """A clock that is known to the second, and the way from the server to here."""
-LOOK_AGAIN_S = 600.0
-"""Kinds that a cluster did not have may come."""
+LOOK_AGAIN_S, LOOK_SOON_S = 600.0, 30.0
+"""Kinds that a cluster did not have may come: how often that is looked for, and how often after
+somebody asked for one of them."""
 
 Read = TypeVar("Read")
 Key = tuple[str, str]
@@ -231,6 +232,9 @@ class ClusterCopy:
         self._wake = asyncio.Event()
         self._moved = asyncio.Condition()
         self._looking: asyncio.Task[None] | None = None
+        self._missed: dict[tuple[str, str], int] = {}
+        """Kinds that somebody asked for and the server did not have: how often to look soon."""
+        self._is_missed = asyncio.Event()
         self._failure: Exception | None = None
         """What a task ended with that should never end."""
 
@@ -264,11 +268,17 @@ class ClusterCopy:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def is_read(self, group: str, kind: str) -> bool:
-        """Whether objects of a kind are known, now or as soon as the server answers."""
-        return any(
-            (of.group, of.kind) == (group, kind) and copy.state is not WatchState.FORBIDDEN
-            for of, copy in self.copies.items()
-        )
+        """Whether objects of a kind are known, now or as soon as the server answers.
+
+        One that the server did not have may have come: it is looked for soon.
+        """
+        for of, copy in self.copies.items():
+            if (of.group, of.kind) == (group, kind):
+                return copy.state is not WatchState.FORBIDDEN
+        if (group, kind) in self._readers:
+            self._missed[group, kind] = round(LOOK_AGAIN_S / LOOK_SOON_S)
+            self._is_missed.set()
+        return False
 
     async def settle(self, timeout_s: float) -> None:
         """Wait until every kind is watched, or known not to be readable; some may stay behind.
@@ -362,11 +372,27 @@ class ClusterCopy:
 
     async def _look_again(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(LOOK_SOON_S)
+            if not self._missed:
+                await self._until_missed(LOOK_AGAIN_S - LOOK_SOON_S)
+            there = {(kind.group, kind.kind) for kind in self.copies}
+            self._missed = {
+                kind: left - 1 for kind, left in self._missed.items()
+                if left > 1 and kind not in there
+            }  # fmt: skip
             try:
                 self._follow(await self._discover())
             except (*UNREACHABLE, ApiRefusal, msgspec.DecodeError):
                 continue  # the watches say that the server is down
+
+    async def _until_missed(self, timeout_s: float) -> None:
+        """Until somebody asks for a kind that is not there, or so long."""
+        self._is_missed.clear()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._is_missed.wait()
+        except TimeoutError:
+            pass
 
     async def _keep(self, copy: KindCopy) -> None:
         """List and watch one kind for ever."""
