@@ -111,6 +111,18 @@ def test_where_a_step_ended_is_told():
     assert [r * 1e6 / PEAK for r in rates] == pytest.approx([2, 2 / 3, 2 / 3])
 
 
+def test_a_loop_that_ends_with_a_checkpoint_left_no_step_unended():
+    """It saves after its last step, and has not computed since: all of its work is known."""
+    last = stretch(
+        1, PEAK, compute_us=186_000, checkpoint_us=813_000, other_us=1_000,
+        last_end_us=T0_US + 1_186_500,
+    )  # fmt: skip
+    told = [stretch(0, PEAK), last, stretch(2, compute_us=0, checkpoint_us=1_000_000, other_us=0)]
+    done = flops.spread(told, 0)
+    assert done.untold_us[-1] == 0
+    assert done.mflop[-1] == pytest.approx(2 * PEAK)
+
+
 def test_work_whose_flops_nobody_told_is_unknown():
     """A step that never ended; and a rank that tells none while the other does."""
     told = [stretch(s, 0.5 * PEAK if s < 10 else None) for s in range(20)]

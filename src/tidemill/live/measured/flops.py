@@ -82,13 +82,23 @@ def unended_us(stretches: Iterable[StepsRecord], before_us: int) -> int:
 
 
 def _divided(one: StepsRecord) -> tuple[_Piece, _Piece]:
-    """A stretch up to where its last step ended, and from there on."""
+    """A stretch up to where its last step ended, and from there on.
+
+    A loop saves after a step: it computes after its last one only what the rest leaves no room for.
+    """
     end_us = (one.last_end_us or one.until_us) if one.steps else one.from_us
     end_us = min(max(end_us, one.from_us), one.until_us)
-    length, compute = max(1, one.until_us - one.from_us), one.compute_us or 0
+    length, compute, rest_us = (
+        one.until_us - one.from_us,
+        one.compute_us or 0,
+        one.until_us - end_us,
+    )
+    after = compute * rest_us / max(1, length)
+    if one.steps and one.checkpoint_us:
+        after = min(after, max(0, rest_us - (length - compute)))
     return (
-        _Piece(one.from_us, end_us, compute * (end_us - one.from_us) / length),
-        _Piece(end_us, one.until_us, compute * (one.until_us - end_us) / length),
+        _Piece(one.from_us, end_us, compute - after),
+        _Piece(end_us, one.until_us, after),
     )
 
 
