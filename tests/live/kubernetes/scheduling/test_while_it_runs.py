@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.kubernetes.scheduling.test_placing import nodes_of
-from tests.live.kubernetes.scheduling.test_saying import PODS, told
+from tests.live.kubernetes.scheduling.test_saying import JOBS, MERGE, PODS, told
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.interposer import Interposer
 from tests.rigs.kubernetes.scheduled import OURS, Process, scheduling, wrong
-from tests.rigs.kubernetes.wanted import gang_notes, node, pod, replica_set
+from tests.rigs.kubernetes.wanted import gang, gang_notes, node, pod, replica_set
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes.scheduling.differ import SEAT_GRACE_MS
@@ -86,6 +86,25 @@ def test_the_seat_of_a_bare_pod_that_is_gone_is_free_after_a_minute(rig: Cluster
 def times(ours: Process, event: str) -> int:
     """How often it has logged an event."""
     return sum(line["event"] == event for line in ours.lines())
+
+
+def test_a_job_that_is_made_smaller_gives_its_node_away(rig: Cluster, tmp_path: Path):
+    """A gang of two nodes is to have one: another pod runs on the other. A node that joins without
+    whole GPUs gets nobody who waits for some.
+    """
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(JOBS, gang("wide", 2, 8, schedulerName=OURS))
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_until_running("ml", 2)
+        rig.create(PODS, pod("next", 8, schedulerName=OURS), pod("small", 1, schedulerName=OURS))
+        rig.wait_for("both are told", lambda: all(told(rig, n)[0] for n in ("next", "small")))
+        rig.add_nodes(node("cut", 1, advertised=0, more={"nvidia.com/mig-1g.10gb": 7}))
+        size = {"parallelism": 1, "completions": 1}
+        rig.ask("PATCH", f"{JOBS}/wide", {"spec": size}, kind=MERGE)
+        rig.wait_for("it runs", lambda: rig.phases("ml").get("next") == "Running", 30)
+        rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
+        assert ours.stop() == 0
+    assert nodes_of(rig, "small") == {"small": ""}
 
 
 def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_path: Path):
