@@ -13,6 +13,8 @@ from tests.rigs.kubernetes.moving_kills import BUDGETS, Killer, drain_often
 from tests.rigs.kubernetes.scheduled import OURS, Process, gang_of, live, scheduling, wrong
 from tests.rigs.kubernetes.story import Story
 from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
+from tidemill.journal import open_journal
+from tidemill.model import events as ev
 
 PODS = "/api/v1/namespaces/ml/pods"
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
@@ -36,6 +38,13 @@ def nodes(rig: Cluster) -> set[str]:
 def at_rest(rig: Cluster, journal: str) -> Callable[[], bool]:
     """Whether all is right now."""
     return lambda: not wrong(rig, journal)
+
+
+def sizes(journal: str) -> set[int]:
+    """How large jobs were taken to be, whenever they were told."""
+    with open_journal(journal) as opened:
+        told = (one for one in opened.read() if isinstance(one, ev.JobSubmitted))
+        return {role.count for one in told for role in one.job.shape.roles}
 
 
 def test_killed_in_the_middle_of_gangs_it_completes_them(rig: Cluster, tmp_path: Path):
@@ -66,6 +75,7 @@ def test_an_api_server_that_is_restarted_and_a_watch_that_is_cut(rig: Cluster, t
         rig.wait_for("all is told", at_rest(rig, ours.journal))
         assert ours.stop() == 0
     assert wrong(rig, ours.journal) == []
+    assert sizes(ours.journal) == {8, 16}, "no part of a gang was ever taken for the whole"
 
 
 def test_pods_deleted_while_they_are_bound_come_back_to_their_gang(rig: Cluster, tmp_path: Path):
