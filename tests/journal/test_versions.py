@@ -96,7 +96,11 @@ def test_columns_start_anywhere(journal: Journal, story: list[Event]):
 
 
 def test_shapes_in_columns_are_those_of_the_cluster_state(journal: Journal, story: list[Event]):
-    """In columns of a whole journal a job names its shape by the number that the state has."""
+    """In columns of a whole journal a job names its shape by the number that the state has, as long
+    as no job came to request something else.
+    """
+    changes = (i for i, event in enumerate(story) if isinstance(event, ev.RequestChanged))
+    story = story[: next(changes, len(story))]
     for start in range(0, len(story), 70):
         journal.append(story[start : start + 70])
     world = fold_all(World(), story)

@@ -504,7 +504,8 @@ def _passed(case: Case) -> Fact | None:
     world, j = case.world, case.j
     jobs, later = world.jobs, slice(j + 1, world.job_count)
     since = (jobs.attempt[later] > 0) & (jobs.placed_ms[later] >= jobs.since_ms[j])
-    since &= jobs.submit_ms[later] > jobs.submit_ms[j]  # of a first look numbers are no order
+    if world.is_looked_on:  # what a first look shows came in no order
+        since &= jobs.submit_ms[later] > jobs.submit_ms[j]
     shapes, counts = np.unique(jobs.shape[later][since], return_counts=True)
     kinds = set(case.memo.known(world, case.s).kinds)
     count = sum(

@@ -23,6 +23,7 @@ from tidemill.core.accounting.columns import (
     MARK,
     NEVER,
     NOT_RUNNING,
+    SIZE,
     SPAN,
     STOP,
     UNLINED,
@@ -127,6 +128,7 @@ class Ledger:
         """Up to which job rows were made blank: no more than are used take memory."""
         self._foreseen = 0
         self._seen: tuple[int, ...] = ()
+        self._request_changes = 0
         self._shared_at: tuple[int, ...] = ()
         self._dictionary = Dictionary()
         self._told = Sheet(self._dictionary)
@@ -474,6 +476,9 @@ class Ledger:
         world, marks = self._world, self._b.marks
         marks[MARK.DEPTH] = world.tree.depth
         self._know_shares()
+        if world.request_changes != self._request_changes:  # rare: all are counted anew
+            self._request_changes = world.request_changes
+            self._b.sizes[:, SIZE.ARRIVALS], marks[MARK.COUNTED] = 0, 0
         seen = (
             world.contract_count, len(world.shape_rows), len(world.kinds), len(world.groups),
             len(world.queue_rows), world.node_count,

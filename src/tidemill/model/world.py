@@ -248,6 +248,8 @@ class World:
         """Why nodes are out, as their own cluster says; for answers, and in no event."""
         self.moving: dict[int, Move] = {}
         """Jobs asked to move, grow or shrink that were not yet seen to have done so."""
+        self.request_changes = 0
+        """How often waiting jobs came to request something else."""
         self.share_changes = 0
         """How often the shares of teams changed."""
         self.unseen = frozenset[str]()

@@ -74,6 +74,7 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
         noted = world.ink.w.shapes[:, SHAPE.NOTED]
         noted[was] -= 1
         noted[s] += 1
+    world.request_changes += 1
     core.line_up_again(world.ink.w, j)
     quotas.gave_back(world.ink.w.queues, q)  # so that it is looked at, though nobody came
     return [j]
