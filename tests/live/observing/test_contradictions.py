@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import tidemill
-from tests.live.observing.test_measured import a_loop, us
+from tests.live.observing import test_measured
+from tests.live.observing.test_measured import us
 from tests.live.observing.test_observer import BEGIN_S, NODE, TERMS, Cluster
 from tests.rigs.prometheus import series, server
 from tests.rigs.slurm.cluster import quick_folder
@@ -23,6 +24,16 @@ from tidemill.live.observing.observer import AnswerTaken, Observer
 DOWN = NODE.replace("State=IDLE", "State=DOWN")
 FOUR = NODE.replace("gpu:h100:8", "gpu:h100:4").replace("gres/gpu=8", "gres/gpu=4")
 HOLDS = {"id": 7, "gpus": 8, "submit": 10, "start": 20}
+
+
+def a_loop(*told: Any) -> list[dict[str, Any]]:
+    """A loop that uses all GPUs that its job holds, each as those of ``test_measured``."""
+    return [
+        one | {"gpus": HOLDS["gpus"]} if one["is"] == "job_began"
+        else one | {"mflop": one["mflop"] * HOLDS["gpus"] // 2} if "mflop" in one
+        else one
+        for one in test_measured.a_loop(*told)
+    ]  # fmt: skip
 
 
 @pytest.fixture
