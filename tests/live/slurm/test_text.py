@@ -214,6 +214,7 @@ def test_sinfo_and_sacctmgr_text():
     same: dict[str, Any] = {
         "state": "IDLE",
         "gres": "gpu:h100:8",
+        "partitions": "gpu*",
         "gpus": 8,
         "gpu_type": "h100",
     }
