@@ -330,7 +330,7 @@ class _Translation:
         }  # fmt: skip
 
     def _submit_ms(self, job: KubeJob) -> int | None:
-        """When it was submitted; of pods of a Job that an observer saw wait, when they were made."""
+        """When it was submitted; of pods of a Job that an observer saw wait, their creation."""
         is_told = self._looks_back or job.key.kind != "Pod" or not job.pods
         return job.submit_ms if is_told else min(pod.created_ms for pod in job.pods)
 
