@@ -34,6 +34,9 @@ UNTRIED = {
     ("docs/guides/extend.md", "$ pip install ./examples/plugins"): (
         "installs a package; tests/plugins has it found as if it were installed"
     ),
+    ("docs/guides/import-your-cluster.md", "squeue --all --states=all -o"): (
+        "needs a Slurm; tests/live/slurm/test_joined.py reads the same format from this page"
+    ),
     ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
     ("docs/guides/find-slow-nodes.md", "$ tidemill stragglers fleet.sqlite --track"): (
         "needs the reader's jobs; tests/cli has a journal, records and a folder of GPU-minutes"

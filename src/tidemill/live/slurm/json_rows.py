@@ -132,7 +132,7 @@ def _queued(record: Record) -> Iterator[Struct]:
         end_ms=end if is_over else None,
         time_limit_ms=values.limit_ms(record.get("time_limit")),
         changed_ms=values.moment(record.get("suspend_time")),
-        ran_ms=1000 * (values.number(record.get("pre_sus_time")) or 0),
+        ran_ms=values.seconds_ms(record.get("pre_sus_time")),
         node_list=nodes,
         node_count=values.number(record.get("node_count")),
         required_nodes=values.text(record.get("required_nodes")),

@@ -45,6 +45,12 @@ def positive(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
     return number(value) or None
 
 
+def seconds_ms(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
+    """Seconds, in milliseconds; None: nobody says."""
+    told = number(value)
+    return None if told is None else 1000 * told
+
+
 def moment(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
     """A point in time in ms, from seconds since 1970; 0 is none."""
     seconds = positive(value)
