@@ -51,6 +51,12 @@ def attempts(folder: Path) -> list[tuple[dict[str, float], dict[str, Any]]]:
     return list(zip(held, json.loads((folder / "stopwatch.json").read_text()), strict=True))
 
 
+def _gone_on_from(mine: list[tuple[dict[str, Any], dict[str, Any]]], number: int) -> int:
+    """After which step a launch of a job began: each step has as many FLOPs as any other."""
+    first, last = mine[0][1]["last"], mine[number][1]["last"]
+    return int(last["step"]) - round(last["flops"] * first["step"] / first["flops"])
+
+
 def watched_s(folder: Path, job: str) -> dict[str, float]:
     """Seconds by bucket, by the stopwatch and the launcher alone."""
     found = dict.fromkeys(("starting", "restart", "checkpoint", "host", "rework", "idle"), 0.0)
@@ -59,6 +65,11 @@ def watched_s(folder: Path, job: str) -> dict[str, float]:
     for number, (held, watch) in enumerate(mine):
         is_killed = number + 1 < len(mine)
         lasting = watch["after_last_checkpoint" if is_killed else "last"]
+        is_noted = is_killed and "step" in watch["last"]
+        if is_noted and _gone_on_from(mine, number + 1) == watch["last"]["step"]:
+            lasting = watch["last"]  # killed within a checkpoint that was on the disk already
+            found["checkpoint"] += held["end"] - lasting["at_s"]
+            found["rework"] -= held["end"] - lasting["at_s"]
         found["starting" if number == 0 else "restart"] += watch["up_s"] - held["start"]
         found["checkpoint"] += watch["last"]["checkpoint_s"]
         found["host"] += lasting["data_s"]

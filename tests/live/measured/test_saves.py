@@ -14,6 +14,7 @@ from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
     BeganRecord,
     CheckpointBegunRecord,
+    CheckpointFailedRecord,
     CheckpointSavedRecord,
     EndedRecord,
     RestoredRecord,
@@ -71,8 +72,8 @@ def checkpoint(
     return [begun, saved] if is_saved else [begun]
 
 
-def rework_s(told: list[TrackRecord], killed_s: float = KILLED_S) -> float:
-    """GPU-seconds of rework, where a scheduler says when the job was killed."""
+def seconds(told: list[TrackRecord], killed_s: float = KILLED_S) -> dict[Bucket, float]:
+    """GPU-seconds by bucket, where a scheduler says when the job was killed."""
     launches = loops.launches(told)
     gpus = len({one.rank for one in told})
     times = [(0, killed_s, "requeued"), (AGAIN_S, DONE_S, "done")]
@@ -84,7 +85,13 @@ def rework_s(told: list[TrackRecord], killed_s: float = KILLED_S) -> float:
     ]  # fmt: skip
     attempts = pl.DataFrame(rows, {name: ATTEMPTS[name] for name in rows[0]})
     history = build(attempts, [], flat({"": 1}), measured=tracking.measured(launches))
-    return api.keep_history(history).statement.total().milli_ms[Bucket.REWORK] / 1e6
+    booked = api.keep_history(history).statement.total().milli_ms
+    return {bucket: milli_ms / 1e6 for bucket, milli_ms in zip(Bucket, booked, strict=True)}
+
+
+def rework_s(told: list[TrackRecord], killed_s: float = KILLED_S) -> float:
+    """GPU-seconds of rework."""
+    return seconds(told, killed_s)[Bucket.REWORK]
 
 
 @pytest.mark.parametrize("step", [200, 207, 5000])
@@ -125,6 +132,29 @@ def test_a_checkpoint_that_was_being_written_and_not_used_saved_nothing():
     """The next launch went on from the one before it."""
     told = killed(0, *checkpoint(180, at_s=18, is_saved=False)) + again(100)
     assert rework_s(told) == pytest.approx(10, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fate", "stalled_s", "lost_s"),
+    [("stands still", 3, 0), ("goes on", 0, 3), ("failed", 0, 3), ("one of two", 0, 6)],
+)
+def test_killed_within_a_checkpoint_it_stood_still_up_to_its_end(
+    fate: str, stalled_s: float, lost_s: float
+):
+    """Three seconds that nobody told, after a checkpoint began: the next launch read it."""
+    is_async = fate == "goes on"
+    mark = {"checkpoint": 1, "step": 200}
+    begun: list[TrackRecord] = [
+        CheckpointBegunRecord(**head("x", 0, KILLED_S), **mark, is_async=is_async)
+    ]
+    if fate == "failed":
+        begun.append(CheckpointFailedRecord(**head("x", 0, KILLED_S), **mark))
+    told = killed(0, *begun) + again(200)
+    if fate == "one of two":
+        told += killed(1) + again(200, rank=1)
+    found = seconds(told, killed_s=KILLED_S + 3)
+    assert found[Bucket.CHECKPOINT] == pytest.approx(stalled_s, abs=0.01)
+    assert found[Bucket.REWORK] == pytest.approx(lost_s, abs=0.01)
 
 
 def test_of_several_ranks_one_may_have_lost_its_word():

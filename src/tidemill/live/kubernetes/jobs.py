@@ -399,7 +399,7 @@ def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubeP
         for pod in named
         if part.name in {pod.labels.get(key, "").lower() for key in _ROLE_LABELS}
     ]
-    if not named and all(one.request.gpu is None for one in parts):
+    if not named and len(parts) == 1:
         mine = pods
     amounts = {pod.request.gpu for pod in mine}
     return replace(part, request=mine[0].request) if len(amounts) == 1 else part

@@ -22,6 +22,7 @@ from tidemill.live.measured.windows import UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
     BeganRecord,
     CheckpointBegunRecord,
+    CheckpointFailedRecord,
     CheckpointSavedRecord,
     EfficiencyRecord,
     EndedRecord,
@@ -65,6 +66,7 @@ class Process:
         """What was told before, many stretches in one: for those who compare ranks."""
         self.begun: dict[int, CheckpointBegunRecord] = {}
         self.saved: list[CheckpointSavedRecord] = []
+        self.failed: set[int] = set()
         self.restored: RestoredRecord | None = None
         """The first time: later it goes back within its own work."""
         self.efficiencies: list[EfficiencyRecord] = []
@@ -90,6 +92,8 @@ class Process:
                 self.begun[record.checkpoint] = record
             case CheckpointSavedRecord():
                 self.saved.append(record)
+            case CheckpointFailedRecord():
+                self.failed.add(record.checkpoint)
             case RestoredRecord():
                 if self.restored is None or record.at_us < self.restored.at_us:
                     self.restored = record
@@ -106,6 +110,13 @@ class Process:
         """How many GPUs it uses; one where it does not say."""
         told = self.began.gpus if self.began is not None else None
         return 1 if told is None else told
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether it stood still for a checkpoint when it was last heard of."""
+        saved = {one.checkpoint for one in self.saved} | self.failed
+        is_open = any(not one.is_async and n not in saved for n, one in self.begun.items())
+        return is_open and self.ended is None
 
     @property
     def up_us(self) -> int | None:
@@ -376,7 +387,7 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
         mfu_ppm=_where(np.zeros(len(covered), bool), sums["mfu"], sums["mfu"], sums["counted"])
     )
     frame = frame.filter(pl.Series(is_covered) & (pl.col("end_ms") > pl.col("start_ms")))
-    return pl.concat([frame, _afterwards(launch)], how="diagonal")
+    return pl.concat([frame, _afterwards(launch), _unsaid(launch)], how="diagonal")
 
 
 def silent_ranks(launch: Launch) -> int:
@@ -405,6 +416,17 @@ def _afterwards(launch: Launch) -> pl.DataFrame:
            "busy_ppm": 0, "heard_gpus": launch.gpus,
            "silent_gpus": _untold_gpus(launch), "said_gpus": _said_gpus(launch)}  # fmt: skip
     return pl.DataFrame([row] if is_over else [], schema={name: WINDOWS[name] for name in row})
+
+
+def _unsaid(launch: Launch) -> pl.DataFrame:
+    """A launch that was last heard of within checkpoints is in them until it says more."""
+    at_work = [process for process in launch.processes if process.gpus]
+    is_saving = bool(at_work) and all(process.is_saving for process in at_work)
+    last_ms = launch.last_us // 1000
+    row = {"source": SOURCE, "start_ms": last_ms, "end_ms": last_ms + LONGEST_AFTER_MS,
+           "checkpoint_ppm": ONE_PPM, "heard_gpus": launch.gpus,
+           "silent_gpus": _untold_gpus(launch), "said_gpus": _said_gpus(launch)}  # fmt: skip
+    return pl.DataFrame([row] if is_saving else [], schema={name: WINDOWS[name] for name in row})
 
 
 def _step_times(launch: Launch, edges: NDArray[np.int64]) -> pl.DataFrame:

@@ -108,8 +108,9 @@ def bare_jobset(*counts: int) -> Object:
     return made.owner(JOBSET, "JobSet", "g", {"replicatedJobs": rows})
 
 
-def test_a_gang_whose_templates_show_no_gpus_starts_when_all_of_its_pods_are_there():
-    """Nobody says which of three pods have GPUs: two wait for the third."""
+@pytest.mark.parametrize("last_gpus", [2, 0])
+def test_a_gang_whose_templates_show_no_gpus_starts_when_all_of_its_pods_are_there(last_gpus: int):
+    """Nobody says which of three pods have GPUs: two wait for the third, whatever it requests."""
     story = Story(8)
     story.server.put(bare_jobset(1, 2))
     for name in ("g-w0-0", "g-w1-0"):
@@ -123,7 +124,7 @@ def test_a_gang_whose_templates_show_no_gpus_starts_when_all_of_its_pods_are_the
         assert reason == "WaitingForGang"
         assert words.startswith("its JobSet `ml/g` wants 3 pods, and its templates request no GPUs")
         assert words.endswith(f"when all are there, and {i + 1} are")
-    story.server.make("last", 2, owner=("batch/v1", "Job", "g-w0-0"), labels=labels)
+    story.server.make("last", last_gpus, owner=("batch/v1", "Job", "g-w0-0"), labels=labels)
     story.rest()
     assert {"g-0", "g-1", "last"} == {*story.bound()}
     assert story.held() == {}
