@@ -136,16 +136,23 @@ def test_a_checkpoint_that_was_being_written_and_not_used_saved_nothing():
 
 @pytest.mark.parametrize(
     ("fate", "stalled_s", "lost_s"),
-    [("stands still", 3, 0), ("goes on", 0, 3), ("failed", 0, 3), ("one of two", 0, 6)],
+    [
+        ("stands still", 3, 0),
+        ("goes on", 0, 3),
+        ("failed", 0, 3),
+        ("one of two", 0, 6),
+        ("its end was lost", 0, 4),
+    ],
 )
 def test_killed_within_a_checkpoint_it_stood_still_up_to_its_end(
     fate: str, stalled_s: float, lost_s: float
 ):
     """Three seconds that nobody told, after a checkpoint began: the next launch read it."""
     is_async = fate == "goes on"
-    mark = {"checkpoint": 1, "step": 200}
+    mark: dict[str, Any] = {"checkpoint": 1, "step": 200}
+    at_s = KILLED_S - 1 if fate == "its end was lost" else KILLED_S
     begun: list[TrackRecord] = [
-        CheckpointBegunRecord(**head("x", 0, KILLED_S), **mark, is_async=is_async)
+        CheckpointBegunRecord(**head("x", 0, at_s), **mark, is_async=is_async)
     ]
     if fate == "failed":
         begun.append(CheckpointFailedRecord(**head("x", 0, KILLED_S), **mark))

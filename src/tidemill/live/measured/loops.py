@@ -66,7 +66,8 @@ class Process:
         """What was told before, many stretches in one: for those who compare ranks."""
         self.begun: dict[int, CheckpointBegunRecord] = {}
         self.saved: list[CheckpointSavedRecord] = []
-        self.failed: set[int] = set()
+        self.over: set[int] = set()
+        """Checkpoints that were saved, or failed."""
         self.restored: RestoredRecord | None = None
         """The first time: later it goes back within its own work."""
         self.efficiencies: list[EfficiencyRecord] = []
@@ -90,10 +91,8 @@ class Process:
                 self.stretches.append(record)
             case CheckpointBegunRecord():
                 self.begun[record.checkpoint] = record
-            case CheckpointSavedRecord():
-                self.saved.append(record)
-            case CheckpointFailedRecord():
-                self.failed.add(record.checkpoint)
+            case CheckpointSavedRecord() | CheckpointFailedRecord():
+                self._end_checkpoint(record)
             case RestoredRecord():
                 if self.restored is None or record.at_us < self.restored.at_us:
                     self.restored = record
@@ -105,6 +104,11 @@ class Process:
             case _:
                 pass
 
+    def _end_checkpoint(self, record: CheckpointSavedRecord | CheckpointFailedRecord) -> None:
+        self.over.add(record.checkpoint)
+        if isinstance(record, CheckpointSavedRecord):
+            self.saved.append(record)
+
     @property
     def gpus(self) -> int:
         """How many GPUs it uses; one where it does not say."""
@@ -114,9 +118,12 @@ class Process:
     @property
     def is_saving(self) -> bool:
         """Whether it stood still for a checkpoint when it was last heard of."""
-        saved = {one.checkpoint for one in self.saved} | self.failed
-        is_open = any(not one.is_async and n not in saved for n, one in self.begun.items())
-        return is_open and self.ended is None
+        ends = [one.last_end_us or one.until_us for one in self.stretches if one.steps]
+        stepped_us = max(ends, default=self.first_us)
+        return self.ended is None and any(
+            one.at_us >= stepped_us and not one.is_async and n not in self.over
+            for n, one in self.begun.items()
+        )
 
     @property
     def up_us(self) -> int | None:
@@ -144,6 +151,7 @@ class Process:
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
         self.saved = [one for one in self.saved if one.at_us >= saved_us]
         self.begun = {n: one for n, one in self.begun.items() if n not in done}
+        self.over &= self.begun.keys()
         said = [one for one in self.efficiencies if one.at_us <= kept_us and _says(one)]
         later = [one for one in self.efficiencies if one.at_us > kept_us]
         self.efficiencies = [*sorted(said, key=lambda one: one.at_us)[-1:], *later]
