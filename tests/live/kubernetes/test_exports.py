@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import listed, node, pod
@@ -185,6 +187,25 @@ def test_a_job_object_that_is_gone_with_its_pods_waits_no_more(tmp_path: Path):
         assert state(run, "ml/j") is JobState.CANCELLED
     run = books(read(tmp_path / "there", one=export(6, job, mine), two=export(12, job)))
     assert state(run, "ml/j") is JobState.WAITING
+
+
+@pytest.mark.parametrize(("namespace", "is_gone"), [("ml", False), ("other", True)])
+def test_jobs_listed_in_one_namespace_say_nothing_of_another(
+    tmp_path: Path, namespace: str, is_gone: bool
+):
+    """A suspended Job of `other`; later pods of all are listed, and Jobs of one namespace."""
+    spec = {"parallelism": 1, "suspend": True, "template": made.template(8)}
+    waits = made.owner("batch/v1", "Job", "j", spec, created=2 * HOUR)
+    waits["metadata"]["namespace"] = "other"
+    later = made.owner("batch/v1", "Job", "k", {"parallelism": 1, "template": made.template(0)})
+    later["metadata"]["namespace"] = namespace
+    past = read(
+        tmp_path, mon=export(6, waits),
+        tue__nodes=listed(node("n1", at=12 * HOUR)), tue__pods=listed(*SYSTEM),
+        tue__jobs=listed(later),
+    )  # fmt: skip
+    (row,) = past.attempts.filter(job="other/j").rows(named=True)
+    assert (row["outcome"] == "cancelled") is is_gone
 
 
 def test_a_node_that_was_replaced_under_its_name_is_two_machines(tmp_path: Path):

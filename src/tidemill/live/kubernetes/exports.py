@@ -3,7 +3,7 @@
 Files show what was there when they were made. An object that a later export would show, and does
 not, was gone by then: it went between the last export that shows it and the first that lacks it.
 An export says that of what it lists, if it is *whole*: it lists nodes and pods, in a list that the
-server did not cut. One of a single namespace says nothing of others, a single object or a list
+server did not cut. A list of a single namespace says nothing of others, a single object or a list
 without nodes nothing of what is not in it, and one that shares no node or pod with others may be of
 another cluster.
 """
@@ -99,6 +99,13 @@ class ExportFile:
             self.listed.add(kind)
         return found_ms
 
+    def covers(self, kind: Kind, namespace: str) -> bool:
+        """Whether it lists a kind, of a namespace among others."""
+        if kind not in self.listed:
+            return False
+        found = {key[0] for key in self.shown[PODS if PODS in self.listed else kind]}
+        return len(found) > 1 or namespace in found
+
     @property
     def stem(self) -> str:
         """Its name without that of its kind: `pods-mon.json` and `nodes-mon.json` are together."""
@@ -124,10 +131,12 @@ class _FilesTogether(NamedTuple):
     def lists(self, kind: Kind) -> bool:
         return any(kind in file.listed for file in self.files)
 
-    def covers(self, namespace: str) -> bool:
-        """Whether it would show an object of a namespace: a list of several is of all."""
-        found = [{key[0] for key in f.shown[PODS]} for f in self.files if PODS in f.listed]
-        return not namespace or any(len(one) > 1 or namespace in one for one in found)
+    def covers(self, kind: Kind, namespace: str) -> bool:
+        """Whether it would show an object of a namespace: a list of several is of all.
+
+        What one file lists was asked for at once: its pods say of which namespaces.
+        """
+        return not namespace or any(file.covers(kind, namespace) for file in self.files)
 
     def things(self) -> Iterator[tuple[Kind, Key]]:
         """Its nodes and pods."""
@@ -160,7 +169,7 @@ def last_shown(files: Iterable[ExportFile]) -> dict[Kind, dict[Key, LastShown]]:
                 for k in tells
                 if cluster[k] == cluster[i]
                 and every[k].moment_ms > last_ms
-                and every[k].covers(key[0])
+                and every[k].covers(kind, key[0])
             )
             found.setdefault(kind, {})[key] = LastShown(last_ms, next(later, None))
     return found
