@@ -1,12 +1,14 @@
 """Runs the loops of this example on one GPU, as a scheduler would, and keeps what it saw.
 
-``python record.py FOLDER``: ``jobs.csv`` (who held the GPU when, and how that ended), ``records``
-(of ``tidemill.track``), ``watch.jsonl`` (the stopwatch), ``gpu.csv`` (what nvidia-smi showed).
+``python record.py FOLDER``: ``jobs.csv`` and ``nodes.csv`` (who held the GPU when, and how that
+ended), ``records.jsonl`` (of ``tidemill.track``), ``stopwatch.json`` (the stopwatch, of which
+``watch.jsonl`` is every line), ``gpu.csv`` (what nvidia-smi showed).
 One attempt is ended with ``kill -9`` between two checkpoints and started again; one loop waits for
 its data; one shares the GPU with a service under MPS for the second half of its time.
 """
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +21,8 @@ folder.mkdir(parents=True, exist_ok=True)
 os.environ["TIDEMILL_TRACK"] = f"file:{folder / 'records'}"
 rows = []
 NODE = "gpu-box"
+NODES = f"node,gpus,gpu_type,usd_per_hour\n{NODE},1,H200,3.50\n"
+KEPT = ("at_s", "step", "data_s", "checkpoint_s", "flops")
 
 
 def run(
@@ -45,6 +49,27 @@ def run(
     rows.append((job, "research", "ada", 1, start_s, start_s, time.time(), ended, NODE))
 
 
+def stopwatch() -> list[dict[str, object]]:
+    """What the stopwatch of each attempt showed in the end, and after its last checkpoint."""
+    by_process: dict[int, list[dict[str, float]]] = {}
+    for text in (folder / "watch.jsonl").read_text().splitlines():
+        line = json.loads(text)
+        by_process.setdefault(line["pid"], []).append(line)
+    found = []
+    for lines in by_process.values():
+        last = lines[-1]
+        saved = next(line for line in lines if line["checkpoint_s"] == last["checkpoint_s"])
+        found.append(
+            {
+                "job": last["job"], "began_s": last["began_s"], "up_s": last["up_s"],
+                "after_last_checkpoint": {name: saved[name] for name in KEPT},
+                "last": {name: last[name] for name in KEPT},
+                "step_ends_s": [line["at_s"] for line in lines],
+            }
+        )  # fmt: skip
+    return found
+
+
 def main() -> None:
     query = "timestamp,utilization.gpu,utilization.memory,memory.used,power.draw,clocks.sm"
     with (folder / "gpu.csv").open("w") as out:
@@ -65,6 +90,10 @@ def main() -> None:
         table = csv.writer(out)
         table.writerow(("job", "team", "user", "gpus", "submit", "start", "end", "state", "node"))
         table.writerows(sorted(rows, key=lambda row: row[4]))
+    (folder / "nodes.csv").write_text(NODES)
+    told = sorted((folder / "records").rglob("*.jsonl"))
+    (folder / "records.jsonl").write_text("".join(one.read_text() for one in told))
+    (folder / "stopwatch.json").write_text(json.dumps(stopwatch(), indent=1) + "\n")
 
 
 main()
