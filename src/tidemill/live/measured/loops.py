@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
-from tidemill.live.measured import flops
+from tidemill.live.measured import flops, stalls
 from tidemill.live.measured.windows import UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
     BeganRecord,
@@ -66,8 +66,8 @@ class Process:
         """What was told before, many stretches in one: for those who compare ranks."""
         self.begun: dict[int, CheckpointBegunRecord] = {}
         self.saved: list[CheckpointSavedRecord] = []
-        self.over: set[int] = set()
-        """Checkpoints that were saved, or failed."""
+        self.over_us: dict[int, int] = {}
+        """When checkpoints were saved, or failed."""
         self.restored: RestoredRecord | None = None
         """The first time: later it goes back within its own work."""
         self.efficiencies: list[EfficiencyRecord] = []
@@ -105,7 +105,7 @@ class Process:
                 pass
 
     def _end_checkpoint(self, record: CheckpointSavedRecord | CheckpointFailedRecord) -> None:
-        self.over.add(record.checkpoint)
+        self.over_us[record.checkpoint] = record.at_us
         if isinstance(record, CheckpointSavedRecord):
             self.saved.append(record)
 
@@ -121,7 +121,7 @@ class Process:
         ends = [one.last_end_us or one.until_us for one in self.stretches if one.steps]
         stepped_us = max(ends, default=self.first_us)
         return self.ended is None and any(
-            one.at_us >= stepped_us and not one.is_async and n not in self.over
+            one.at_us >= stepped_us and not one.is_async and n not in self.over_us
             for n, one in self.begun.items()
         )
 
@@ -151,7 +151,7 @@ class Process:
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
         self.saved = [one for one in self.saved if one.at_us >= saved_us]
         self.begun = {n: one for n, one in self.begun.items() if n not in done}
-        self.over &= self.begun.keys()
+        self.over_us = {n: at_us for n, at_us in self.over_us.items() if n in self.begun}
         said = [one for one in self.efficiencies if one.at_us <= kept_us and _says(one)]
         later = [one for one in self.efficiencies if one.at_us > kept_us]
         self.efficiencies = [*sorted(said, key=lambda one: one.at_us)[-1:], *later]
@@ -359,6 +359,8 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     bin_us = SECOND_US * max(1, -(-span_us // (SECOND_US * MOST_BINS)))
     first_us = launch.first_us + skipped_us // bin_us * bin_us
     edges = np.arange(first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
+    begun = [one for process in launch.processes for one in process.begun.values()]
+    edges = stalls.with_begins(edges, begun)
     names = (*_PARTS, _WORK, "covered", "heard", "untold", "mfu", "counted", "rate", "rated")
     sums = {name: np.zeros(len(edges) - 1) for name in names}
     at_work = [one for one in launch.processes if one.stretches and one.gpus]
@@ -456,8 +458,9 @@ def _step_times(launch: Launch, edges: NDArray[np.int64]) -> pl.DataFrame:
 def _add_stretches(
     process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
 ) -> set[str]:
-    """Add the stretches of a process, spread evenly over the bins that they reach into."""
-    stretches, gpus = process.stretches, process.gpus
+    """Add the stretches of a process, each spread evenly over the bins that it reaches into."""
+    gpus, stood = process.gpus, stalls.of(process.begun, process.over_us)
+    stretches = stalls.divided(process.stretches, stood) if stood else process.stretches
     starts = np.array([s.from_us for s in stretches], np.int64)
     ends = np.array([s.until_us for s in stretches], np.int64)
     times = np.stack([starts, ends], axis=1).ravel()
