@@ -95,3 +95,14 @@ def test_every_printed_table_adds_up(seed: int):
     add_up(rows, total)
     if units(statement.total()).usd_places == 2:
         assert total[0] == paid[0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bins_within_a_minute_are_rows_of_their_own(seed: int):
+    """Several have the same label: each is there, and together they are what was paid for."""
+    statement = read(stories.story(seed, 120), bin_ms=100)
+    *rows, total = columns(ledger_tables.breakdown("time", statement, None, 1_000))
+    paid, *_ = columns(ledger_tables.lines(statement))
+    assert len(rows) == len(statement.bins) > 5
+    add_up(rows, total)
+    assert total[0] == paid[0]

@@ -8,6 +8,7 @@ import pytest
 from tidemill.journal import files, lock, open_journal
 from tidemill.journal.exchange import export_events
 from tidemill.journal.forgetting import forget
+from tidemill.journal.trying import refuse_unless_writable
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError, SpecError
 
@@ -133,6 +134,8 @@ def test_no_journal_begins_beside_the_remains_of_another(tmp_path: Path):
     """A write-ahead file whose journal is gone is neither read as ours nor written over."""
     rest = tmp_path / "mill.db-wal"
     rest.write_text("the last events of somebody")
+    with pytest.raises(JournalError, match="left over from a journal"):
+        refuse_unless_writable(str(tmp_path / "mill.db"))
     with pytest.raises(JournalError, match="left over from a journal"):
         open_journal(str(tmp_path / "mill.db"), create=True)
     assert rest.read_text() == "the last events of somebody"

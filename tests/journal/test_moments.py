@@ -42,6 +42,8 @@ def test_what_is_printed_can_be_typed(calendar: Calendar, minutes: int):
     ms = minutes * MINUTE_MS
     assert calendar.ms(calendar.text(ms), "--at") == ms
     assert calendar.ms(f"{minutes}m", "--at") == ms
+    second = ms + minutes % 60 * 1000
+    assert calendar.ms(calendar.text(second, with_seconds=True), "--at") == second
 
 
 def test_dates_of_other_zones_are_the_same_moment():

@@ -32,7 +32,7 @@ from tidemill.ledger.unknowns import (
     unknowns_of,
 )
 from tidemill.model import names
-from tidemill.model.measures import dollars_text
+from tidemill.model.measures import MINUTE_MS, dollars_text
 from tidemill.model.states import Confidence
 
 NOTHING_YET = (
@@ -157,12 +157,12 @@ def _branch(title: str, cost: str, points: int) -> Text:
 
 def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: int) -> Table:
     """One row per key and one for the rest: they add up to the total, as the ledger prints it."""
-    accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
+    accounts = statement.by(name)
     total = statement.total()
     units = printed.units(total)
     columns = zip(*_columns(total, [*accounts.values()], bucket, units), strict=True)
     rows = [
-        _PrintedRow(key, account, *amounts)
+        _PrintedRow(_key(name, key, statement), account, *amounts)
         for (key, account), amounts in zip(accounts.items(), columns, strict=True)
         if bucket is None or account.milli_ms[bucket]
     ]
@@ -365,7 +365,9 @@ def _weight(account: Account, bucket: int | None) -> int:
 
 
 def _key(name: Dimension, key: str, statement: Statement) -> str:
-    return statement.calendar.text(int(key)) if name == "time" else key
+    if name != "time":
+        return key
+    return statement.calendar.text(int(key), with_seconds=statement.bin_ms % MINUTE_MS != 0)
 
 
 def print_alarms(statement: Statement) -> None:

@@ -335,10 +335,12 @@ class _Run:
 
     def _may_pass(self, error: TidemillError, *, has_begun: bool) -> bool:
         """Whether it helps to wait: the cluster answered once, or a leader has the journal."""
-        from tidemill.journal import open_journal
+        from tidemill.journal import exists, open_journal
 
         if isinstance(error, BackendError):
             return has_begun
+        if not exists(self._terms.journal):
+            return False
         with open_journal(self._terms.journal) as opened:
             return opened.is_being_written()
 

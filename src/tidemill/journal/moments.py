@@ -19,7 +19,7 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, duration_ms
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _LATEST = datetime(9999, 1, 1, tzinfo=UTC)  # what Python can still write, with a year to spare
-_DAY = re.compile(r"day (\d+)(?: (\d\d):(\d\d))?")
+_DAY = re.compile(r"day (\d+)(?: (\d\d):(\d\d)(?::(\d\d))?)?")
 _WEEKDAY = re.compile(rf"(?:{'|'.join(_WEEKDAYS)})\w* ", re.IGNORECASE)
 _MS = timedelta(milliseconds=1)
 
@@ -90,12 +90,14 @@ class Calendar(NamedTuple):
             return None
         return (start + ms * _MS).astimezone(begins.tzinfo)
 
-    def text(self, ms: int) -> str:
+    def text(self, ms: int, *, with_seconds: bool = False) -> str:
         """A moment: ``Mon 2026-03-02 06:00 +01:00``, or ``day 11 06:00``."""
         when = self.at(ms)
         if when is None:
-            return f"day {ms // DAY_MS} {_clock(ms)}"
-        return f"{_WEEKDAYS[when.weekday()]} {when:%Y-%m-%d %H:%M}" + _offset(when)
+            seconds = f":{ms // 1000 % 60:02}" if with_seconds else ""
+            return f"day {ms // DAY_MS} {_clock(ms)}{seconds}"
+        clock = f"{when:%H:%M:%S}" if with_seconds else f"{when:%H:%M}"
+        return f"{_WEEKDAYS[when.weekday()]} {when:%Y-%m-%d} {clock}{_offset(when)}"
 
     def iso(self, ms: int) -> str | None:
         """A moment for machines; None where the beginning is not known."""
@@ -181,8 +183,8 @@ def _between(begins: datetime, found: datetime) -> int:
 def _counted(text: str) -> int | None:
     """``3d12h``, or ``day 3 12:00``; ``0`` is the beginning."""
     if found := _DAY.fullmatch(text.strip().lower()):
-        day, hour, minute = (int(part or 0) for part in found.groups())
-        return day * DAY_MS + hour * HOUR_MS + minute * MINUTE_MS
+        day, hour, minute, second = (int(part or 0) for part in found.groups())
+        return day * DAY_MS + hour * HOUR_MS + minute * MINUTE_MS + second * 1000
     if text.strip() == "0":
         return 0
     try:

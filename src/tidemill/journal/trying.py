@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from tidemill.journal.postgres import address, require_psycopg
+from tidemill.journal.sqlite.schema import refuse_remains
 from tidemill.model.errors import JournalError
 
 
@@ -33,3 +34,5 @@ def _refuse_path(path: Path) -> None:
         if not os.access(one, os.W_OK):
             hint = "ask for the right to write there, or give another path"
             raise JournalError(f"{one} cannot be written", hint=hint)
+    if not os.path.lexists(path):
+        refuse_remains(path)
