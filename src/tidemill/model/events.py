@@ -161,7 +161,8 @@ class ReasonSeen(_Event, frozen=True, tag="reason_seen"):
     """Why a waiting job's own scheduler says that it waits, and which layer owns that.
 
     ``cause``: the nearest of our own causes; none where we have none. It holds until the job is
-    placed, or until another reason is seen. A gang of which only a part is placed waits for the
+    placed, or until another reason is seen; without cause and words: until nobody says why any
+    more. A gang of which only a part is placed waits for the
     rest of it.
     """
 

@@ -33,14 +33,19 @@ def present(name: str, known: Container[str]) -> str | None:
 def next_life(name: str, known: Container[str]) -> str:
     """A name for what a source calls so, and which was over."""
     base = origin(name, known)
-    return f"{base}{LIFE}{max(1, len(all_of(base, known))) + 1}"
+    return numbered(base, max(1, len(all_of(base, known))) + 1)
 
 
 def following(name: str, known: Container[str]) -> str:
     """What the life after this one is called, if there is one."""
     base = origin(name, known)
     life = int(name[len(base) + 1 :]) if base != name else 1
-    return f"{base}{LIFE}{life + 1}"
+    return numbered(base, life + 1)
+
+
+def numbered(name: str, life: int) -> str:
+    """What this life of what a source calls so is called."""
+    return f"{name}{LIFE}{life}" if life > 1 else name
 
 
 def origin(name: str, known: Container[str]) -> str:

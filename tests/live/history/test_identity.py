@@ -154,13 +154,13 @@ def test_a_node_that_was_created_again_keeps_what_ran_before(tmp_path: Path):
 
 
 def test_pods_of_one_name_in_exports_of_two_days_are_both_booked(tmp_path: Path):
-    """An object that was read twice is booked once."""
+    """An object that was read twice is booked once; what has its name later is another job."""
     node = made.node("n1", 8, at=86_400)
     first = made.pod("web-0", 1, on="n1", created=0, end=3600)
     second = made.pod("web-0", 2, on="n1", created=7200, end=10_800)
     second["metadata"]["uid"] = "another"
     history = _kubernetes(tmp_path, [node, first], [node, first, second])
-    assert held(history) == {"ml/web-0": 3.0}
+    assert held(history) == {"ml/web-0": 1.0, "ml/web-0#2": 2.0}
 
 
 def test_work_stays_in_its_cluster(tmp_path: Path):

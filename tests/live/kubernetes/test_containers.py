@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.ledger.sums import amounts
-from tests.live.kubernetes.made import node, pod, pytorch_job
+from tests.live.kubernetes.made import moment, node, pod, pytorch_job
 from tests.live.kubernetes.test_import import kept
 from tidemill import api, explain
 from tidemill.ledger.buckets import Bucket
@@ -73,3 +73,21 @@ def test_a_container_that_is_about_to_start_is_not_stuck():
     held = waiting(pod("new", 1, on="n0", created=0, bound=600), "ContainerCreating")
     run = kept(node("n0"), held)
     assert "its own cluster says" not in said(run, "ml/new")
+
+
+def evicted(reason: str) -> Object:
+    """A pod of 2 GPUs that was bound at 0 s and ended at 1800 s, without container statuses."""
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": moment(1800)}
+    one = pod("ev", 2, on="n0", phase="Failed", conditions=[ready])
+    del one["status"]["containerStatuses"]
+    one["status"]["reason"] = reason
+    return one
+
+
+def test_whether_a_pod_ran_that_says_nothing_of_its_containers_is_unknown():
+    """Half an hour of 2 GPUs; where its node refused the pod it is known that it did not run."""
+    found = amounts(kept(node("n0"), evicted("Evicted")).statement, "bucket")
+    assert found[Bucket.UNKNOWN,] == 2_000 * 1_800_000
+    assert (Bucket.STARTING,) not in found
+    refused = amounts(kept(node("n0"), evicted("UnexpectedAdmissionError")).statement, "bucket")
+    assert refused[Bucket.STARTING,] == 2_000 * 1_800_000

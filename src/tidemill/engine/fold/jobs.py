@@ -118,7 +118,10 @@ def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
     j = event.job
     refuse_unless(world, j, None, (_WAITING, _STARTING))
     attempt = world.jobs.attempt.item(j)
-    world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
+    if event.reason or event.cause is not Cause.NONE:
+        world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
+    else:
+        world.reasons.pop(j, None)
     if world.jobs.state.item(j) == _WAITING:
         w = world.ink.w
         lines.hold(w.jobs, w.shapes, j, int(event.cause is Cause.NOT_ELIGIBLE))

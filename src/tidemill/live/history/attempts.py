@@ -12,6 +12,7 @@ from tidemill.live.history.fitting import RoomShown
 from tidemill.live.history.gathered import GatheredRows, Tables, WaitingTables, columns_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
+from tidemill.model import lives
 from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
 from tidemill.model.tables import I64
@@ -307,7 +308,7 @@ def _done_before(rows: pl.DataFrame) -> pl.DataFrame:
     life = by_job.counted(pl.col("is_new")) + 1
     return rows.with_columns(
         is_last=pl.col("is_last") | by_job.after(pl.col("is_new")).fill_null(value=False),
-        job=pl.when(life > 1).then(pl.format("{}#{}", "job", life)).otherwise("job"),
+        job=_lived(pl.col("job"), life),
     ).drop("is_new")
 
 
@@ -466,14 +467,20 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
         team=pl.coalesce("team", pl.lit("unknown")).str.slice(0, LONGEST_NAME),
         user=pl.coalesce("user", pl.lit("")).str.slice(0, LONGEST_NAME),
         gpu_type=pl.coalesce("gpu_type", pl.lit("")),
-        job=pl.col("job").str.slice(0, LONGEST_NAME),
+        job=_lived(pl.col("job").str.slice(0, LONGEST_NAME), pl.col("life")),
         limit_ms=pl.coalesce("limit_ms", 0).clip(0),
         priority=pl.coalesce("priority", 0).clip(-1_000_000, 1_000_000),
         cpus=pl.coalesce("cpus", 0),
         is_eligible=pl.coalesce("is_eligible", pl.lit(value=True)),
         is_per_node=pl.coalesce("is_per_node", pl.lit(value=False)),
         memory_mib=pl.coalesce("memory_mib", 0),
-    )
+    ).drop("life")
+
+
+def _lived(name: pl.Expr, life: pl.Expr) -> pl.Expr:
+    """What one of several jobs is called that had a name after each other."""
+    later = pl.format(f"{{}}{lives.LIFE}{{}}", name, life)
+    return pl.when(life > 1).then(later).otherwise(name)
 
 
 def _said(notes: Counter[str]) -> tuple[str, ...]:

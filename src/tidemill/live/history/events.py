@@ -121,10 +121,13 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise SpecError("the window ends before it begins", hint="give --from a date before --to")
     tells = tells_submissions([told] if isinstance(told, pl.DataFrame) else told)
-    came_up = frozenset(measured.ups["job"].to_list() if measured is not None else ())
+    came_up = set[str]()
 
     def with_ups(rows: pl.DataFrame) -> pl.DataFrame:
-        rows = rows if measured is None else joining.with_ups(rows, measured)
+        if measured is not None:
+            mine = measured.for_lives(rows["job"])
+            came_up.update(mine.ups["job"].to_list())
+            rows = joining.with_ups(rows, mine)
         return assumed.with_ups(rows, came_up)
 
     ordered = put_in_order(told, from_ms, until_ms, with_ups, is_used_up=is_used_up)
@@ -177,7 +180,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     return History(
         begins_ms, end_ms - begins_ms, jobs.rows, attempts.rows, len(under),
         round(sum(node.whole_gpus for node in seen)), tuple(notes), opening, lines,
-        assumed, came_up, tells,
+        assumed, frozenset(came_up), tells,
         submitted_before=_all_submitted_before(jobs, begins_ms),
         node_reasons=said_of_nodes(seen, begins_ms, end_ms),
         devices=joining.devices_of(measured, begins_ms),
@@ -199,6 +202,7 @@ def _measured_rows(
     if measured is not None:
         names = [name for name in next(iter(ordered.attempts)).columns if name != "nth"]
         attempts = pl.concat(ordered.parts(*names))
+        measured = measured.for_lives(attempts["job"])
         measured = joining.idle_as_services(measured, attempts, ordered.shapes)
     return joining.rows_of(attempts, nodes, measured, begins_ms, end_ms)
 

@@ -58,6 +58,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
     "node_rules": pl.String,  # which nodes it may use, as JSON (``clusters.NodeAsk``); null: any
     "shape": pl.Int64,  # what its job requests, by number among those that the source tells
+    "life": pl.Int64,  # which of several jobs that had its name after each other; null: the first
     "roles": pl.List(pl.Int64),  # with a shape: of which role the replica on each of the nodes is
 }
 """One row per attempt. What a source does not know is null, or not there at all.

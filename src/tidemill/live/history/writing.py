@@ -28,7 +28,8 @@ from tidemill.model.world import World
 UNKNOWN_SAVING = -1
 """Instead of an interval: nobody said how a job saves, so nobody knows what a stop lost."""
 LONGEST_REASON = 500
-RELEASED = "not held any more"
+RELEASED = ""
+"""The reason of a job that was held and is not any more: why it waits since then nobody says."""
 _HELD = "held"
 """The role of jobs that wait for something else: so none that waits for GPUs is like them."""
 _ROOM = 1_000

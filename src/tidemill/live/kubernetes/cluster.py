@@ -90,12 +90,21 @@ class Cluster(Struct, frozen=True, kw_only=True):
     claims: Mapping[tuple[str, str], DeviceClaim]
     seen_ms: int
     """The youngest time in any object: about when the files were made."""
+    earlier: Mapping[OwnerKey, tuple[OwnerObject, ...]] = {}
+    """Owners whose name another has by now (``owners``), the oldest first."""
     autoscaler: GroupsNow | None = None
     """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
     def owner(self, of: Owner | None, namespace: str) -> OwnerObject | None:
-        """The object that owns another, if the files have it."""
-        return None if of is None else self.owners.get((of.group, of.kind, namespace, of.name))
+        """The object that owns another, if the files have it.
+
+        One of an earlier time, if it is that one; else what has its name now.
+        """
+        if of is None:
+            return None
+        key = (of.group, of.kind, namespace, of.name)
+        before = (one for one in self.earlier.get(key, ()) if one.uid == of.uid)
+        return next(before, self.owners.get(key))
 
     def last(self, kind: str, namespace: str, name: str, *reasons: str) -> KubeEvent | None:
         """The youngest event of an object with one of these reasons."""
@@ -107,19 +116,19 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
 def read(told: ToldObjects) -> Cluster:
     """All that is known here of these objects; kinds that are not stay behind."""
-    found = {
-        (row.group, row.kind, row.namespace, row.name): row
+    every = [
+        row
         for kind, rows in owners.KINDS.items()
         for one in rows
         for group in one.groups
         for row in told.read(kind, (group,), owners.reader(kind, group))
-    }
+    ]
     slices = told.read("ResourceSlice", (dra.GROUP,), dra.read_slice)
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
     published = PublishedDevices(slices)
-    found = {key: _asking(row, by_claim, published) for key, row in found.items()}
+    found, before = _in_turn([_asking(row, by_claim, published) for row in every])
     workloads = told.read("Workload", (kueue.GROUP,), kueue.read_workload)
     all_pods = _one_by_one(told.read("Pod", ("",), pods.read))
     all_pods = _with_claims(all_pods, by_claim, published)
@@ -131,7 +140,7 @@ def read(told: ToldObjects) -> Cluster:
     all_nodes = _with_slices(all_nodes, published)
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
     times += [one.at_ms for some in happenings.values() for one in some]
-    times += [row.created_ms or 0 for row in found.values()]
+    times += [row.created_ms or 0 for row in every]
     seen_ms = max(times, default=0)
     told_by = filter(None, told.read("ConfigMap", ("",), autoscaler.read))
     status = max(told_by, key=lambda one: one.probed_ms or 0, default=None)  # of files, the newest
@@ -148,7 +157,7 @@ def read(told: ToldObjects) -> Cluster:
         budgets=tuple(told.read("PodDisruptionBudget", ("policy",), budgets.read)),
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
-        devices=published.numbers(), claims=by_claim, seen_ms=seen_ms,
+        devices=published.numbers(), claims=by_claim, seen_ms=seen_ms, earlier=before,
         autoscaler=None if status is None else GroupsNow(status, all_nodes, seen_ms),
     )  # fmt: skip
 
@@ -168,6 +177,21 @@ def readers() -> dict[tuple[str, str], Callable[[Object], Any]]:
 
     read(AskedFor())
     return found
+
+
+def _in_turn(
+    every: list[OwnerObject],
+) -> tuple[dict[OwnerKey, OwnerObject], dict[OwnerKey, tuple[OwnerObject, ...]]]:
+    """Owners by name, and those whose name another has in a later export."""
+    mine = dict[OwnerKey, list[OwnerObject]]()
+    for row in every:
+        mine.setdefault((row.group, row.kind, row.namespace, row.name), []).append(row)
+    found, before = dict[OwnerKey, OwnerObject](), dict[OwnerKey, tuple[OwnerObject, ...]]()
+    for key, some in mine.items():
+        *rest, found[key] = sorted(some, key=lambda row: row.last_ms or LATEST_MS)
+        if rest:
+            before[key] = tuple(rest)
+    return found, before
 
 
 def _parts(

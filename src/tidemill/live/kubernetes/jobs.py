@@ -88,6 +88,8 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     owner: OwnerObject | None
     group: PodGroup | None
     workload: KueueWorkload | None
+    life: int = 1
+    """Which of several objects it is that had its name after each other."""
 
     @property
     def pods(self) -> tuple[KubePod, ...]:
@@ -165,31 +167,100 @@ def _above(cluster: Cluster, pod: KubePod) -> Iterator[Owner]:
         above = owner.owner if owner is not None else None
 
 
-def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
-    """All jobs that request accelerators, or that may."""
+class _Life(NamedTuple):
+    """An object that is a job, as far as it is there, and its pods."""
+
+    pods: list[KubePod]
+    owner: OwnerObject | None
+
+    @property
+    def created_ms(self) -> int:
+        """When the first of it was made."""
+        told = self.owner.created_ms if self.owner is not None else None
+        times = [pod.created_ms for pod in self.pods] + ([told] if told is not None else [])
+        return min(times, default=0)
+
+
+def jobs_of(cluster: Cluster, rule: TeamRule, *, looks_back: bool = True) -> Iterator[KubeJob]:
+    """All jobs that request accelerators, or that may.
+
+    ``looks_back``: all is known that had a name, and each such object is a job. (Whoever watches
+    tells of one at a time, and by the journal whether that was over.)
+    """
     units = dict[UnitKey, list[KubePod]]()
     for pod in cluster.pods:
         units.setdefault(unit_of(cluster, pod), []).append(pod)
     known = Workloads(cluster)
     for key, pods in units.items():
-        names = ((key.kind, key.name), *(("Pod", pod.name) for pod in pods))
-        workload, first = known.of_job(key.namespace, names), pods[0]
-        if workload is None:
-            is_alone = key == alone(first)
-            workload = known.of_owners(first, _above(cluster, first), is_alone=is_alone)
-        yield job_of(cluster, rule, key, pods, workload)
+        lives = _lives(cluster, key, pods) if looks_back else [_present(cluster, key, pods)]
+        *before, last = [one for one in lives if one.pods or _waits_alone(cluster, one.owner)]
+        told = [_job(cluster, rule, key, one, None) for one in before]
+        told.append(_job(cluster, rule, key, last, _workload(cluster, known, key, last.pods)))
+        yield from _numbered(told)
     owned = {(pod.namespace, pod.owner.kind, pod.owner.name) for pod in cluster.pods if pod.owner}
     for (group, kind, namespace, name), owner in cluster.owners.items():
         key = UnitKey(namespace, group, kind, name)
-        has_pods = key in units or (namespace, kind, name) in owned
-        if has_pods or not _stands_alone(cluster, owner):
+        if key in units or (namespace, kind, name) in owned or not _stands_alone(cluster, owner):
             continue
         workload = known.of_job(namespace, [(kind, name)])
-        is_shown = owner.end is None or owner.deleted_ms is not None
-        if is_shown and any(part.request.gpu for part in owner.templates):
-            yield job_of(cluster, rule, key, [], workload)
+        lives = _lives(cluster, key, []) if looks_back else [_present(cluster, key, [])]
+        yield from _numbered([
+            _job(cluster, rule, key, one, workload if one.owner is owner else None)
+            for one in lives if _waits_alone(cluster, one.owner)
+        ])  # fmt: skip
     for rest, above in known.waiting():
         yield _of_workload(cluster, rule, rest, above)
+
+
+def _numbered(told: Iterable[KubeJob]) -> Iterator[KubeJob]:
+    """Jobs that had one name after each other; one without accelerators does not count."""
+    life = 0
+    for job in told:
+        life += bool(job.roles)
+        yield replace(job, life=life) if life > 1 else job
+
+
+def _present(cluster: Cluster, key: UnitKey, pods: list[KubePod]) -> _Life:
+    """What has a name now, with these pods."""
+    return _Life(pods, cluster.owners.get((key.group, key.kind, key.namespace, key.name)))
+
+
+def _lives(cluster: Cluster, key: UnitKey, pods: list[KubePod]) -> list[_Life]:
+    """The objects that had a name after each other, each with its pods; nearly always one.
+
+    Pods that one object made, one after the other, are attempts of one job. A pod that nothing owns
+    is made once.
+    """
+    present = _present(cluster, key, []).owner
+    last = present.uid if present is not None else ""
+    every = [*cluster.earlier.get((key.group, key.kind, key.namespace, key.name), ())]
+    every += [present] if present is not None else []
+    found = {one.uid: _Life([], one) for one in every}
+    for pod in pods:
+        uid = _uid(cluster, key, pod) or last
+        found.setdefault(uid, _Life([], None)).pods.append(pod)
+    return sorted(found.values(), key=lambda one: one.created_ms)
+
+
+def _uid(cluster: Cluster, key: UnitKey, pod: KubePod) -> str:
+    """Of the object that a pod's job is; "": nobody says."""
+    if key == alone(pod):
+        return pod.owner.uid if pod.owner is not None else pod.uid
+    of = (key.group, key.kind, key.name)
+    above = _above(cluster, pod)
+    return next((one.uid for one in above if (one.group, one.kind, one.name) == of), "")
+
+
+def _workload(
+    cluster: Cluster, known: Workloads, key: UnitKey, pods: Sequence[KubePod]
+) -> KueueWorkload | None:
+    """Kueue's workload of a job."""
+    names = ((key.kind, key.name), *(("Pod", pod.name) for pod in pods))
+    found = known.of_job(key.namespace, names)
+    if found is not None or not pods:
+        return found
+    is_alone = key == alone(pods[0])
+    return known.of_owners(pods[0], _above(cluster, pods[0]), is_alone=is_alone)
 
 
 def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
@@ -205,7 +276,7 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
         key = UnitKey(namespace, top.group, top.kind, top.name)
         if top.kind != "Job" or top.group != "batch" or grouped:
             return key
-        owner = cluster.owners.get((top.group, top.kind, namespace, top.name))
+        owner = cluster.owner(top, namespace)
         if owner is None:
             return key if _INDEX in labels and pod.subdomain else alone(pod)
         is_one = owner.is_gang or sum(part.count for part in owner.templates) <= 1
@@ -296,6 +367,14 @@ def _stands_alone(cluster: Cluster, owner: OwnerObject) -> bool:
     )
 
 
+def _waits_alone(cluster: Cluster, owner: OwnerObject | None) -> bool:
+    """Whether an owner without pods is a job that waits for accelerators, or did."""
+    if owner is None or not _stands_alone(cluster, owner):
+        return False
+    is_shown = owner.end is None or owner.deleted_ms is not None
+    return is_shown and any(part.request.gpu for part in owner.templates)
+
+
 def job_of(
     cluster: Cluster,
     rule: TeamRule,
@@ -304,7 +383,17 @@ def job_of(
     workload: KueueWorkload | None,
 ) -> KubeJob:
     """The job that these pods are."""
-    owner = cluster.owners.get((key.group, key.kind, key.namespace, key.name))
+    return _job(cluster, rule, key, _present(cluster, key, pods), workload)
+
+
+def _job(
+    cluster: Cluster,
+    rule: TeamRule,
+    key: UnitKey,
+    life: _Life,
+    workload: KueueWorkload | None,
+) -> KubeJob:
+    pods, owner = life
     mine = {one for pod in pods if (one := groups.of_pod(pod)) is not None and key != alone(pod)}
     found = (groups.find(cluster.groups, one) for one in sorted(mine))
     known = [group for group in found if group is not None]

@@ -26,7 +26,7 @@ from tidemill.live.kubernetes import exports, fields, texts
 from tidemill.live.kubernetes.exports import ExportFile, LastShown
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import KubeNode
-from tidemill.live.kubernetes.owners import OwnerObject
+from tidemill.live.kubernetes.owners import KINDS, OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.texts import FileText
 from tidemill.model import decoding
@@ -88,7 +88,7 @@ class UnreadObject(NamedTuple):
 
 _Kept = tuple[tuple[int, int], str, Object | UnreadObject]
 """The number of its version and the youngest time in it, its uid, and itself."""
-_AGAIN = ("Pod", "Node")
+_AGAIN = frozenset({"Pod", "Node", *KINDS})
 """Kinds of which several may have had one name after each other, and all are booked."""
 _HEADS = msgspec.json.Decoder(_Head)
 

@@ -280,6 +280,9 @@ def read(one: Object) -> KubePod:
     end_ms = _end_ms(one, conditions, told, bound_ms) if is_over else None
     times = (created_ms, bound_ms, end_ms, *begun, changed_ms)
     is_up = bool(begun) and len(begun) == len(started)
+    up_ms = max(begun) if is_up else None
+    if is_over and not told and not _was_refused(one, conditions):
+        up_ms = bound_ms  # whether it ran nobody says: it is not booked as never started
     disrupted = _disrupted(conditions)
     return KubePod(
         namespace=fields.text(one, "metadata", "namespace") or "default",
@@ -288,7 +291,7 @@ def read(one: Object) -> KubePod:
         annotations=fields.words(one, "metadata", "annotations"),
         owner=owner_of(one), created_ms=created_ms,
         request=request_of(fields.inner(one, "spec"), labels),
-        node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
+        node=node, phase=phase, bound_ms=bound_ms, up_ms=up_ms,
         end_ms=end_ms, outcome=_outcome(one, disrupted, told, phase, node),
         gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
         reason=fields.text(scheduled, "reason"), message=fields.text(scheduled, "message"),
@@ -475,6 +478,15 @@ def _started_ms(status: Object) -> int | None:
     return None
 
 
+def _was_refused(one: Object, conditions: Mapping[str, Object]) -> bool:
+    """Whether a pod that ended never ran: its node refused it, or its first steps did not end."""
+    reason = fields.text(one, "status", "reason")
+    is_begun = fields.text(conditions.get("Initialized", {}), "status") != "False"
+    return reason in _REFUSALS or reason.startswith("OutOf") or not is_begun
+
+
+_REFUSALS = ("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TopologyAffinityError")
+"""Reasons for which a kubelet does not admit a pod, beside `OutOf` and a resource."""
 _COMING = ("", "ContainerCreating", "PodInitializing")
 """Why containers wait that are about to start."""
 

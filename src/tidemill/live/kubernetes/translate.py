@@ -26,6 +26,7 @@ from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import is_whole_name
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
+from tidemill.model import lives
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Queue, Role, Shape, Share
@@ -74,7 +75,7 @@ def translate(
     cluster = clusters.read(told)
     rule = TeamRule(team_by, cluster)
     made = _Translation(cluster, looks_back=looks_back)
-    for job in units.jobs_of(cluster, rule):
+    for job in units.jobs_of(cluster, rule, looks_back=looks_back):
         made.add(job)
     blind, nodes = vanished.unseen(cluster), list[SeenNode]()
     for part, node in made.parts:
@@ -162,7 +163,7 @@ class _Translation:
         for row in rows[:1]:
             self.pods |= {(pod.namespace, pod.name): row["job"] for pod in job.pods}
             if decider := _decider(job):
-                self.deciders[row["job"]] = decider
+                self.deciders[lives.numbered(row["job"], job.life)] = decider
 
     def _put_away(self) -> None:
         """Make columns of the rows: as dictionaries they take ten times as much memory."""
@@ -316,7 +317,7 @@ class _Translation:
             self.shapes.append(shape)
         return dict.fromkeys(ATTEMPTS) | {
             "job": self._name(job), "team": shape.team, "submit_ms": self._submit_ms(job),
-            "priority": shape.priority, "shape": number,
+            "priority": shape.priority, "shape": number, "life": job.life,
         }  # fmt: skip
 
     def _submit_ms(self, job: KubeJob) -> int | None:

@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from tidemill.journal.contradictions import Contradiction
+from tidemill.model import lives
 
 DEVICES = "dcgm"
 """Who measures devices, by whatever exporter."""
@@ -111,9 +112,30 @@ class Measurements(NamedTuple):
         rows = [msgspec.structs.astuple(one) for one in found]
         return self._replace(against=pl.DataFrame(rows, schema=CONTRADICTIONS, orient="row"))
 
+    def for_lives(self, jobs: pl.Series) -> "Measurements":
+        """The same, of each of several jobs that had one name after each other.
+
+        Sources measure by that name. It is joined to attempts by time: of each job that counts
+        which was measured while it ran.
+        """
+        told = {"windows": self.windows, "saves": self.saves, "ups": self.ups, "loads": self.loads}
+        known = {name for table in told.values() for name in table["job"].unique().to_list()}
+        names = jobs.filter(jobs.str.contains(f"{lives.LIFE}\\d+$")).unique().sort().to_list()
+        later = {name: base for name in names if (base := lives.origin(name, known)) != name}
+        if not later:
+            return self
+        whose = pl.DataFrame({"job": [*later.values()], "later": [*later]})
+        return self._replace(**{key: _also(table, whose) for key, table in told.items()})
+
     def contradictions(self) -> list[Contradiction]:
         """Where those who measured it contradict the scheduler."""
         return msgspec.convert(self.against.to_dicts(), list[Contradiction])
+
+
+def _also(told: pl.DataFrame, whose: pl.DataFrame) -> pl.DataFrame:
+    """Rows, and the same rows under further names of their jobs."""
+    more = told.join(whose, on="job").with_columns(job="later").select(told.columns)
+    return pl.concat([told, more])
 
 
 def nothing() -> Measurements:
