@@ -69,6 +69,8 @@ class Rare:
             self.wrong.append(f"job `{name}` is to leave what it does not hold")
         if action.to_job >= 0 and world.jobs.state.item(action.to_job) != _WAITING:
             self.wrong.append(f"job `{name}` makes room for one that does not wait")
+        if action.to_job >= 0 and not world.shape_of(action.to_job).may_preempt:
+            self.wrong.append(f"job `{name}` makes room for one that may not preempt")
         match action.why:
             case ev.Why.MOVED:
                 is_all = Counter(held) == Counter(action.lost) and bool(action.gained)

@@ -311,6 +311,7 @@ class PretendedServer:
         wanted = resource_of(self.pods[key])
         here = [one for at, one in self.pods.items()
                 if one["spec"].get("nodeName") == name and resource_of(one) == wanted
+                and one["status"].get("phase") not in ("Succeeded", "Failed")
                 and (at in self.shown or one["spec"]["schedulerName"] == "tidemill")]  # fmt: skip
         used = sum(map(gpus, [*here, self.pods[key]]))
         row = self.shown.get(("", name))  # it may be gone by now
