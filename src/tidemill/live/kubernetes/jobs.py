@@ -359,7 +359,8 @@ def _of_workload(
         job_class=class_of(cluster, rule, ruled), submit_ms=workload.waits_since_ms,
         roles=roles, least=sum(role.count for role in roles),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
-        may_preempt=all(role.request.may_preempt for role in roles), end=None, owner=None, group=None, workload=workload,
+        may_preempt=all(role.request.may_preempt for role in roles),
+        end=None, owner=None, group=None, workload=workload,
     )  # fmt: skip
 
 

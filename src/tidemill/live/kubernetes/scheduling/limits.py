@@ -219,6 +219,8 @@ def _said(row: KubeNode, there: Sequence[KubePod], new: Sequence[KubePod]) -> st
         return f"node `{row.name}` takes {row.most_pods} pods and has {len(there)}"
     if said := _devices(row, there, new):
         return said
+    if said := _unadvertised(row, new):
+        return said
     if said := _disk(row, there, sum(pod.request.disk_bytes for pod in new)):
         return said
     ports = Counter(port for pod in (*there, *new) for port in pod.request.ports)
@@ -240,6 +242,16 @@ def _devices(row: KubeNode, there: Iterable[KubePod], new: Iterable[KubePod]) ->
     return ""
 
 
+def _unadvertised(row: KubeNode, new: Iterable[KubePod]) -> str:
+    """That a node has no CPU or memory at all, and a pod requests some; "": it has."""
+    for pod in new:
+        if pod.request.cpu_milli and not row.cpu_milli:
+            return f"node `{row.name}` has no `cpu`"
+        if pod.request.memory_mib and not row.memory_mib:
+            return f"node `{row.name}` has no `memory`"
+    return ""
+
+
 def _held(pods: Iterable[KubePod]) -> Counter[str]:
     """What pods request of accelerators, by resource."""
     found = Counter[str]()
@@ -250,10 +262,10 @@ def _held(pods: Iterable[KubePod]) -> Counter[str]:
 
 
 def _disk(row: KubeNode, there: Iterable[KubePod], wanted: int) -> str:
-    """That a node has too little disk left beside these pods; "": it has enough."""
-    if not wanted or row.disk_bytes is None:
+    """That a node has too little disk left beside these pods, or none; "": it has enough."""
+    if not wanted:
         return ""
-    left = row.disk_bytes - sum(pod.request.disk_bytes for pod in there if not pod.is_over)
+    left = (row.disk_bytes or 0) - sum(pod.request.disk_bytes for pod in there if not pod.is_over)
     if wanted <= left:
         return ""
     return (
