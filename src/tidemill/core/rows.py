@@ -27,6 +27,7 @@ def write_roles(world: World, s: int) -> None:
     if shape.elastic_role is not None:
         row[SHAPE.IS_ELASTIC] = 1 if shape.speedup else IN_A_LINE
     row[SHAPE.IS_PREEMPTIBLE] = shape.is_preemptible
+    row[SHAPE.MAY_PREEMPT] = shape.may_preempt
     row[SHAPE.WIDEST] = max(role.accelerators for role in shape.roles)
     for r, role in enumerate(shape.roles):
         world.ink.w.roles[first + r] = (

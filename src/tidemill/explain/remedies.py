@@ -498,6 +498,8 @@ def _unmoved(case: Case, j: int) -> str:
         return ""
     if not case.world.shape_of(j).is_preemptible:
         return " and may not be preempted"
+    if not case.shape.may_preempt:
+        return " and is not preempted for it: it may not preempt others"
     if not case.policy.may_reclaim:
         return " and is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
     return " and is not preempted for it now"

@@ -123,6 +123,7 @@ class SHAPE(IntEnum):
     IS_INTERACTIVE = 21  # somebody works with it; idle, it may be cancelled
     WIDEST = 22  # the most GPUs that one replica of it wants on one node
     HELD = 23  # of those that wait: how many are held (``JOB.IS_HELD``)
+    MAY_PREEMPT = 24  # whether others may be stopped for it
 
 
 IN_A_LINE = 2  # in ``SHAPE.IS_ELASTIC``: half of the replicas are half as fast

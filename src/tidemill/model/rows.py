@@ -229,7 +229,8 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     At most one role is elastic. ``speedup``: points (replicas of that role, parts per million of
     the full speed), rising; none is a straight line. ``bonds`` are of the whole gang, all roles
     together. Where ``parallelism`` is stated, bonds of its groups are derived from it, preferred
-    and not required.
+    and not required. Without ``may_preempt`` nobody is stopped, moved or made smaller for it; an
+    order of all jobs (``may_reorder``) does not heed that.
     """
 
     team: Name
@@ -240,6 +241,7 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     speedup: tuple[tuple[Count, Ppm], ...] = ()
     bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()
     parallelism: Parallelism | None = None
+    may_preempt: bool = True
 
     @property
     def elastic_role(self) -> int | None:

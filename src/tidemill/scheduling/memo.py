@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.model.columns import AT
+from tidemill.model.columns import AT, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
@@ -321,7 +321,10 @@ class Memo:
             np.minimum.at(lowest, queues[:count], priorities)
             has_lower = priorities > lowest[queues[:count]]
             under_floor = self._queues_under_floor(world)[queues[:count]]
-            self.rows(world)[:count, ASK.MAY_EVICT] = under_floor + rights.OWN * has_lower
+            may_preempt = world.matrices.shapes[:count, SHAPE.MAY_PREEMPT] != 0
+            rows = self.rows(world)
+            rows[:count, ASK.MAY_EVICT] = (under_floor + rights.OWN * has_lower) * may_preempt
+            rows[:count, ASK.DISTURBS_NOBODY] = ~may_preempt
             self._evictors_at = stamp
 
     def _queues_under_floor(self, world: World) -> NDArray[np.bool_]:

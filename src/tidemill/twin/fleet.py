@@ -167,6 +167,7 @@ def shape(row: Traits, milli: int, node_devices: int, each_milli: int = WHOLE_MI
     )
     return Shape(
         row.team, (role,), row.job_class, row.priority, row.preemptible, bonds=bonds(row),
+        may_preempt=row.preempts,
         parallelism=parallelism(row, accelerators if milli >= WHOLE_MILLI else 0),
     )  # fmt: skip
 
@@ -184,7 +185,9 @@ def _instances(row: Traits, milli: int, each_milli: int) -> Shape:
         least=_least(row, count),
         profile=row.profile,
     )
-    return Shape(row.team, (role,), row.job_class, row.priority, row.preemptible)
+    return Shape(
+        row.team, (role,), row.job_class, row.priority, row.preemptible, may_preempt=row.preempts
+    )
 
 
 def _node_rules(row: Traits) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class RULE(IntEnum):
     NO_CLAIM = 41
     NOT_HIGHER = 42
     HAS_LESS = 43
+    MAY_NOT_PREEMPT = 44
 
 
 class WRONG(IntEnum):

@@ -67,8 +67,8 @@ class Rare:
         self._read_gang(j, e, held, action)
         if not self._holds(held, action.lost):
             self.wrong.append(f"job `{name}` is to leave what it does not hold")
-        if action.to_job >= 0 and world.jobs.state.item(action.to_job) != _WAITING:
-            self.wrong.append(f"job `{name}` makes room for one that does not wait")
+        if action.to_job >= 0:
+            self._read_heir(name, action.to_job)
         match action.why:
             case ev.Why.MOVED:
                 is_all = Counter(held) == Counter(action.lost) and bool(action.gained)
@@ -81,6 +81,13 @@ class Rare:
                     self.wrong.append(f"job `{name}` does not grow, whatever is said")
             case _:
                 self.wrong.append(f"job `{name}` is moved for no reason that moves")
+
+    def _read_heir(self, name: str, heir: int) -> None:
+        """For whom a job makes room: it waits, and may have others disturbed."""
+        if self.world.jobs.state.item(heir) != _WAITING:
+            self.wrong.append(f"job `{name}` makes room for one that does not wait")
+        if not self.world.shape_of(heir).may_preempt:
+            self.wrong.append(f"job `{name}` makes room for one that may not preempt")
 
     def _read_gang(self, j: int, e: int, held: Pieces, action: ev.AskedMove) -> None:
         """What is gained is added up; with what is kept the gang must be whole."""

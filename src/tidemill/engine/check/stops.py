@@ -22,6 +22,7 @@ RECLAIMED, REORDERED, REPACKED = (
 IS_STOPPED_INACTIVE, IS_LEAVING, IS_STOPPED_ATTEMPT, IS_NOT_PROMISED = map(
     int, (RULE.STOPPED_INACTIVE, RULE.LEAVING, RULE.STOPPED_ATTEMPT, RULE.NOT_PROMISED)
 )
+IS_FOR_MEEK = int(RULE.MAY_NOT_PREEMPT)
 IS_FOR_NOBODY, IS_NOT_PREEMPTIBLE, IS_TOO_SOON, IS_TOO_OFTEN = map(
     int, (RULE.HEIR, RULE.NOT_PREEMPTIBLE, RULE.TOO_SOON, RULE.TOO_OFTEN)
 )
@@ -165,6 +166,8 @@ def may_reclaim(w, c, j, heir):
 def read_right(w, c, e, j, heir):
     """A team takes back what another borrows; within a team, the higher goes before the lower."""
     mine, theirs = w.jobs[j, JOB.SHAPE], w.jobs[heir, JOB.SHAPE]
+    if w.shapes[theirs, SHAPE.MAY_PREEMPT] == 0:
+        tell(c.reg, c.wrong, IS_FOR_MEEK, e, j, 0, 0)
     if w.shapes[mine, SHAPE.QUEUE] != w.shapes[theirs, SHAPE.QUEUE]:
         if not may_reclaim(w, c, j, heir):
             tell(c.reg, c.wrong, IS_WITHOUT_CLAIM, e, j, 0, 0)

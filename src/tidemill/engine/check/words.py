@@ -23,6 +23,7 @@ _OF_ONE_JOB = {
     RULE.NOT_REORDERED: "is put off, but the order is of waiting jobs only",
     RULE.LOSES_WORK: "is moved and loses work",
     RULE.NO_CLAIM: "yields to another team without a claim",
+    RULE.MAY_NOT_PREEMPT: "yields to one that may not preempt",
     RULE.NOT_HIGHER: "yields to one of its team that is not higher",
 }
 """What is said of a job that a rule is about, where nothing else is to be said."""

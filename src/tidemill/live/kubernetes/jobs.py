@@ -84,6 +84,8 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     priority: int
     is_suspended: bool
     is_preemptible: bool
+    may_preempt: bool
+    """Not if one of its pods says that nobody is to be evicted for it."""
     end: tuple[AttemptEnd, int] | None
     owner: OwnerObject | None
     group: PodGroup | None
@@ -412,6 +414,7 @@ def _job(
         priority=_priority(cluster, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
         is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
+        may_preempt=all(pod.request.may_preempt for pod in pods),
         end=owner.end if owner is not None else None, owner=owner,
         group=next(iter(known), None), workload=workload,
     )  # fmt: skip
@@ -445,6 +448,7 @@ def _of_workload(
         job_class=class_of(cluster, rule, ruled), submit_ms=workload.waits_since_ms,
         roles=roles, least=sum(role.count for role in roles),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
+        may_preempt=all(role.request.may_preempt for role in roles),
         end=None, owner=None, group=None, workload=workload,
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     most_pods: int | None = None
     """How many its kubelet takes; None: nobody says."""
     disk_bytes: int | None = None
-    """What pods may have of its own disk; None: nobody says."""
+    """What pods may have of its own disk; None: it advertises none."""
 
     def vanished(self, last_ms: int, gone_ms: int) -> "KubeNode":
         """The node, gone by a moment and last seen before."""

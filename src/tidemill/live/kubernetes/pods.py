@@ -120,6 +120,8 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Claims of volumes, by name; `-NAME`: one that is made for the pod, after its own name."""
     disk_bytes: int = 0
     """Of the node's own disk (`ephemeral-storage`)."""
+    may_preempt: bool = True
+    """Whether others may be evicted for it; not with `preemptionPolicy: Never`."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
@@ -335,7 +337,7 @@ def owner_of(one: Object) -> Owner | None:
 
 _ASKS = (
     "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
-    "priorityClassName", "resourceClaims", "topologySpreadConstraints",
+    "priorityClassName", "preemptionPolicy", "resourceClaims", "topologySpreadConstraints",
 )  # fmt: skip
 """What of a spec is a request, beside its volumes and what its containers ask for."""
 _OF_CONTAINER = ("resources", "restartPolicy", "ports")
@@ -397,6 +399,7 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
         near=tuple(dict.fromkeys(near.rules)),
         volumes=tuple(_volumes(spec)),
         disk_bytes=max(0, math.ceil(amounts.get("ephemeral-storage", 0))),
+        may_preempt=fields.text(spec, "preemptionPolicy") != "Never",
     )
 
 

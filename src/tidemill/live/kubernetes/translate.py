@@ -152,6 +152,7 @@ class _Translation:
         shape = Shape(
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
+            may_preempt=job.may_preempt,
         )  # fmt: skip
         held = held_pods(job, looks_back=self._looks_back)
         parts = stretches(job, held, looks_back=self._looks_back)

@@ -184,6 +184,7 @@ class ASK(IntEnum):
     SHORTEST = 55  # and who of them ends soonest; if that one left, none ends sooner
     IS_NOTED = 56  # whether it is among those who may be owed a search (``NOTE.FIRST_OWED``),
     NEXT_OWED = 57  # and the shape, and one, of the next of them
+    DISTURBS_NOBODY = 58  # whether nobody is stopped, moved or made smaller for it
 
 
 class OPTION(IntEnum):

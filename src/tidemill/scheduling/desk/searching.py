@@ -102,6 +102,8 @@ def may_make_room(reg, asks, s, cause):
     """Whether room could be made for a shape at all, by moving others or by stopping them."""
     if not is_cured(cause) and cause != OVER_LIMIT:
         return False
+    if asks[s, ASK.DISTURBS_NOBODY] != 0:
+        return False
     if may_be_moved(reg, cause):
         return True
     return reg[REG.MAY_RESIZE] != 0 or asks[s, ASK.MAY_EVICT] != 0

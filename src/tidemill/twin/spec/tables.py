@@ -173,6 +173,7 @@ class Traits(_Table, frozen=True, kw_only=True):
     job_class: JobClass = field(name="class", default=JobClass.TRAINING)
     priority: Priority = 0
     preemptible: bool = True
+    preempts: bool = True
     kinds: tuple[Name, ...] = ()
     profile: Annotated[str, Meta(max_length=40)] = ""
     labels: Labels = {}

@@ -58,13 +58,19 @@ class PretendedServer:
         """Events."""
         self.forbidden = ""
         """What of a pod nobody may do: `binding`, `eviction`."""
+        self.shown: dict[Key, Object] = {}
+        """Pods and nodes as they were last told; nodes have no namespace."""
+        self.over: list[str] = []
+        """Binds to nodes that had too few GPUs for it, by all that was told."""
         self.faults = 0
         self.kill_after = -1
         self._uid = self._version = 0
 
-    def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
+    def put_node(
+        self, name: str, gpus: int, *, unschedulable: bool = False, sick: int = 0
+    ) -> None:  # fmt: skip
         """A node; by its name it has MIG instances too, gives its devices out by claim, or cuts
-        them (`c`).
+        them (`c`). So many ``sick`` GPUs of a device plugin are not advertised.
         """
         amounts: dict[str, str | None] = {MIG: "7"} if name.startswith("m") else {}
         if name.startswith("c"):
@@ -79,15 +85,18 @@ class PretendedServer:
             self._uid += 1
             self.slices[name]["spec"]["pool"]["generation"] = self._uid
             self.news.append(("ResourceSlice", ("", name), self.slices[name], False))
-        self.nodes[name] = made.node(name, gpus, unschedulable=unschedulable, amounts=amounts)
+        self.nodes[name] = made.node(
+            name, gpus - sick, unschedulable=unschedulable, amounts=amounts,
+            capacity={GPU: str(gpus)} if GPU not in amounts else {},
+        )  # fmt: skip
         self.news.append(("Node", ("", name), self.nodes[name], False))
 
-    def size(self, name: str, resource: str = GPU) -> int:
-        """How many units of a resource a node has."""
+    def size(self, name: str, resource: str = GPU, of: str = "capacity") -> int:
+        """How many units of a resource a node has; ``of``: or as many as are `allocatable`."""
         if resource == CLAIMED:
             slices = self.slices.get(name)
             return len(slices["spec"]["devices"]) if slices else 0
-        return int(self.nodes[name]["status"]["allocatable"].get(resource, 0))
+        return int(self.nodes[name]["status"][of].get(resource, 0))
 
     def drop_node(self, name: str) -> None:
         self.news.append(("Node", ("", name), self.nodes.pop(name), True))
@@ -203,6 +212,10 @@ class PretendedServer:
             if is_gone and kind == "Pod":
                 row = row.deleted(made.BEGIN_MS)
             view.take(of, key, row, is_gone)
+            if kind in ("Pod", "Node"):
+                self.shown[key] = one
+                if is_gone:
+                    del self.shown[key]
         del self.news[:count]
 
     async def send(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Written:
@@ -293,7 +306,21 @@ class PretendedServer:
         self._may_be_killed()
         return Written(200, json.dumps(one).encode())
 
+    def _count(self, key: Key, name: str) -> None:
+        """Whether a pod that is being bound finds its GPUs on a node, by all that was told."""
+        wanted = resource_of(self.pods[key])
+        here = [one for at, one in self.pods.items()
+                if one["spec"].get("nodeName") == name and resource_of(one) == wanted
+                and one["status"].get("phase") not in ("Succeeded", "Failed")
+                and (at in self.shown or one["spec"]["schedulerName"] == "tidemill")]  # fmt: skip
+        used = sum(map(gpus, [*here, self.pods[key]]))
+        row = self.shown.get(("", name))  # it may be gone by now
+        most = row["status"]["allocatable"].get(wanted, 0) if row else used
+        if used > int(most) and wanted != CLAIMED:
+            self.over.append(f"{key[1]} on {name}: {used} of {most}")
+
     def _bind(self, key: Key, node: str) -> None:
+        self._count(key, node)
         one = self.pods[key]
         bound = made.pod(key[1], 1, on=node)
         self._put(key, one | {

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill.model import events as ev
@@ -99,3 +101,17 @@ def test_it_keeps_its_place_while_nodes_refuse_it():
     assert story.bound() == {"wide": "n0"}
     names = [one.job.name for one in story.journal.read() if isinstance(one, ev.JobSubmitted)]
     assert names == ["ml/wide", "ml/late", "ml/later"]
+
+
+@pytest.mark.parametrize("resource", [DISK, "cpu", "memory"])
+def test_what_a_node_does_not_advertise_it_has_not(resource: str):
+    """A pod that requests some waits; one that requests none is bound."""
+    story = Story()
+    row = made.node("n0", 8, amounts={resource: None})
+    story.server.nodes["n0"] = row
+    story.server.news.append(("Node", ("", "n0"), row, False))
+    requests = {resource: {DISK: "1Gi", "cpu": "1", "memory": "1Gi"}[resource]}
+    story.server.make("wants", 1, cpu="0", memory="0", requests=requests)
+    story.server.make("none", 1, cpu="0", memory="0")
+    story.rest()
+    assert story.bound() == {"none": "n0"}

@@ -95,7 +95,7 @@ class Cutting:
         """Whom to stop for a job; none: nobody may be, or it would not help."""
         shape, pods = now.shape, [pod for pod, _ in now.waits]
         wants = self._view.claimed.wants(pods)
-        if not isinstance(shape, Shape) or len(wants) != len(pods):
+        if not isinstance(shape, Shape) or not shape.may_preempt or len(wants) != len(pods):
             return []
         left = sorted(self._candidates(shape))[:MOST_CONSIDERED]
         for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""What a kubelet refuses: a resource that it has not, pods per node, its own disk, its ports.
+"""What a kubelet refuses: a resource that it has not or not any more, pods per node, disk, ports.
 
 A pod that is bound beyond them fails there. So each bind is held against them before it is sent;
 nodes that are full of pods take no more (``Differ``), and ports are rules (``neighbours``). A job
@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.kubernetes import resources
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
@@ -78,13 +79,10 @@ class NodeLimits:
 
     def _lack(self, machine: str, keys: Sequence[Key]) -> str:
         view, row = self._view, self._view.machines.get(machine)
+        if row is None:
+            return ""
         new = [pod for key in keys if (pod := view.pods.get(key)) is not None]
         here, coming = view.on_node.get(machine, {}), self._coming.get(machine, {})
-        if row is None or not (
-            _is_tight(row, len(here) + len(coming) + len(new))
-            or any(pod.request.disk_bytes or pod.request.ports for pod in new)
-        ):  # as nearly always
-            return ""
         known = (view.pods.get(key) for key in {**here, **coming} if key not in keys)
         there = [pod for pod in known if pod is not None and not pod.is_over]
         return _said(row, there, new)
@@ -219,6 +217,10 @@ def _is_tight(row: KubeNode, count: int) -> bool:
 def _said(row: KubeNode, there: Sequence[KubePod], new: Sequence[KubePod]) -> str:
     if _is_tight(row, len(there) + len(new)):
         return f"node `{row.name}` takes {row.most_pods} pods and has {len(there)}"
+    if said := _devices(row, there, new):
+        return said
+    if said := _unadvertised(row, new):
+        return said
     if said := _disk(row, there, sum(pod.request.disk_bytes for pod in new)):
         return said
     ports = Counter(port for pod in (*there, *new) for port in pod.request.ports)
@@ -227,11 +229,43 @@ def _said(row: KubeNode, there: Sequence[KubePod], new: Sequence[KubePod]) -> st
     return f"port {taken[0]} of node `{row.name}` is taken" if taken else ""
 
 
+def _devices(row: KubeNode, there: Iterable[KubePod], new: Iterable[KubePod]) -> str:
+    """That a node has too few accelerators beside these pods; "": enough, or claims say which."""
+    wanted, used = _held(new), _held(there)
+    for resource, count in wanted.items():
+        most = row.allocatable.get(resource, 0)
+        if used[resource] + count > most and resource != resources.CLAIMED:
+            return (
+                f"node `{row.name}` has {most} `{resource}` allocatable, {used[resource]} are in"
+                f" use, and {count} are requested"
+            )
+    return ""
+
+
+def _unadvertised(row: KubeNode, new: Iterable[KubePod]) -> str:
+    """That a node has no CPU or memory at all, and a pod requests some; "": it has."""
+    for pod in new:
+        if pod.request.cpu_milli and not row.cpu_milli:
+            return f"node `{row.name}` has no `cpu`"
+        if pod.request.memory_mib and not row.memory_mib:
+            return f"node `{row.name}` has no `memory`"
+    return ""
+
+
+def _held(pods: Iterable[KubePod]) -> Counter[str]:
+    """What pods request of accelerators, by resource."""
+    found = Counter[str]()
+    for pod in pods:
+        if pod.request.gpu is not None:
+            found[pod.request.gpu.resource] += pod.request.gpu.each
+    return found
+
+
 def _disk(row: KubeNode, there: Iterable[KubePod], wanted: int) -> str:
-    """That a node has too little disk left beside these pods; "": it has enough."""
-    if not wanted or row.disk_bytes is None:
+    """That a node has too little disk left beside these pods, or none; "": it has enough."""
+    if not wanted:
         return ""
-    left = row.disk_bytes - sum(pod.request.disk_bytes for pod in there if not pod.is_over)
+    left = (row.disk_bytes or 0) - sum(pod.request.disk_bytes for pod in there if not pod.is_over)
     if wanted <= left:
         return ""
     return (

@@ -54,6 +54,8 @@ class NodeChanges:
         """Who drains nodes, if anybody may."""
         self._sick: set[str] = set()
         """Nodes that are not Ready: who sits there holds them until seen to be gone."""
+        self._short: set[str] = set()
+        """Nodes where more devices are held than are advertised: what gets free there fails."""
 
     def tell(self, at_ms: int) -> Told:
         """All nodes that were not looked at since they changed."""
@@ -77,13 +79,13 @@ class NodeChanges:
             self.keep_labels([RESOURCE])
 
     def tell_left(self, at_ms: int) -> Told:
-        """Nodes that are not Ready and may have been left by the last that sat there."""
+        """Nodes that are not Ready, or have too few devices, and may have been left by some."""
         nodes = self.view.nodes
         self._sick = {
             name for name in self._sick
             if name in nodes and shapes.state_of(nodes[name]) is NodeState.UNHEALTHY
         }  # fmt: skip
-        for name in sorted(self._sick):
+        for name in sorted(self._sick | self._short):
             yield from self._node(at_ms, name)
 
     def close(self, at_ms: int, names: set[str]) -> Told:
@@ -222,9 +224,11 @@ class NodeChanges:
         """The state of a node, and its devices that are not advertised."""
         world, n = self.world, self._lives.node_number(name)
         if n is None:
+            self._short.discard(name)
             return
         seen = self._seen(name)
         if seen is None:
+            self._short.discard(name)
             self._look_at_pods(name)
             yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
             return
@@ -236,17 +240,33 @@ class NodeChanges:
                 return
         if wanted is NodeState.UNHEALTHY and world.aboard[n]:
             wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
-        if wanted is NodeState.READY and name in self._closed:
+        failing = self._failing(n, name)
+        if wanted is NodeState.READY and (name in self._closed or name in self._short):
             wanted = NodeState.CORDONED
         yield from self._move(at_ms, n, wanted)
         if wanted is NodeState.READY or wanted is NodeState.CORDONED:
-            lacking = self._failed_wanted(name) - world.nodes.failed.item(n)
-            for device in reversed(range(world.nodes.devices.item(n))):
-                d = world.nodes.first_device.item(n) + device
-                is_free = world.devices.free_milli[d] == WHOLE_MILLI
-                if lacking > 0 and is_free and not world.devices.is_failed[d]:
-                    yield ev.DeviceFailed(at_ms, n, device)
-                    lacking -= 1
+            for device in failing:
+                yield ev.DeviceFailed(at_ms, n, device)
+
+    def _failing(self, n: int, name: str) -> list[int]:
+        """Devices that are free and not advertised, the last first.
+
+        Nobody says which of them are unhealthy. Where fewer are free than are not advertised, the
+        rest fails as it gets free; until then nobody else is placed there or stopped for it.
+        """
+        world = self.world
+        lacking = self._failed_wanted(name) - world.nodes.failed.item(n)
+        first, count = world.nodes.first_device.item(n), world.nodes.devices.item(n)
+        free = [
+            device for device in reversed(range(count if lacking > 0 else 0))
+            if world.devices.free_milli[first + device] == WHOLE_MILLI
+            and not world.devices.is_failed[first + device]
+        ]  # fmt: skip
+        if lacking > len(free):
+            self._short.add(name)
+        else:
+            self._short.discard(name)
+        return free[: max(lacking, 0)]
 
     def _look_at_pods(self, name: str) -> None:
         for key in self.view.on_node.get(parts.machine(name), ()):

@@ -251,6 +251,9 @@ class Sender:
         for _ in range(MOST_TRIES):
             if not self._may_write():
                 return False
+            if (lack := self._limits.lack([seat])) is not None:  # since it was planned
+                self.refusals.append(BindRefused(seat, BEYOND_LIMITS, lack.said))
+                return False
             answer = await self._sent("POST", path, body)
             if answer is not None and answer.is_done:
                 self.counts.bound += 1

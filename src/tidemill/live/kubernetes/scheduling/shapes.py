@@ -65,7 +65,8 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
     bonds = _bonds(job.pods, topology)
     if isinstance(bonds, Unplaceable):
         return bonds
-    return _shape(job.team, tuple(roles), job.job_class, job.priority, job.is_preemptible, bonds)
+    shape = _shape(job.team, tuple(roles), job.job_class, job.priority, job.is_preemptible, bonds)
+    return shape if job.may_preempt else _meek(shape)
 
 
 @lru_cache(4096)
@@ -86,6 +87,12 @@ def unstoppable(shape: Shape) -> Shape:
     return replace(shape, is_preemptible=False)
 
 
+@lru_cache(4096)
+def _meek(shape: Shape) -> Shape:
+    """The same, of a job for which nobody else is stopped."""
+    return replace(shape, may_preempt=False)
+
+
 def at_once(job: KubeJob, count: int, done: int) -> int:
     """How many pods of a role, or in all, run at once: a Job may have more to do after those."""
     completions = job.owner.completions if job.owner is not None else 0
@@ -104,6 +111,7 @@ def of_pod(pod: KubePod, team: str, job_class: JobClass) -> Shape:
     return Shape(
         team[:LONGEST_NAME] or "unknown", (role,), job_class,
         _priority(pod.request.priority), is_preemptible=False,
+        may_preempt=pod.request.may_preempt or bool(pod.node),
     )  # fmt: skip
 
 
