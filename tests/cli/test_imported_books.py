@@ -416,3 +416,26 @@ def test_a_difference_says_that_an_amount_is_a_bound_for_want_of_a_price(tmp_pat
     assert ran.code == 0, ran.err
     assert re.search(r"^ paid +≥ \$", ran.out, re.MULTILINE)
     assert "or some hours have no price" in " ".join(ran.err.split())
+
+
+def test_after_a_commitment_changed_every_answer_names_the_one_of_then(tmp_path: Path):
+    """`resA` until noon, `resB` from then: what is, is of `resB`; what was idle, of both."""
+    (tmp_path / "prices.csv").write_text(
+        "type,commitment,start,end,usd_per_gpu_hour\n"
+        "A100,on-demand,,,1\n"
+        "H100,resA,,2026-11-02 12:00,2\nH100,resB,2026-11-02 12:00,,3\n"
+    )
+    waiting = "d,dan,nlp,16,2026-11-02 13:00,,,pending,\n"
+    journal = books(tmp_path, "--prices", str(tmp_path / "prices.csv"), jobs=JOBS + waiting,
+                    nodes=NODES.replace(",instance_type", "").replace(",p4d.24xlarge", "")
+                    .replace(",p5.48xlarge", ""))  # fmt: skip
+    fit = ("fit", "--gpus", "16", "--kind", "H100", "--team", "nlp")
+    for words in (("why", "d"), ("fleet", "--nodes"), fit):
+        now = asked(*words, "-j", journal)
+        assert "(resA)" not in now
+        assert "(resB)" in now or words == fit
+    said = " ".join(asked("ledger", journal, "--bucket", "no_demand", "--by", "contract").split())
+    first, second = re.findall(r"H100 x8 \(res[AB]\) [\d.]+ \$(\d+)", said)
+    advice = " ".join(asked("ledger", journal).split())
+    assert f"node group `H100 x8 (resA)` ${first}" in advice
+    assert f"node group `H100 x8 (resB)` ${second}" in advice

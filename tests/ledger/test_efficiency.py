@@ -159,6 +159,23 @@ def test_a_measured_zero_is_zero():
     assert Bucket.LINKS in unknowns_of(told)
 
 
+@pytest.mark.parametrize("silent_ppm", [500_000, 750_000])
+def test_what_half_of_the_ranks_told_is_inferred(silent_ppm: int):
+    """Of two halves the weaker word counts; a zero that some ranks told is none that was measured
+    of the others.
+    """
+    told = observed(
+        ev.StallsSeen(0, 0, 1, 100_000, 0, 0), ev.EfficiencySeen(0, 0, 1, 400_000),
+        ev.StragglerSeen(0, 0, 1, 0, Confidence.UNKNOWN, silent_ppm),
+    )  # fmt: skip
+    (row,) = held.efficiencies(told).rows
+    for bucket in (Bucket.CHECKPOINT, Bucket.USEFUL, Bucket.HOST, Bucket.LINKS):
+        assert row.figure([bucket]).confidence is Confidence.INFERRED
+        assert told.confidence(bucket) is Confidence.INFERRED
+    assert row.figure([Bucket.HOST]).milli_ms == 0
+    assert row.mfu.confidence is Confidence.INFERRED
+
+
 def test_waits_of_work_that_is_not_saved_are_not_zero():
     """A loop that tells its waits and has saved nothing: they are within what is not saved."""
     told = (ev.StallsSeen(0, 0, 1, 0, 200_000, 100_000), ev.CheckpointSeen(0, 0, 1, 0))

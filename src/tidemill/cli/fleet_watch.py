@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tidemill.cli import imports, observers, screen
 from tidemill.cli.fleet_file import FleetFile, PrometheusTable, in_keys
 from tidemill.model.errors import BackendError, JournalError, SpecError
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, duration_text
 
 if TYPE_CHECKING:
     from tidemill.live.history.rows import SeenNode
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 WEEK_MS = 7 * 86_400_000
 CHECKED_MS = 600_000
 """So long a time of a source is looked at to see whether it answers."""
+UNCERTAIN_MS = 5_000
+"""A clock that is asked for by a command is known to a few seconds: Slurm tells whole ones."""
 
 
 def watch(told: FleetFile, *, once: bool, as_json: bool) -> None:
@@ -199,11 +201,11 @@ def _clusters(
 def _shown(told: FleetFile, stack: ExitStack, nodes: "list[SeenNode]", prefix: str) -> str:
     """What a cluster shows."""
     cluster = told.clusters(stack)
+    asked_s = time.time()
     now_ms = cluster.now_ms()
+    clock = _clock(now_ms, round(1000 * asked_s), round(1000 * time.time()))
     answer = cluster.poll(now_ms - CHECKED_MS)
     nodes += [replace(node, name=prefix + node.name) for node in answer.nodes]
-    ahead_s = round(now_ms / 1000 - time.time())
-    clock = f"; its clock is {ahead_s:+} s" if abs(ahead_s) > 1 else ""
     gpus = round(sum(node.whole_gpus for node in answer.nodes))
     machines = {node.machine_name for node in answer.nodes}
     jobs = answer.attempts["job"].n_unique()
@@ -213,6 +215,15 @@ def _shown(told: FleetFile, stack: ExitStack, nodes: "list[SeenNode]", prefix: s
     return (
         f"{there}, {screen.count(jobs, 'job')} in the last 10 minutes{clock}{_denied(answer.notes)}"
     )
+
+
+def _clock(now_ms: int, asked_ms: int, answered_ms: int) -> str:
+    """That a clock differs from ours: by more than the time of the answer and what rounds it."""
+    ahead_ms = max(0, now_ms - answered_ms) or min(0, now_ms - asked_ms)
+    if abs(ahead_ms) <= UNCERTAIN_MS:
+        return ""
+    way = "ahead of" if ahead_ms > 0 else "behind"
+    return f"; its clock is {duration_text(abs(ahead_ms))} {way} ours"
 
 
 def _denied(notes: Sequence[str]) -> str:

@@ -58,11 +58,11 @@ def _due(case: Case) -> Fact | None:
 
 def claimed(case: Case) -> Fact:
     """What contracts promise of the kinds and labels it asks for."""
-    rows = [case.world.contract_rows[c] for c in case.supply.contracts]
-    milli = case.supply.claimed_milli
-    claimed_word = phrasing.claimed(case.world)
+    world, milli = case.world, case.supply.claimed_milli
+    names = [world.contract_rows[c].name_at(world.now_ms) for c in case.supply.contracts]
+    claimed_word = phrasing.claimed(world)
     said = f"{case.units(milli)} {claimed_word}" if milli else f"none {claimed_word}"
-    under = f" ({phrasing.ids([row.name for row in rows])})" if rows else ""
+    under = f" ({phrasing.ids([*dict.fromkeys(names)])})" if names else ""
     return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
 
 

@@ -149,8 +149,8 @@ def _node(world: World, n: int, errors: tuple[DeviceErrors, ...]) -> NodeRow:
     cpu, memory = _told(table.cpu_milli.item(n)), _told(table.memory_mib.item(n))
     free = None if UNLISTED in row.labels else int(table.free_milli[n])
     return NodeRow(
-        lives.origin(row.name, world.node_number), contract.kind, contract.pool, row.contract,
-        _state(world, n),
+        lives.origin(row.name, world.node_number), contract.kind, contract.pool,
+        contract.name_at(world.now_ms), _state(world, n),
         int(table.since_ms[n]), int(table.devices[n]), int(table.failed[n]), free,
         cpu, None if cpu is None else table.cpu_free_milli.item(n),
         memory, None if memory is None else table.memory_free_mib.item(n),

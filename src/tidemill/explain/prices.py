@@ -40,8 +40,9 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
     if not offers:
         return None
     usd, c, nodes = min(offers)
-    row = case.world.contract_rows[c].at(case.world.now_ms)
-    words = f"launch {phrasing.many(nodes, 'node')} of contract `{row.name}`"
+    row = case.world.contract_rows[c]
+    name, row = row.name_at(case.world.now_ms), row.at(case.world.now_ms)
+    words = f"launch {phrasing.many(nodes, 'node')} of contract `{name}`"
     return PricedFix(words, usd if row.is_priced else None)
 
 

@@ -198,9 +198,10 @@ _RELEASED_BY_THEM = {
 
 def _contracts(case: Case, place: Place) -> list[str]:
     """The contracts that have something in a place off the nodes."""
-    contracts, rows = case.world.contracts, case.world.contract_rows
+    contracts, now_ms = case.world.contracts, case.world.now_ms
     later = place is Place.STARTS_LATER
-    return [rows[c].name for c in case.supply.contracts if bool(contracts.is_running[c]) != later]
+    mine = [c for c in case.supply.contracts if bool(contracts.is_running[c]) != later]
+    return [case.world.contract_rows[c].name_at(now_ms) for c in mine]
 
 
 # L3: no room now ------------------------------------------------------------------------------

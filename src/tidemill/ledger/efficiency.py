@@ -30,7 +30,7 @@ from tidemill.ledger.top import wasted_buckets, worth_unknown
 from tidemill.ledger.unknowns import LOSSES, is_useful_unknown, unknowns
 from tidemill.ledger.waits import UNKNOWN_USER
 from tidemill.model.measures import ONE_PPM
-from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.model.states import CONFIDENCES, Confidence, mostly
 from tidemill.model.tables import I64
 
 _TOLD = frozenset({*LOSSES, Bucket.HOST, Bucket.LINKS})
@@ -104,8 +104,8 @@ class HeldRow(NamedTuple):
         some = [*buckets]
         amount = self.account.of(some)
         if amount:
-            sums = [sum(self.known[b][i] for b in some) for i in range(len(CONFIDENCES))]
-            return HeldFigure(amount, CONFIDENCES[max(range(len(sums)), key=lambda i: sums[i])])
+            sums = {word: sum(self.known[b][i] for b in some) for i, word in enumerate(CONFIDENCES)}
+            return HeldFigure(amount, mostly(sums))
         is_open = any(bucket in self.unknown and bucket not in NOT_PRODUCED for bucket in some)
         if is_open or all(bucket in self.unknown for bucket in some):
             return HeldFigure(None, Confidence.UNKNOWN)
@@ -312,8 +312,9 @@ def _rows(
             told = frozenset(ABOUT)  # who never came up did nothing else, to a tenth of a percent
         unknown = unknowns(account, is_observed=world.is_observed, told=told)
         divided = sums[i, [*DIVIDED]].sum(axis=0)
-        mostly = CONFIDENCES[int((divided if divided.any() else sums[i].sum(axis=0)).argmax())]
-        empty = {bucket: statement.as_known(_empty(bucket, told, mostly)) for bucket in ABOUT}
+        worked = (divided if divided.any() else sums[i].sum(axis=0)).tolist()
+        most = mostly(dict(zip(CONFIDENCES, worked, strict=True)))
+        empty = {bucket: statement.as_known(_empty(bucket, told, most)) for bucket in ABOUT}
         facts = facts_of(statement, int(jobs[0])) if are_jobs and len(jobs) == 1 else None
         matrix = tuple(tuple(row) for row in sums[i].tolist())
         open_ = _held_only(unknown)
@@ -323,14 +324,15 @@ def _rows(
     return made
 
 
-def _empty(bucket: int, told: Collection[int], mostly: Confidence) -> Confidence:
-    """How it is known of a bucket that it is empty; ``mostly``: how most of the time is known.
+def _empty(bucket: int, told: Collection[int], most: Confidence) -> Confidence:
+    """How it is known of a bucket that it is empty; ``most``: how most of the time is known.
 
-    Where no time was divided by an efficiency, nobody estimated one.
+    What some ranks told is inferred of the others. Where no time was divided by an efficiency,
+    nobody estimated one.
     """
     if bucket in told:
-        return Confidence.MEASURED
-    return mostly if bucket in DIVIDED else ABOUT[bucket].confidence
+        return most if most is Confidence.INFERRED else Confidence.MEASURED
+    return most if bucket in DIVIDED else ABOUT[bucket].confidence
 
 
 def _held_only(unknown: dict[int, str]) -> dict[int, str]:

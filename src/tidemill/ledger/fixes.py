@@ -96,7 +96,7 @@ def _theirs(statement: Statement, bucket: int) -> touched.LeakParts:
     if bucket in ALLOCATED:
         return touched.by_group(statement, bucket)
     waiting = touched.by_team(statement, bucket)
-    return waiting if len(waiting) else touched.by_contract(statement, bucket)
+    return waiting if len(waiting) else touched.by_contract_of_then(statement, bucket)
 
 
 def _by(bucket: int) -> str:

@@ -173,12 +173,12 @@ def _evidence(statement: Statement, bucket: int) -> str:
         named = ", ".join(f"`{name}` {_hours(amount)}" for name, amount in most)
         jobs = int(np.count_nonzero(by_job))
         return f"{count_text(jobs, 'job')}; most: {named}"
-    rows, contracts = statement.rows, statement.world.contract_rows
-    sums = np.zeros(len(contracts), np.int64)
+    keys, name = statement.keys("contract")
+    sums = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
     for some in statement.near(bucket):
-        np.add.at(sums, statement.node_groups[rows.contract[some]], rows.milli_ms[some])
+        np.add.at(sums, keys[some], statement.rows.milli_ms[some])
     largest = np.argsort(-sums, kind="stable")[:CONTRACTS_NAMED].tolist()
-    named = ", ".join(f"`{contracts[c].name}` {_hours(int(sums[c]))}" for c in largest if sums[c])
+    named = ", ".join(f"`{name(key)}` {_hours(int(sums[key]))}" for key in largest if sums[key])
     return f"by {contract_word(statement.world)}: {named}"
 
 

@@ -31,7 +31,7 @@ def lay_out(statement: Statement, bucket: int) -> list[Fix]:
     found = [_laid_out(part, mix) for part, mix in mixes]
     devices = sum(one.devices for one in found)
     least = sum(one.stranded_milli for one in found)
-    theirs = touched.by_contract(statement, bucket)
+    theirs = touched.by_contract_of_then(statement, bucket)
     usd = touched.known_usd(theirs)
     many = count_text(devices, "device")
     advice = (

@@ -6,9 +6,9 @@ for every contract and every time bin, to the last milli·ms.
 """
 
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 import numpy as np
@@ -37,7 +37,7 @@ from tidemill.model.events import Event
 from tidemill.model.figures import DeviceFigure
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS, WHOLE_MILLI
 from tidemill.model.policy import Policy
-from tidemill.model.states import CONFIDENCES, Confidence, JobClass
+from tidemill.model.states import CONFIDENCES, Confidence, JobClass, mostly
 from tidemill.model.tables import I64
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ class Statement:
         """How a bucket is known: as most of the time of its jobs is, or as such buckets are."""
         known = self.confidence_of(bucket)
         if known:
-            return max(known, key=lambda c: (known[c], c))
+            return mostly(known)
         if bucket in DIVIDED:
             return self._held_as
         return self.as_known(ABOUT[bucket].confidence)
@@ -369,13 +369,11 @@ class Statement:
         That nothing was divided by an efficiency is known so: no efficiency was estimated.
         """
         for buckets in (DIVIDED, ABOUT):
-            sums = np.zeros(len(CONFIDENCES), np.int64)
-            for confidence, milli_ms in chain.from_iterable(
-                self.confidence_of(bucket).items() for bucket in buckets
-            ):
-                sums[CONFIDENCES.index(confidence)] += milli_ms
-            if sums.any():
-                return CONFIDENCES[int(sums.argmax())]
+            sums = Counter[Confidence]()
+            for bucket in buckets:
+                sums.update(self.confidence_of(bucket))
+            if sums:
+                return mostly(sums)
         return self.as_known(Confidence.MEASURED)
 
     def as_known(self, confidence: Confidence) -> Confidence:

@@ -13,7 +13,7 @@ from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded, show
 from tidemill.ledger.buckets import ABOUT, Stage
 from tidemill.ledger.statement import NOBODY, Dimension, Statement
 from tidemill.ledger.waits import UNKNOWN_USER
-from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.model.states import CONFIDENCES, Confidence, mostly
 
 
 class TopJob(NamedTuple):
@@ -109,7 +109,7 @@ def _known(statement: Statement, j: int) -> Confidence:
     rows = statement.rows
     mine = (rows.job == j) & np.isin(rows.bucket, wasted_buckets())
     sums = np.bincount(statement.known_as[mine], rows.milli_ms[mine], len(CONFIDENCES))
-    return CONFIDENCES[int(sums.argmax())]
+    return mostly(dict(zip(CONFIDENCES, sums.tolist(), strict=True)))
 
 
 def _usd(account: Account, buckets: Collection[int]) -> int | None:

@@ -101,6 +101,15 @@ def by_contract(statement: Statement, bucket: int) -> LeakParts:
     )  # fmt: skip
 
 
+def by_contract_of_then(statement: Statement, bucket: int) -> LeakParts:
+    """The same by what machines were bought under at the time, as the ledger by contract has it."""
+    keys, name = statement.keys("contract")
+    noun, count = contract_word(statement.world), int(keys.max(initial=-1)) + 1
+    return _parts(
+        statement, bucket, lambda some: keys[some], count, lambda key: f"{noun} `{name(key)}`"
+    )
+
+
 def by_team(statement: Statement, bucket: int) -> LeakParts:
     """Teams whose jobs waited, or held, and their part of a bucket, the dearest first."""
     team, queues = statement.rows.team, statement.world.queue_rows

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from tidemill.ledger.statement import Statement
 
 NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
-NO_STALLS = "no job that worked says how long it waits for this; within the buckets below its peak"
+NO_STALLS = (
+    "not every job that worked says how long it waits for this; within the buckets below its peak"
+)
 NOT_SAVED = "most of the work is not saved yet, and is divided once it is; within `unsaved`"
 NO_ROOF = "no job says its arithmetic intensity or its attainable roof; within `below_peak`"
 

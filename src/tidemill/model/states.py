@@ -1,5 +1,6 @@
 """The closed sets of words for states and kinds; integers, so that tables can hold them."""
 
+from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 
 
@@ -83,3 +84,13 @@ class Confidence(StrEnum):
 
 CLASSES = tuple(JobClass)
 CONFIDENCES = tuple(Confidence)
+WEAKER = (
+    Confidence.MEASURED, Confidence.SIMULATED, Confidence.INFERRED, Confidence.MODELLED,
+    Confidence.ASSUMED, Confidence.UNKNOWN,
+)  # fmt: skip
+"""Each says less than the one before it."""
+
+
+def mostly(sums: Mapping[Confidence, int]) -> Confidence:
+    """How most of an amount is known; of two halves, as the weaker word has it."""
+    return max(sums, key=lambda word: (sums[word], WEAKER.index(word)))

@@ -12,7 +12,7 @@ from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model.measures import share_out
-from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.model.states import CONFIDENCES, Confidence, mostly
 from tidemill.report import stages, words
 
 KNOWN_AS: dict[Confidence, str] = {
@@ -147,6 +147,6 @@ def _useful(statement: Statement, account: Account) -> Confidence:
     """As most of it is known; nothing so far, while work may yet turn out useful, is unknown."""
     by_jobs = statement.confidence_of(Bucket.USEFUL)
     if by_jobs:
-        return max(by_jobs, key=lambda c: (by_jobs[c], c))
+        return mostly(by_jobs)
     is_open = account.of(stages.members(Stage.UNKNOWN)) > 0
     return Confidence.UNKNOWN if is_open else statement.confidence(Bucket.USEFUL)

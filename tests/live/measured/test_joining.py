@@ -94,6 +94,17 @@ def test_a_gpu_that_nobody_measured_may_have_stood_idle():
     assert Bucket.IDLE in unknowns_of(statement)
 
 
+def test_what_gpus_did_that_were_not_sampled_is_inferred_from_the_others():
+    """As of silent ranks: of one of two GPUs, not heard for half of the time, by the other."""
+    told = measured(
+        window(0, 50, "dcgm", busy_ppm=500_000),
+        window(50, 100, "dcgm", busy_ppm=500_000, unseen_gpus=1, unseen_ppm=500_000),
+    )
+    history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
+    known = api.keep_history(history).statement.confidence_of(Bucket.IDLE)
+    assert known == {Confidence.MEASURED: 75_000_000, Confidence.INFERRED: 25_000_000}
+
+
 def test_idle_that_was_measured_for_a_while_is_the_least_that_there_was():
     """A tenth of the time was watched, half of that idle; and a job that is idle after its loop."""
     for told in (

@@ -129,6 +129,14 @@ def test_a_rank_that_falls_silent_is_inferred_from_then_on():
     assert known[Confidence.INFERRED] / whole == pytest.approx(1 / 8, abs=0.01)
 
 
+def test_a_rank_that_falls_silent_is_told_of():
+    """Rank 3 says nothing for the last 62 of 72 seconds, and no end; who ended said so."""
+    told = [one for one in gang(slow=None) if one.rank != 3 or one.seq < 13]
+    (said,) = tracking.said_silent(loops.launches(told))
+    assert said.startswith("ranks that fell silent while others of their job went on: `a` rank 3")
+    assert "is inferred from the other ranks" in said
+
+
 def test_one_process_with_one_gpu_waits_for_nobody():
     """It says that it is alone: its line is zero, and known."""
     told = [

@@ -1,7 +1,9 @@
 """Several clusters on one journal: names apart, clocks apart, and one that is down."""
 
 import json
+import re
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -305,6 +307,19 @@ def test_every_source_is_asked_once_and_shown(desk: Fleet):
     rows = [line.split()[:3] for line in done.stdout.splitlines()]
     assert ["ok", "east", "Slurm"] in rows
     assert ["no", "west", "Slurm"] in rows
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "said"),
+    [(-3, ""), (3, ""), (-3600, "1h behind ours"), (3690, "1h 1m ahead of ours")],
+)
+def test_a_clock_is_told_of_where_it_certainly_differs(desk: Fleet, ahead_s: int, said: str):
+    """A few seconds are lost in asking: nobody can tell them."""
+    desk.both[0].at(round(time.time()) + ahead_s - BEGIN_S)
+    done = CliRunner().invoke(app, ["observe", "--check", "--json"])
+    (found,) = [one["found"] for one in json.loads(done.stdout) if one["source"] == "east"]
+    assert ("its clock is" in found) is bool(said)
+    assert re.sub(" 0s| [0-9]+s", "", found).endswith(said or "in the last 10 minutes")
 
 
 def test_no_password_of_an_address_is_printed(desk: Fleet):

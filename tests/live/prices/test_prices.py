@@ -365,3 +365,21 @@ def test_a_machine_of_a_bill_has_no_price_where_it_was_not_billed(tmp_path: Path
     assert rates("h2") == [UNPRICED, 5_000_000, UNPRICED]
     assert rates("h3") == [UNPRICED, 3_000_000, 4_000_000, 3_500_000, UNPRICED]
     assert "`h1` (on demand, ri-1): every hour costs what it was billed" in " ".join(found.notes)
+
+
+def test_a_machine_that_a_bill_does_not_name_is_under_no_commitment_of_others(tmp_path: Path):
+    """h1 is under `ri-1` from noon on, h2 is spot; of h3 nobody says how it was bought."""
+    path = tmp_path / "focus.csv"
+    path.write_text(BOUGHT)
+    bill = files.read(path, "UTC")
+    day = (1_793_491_200_000, 1_793_577_600_000)
+    price_of = matching.rule_of(bill.lines, day, bill.source, is_bill=True)
+    machines = [SeenNode(name=f"h{i}", gpus=8, gpu_type="H100", box="p5") for i in (1, 2, 3)]
+    start_ms = day[0] - EPOCH_MS
+    rows = attempts({"gpus": 8, "nodes": ["h3"], "submit_ms": start_ms, "start_ms": start_ms,
+                     "end_ms": start_ms + DAY_MS})  # fmt: skip
+    books = read(build(rows, machines, price_of, *day))
+    found = {name: (account.paid_milli_ms // (1000 * HOUR_MS), account.paid_usd_micro)
+             for name, account in books.by("contract").items()}  # fmt: skip
+    assert found["p5 (ri-1)"] == (8 * 12, 192 * USD)
+    assert found["p5"] == (8 * 24, (6 * 24 + 6 * 32 + 12 * 28) * USD)

@@ -192,7 +192,10 @@ def test_a_job_that_outlives_a_gpu_counts_one_place_once(hours: list[Hour]):
     assert found.windows["gpus_seen"].max() == 2
     at_change = found.windows.filter(pl.col("start_ms") == at(30))
     assert at_change["seen_ppm"].to_list() == [800_000]
-    assert {*shares(found, "through").values()} == {30, 70, 65}
+    assert at_change["unseen_ppm"].to_list() == [200_000]
+    assert {*shares(found, "through").values()} == {30, 70}, (
+        "the new one as it was when it was seen"
+    )
 
 
 def test_numbers_that_moved_lead_to_the_gpu_of_that_minute(hours: list[Hour]):

@@ -179,6 +179,22 @@ def test_nodes_that_nobody_samples_are_not_like_the_others(
     assert is_said is (busy_ppm is None)
 
 
+def test_a_gpu_that_is_not_heard_for_a_while_is_like_itself(hours: list[Hour]):
+    """One of two GPUs at work, silent for three minutes of five: half of the job is, still."""
+    pair = (pl.col("node") == "n1") & (pl.col("minor") < 2)
+    is_silent = (pl.col("minor") == 0) & (pl.col("at_ms") >= at(2)) & (pl.col("at_ms") < at(5))
+    first = hours[0]._replace(
+        gpus=hours[0]
+        .gpus.filter(pair & ~is_silent)
+        .with_columns(busy=pl.when(pl.col("minor") == 0).then(1.0).otherwise(0.0))
+    )
+    one = attempts().head(1).with_columns(gpus=pl.lit(2, pl.Int64))
+    found = joining.join([first], Whose(one)).windows.sort("start_ms").head(3)
+    assert found["busy_ppm"].to_list() == [500_000] * 3
+    assert found["unseen_gpus"].to_list() == [0] * 3
+    assert found["unseen_ppm"].to_list() == [300_000, 0, 0], "three of ten GPU-minutes"
+
+
 def test_a_gpu_that_two_jobs_hold_belongs_to_neither(hours: list[Hour]):
     """Sharing, or a mistake: what the device did cannot be told apart, and that is said."""
     both = attempts().filter(pl.col("job").is_in(["left", "right"])).with_columns(

@@ -55,7 +55,8 @@ FIGURE_SOURCES = {
 SERVED = ("engine", "service")
 """Sources that say when a service was asked for nothing: they count before what devices say, since
 a kernel may run without a request."""
-_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler", "silent")
+_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler", "silent",
+           "unseen")  # fmt: skip
 _KEY = ["number", "attempt"]
 _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
 _INFERRED = codes.CONFIDENCE_CODE[Confidence.INFERRED]
@@ -340,7 +341,7 @@ def _complete(windows: pl.DataFrame) -> pl.DataFrame:
 
 def _divided() -> dict[str, pl.Expr]:
     """Shares of the window as the events have them: each of what the ones before it leave."""
-    stall, data, links, busy, mfu, _, straggler, silent = (
+    stall, data, links, busy, mfu, _, straggler, silent, unseen = (
         pl.col(f"{share}_ppm").clip(0, ONE_PPM) for share in _SHARES
     )
     beside = pl.col("beside_ppm").fill_null(0)
@@ -361,7 +362,8 @@ def _divided() -> dict[str, pl.Expr]:
         "useful_ppm": (mfu.fill_null(0) * ONE_PPM // work).clip(0, ONE_PPM),
         "compared": pl.when(straggler.is_null()).then(_UNKNOWN).otherwise(_INFERRED),
         "straggler_ppm": straggler.fill_null(0),
-        "silent_ppm": silent.fill_null(0),
+        # who tells of its ranks says more than who samples its devices
+        "silent_ppm": pl.coalesce(silent, unseen, 0),
     }
 
 

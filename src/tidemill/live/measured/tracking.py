@@ -6,18 +6,22 @@ its waits are for others, and nobody knows whether one of them is slow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import polars as pl
 
 from tidemill.live.measured import loops, ranks, saves, services
-from tidemill.live.measured.loops import LONGEST_AFTER_MS, Launch
+from tidemill.live.measured.loops import LONGEST_AFTER_MS, SECOND_US, Launch, Process
 from tidemill.live.measured.windows import WINDOWS, Measurements
 from tidemill.model.measures import FOREVER_MS
 from tidemill.workload.slow import ranks as slow_ranks
 
 SOURCE = "ranks"
 """Who says it, beside ``track``: the ranks of a job, compared."""
+FELL_SILENT_US = 60_000_000
+"""A rank that tells nothing for so long while others do is told of; loops tell every second."""
+NAMED = 5
 
 
 class _ComparedTime(NamedTuple):
@@ -78,16 +82,44 @@ def said_silent(told: Sequence[Launch]) -> list[str]:
     for launch in told:
         if missing := loops.silent_ranks(launch):
             some[launch.job] = max(missing, some.get(launch.job, 0))
-    if not some:
-        return []
-    named = ", ".join(f"`{job}` {count:,}" for job, count in [*some.items()][:5])
-    more = " …" if len(some) > 5 else ""
-    said = (
-        f"ranks that told nothing: {named}{more}; their time is inferred from the other ranks where"
-        " a scheduler shows their GPUs (else they are not on the books), and what of the waits was"
-        " for a slow rank is unknown"
-    )
-    return [said]
+    found = list[str]()
+    if some:
+        named = ", ".join(f"`{job}` {count:,}" for job, count in [*some.items()][:NAMED])
+        more = " …" if len(some) > NAMED else ""
+        found.append(
+            f"ranks that told nothing: {named}{more}; their time is inferred from the other ranks"
+            " where a scheduler shows their GPUs (else they are not on the books), and what of the"
+            " waits was for a slow rank is unknown"
+        )
+    return [*found, *_said_fallen(told)]
+
+
+def _said_fallen(told: Sequence[Launch]) -> Iterator[str]:
+    """Ranks that told something and no more while others went on, in words."""
+    fallen = [(one.job, rank, us) for one in told for rank, us in _fallen(one)]
+    if fallen:
+        named = ", ".join(f"`{job}` rank {rank} since {_moment(us)}"
+                          for job, rank, us in fallen[:NAMED])  # fmt: skip
+        more = " …" if len(fallen) > NAMED else ""
+        yield (
+            f"ranks that fell silent while others of their job went on: {named}{more}; their time"
+            " from then on is inferred from the other ranks"
+        )
+
+
+def _fallen(launch: Launch) -> Iterator[tuple[int, int]]:
+    """The ranks of a launch that fell silent without an end, and when."""
+    last = dict[int, Process]()
+    for process in sorted(launch.processes, key=lambda one: (one.rank, one.last_us)):
+        last[process.rank] = process
+    for rank, process in last.items():
+        is_over = process.ended is not None or process.is_saving
+        if not is_over and launch.last_us - process.last_us > FELL_SILENT_US:
+            yield rank, process.last_us
+
+
+def _moment(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us // SECOND_US, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _is_alone(launch: Launch) -> bool:

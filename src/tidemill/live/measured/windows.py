@@ -42,6 +42,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "cpu_ppm": pl.Int64,  # of the time of all CPUs of its nodes, at work
     "step_us": pl.Int64,  # the median time from the end of one step to the end of the next
     "unseen_gpus": pl.Int64,  # that the job held, and nobody measured
+    "unseen_ppm": pl.Int64,  # of all its GPUs: those that nobody measured while others were
     "mflop_per_s": pl.Int64,  # achieved by one GPU: millions of operations of the model a second
 }
 """One row per job and window of one source; windows of one source and job do not overlap."""

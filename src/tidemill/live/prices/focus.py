@@ -233,12 +233,15 @@ def _of_machines(machines: pl.DataFrame) -> list[PriceLine]:
 
 
 def _of_types(machines: pl.DataFrame) -> list[PriceLine]:
-    """The rates of each instance type and region one after the other: the mean of its machines."""
+    """The rates of each instance type and region one after the other: the mean of its machines.
+
+    How those were bought says nothing of a machine that the bill does not name.
+    """
     found = list[PriceLine]()
     known = machines.filter(pl.col("type").is_not_null())
     for (kind, region), some in known.group_by("type", "region", maintain_order=True):
         each = [
-            part
+            part._replace(way=None)
             for _, rows in some.group_by("machine", maintain_order=True)
             for part in _times(rows)
         ]

@@ -29,6 +29,9 @@ LEAST_SEEN = 0.5
 """Of the GPU-time of a window that must have been sampled; below it the window is unknown. So it is
 where no more than half of the GPUs were: one of two nodes tells nothing of the other."""
 
+MISSED = 1.5
+"""Samples: a GPU with so many fewer than others of its job was silent; scrapes differ by one."""
+
 JOB_WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     **WINDOWS,
     "gpus_held": pl.Int64,
@@ -431,6 +434,7 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
     by_gpu = rows.group_by("attempt", "grid_ms", *_DEVICE).agg(
         pl.col("samples").sum(),
         pl.col("seen_ms").sum(),
+        pl.col("gap_ms").max().fill_null(MINUTE_MS),
         pl.col("memory").max(),
         pl.col("busy_field").max(),
         *(_total(name) for name in (*_SHARES, *_AVERAGES)),
@@ -438,12 +442,22 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
     )
     at_once = rows.group_by("attempt", "grid_ms", "at_ms").agg(n=instances.devices_at_once())
     most = at_once.group_by("attempt", "grid_ms").agg(gpus_seen=pl.col("n").max())
+    longest_ms = pl.col("seen_ms").max().over("attempt", "grid_ms")
+    by_gpu = by_gpu.with_columns(
+        *((pl.col(f"total_{name}") / pl.col(f"weight_{name}")).alias(f"mean_{name}")
+          for name in (*_SHARES, *_AVERAGES)),
+        longest_ms=longest_ms, missed_ms=longest_ms - pl.col("seen_ms"),
+    )  # fmt: skip
     by_job = by_gpu.group_by("attempt", "grid_ms").agg(
         pl.col("samples", "seen_ms").sum(),
         pl.col("memory").mean(),
         pl.col("memory").count().alias("memory_gpus"),
         pl.col("busy_field").max(),
         pl.col("^(total|weight)_.*$").sum(),
+        pl.col("^mean_.*$").fill_nan(None).mean(),
+        pl.col("longest_ms").first(),
+        missed_ms=pl.col("missed_ms").filter(pl.col("missed_ms") > MISSED * pl.col("gap_ms")).sum(),
+        devices=pl.len().cast(pl.Int64),
     )
     known = by_job.join(most, on=["attempt", "grid_ms"]).join(holders.attempts, on="attempt")
     return _finished(known, hour, resolution_ms)
@@ -468,9 +482,12 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
 
     def average(name: str) -> pl.Expr:
         is_enough = (pl.col(f"weight_{name}") >= LEAST_SEEN * held_ms) & _are_most("gpus")
-        return pl.when(is_enough & (pl.col(f"weight_{name}") > 0)).then(
-            pl.col(f"total_{name}") / pl.col(f"weight_{name}")
-        )
+        # one GPU that was not heard for a while is like itself, not like the others; where devices
+        # changed, each counts for the time that it was there
+        are_same = pl.col("devices") == pl.col("gpus_seen")
+        by_time = pl.col(f"total_{name}") / pl.col(f"weight_{name}")
+        mean = pl.when(are_same).then(f"mean_{name}").otherwise(by_time)
+        return pl.when(is_enough & (pl.col(f"weight_{name}") > 0)).then(mean)
 
     is_most = pl.col("memory_gpus") > LEAST_SEEN * pl.col("gpus")
     made = rows.with_columns(
@@ -479,6 +496,7 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
         memory_ppm=_ppm(pl.when(is_most).then("memory")),
         gpus_held="gpus",
         unseen_gpus=(pl.col("gpus") - pl.col("gpus_seen")).clip(0),
+        unseen_ppm=_unseen_ppm(),
         seen_ppm=(ONE_PPM * pl.col("seen_ms") // held_ms).clip(0, ONE_PPM),
         source=pl.lit(DEVICES),
     ).with_columns(busy_field=pl.when(pl.col("busy_ppm").is_not_null()).then("busy_field"))
@@ -489,6 +507,14 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
         (pl.col(name) if name in made.columns else pl.lit(None)).cast(kind).alias(name)
         for name, kind in JOB_WINDOWS.items()
     )
+
+
+def _unseen_ppm() -> pl.Expr:
+    """Of the GPUs of a window, those that were not heard while others were, for so long as that."""
+    gpus = pl.max_horizontal("gpus", "gpus_seen")
+    missed_ms = pl.when(pl.col("devices") == pl.col("gpus_seen")).then("missed_ms").otherwise(0)
+    unseen_ms = (gpus - pl.col("gpus_seen")) * pl.col("longest_ms") + missed_ms
+    return (ONE_PPM * unseen_ms // (gpus * pl.col("longest_ms")).clip(1)).clip(0, ONE_PPM)
 
 
 def _with_waits(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
