@@ -23,7 +23,7 @@ def test_each_utilisation_has_two_bounds():
 
 
 def test_goodput_after_scheduling_is_of_what_was_observed():
-    """40 of the 50 that were held made progress, 10 of it at peak; the product is useful of paid."""
+    """40 of the 50 that were held made progress, 10 of it at peak; the product is 10 of 100."""
     found = ratios.goodput(PARTLY)
     assert (found.scheduling, found.scheduling_most) == (Fraction(1, 2), Fraction(4, 5))
     assert (found.runtime, found.program) == (Fraction(4, 5), Fraction(1, 4))
