@@ -235,6 +235,10 @@ _SAID = dict.fromkeys("hc", Cause.NOT_ELIGIBLE) | dict.fromkeys("rg", Cause.NONE
 _WHOLE = (Piece(0, 0, 1, 0xFF),)
 
 
+def _of_one(value: int) -> WaitSpread:
+    return WaitSpread(1, 0, value, value, value, value, value)
+
+
 def test_a_job_that_is_requeued_and_held_does_not_wait():
     """It runs for 2 h, may not run for 6 h, waits half an hour, and runs for 1 h 30 m."""
     hour = HOUR_MS
@@ -249,9 +253,9 @@ def test_a_job_that_is_requeued_and_held_does_not_wait():
         ev.JobFinished(10 * hour, 0, 2),
     ]
     found = read(events).waits.figures()
-    assert found.total_wait == WaitSpread(1, 0, *[hour // 2] * 5)
-    assert found.completion == WaitSpread(1, 0, *[10 * hour] * 5)
-    assert found.slowdown == WaitSpread(1, 0, *[1052] * 5)  # 10 h / 9 h 30 m
+    assert found.total_wait == _of_one(hour // 2)
+    assert found.completion == _of_one(10 * hour)
+    assert found.slowdown == _of_one(1052)  # 10 h / 9 h 30 m
 
 
 def test_a_job_that_is_held_first_counts_from_when_it_asks():
@@ -266,9 +270,9 @@ def test_a_job_that_is_held_first_counts_from_when_it_asks():
         ev.JobFinished(7 * hour, 0, 1),
     ]
     found = read(events).waits.figures()
-    assert found.wait == found.total_wait == WaitSpread(1, 0, *[2 * hour] * 5)
-    assert found.completion == WaitSpread(1, 0, *[6 * hour] * 5)
-    assert found.slowdown == WaitSpread(1, 0, *[1500] * 5)
+    assert found.wait == found.total_wait == _of_one(2 * hour)
+    assert found.completion == _of_one(6 * hour)
+    assert found.slowdown == _of_one(1500)
 
 
 def _placed(at_ms: int, j: int, attempt: int) -> list[ev.Event]:
