@@ -103,7 +103,7 @@ def test_goodputs_multiply_to_useful_over_paid(account: Account):
 @given(accounts())
 def test_utilisations_are_in_order(account: Account):
     """Allocation is at least occupancy, occupancy at least MFU; all between 0 and 1."""
-    allocation, occupancy, mfu = ratios.utilisation(account)
+    allocation, occupancy, mfu, _ = ratios.utilisation(account)
     assert 1 >= allocation >= occupancy >= (mfu or 0) >= 0
 
 

@@ -99,7 +99,10 @@ def test_ratios_are_exact_and_readable():
     assert (overall.numerator, overall.denominator) == exact.as_integer_ratio()
     assert abs(Fraction(overall.decimal) - exact) <= Fraction(1, 2_000_000)
     product = Fraction(1)
-    for part in (made.goodput.scheduling, made.goodput.runtime, program):
+    scheduling, runtime = made.goodput.scheduling, made.goodput.runtime
+    assert scheduling is not None
+    assert runtime is not None
+    for part in (scheduling, runtime, program):
         product *= Fraction(part.numerator, part.denominator)
     assert product == exact
     assert made.utilisation.mfu == overall

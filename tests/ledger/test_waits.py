@@ -20,11 +20,13 @@ from tidemill.ledger.statement import Statement, read
 from tidemill.ledger.waits import WaitSpread, spread
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS
+from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 from tidemill.twin.spec import fleet_spec
 
+_OFF = -1  # instead of a state: it waits, and does not ask for GPUs
 _ALL = frozenset({"mean", "p50", "p90", "p99", "max"})
 SMALL = """
 [twin]
@@ -62,7 +64,10 @@ repair = "3h"
 
 
 def _by_hand(events: Iterable[ev.Event], start_ms: int, end_ms: int) -> dict[str, tuple[int, ...]]:
-    """(wait, started, total wait, still waiting, completion, ended) by looking after each event."""
+    """(wait, started, total wait, still waiting, completion, ended) by looking after each event.
+
+    A job that waits and is held does not ask: that is no wait, and before its first start nothing.
+    """
     world, last_ms = World(), 0
     seen: dict[str, list[tuple[int, int]]] = {}
     submitted: dict[str, int] = {}
@@ -73,7 +78,9 @@ def _by_hand(events: Iterable[ev.Event], start_ms: int, end_ms: int) -> dict[str
             submitted[event.job.name] = event.at_ms
         if event.at_ms <= end_ms:
             for j, name in enumerate(world.job_names):
-                seen.setdefault(name, []).append((event.at_ms, int(world.jobs.state[j])))
+                state = int(world.jobs.state[j])
+                is_off = state == JobState.WAITING and world.is_held(j)
+                seen.setdefault(name, []).append((event.at_ms, _OFF if is_off else state))
     until = max(start_ms, min(end_ms, last_ms))
     found: dict[str, tuple[int, ...]] = {}
     for name, states in seen.items():
@@ -87,8 +94,11 @@ def _by_hand(events: Iterable[ev.Event], start_ms: int, end_ms: int) -> dict[str
         total = sum(
             later - t for (t, state), (later, _) in pairwise(moments) if state == JobState.WAITING
         )
-        still = states[-1][1] == JobState.WAITING
+        still = states[-1][1] in (JobState.WAITING, _OFF)
         first = starts[0] if starts else gone
+        at_ms += sum(
+            later - t for (t, state), (later, _) in pairwise(moments) if state == _OFF and t < first
+        )
         found[name] = (first - at_ms, bool(starts), total, still, gone - at_ms, bool(ends))
     return found
 
@@ -191,6 +201,78 @@ def test_a_worked_example():
     assert found.total_wait is not None
     assert found.total_wait.mean == rounded(5 * hour, 3)  # two, one and two hours
     assert found.slowdown == WaitSpread(2, 0, 1750, 1500, 2000, 2000, 2000)  # 3 h / 2 h, 4 h / 2 h
+
+
+@settings(max_examples=60)
+@given(
+    turns=st.lists(st.tuples(st.sampled_from("hrcgpf"), st.integers(0, 9)), max_size=12),
+    end_ms=st.one_of(st.just(FOREVER_MS), st.integers(1, 60)),
+)
+def test_a_job_waits_only_while_it_asks(turns: list[tuple[str, int]], end_ms: int):
+    """Held and released, not eligible as a whole or again, placed and failed, in any order."""
+    now, attempt, is_placed = 10, 1, False
+    events: list[ev.Event] = [
+        *builders.opening(contract(gpus=8), teams=[team("a")]),
+        ev.JobSubmitted(10, job("one", gpus=8)),
+    ]
+    for turn, later in turns:
+        now += later
+        if turn in "cg":
+            events.append(ev.CauseChanged(now, 0, _SAID[turn]))
+        elif turn == "f" and is_placed:
+            events.append(ev.JobFailed(now, 0, attempt))
+            attempt, is_placed = attempt + 1, False
+        elif turn == "p" and not is_placed:
+            events += [ev.PlacementSeen(now, 0, attempt, _WHOLE), ev.JobStarted(now, 0, attempt)]
+            is_placed = True
+        elif turn in "hr" and not is_placed:
+            events.append(ev.ReasonSeen(now, 0, _SAID[turn], 4, turn))
+    events.append(ev.Woke(now + 5))
+    assert _told(read(events, 0, end_ms)) == _by_hand(events, 0, end_ms)
+
+
+_SAID = dict.fromkeys("hc", Cause.NOT_ELIGIBLE) | dict.fromkeys("rg", Cause.NONE)
+_WHOLE = (Piece(0, 0, 1, 0xFF),)
+
+
+def _of_one(value: int) -> WaitSpread:
+    return WaitSpread(1, 0, value, value, value, value, value)
+
+
+def test_a_job_that_is_requeued_and_held_does_not_wait():
+    """It runs for 2 h, may not run for 6 h, waits half an hour, and runs for 1 h 30 m."""
+    hour = HOUR_MS
+    events = [
+        *builders.opening(contract(gpus=8), teams=[team("a")]),
+        ev.JobSubmitted(0, job("one", gpus=8)),
+        *_placed(0, 0, 1),
+        ev.JobFailed(2 * hour, 0, 1),
+        ev.ReasonSeen(2 * hour, 0, Cause.NOT_ELIGIBLE, 4, "held"),
+        ev.ReasonSeen(8 * hour, 0, Cause.NONE, 3, "not held any more"),
+        *_placed(8 * hour + hour // 2, 0, 2),
+        ev.JobFinished(10 * hour, 0, 2),
+    ]
+    found = read(events).waits.figures()
+    assert found.total_wait == _of_one(hour // 2)
+    assert found.completion == _of_one(10 * hour)
+    assert found.slowdown == _of_one(1052)  # 10 h / 9 h 30 m
+
+
+def test_a_job_that_is_held_first_counts_from_when_it_asks():
+    """Held for 1 h before its first start, as if it had been submitted later: it waited 2 h."""
+    hour = HOUR_MS
+    events = [
+        *builders.opening(contract(gpus=8), teams=[team("a")]),
+        ev.JobSubmitted(0, job("one", gpus=8)),
+        ev.CauseChanged(0, 0, Cause.NOT_ELIGIBLE),
+        ev.CauseChanged(hour, 0, Cause.NONE),
+        *_placed(3 * hour, 0, 1),
+        ev.JobFinished(7 * hour, 0, 1),
+    ]
+    found = read(events).waits.figures()
+    assert found.wait == found.total_wait == _of_one(2 * hour)
+    assert found.completion == _of_one(6 * hour)
+    assert found.slowdown == _of_one(1500)
 
 
 def _placed(at_ms: int, j: int, attempt: int) -> list[ev.Event]:

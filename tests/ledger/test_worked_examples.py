@@ -463,7 +463,7 @@ def test_how_productive_time_divides():
     goodput, seen = ratios.goodput(account), ratios.utilisation(account)
     assert [str(part) for part in goodput[:3]] == ["1/2", "5/6", "2/5"]
     assert str(goodput.overall) == "1/6"
-    assert [str(part) for part in seen] == ["1/2", "3/8", "1/6"]
+    assert [str(part) for part in seen[:3]] == ["1/2", "3/8", "1/6"]
 
 
 def test_a_quarter_of_an_accelerator():

@@ -62,15 +62,17 @@ def headline(statement: Statement, found: Efficiencies, money: Sequence[PrintedM
     """What jobs held of what was paid for."""
     total, paid = found.total, statement.total()
     if not total.held_milli_ms:
-        return "no job held a GPU in this window"
+        seen = "was seen to hold" if paid.milli_ms[Bucket.NOT_OBSERVED] else "held"
+        return f"no job {seen} a GPU in this window"
     units = printed.units(total.account)
-    share = total.held_milli_ms / paid.paid_milli_ms
+    free = paid.milli_ms[Bucket.NOT_OBSERVED] - total.account.milli_ms[Bucket.NOT_OBSERVED]
+    share = "at least " * (free > 0) + f"{total.held_milli_ms / paid.paid_milli_ms:.1%}"
     held = units.hours(rounded(total.held_milli_ms, units.hour))
     cost = total.account.told(units.dollars(sum(usd.paid for usd in money)))
     price = " (price unknown)" if cost == UNKNOWN_DOLLARS else f" for {cost}"
     words = (
         f"{screen.count(total.jobs, 'job')} held {held} GPU-hours{price},"
-        f" {share:.1%} of what was paid for"
+        f" {share} of what was paid for"
     )
     return f"{words}; {statement.source.words}" if statement.source.is_simulated else words
 
@@ -261,9 +263,11 @@ _SURE = Confidence.MEASURED
 def use(row: HeldRow) -> str:
     """Occupancy and MFU of what one job held, how they are known, and which of them misleads."""
     busy, mfu = row.occupancy, row.mfu
-    at_most = _percent(rounded(row.account.of(OCCUPIED) * ONE_PPM, max(1, row.held_milli_ms)))
+    most = row.account.of({*OCCUPIED, Bucket.NOT_OBSERVED})
+    at_most = _percent(rounded(most * ONE_PPM, max(1, row.held_milli_ms)))
+    untold = "nobody measured when its GPUs were busy"
     words = (
-        f"at most {at_most} (nobody measured when its GPUs were busy)"
+        f"at most {at_most} ({'not all was observed' if row.is_busy_told else untold})"
         if busy.milli_ms is None
         else f"{at_most} ({busy.confidence})"
     )

@@ -25,21 +25,23 @@ from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stag
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.ledger.unknowns import (
+    is_all_listed,
     is_busy_told,
     is_loss_told,
     is_useful_unknown,
+    is_work_seen,
     known_ways,
     unknowns_of,
 )
 from tidemill.model import names
 from tidemill.model.measures import MINUTE_MS, dollars_text
-from tidemill.model.states import Confidence
 
 NOTHING_YET = (
     "nothing to tell yet: no time passed in these books, so what is paid for, what it costs and how"
     " well it is used are unknown"
 )
 UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was"
+UNSEEN_USEFUL = "useful: unknown, because nobody was seen to work, and"
 
 
 def percent(points: int) -> str:
@@ -228,12 +230,16 @@ def _shares(account: Account, bucket: int | None) -> tuple[str, ...]:
     """Allocated and useful of the hours, and what a useful hour costs."""
     if bucket is not None:
         return ()
-    paid, useful = max(1, account.paid_milli_ms), ratios.usd_micro_per_useful_hour(account)
+    seen, useful = ratios.utilisation(account), ratios.usd_micro_per_useful_hour(account)
     return (
-        percent(rounded(account.of(ALLOCATED) * 10_000, paid)),
+        ratios.between(seen.allocation, seen.allocation_most, _percent),
         useful_share(account),
         "—" if useful is None else _as_known(account, dollars_text(useful), "≤ "),
     )
+
+
+def _percent(ratio: Fraction) -> str:
+    return percent(rounded(ratio.numerator * 10_000, ratio.denominator))
 
 
 def useful_share(account: Account) -> str:
@@ -265,6 +271,9 @@ def summary(statement: Statement) -> list[str]:
 
 def _no_useful(statement: Statement) -> str:
     """Why nobody knows what was useful, and what to do."""
+    if not is_work_seen(statement.total()):
+        unseen = ratios.utilisation(statement.total()).not_observed
+        return f"{UNSEEN_USEFUL} {float(unseen):.1%} of the hours were not observed"
     advice = missing.words(statement) if statement.world.is_observed else "report step times"
     return f"{UNKNOWN_USEFUL} ({advice})" if advice else UNKNOWN_USEFUL
 
@@ -273,6 +282,7 @@ def _useful(statement: Statement) -> list[str]:
     account = statement.total()
     goodput = ratios.goodput(account)
     assert goodput.program is not None, "known, or there would be nothing to say"
+    assert goodput.runtime is not None, "as work was seen"
     paid, useful = (
         ratios.usd_micro_per_paid_hour(account),
         ratios.usd_micro_per_useful_hour(account),
@@ -285,9 +295,12 @@ def _useful(statement: Statement) -> list[str]:
     if paid is not None and useful is not None:
         words += f"; an hour costs {dollars_text(paid)}, a useful hour"
         words += f" {_as_known(account, dollars_text(useful), 'at most ')}"
-    program = f"program {_as_known(account, f'{float(goodput.program):.1%}', '≥ ')}"
+    program = "≥ " * goodput.is_program_bound + _tenths(goodput.program)
+    program = f"program {program}" + ", assumed" * goodput.is_assumed
+    scheduling = ratios.between(goodput.scheduling, goodput.scheduling_most, _tenths)
+    after = "; what comes after scheduling, of those observed" * (goodput.not_observed > 0)
     steps = (
-        f"goodput (of hours): scheduling {float(goodput.scheduling):.1%}"
+        f"goodput (of hours{after}): scheduling {scheduling}"
         f" × runtime {_runtime(statement, goodput.runtime)}"
         f" × {program if goodput.runtime else 'program: nothing worked'}"
     )
@@ -297,20 +310,27 @@ def _useful(statement: Statement) -> list[str]:
 def _runtime(statement: Statement, ratio: Fraction) -> str:
     """At most that where not all that was lost is known; unknown where none of it is."""
     if is_loss_told(statement):
-        return f"{float(ratio):.1%}"
+        return _tenths(ratio)
     return "unknown" if ratio == 1 else f"≤ {float(ratio):.1%}"
+
+
+def _tenths(ratio: Fraction) -> str:
+    return f"{float(ratio):.1%}"
 
 
 def _utilisation(statement: Statement) -> str:
     """All three of the hours paid for, how each is known, and which of them misleads."""
     account, known = statement.total(), known_ways(statement)
     seen = ratios.utilisation(account)
-    allocation = f"allocation {float(seen.allocation):.1%} ({known.allocation})"
-    if known.allocation is Confidence.UNKNOWN:
-        allocation = f"allocation ≤ {float(seen.allocation):.1%} (not all nodes are listed)"
-    occupancy = f"occupancy {float(seen.occupancy):.1%} ({known.occupancy})"
+    unseen = f"{float(seen.not_observed):.1%} not observed" if seen.not_observed else ""
+    share = ratios.between(seen.allocation, seen.allocation_most, _tenths)
+    allocation = f"allocation {share} ({unseen or known.allocation})"
+    if not is_all_listed(statement):
+        allocation = f"allocation ≤ {_tenths(seen.allocation_most)} (not all nodes are listed)"
+    share = ratios.between(seen.occupancy, seen.occupancy_most, _tenths)
+    occupancy = f"occupancy {share} ({unseen or known.occupancy})"
     if not is_busy_told(statement):
-        occupancy = f"occupancy ≤ {float(seen.occupancy):.1%} (not measured for all jobs)"
+        occupancy = f"occupancy ≤ {_tenths(seen.occupancy_most)} (not measured for all jobs)"
     mark = "≥ " * ratios.goodput(account).is_lower_bound
     mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%} ({known.mfu})"
     words = f"utilisation (of hours): {allocation}, {occupancy}, MFU {mfu}"

@@ -199,29 +199,36 @@ def _goodput(statement: Statement) -> GoodputPart:
     found = ratios.goodput(statement.total())
     return GoodputPart(
         _ratio(found.scheduling),
-        _ratio(found.runtime),
+        _ratio_or_none(found.runtime),
         _ratio_or_none(found.program),
         _ratio_or_none(found.overall),
         found.is_lower_bound,
         not is_loss_told(statement),
         found.is_assumed,
+        _ratio(found.scheduling_most),
+        found.is_program_bound,
     )
 
 
 def _utilisation(statement: Statement) -> UtilisationPart:
     account = statement.total()
     found, misleading = ratios.utilisation(account), ratios.misleading(account)
-    known = known_ways(statement)
+    known, is_told = known_ways(statement), is_busy_told(statement)
+    is_unseen = found.not_observed > 0
     return UtilisationPart(
         _ratio(found.allocation),
-        _ratio(found.occupancy),
+        _ratio(found.occupancy if is_told else found.occupancy_most),
         _ratio_or_none(found.mfu),
         None if misleading is None else misleading.words,
         known.allocation,
         known.occupancy,
-        not is_busy_told(statement),
+        not is_told,
         known.mfu,
         ratios.goodput(account).is_lower_bound,
+        allocation_is_lower_bound=is_unseen,
+        occupancy_is_lower_bound=is_unseen and is_told,
+        allocation_most=_ratio(found.allocation_most),
+        occupancy_most=_ratio(found.occupancy_most),
     )
 
 

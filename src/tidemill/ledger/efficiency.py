@@ -166,8 +166,8 @@ class HeldRow(NamedTuple):
 
     @property
     def occupancy(self) -> HeldFigure:
-        """Of what it held, busy; unknown where nobody said when its devices were."""
-        if not self.is_busy_told:
+        """Of what it held, busy; unknown where nobody said when its devices were, or saw it."""
+        if not self.is_busy_told or self.account.milli_ms[Bucket.NOT_OBSERVED]:
             return HeldFigure(None, Confidence.UNKNOWN)
         return HeldFigure(self.account.of(OCCUPIED), self.figure([Bucket.IDLE]).confidence)
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.attempts import HeldAttempt
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, OCCUPIED
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, OCCUPIED, Bucket
 from tidemill.ledger.document import window_part
 from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow
 from tidemill.ledger.schema import Period
@@ -300,7 +300,7 @@ def _ppm(row: HeldRow, figure: HeldFigure) -> int | None:
 
 
 def _use(row: HeldRow) -> HeldUse:
-    most = HeldFigure(row.account.of(OCCUPIED), row.occupancy.confidence)
+    most = HeldFigure(row.account.of({*OCCUPIED, Bucket.NOT_OBSERVED}), row.occupancy.confidence)
     misleading = row.misleading
     return HeldUse(
         _ppm(row, row.occupancy), _ppm(row, most) or 0, row.occupancy.confidence,

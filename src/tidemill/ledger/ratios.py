@@ -1,5 +1,10 @@
-"""Ratios of a ledger: goodput, three utilisations on one axis, and what an idle point costs."""
+"""Ratios of a ledger: goodput, three utilisations on one axis, and what an idle point costs.
 
+Time that nobody observed may have been anything: a share of what was paid is then known as two
+bounds, and the steps after allocation are ratios of what was observed.
+"""
+
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -18,17 +23,32 @@ class Goodput(NamedTuple):
     """
 
     scheduling: Fraction
-    runtime: Fraction
-    """An upper bound where nobody said what of their time jobs lost (``is_loss_told``)."""
+    """A lower bound where some time was not observed."""
+    runtime: Fraction | None
+    """An upper bound where nobody said what of their time jobs lost (``is_loss_told``); of what
+    was observed, and None where no job was seen and not all was observed."""
     program: Fraction | None
+    """Of what was observed."""
     is_lower_bound: bool
+    """Of what is useful of all that was paid."""
     is_assumed: bool = False
     """Whether some of what is useful is so by assumption."""
+    not_observed: Fraction = Fraction(0)
+    """The share of what was paid of which nobody knows what it was."""
+    is_program_bound: bool = False
+    """Whether the efficiency of some work that was seen is unknown."""
 
     @property
     def overall(self) -> Fraction | None:
         """Useful over paid."""
-        return None if self.program is None else self.scheduling * self.runtime * self.program
+        if self.program is None or self.runtime is None:
+            return None
+        return self.scheduling * self.runtime * self.program
+
+    @property
+    def scheduling_most(self) -> Fraction:
+        """What scheduling goodput is at most: if jobs held all that was not observed."""
+        return self.scheduling + self.not_observed
 
 
 HEALTHY_ALLOCATION = Fraction(80, 100)
@@ -51,26 +71,43 @@ class Misleading(NamedTuple):
 
 
 class Utilisation(NamedTuple):
-    """The same hardware seen three ways, each over the accelerator-hours that were paid for."""
+    """The same hardware seen three ways, each over the accelerator-hours that were paid for.
+
+    All three are what was seen: of what was not observed, as much more may have been.
+    """
 
     allocation: Fraction
     occupancy: Fraction
-    """An upper bound where nobody said when accelerators were busy (``is_busy_told``)."""
+    """Not the least, but what it was seen not to exceed, where nobody said when accelerators were
+    busy (``is_busy_told``)."""
     mfu: Fraction | None
-    """None: unknown, because no job that worked says how well."""
+    """None: unknown, because no job that worked says how well, or nobody saw one."""
+    not_observed: Fraction = Fraction(0)
+
+    @property
+    def allocation_most(self) -> Fraction:
+        """If jobs held all that was not observed."""
+        return self.allocation + self.not_observed
+
+    @property
+    def occupancy_most(self) -> Fraction:
+        """If all that was not observed was busy."""
+        return self.occupancy + self.not_observed
 
 
 def goodput(account: Account) -> Goodput:
     """How paid time turns into useful time, in three steps; the last two are None if unknown."""
     allocated, productive = account.of(ALLOCATED), account.of(PRODUCTIVE)
-    unknown = account.of((Bucket.UNKNOWN, Bucket.UNSAVED, Bucket.NOT_OBSERVED))
-    is_assumed = account.assumed_useful > 0
+    unknown = account.of((Bucket.UNKNOWN, Bucket.UNSAVED))
+    unseen = account.milli_ms[Bucket.NOT_OBSERVED]
     return Goodput(
         _ratio(allocated, account.paid_milli_ms),
-        _ratio(productive, allocated),
+        None if unseen and not allocated else _ratio(productive, allocated),
         None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], productive),
+        unknown + unseen > 0,
+        account.assumed_useful > 0,
+        _ratio(unseen, account.paid_milli_ms),
         unknown > 0,
-        is_assumed,
     )
 
 
@@ -81,7 +118,19 @@ def utilisation(account: Account) -> Utilisation:
         _ratio(account.of(ALLOCATED), paid),
         _ratio(account.of(OCCUPIED), paid),
         None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], paid),
+        _ratio(account.milli_ms[Bucket.NOT_OBSERVED], paid),
     )
+
+
+def between(least: Fraction, most: Fraction, text: Callable[[Fraction], str]) -> str:
+    """A share of which two bounds are known: ``40.0% to 60.0%``; a bound that says nothing, zero
+    or all, is left out.
+    """
+    if least == most:
+        return text(least)
+    if most == 1:
+        return f"≥ {text(least)}" if least else "unknown"
+    return f"{text(least)} to {text(most)}" if least else f"≤ {text(most)}"
 
 
 def misleading(account: Account) -> Misleading | None:
@@ -90,13 +139,13 @@ def misleading(account: Account) -> Misleading | None:
     None: all are healthy, or nobody can say. Paid → allocated → busy → model FLOPs, each over the
     one before, against 80, 90 and 40 %. Much that is free makes MFU look like bad programs; idle
     jobs make allocation look like use; slow programs make occupancy look like work. Work of
-    unknown efficiency is not held against anybody.
+    unknown efficiency, and what was not observed, is not held against anybody.
     """
-    paid, allocated, busy = account.paid_milli_ms, account.of(ALLOCATED), account.of(OCCUPIED)
+    allocated, busy = account.of(ALLOCATED), account.of(OCCUPIED)
     useful, unknown = account.milli_ms[Bucket.USEFUL], account.of((Bucket.UNKNOWN, Bucket.UNSAVED))
     bound = account.milli_ms[Bucket.MEMORY_BOUND]
     steps = [
-        (_ratio(allocated, paid) / HEALTHY_ALLOCATION, _free_hides(account)),
+        (utilisation(account).allocation_most / HEALTHY_ALLOCATION, _free_hides(account)),
         (_ratio(busy, allocated) / HEALTHY_OCCUPANCY, _IDLE_HIDES),
         (
             _ratio(useful + unknown, busy) / HEALTHY_MFU,
@@ -110,8 +159,9 @@ def misleading(account: Account) -> Misleading | None:
 
 def _free_hides(account: Account) -> Misleading:
     allocated = account.of(ALLOCATED)
-    unused = _percent(1 - _ratio(allocated, account.paid_milli_ms))
-    least = "at least " * goodput(account).is_lower_bound
+    seen, found = utilisation(account), goodput(account)
+    unused = "at least " * (seen.not_observed > 0) + _percent(1 - seen.allocation_most)
+    least = "at least " * found.is_program_bound
     of_use = least + _percent(_ratio(account.milli_ms[Bucket.USEFUL], allocated))
     if not allocated:
         return Misleading("MFU", f"{unused} was not allocated: no program is to blame for that")

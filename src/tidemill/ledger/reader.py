@@ -90,6 +90,8 @@ class Waited(NamedTuple):
     balance_ms: I64
     phase: I64
     outcome: I64
+    off_ms: I64
+    is_late: I64
 
 
 class Ledger:
@@ -208,7 +210,7 @@ class Ledger:
         told, rows = submissions.kept(facts, where), self._b.attempts
         earlier, placed_ms = submissions.by_number(self.world, told)
         for j, ms in earlier.items():
-            rows[j, HELD.BALANCE_MS] += ms
+            rows[j, HELD.OFF_MS if rows[j, HELD.IS_LATE] else HELD.BALANCE_MS] += ms
         for j, at_ms in placed_ms.items():
             if at_ms < rows[j, HELD.FIRST_MS] < NEVER:
                 rows[j, HELD.BALANCE_MS] -= rows[j, HELD.FIRST_MS] - at_ms

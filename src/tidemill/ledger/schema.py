@@ -79,26 +79,37 @@ class Unknown(Struct, frozen=True):
 
 
 class GoodputPart(Struct, frozen=True):
-    """Scheduling × runtime × program = overall = useful over paid; null: efficiency unknown."""
+    """Scheduling × runtime × program = overall = useful over paid; null: efficiency unknown.
+
+    ``runtime`` and ``program`` are of what was observed.
+    """
 
     scheduling: Ratio
-    runtime: Ratio
+    """The least, where some time was not observed."""
+    runtime: Ratio | None
+    """Null where no job was seen and some time was not observed."""
     program: Ratio | None
     overall: Ratio | None
     is_lower_bound: bool
-    """Of ``program`` and ``overall``: whether some efficiency is unknown."""
+    """Of ``overall``: whether some efficiency is unknown, or some time was not observed."""
     runtime_is_upper_bound: bool = False
     """Whether nobody said of some job what of its time was lost (starting, idle, rework, restarts,
     checkpoint stalls)."""
     is_assumed: bool = False
     """Whether ``program`` and ``overall`` rest, in part or all, on an efficiency that somebody
     assumed: what is a lower bound is one if that holds."""
+    scheduling_most: Ratio | None = None
+    """More than ``scheduling`` where some time was not observed: if jobs held all of it."""
+    program_is_lower_bound: bool = False
+    """Whether the efficiency of some work that was seen is unknown."""
 
 
 class UtilisationPart(Struct, frozen=True):
     """Three utilisations on one axis, each over the accelerator-hours that were paid for.
 
-    ``mfu`` is null when unknown, ``misleading`` when none of them misleads.
+    ``mfu`` is null when unknown, ``misleading`` when none of them misleads. Where some time was
+    not observed, each is known by bounds alone: ``allocation`` and, where it is told, ``occupancy``
+    are the least.
     """
 
     allocation: Ratio
@@ -111,6 +122,13 @@ class UtilisationPart(Struct, frozen=True):
     """Whether nobody said of some job when its accelerators were busy."""
     mfu_known: str = "unknown"
     mfu_is_lower_bound: bool = False
+    allocation_is_lower_bound: bool = False
+    """Whether some time was not observed, in which jobs may have held more."""
+    occupancy_is_lower_bound: bool = False
+    allocation_most: Ratio | None = None
+    """If jobs held all that was not observed."""
+    occupancy_most: Ratio | None = None
+    """If all that was not observed was busy."""
 
 
 class Cell(Struct, frozen=True):

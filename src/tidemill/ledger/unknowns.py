@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidemill.ledger.statement import Statement
 
 NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
+NOT_SEEN = "nobody saw what was done; within `not_observed`"
 NO_STALLS = (
     "not every job that worked says how long it waits for this; within the buckets below its peak"
 )
@@ -89,8 +90,10 @@ def unknowns(
     found = {**NOT_PRODUCED}
     if is_observed:
         found |= dict.fromkeys(UNTOLD, OTHERS_SAY_NOT)
+    if account.milli_ms[Bucket.NOT_OBSERVED] == account.paid_milli_ms > 0:
+        return {b: NOT_SEEN for b in ABOUT if not account.milli_ms[b]}
     if is_useful_unknown(account):
-        found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY)
+        found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY if is_work_seen(account) else NOT_SEEN)
     elif account.of(BELOW | {Bucket.USEFUL}):
         found |= dict.fromkeys((Bucket.HOST, Bucket.LINKS), NO_STALLS)
     if 2 * account.milli_ms[Bucket.UNSAVED] > account.of(PRODUCTIVE):
@@ -113,26 +116,38 @@ class KnownWays(NamedTuple):
 def known_ways(statement: "Statement") -> KnownWays:
     """Allocation by events alone; occupancy as idle time is; MFU as useful time is.
 
-    Of nodes that no source lists nobody knows how much more they had: allocation is at most that.
+    Neither of the first two is known where only bounds of it are.
     """
+    account, unknown = statement.total(), Confidence.UNKNOWN
+    is_seen = not account.milli_ms[Bucket.NOT_OBSERVED]
     allocation = statement.as_known(Confidence.MEASURED)
-    if any(UNLISTED in row.labels for row in statement.world.node_rows):
-        allocation = Confidence.UNKNOWN
     occupancy = statement.confidence(Bucket.IDLE)
     return KnownWays(
-        allocation,
-        occupancy if is_busy_told(statement) else Confidence.UNKNOWN,
-        Confidence.UNKNOWN
-        if is_useful_unknown(statement.total())
-        else statement.confidence(Bucket.USEFUL),
+        allocation if is_seen and is_all_listed(statement) else unknown,
+        occupancy if is_seen and is_busy_told(statement) else unknown,
+        unknown if is_useful_unknown(account) else statement.confidence(Bucket.USEFUL),
     )
 
 
+def is_all_listed(statement: "Statement") -> bool:
+    """Whether some source lists all nodes.
+
+    If not, nobody knows how much more the others had: allocation is at most what it seems.
+    """
+    return not any(UNLISTED in row.labels for row in statement.world.node_rows)
+
+
 def is_useful_unknown(account: Account) -> bool:
-    """Whether work was done but nobody knows yet how well: then useful is unknown, not zero.
+    """Whether work was done, or may have been, and nobody knows how well: useful is unknown then,
+    not zero.
 
     Time below the peak is known by an efficiency alone: beside it, useful time that rounds to
     nothing is zero, as a loop measured it.
     """
-    worked = account.milli_ms[Bucket.UNKNOWN] + account.milli_ms[Bucket.UNSAVED]
-    return worked > 0 and not account.of(BELOW | {Bucket.USEFUL})
+    may_have = is_work_seen(account) or account.milli_ms[Bucket.NOT_OBSERVED] > 0
+    return may_have and not account.of(BELOW | {Bucket.USEFUL})
+
+
+def is_work_seen(account: Account) -> bool:
+    """Whether somebody worked of whom nobody knows yet how well."""
+    return account.of((Bucket.UNKNOWN, Bucket.UNSAVED)) > 0

@@ -6,6 +6,11 @@ Of a window: the jobs submitted in it, with what had happened to them by its end
   it works with, so a gang of which another scheduler has placed a part waits on;
 - *total wait*: the same with every later wait after an interruption;
 - *completion*: from submission to the end, whether done, failed or cancelled;
+
+A job waits only while it asks for accelerators, before its first start and after every attempt: not
+while it is held, waits for something else, or was not asked for again yet. Time before its first
+start in which it did not ask is no part of any figure, as if it had been submitted later.
+
 - *slowdown*: completion over the time not spent waiting, that taken as at least 10 s, and never
   below 1 (bounded slowdown: Feitelson and Rudolph, 1998). Of jobs that started and have ended.
 
@@ -196,21 +201,21 @@ def _some_waits(
 ) -> Waits:
     """The same of some jobs, of which not all may have been submitted in the window."""
     jobs = ledger.world.jobs
-    first, end, balance, phase, outcome = ledger.waited(at)
+    first, end, balance, phase, outcome, off, _ = ledger.waited(at)
     submit, is_last = jobs.submit_ms[at], ledger.window.end_ms >= ledger.now_ms
     # the last: nothing comes after, and the end belongs to it
     mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
     is_started, is_ended = first < NEVER, phase == PHASE.ENDED
     for i in np.flatnonzero(mine & is_ended & ~is_started & (outcome == JobState.CANCELLED)):
         mine[i] = not _goes_on(ledger.world, at.start + int(i), int(end[i]))
-    is_waiting = phase == PHASE.WAITING
-    is_off = is_waiting & is_held(ledger.world, at)
-    is_off |= is_ended & ~is_started & _is_held_from_first(ledger.world, at)
-    gone = np.where(is_ended, end, end_ms)
+    asks, is_off = phase == PHASE.WAITING, phase == PHASE.OFF
+    off += np.where(is_off & ~is_started, end_ms, 0)
+    gone, asked = np.where(is_ended, end, end_ms), submit + off
+    is_never = is_ended & ~is_started & (off > 0) & (gone == asked)
     return Waits(
-        np.arange(at.start, at.stop), submit, np.where(is_started, first, gone) - submit,
-        is_started, balance + np.where(is_waiting, end_ms, 0), is_waiting, gone - submit, is_ended,
-        outcome, is_off, np.full(len(phase), tells_submissions),
+        np.arange(at.start, at.stop), submit, np.where(is_started, first, gone) - asked,
+        is_started, balance + np.where(asks, end_ms, 0), asks | is_off, gone - asked, is_ended,
+        outcome, is_off | is_never, np.full(len(phase), tells_submissions),
     ).some(mine)  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tidemill.ledger import printed, ratios
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, Bucket, Stage
+from tidemill.ledger.unknowns import is_work_seen
 from tidemill.model.measures import (
     WHOLE_MILLI,
     dollars_text,
@@ -65,8 +66,10 @@ def headline(
 def _answer(account: Account) -> str:
     useful = words.percent(account.basis_points()[Bucket.USEFUL])
     if not account.milli_ms[Bucket.USEFUL]:
-        if ratios.goodput(account).is_lower_bound:
+        if is_work_seen(account):
             return "Nobody knows yet: work ran, but how well is not known."
+        if account.milli_ms[Bucket.NOT_OBSERVED]:
+            return "Nobody knows: not all that was done was observed."
         return "No: nothing that was paid for became useful work."
     found = ratios.goodput(account)
     at_least = "At least " if found.is_lower_bound else ""
@@ -119,11 +122,13 @@ def _useful(account: Account) -> HeadlineFigure:
     if parts and of_dollars is not None:
         share = words.percent(of_dollars[Bucket.USEFUL])
         parts = [f"of the hours; {words.usd(usd[Bucket.USEFUL], unit)}, {share} of the dollars"]
-    if unknown or ratios.goodput(account).is_lower_bound:
+    if is_work_seen(account):
         more = "another " if parts else ""
         parts.append(
             f"{more}{words.percent(unknown)} of the hours worked, and nobody knows yet how well"
         )
+    if account.milli_ms[Bucket.NOT_OBSERVED]:
+        parts.append(f"{words.percent(points[Bucket.NOT_OBSERVED])} of the hours were not observed")
     value = words.useful(points[Bucket.USEFUL], account)
     return HeadlineFigure("useful", "Useful", value, "; ".join(parts))
 

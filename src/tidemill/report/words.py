@@ -69,6 +69,14 @@ def useful(basis_points: int, account: Account) -> str:
     return f"{least}{percent(basis_points)}" + ", assumed" * found.is_assumed
 
 
+def useful_part(ratio: Fraction | None, found: ratios.Goodput) -> str:
+    """The same of the work that was seen: its program goodput."""
+    if not ratio and found.is_lower_bound:
+        return UNKNOWN
+    least = f"≥{NBSP}" if found.is_program_bound else ""
+    return f"{least}{share(ratio or Fraction(0))}" + ", assumed" * found.is_assumed
+
+
 def at_most(basis_points: int, is_upper_bound: bool) -> str:
     """A share; at most that where not all that is missing is known; unknown where nothing is."""
     if not is_upper_bound:

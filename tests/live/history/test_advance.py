@@ -323,6 +323,11 @@ def test_a_held_job_is_no_demand_until_it_is_eligible():
     started = waits | {"submit_ms": 60, "start_ms": 110, "nodes": ["n1"]}
     up_to(observer, 120, started)
     assert worked(observer) == 8 * 10
+    imported = read(build(attempts(started), NODES, PRICES, until_ms=EPOCH_MS + 120))
+    figures = imported.waits.figures()
+    assert figures.wait is not None
+    assert figures.wait.max == 110 - 60
+    assert observer.books().waits.figures() == figures
 
 
 MINUTE = 60_000
@@ -401,6 +406,9 @@ def test_between_two_attempts_a_job_asks_only_since_it_may_run_again():
                     "nodes": ["n1"]}  # fmt: skip
     at_once = read(build(attempts(HELD_RAN, again), NODES, PRICES, until_ms=EPOCH_MS + 100))
     assert free_time(at_once)[Bucket.CAUSE_UNKNOWN] == 8 * 30
+    figures = at_once.waits.figures()
+    assert figures.total_wait is not None
+    assert figures.total_wait.max == 90 - 60
     for stops in ([20, 100], [20, 50, 70, 100], [100]):
         observer = Observer()
         for now in stops:
@@ -410,6 +418,7 @@ def test_between_two_attempts_a_job_asks_only_since_it_may_run_again():
             up_to(observer, now, *(row | waits if now < 90 and row is again else row
                                    for row in shown))  # fmt: skip
         assert free_time(observer.books()) == free_time(at_once)
+        assert observer.books().waits.figures() == figures
 
 
 def test_a_job_that_is_released_claims_again():

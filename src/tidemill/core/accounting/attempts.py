@@ -11,6 +11,7 @@ from tidemill.core.accounting.columns import (
     HOLD,
     LASTED,
     MARK,
+    NEVER,
     NOT_RUNNING,
     PHASE,
     SPAN,
@@ -20,36 +21,77 @@ from tidemill.core.kernel import kernel
 from tidemill.core.progress import CONTINUOUS, safe_ms
 from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, ROLE, SHAPE
 from tidemill.model.measured import SAVES
+from tidemill.model.reasons import Cause
 
-_, WAITS, HOLDS, ENDED = map(int, PHASE)
+_, WAITS, HOLDS, ENDED, OFF = map(int, PHASE)
+NOT_ELIGIBLE = int(Cause.NOT_ELIGIBLE)
 
 
 @kernel
-def note_wait(attempts, j, state, now, until):
+def asks(w, j):
+    """Whether a job in the queue waits for accelerators: it is not held, as far as anybody says."""
+    jobs = w.jobs
+    return jobs[j, JOB.IS_HELD] == 0 and w.shapes[jobs[j, JOB.SHAPE], SHAPE.CAUSE] != NOT_ELIGIBLE
+
+
+@kernel
+def phase_of(state, is_off):
+    """What a job in a state is doing, as far as waits go."""
+    if state == WAITING:
+        return OFF if is_off else WAITS
+    return HOLDS if state in (STARTING, RUNNING) else ENDED
+
+
+@kernel
+def note_wait(attempts, j, state, is_off, now, until):
     """A job was touched by an event and is in this state now; what comes later does not count.
 
-    A gang of which a part is placed still waits.
+    A gang of which a part is placed still waits. ``is_off``: it does not ask for accelerators.
     """
     if now > until:
         return
-    phase = ENDED
-    if state == WAITING:
-        phase = WAITS
-    elif state in (STARTING, RUNNING):
-        phase = HOLDS
+    phase = phase_of(state, is_off)
     was = attempts[j, HELD.PHASE]
     if phase == was:
         return
     attempts[j, HELD.PHASE] = phase
-    if phase == WAITS:  # one that was cancelled, and is back, waited all the time
-        attempts[j, HELD.BALANCE_MS] -= attempts[j, HELD.ENDED_MS] if was == ENDED else now
-    elif was == WAITS:
+    since = attempts[j, HELD.ENDED_MS] if was == ENDED else now
+    if was == WAITS:
         attempts[j, HELD.BALANCE_MS] += now
+    elif was == OFF:
+        note_off(attempts, j, now)
+    if phase == WAITS:  # one that was cancelled, and is back, waited all the time
+        attempts[j, HELD.BALANCE_MS] -= since
+    elif phase == OFF:
+        note_off(attempts, j, -since)
     if phase == HOLDS:
         attempts[j, HELD.FIRST_MS] = min(attempts[j, HELD.FIRST_MS], now)
     elif phase == ENDED:
         attempts[j, HELD.ENDED_MS] = now
         attempts[j, HELD.OUTCOME] = state
+
+
+@kernel
+def note_off(attempts, j, ms):
+    """A job asks for no accelerators from a moment on (below zero), or did not up to one.
+
+    After its first start nobody needs to know it: then only the time in which it asked counts.
+    """
+    if attempts[j, HELD.FIRST_MS] == NEVER:
+        attempts[j, HELD.OFF_MS] += ms
+        if attempts[j, HELD.BALANCE_MS] == 0:
+            attempts[j, HELD.IS_LATE] = 1
+
+
+@kernel
+def note_cause(w, b, s, was, now):
+    """The cause for which a shape waits has changed: its jobs may ask now, or ask no more."""
+    if (was == NOT_ELIGIBLE) == (w.shapes[s, SHAPE.CAUSE] == NOT_ELIGIBLE):
+        return
+    j = w.shapes[s, SHAPE.HEAD] if w.shapes[s, SHAPE.WAITING] > 0 else NONE
+    while j >= 0:
+        note_wait(b.attempts, j, WAITING, not asks(w, j), now, b.marks[MARK.END_MS])
+        j = w.jobs[j, JOB.NEXT]
 
 
 @kernel
@@ -389,7 +431,8 @@ def follow(w, b, j, keeps, now):
     state, was = jobs[j, JOB.STATE], attempts[j, HELD.ATTEMPT]
     is_active = state in (STARTING, RUNNING)
     waits = state == STARTING and w.at[AT.SEEN] > 0 and is_partial(w, j)
-    note_wait(attempts, j, WAITING if waits else state, now, marks[MARK.END_MS])
+    is_off = state == WAITING and not asks(w, j)
+    note_wait(attempts, j, WAITING if waits else state, is_off, now, marks[MARK.END_MS])
     if was == 0:
         if is_active:
             open_attempt(w, b, j, now)

@@ -110,6 +110,8 @@ class HELD(IntEnum):
     BALANCE_MS = 16  # what it waited; less the present moment while it waits
     PHASE = 17
     OUTCOME = 18
+    OFF_MS = 19  # how long it did not ask for accelerators before it was first placed; as above
+    IS_LATE = 20  # it did not ask for any when it was submitted
 
 
 class PHASE(IntEnum):
@@ -119,6 +121,7 @@ class PHASE(IntEnum):
     WAITING = 1
     HOLDING = 2
     ENDED = 3
+    OFF = 4  # it does not wait for accelerators: it is held, or not asked for again yet
 
 
 class HOLD(IntEnum):

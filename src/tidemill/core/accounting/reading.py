@@ -6,7 +6,7 @@ spans that it wrote must be taken out; called again, it goes on.
 """
 
 from tidemill.compiled import shared
-from tidemill.core.accounting.attempts import follow, most_spans
+from tidemill.core.accounting.attempts import follow, most_spans, note_cause
 from tidemill.core.accounting.claims import integrate, keep_in_line
 from tidemill.core.accounting.columns import MARK, ORDER, STOP
 from tidemill.core.accounting.usable import weigh
@@ -22,6 +22,7 @@ from tidemill.core.replay import (
     LATENCY,
     LOAD,
     PLACED,
+    SAID_WHY,
     SECURED,
     SEEN,
     STALLS,
@@ -31,7 +32,7 @@ from tidemill.core.replay import (
     fold_one,
 )
 from tidemill.model.batch import EventColumn
-from tidemill.model.columns import AT, JOB
+from tidemill.model.columns import AT, JOB, SHAPE
 
 
 @kernel
@@ -82,6 +83,23 @@ def is_alarm(jobs, marks, kind, j):
 
 
 @kernel
+def cause_before(shapes, kind, s):
+    """For what a shape waits before an event that may say something else."""
+    if kind != SAID_WHY or s < 0 or s >= len(shapes):
+        return 0
+    return shapes[s, SHAPE.CAUSE]
+
+
+@kernel
+def heed_queue(w, b, kind, who, was, now):
+    """An event was folded: who stands in line after it, and who of them asks for accelerators."""
+    if kind == SAID_WHY:
+        note_cause(w, b, who, was, now)
+    elif kind in (SUBMITTED, PLACED, SEEN, FAILURE, CANCELLATION, EVICTED):
+        keep_in_line(b.marks, w.shapes, b.claims, w.jobs[who, JOB.SHAPE])
+
+
+@kernel
 def read(w, b, events, event_pieces, counts, e, now):
     """Read the events from ``e`` on; where it stopped, and why (``MARK.STOP``).
 
@@ -110,6 +128,7 @@ def read(w, b, events, event_pieces, counts, e, now):
                 return e
             if is_alarm(w.jobs, marks, kind, j):
                 break
+        was = cause_before(w.shapes, kind, j)
         if not fold_one(w, events, event_pieces, counts, e, at):
             break
         marks[MARK.IS_FRESH] = 0
@@ -117,8 +136,7 @@ def read(w, b, events, event_pieces, counts, e, now):
         now = at
         if is_life:
             follow(w, b, j, 0, now)
-        if kind in (SUBMITTED, PLACED, SEEN, FAILURE, CANCELLATION, EVICTED):
-            keep_in_line(marks, w.shapes, b.claims, w.jobs[j, JOB.SHAPE])
+        heed_queue(w, b, kind, j, was, now)
         e += 1
     marks[MARK.STOP] = STOP.EVENT
     return e

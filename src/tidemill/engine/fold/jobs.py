@@ -122,10 +122,12 @@ def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
         world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
     else:
         world.reasons.pop(j, None)
-    if world.jobs.state.item(j) == _WAITING:
-        w = world.ink.w
-        lines.hold(w.jobs, w.shapes, j, int(event.cause is Cause.NOT_ELIGIBLE))
-    return []
+    if world.jobs.state.item(j) != _WAITING:
+        return []
+    w, is_held = world.ink.w, int(event.cause is Cause.NOT_ELIGIBLE)
+    is_same = w.jobs[j, JOB.IS_HELD] == is_held
+    lines.hold(w.jobs, w.shapes, j, is_held)
+    return [] if is_same else [j]
 
 
 def started(world: World, event: ev.JobStarted) -> list[int]:
