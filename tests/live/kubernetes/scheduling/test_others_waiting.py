@@ -1,5 +1,7 @@
 """Pods of other schedulers that wait: told beside the queue, and what is free then has no cause."""
 
+from msgspec.structs import replace
+
 from tests.ledger.sums import amounts
 from tests.live.history.test_advance import Observer
 from tests.live.history.test_history import EPOCH_MS, NODES, attempts
@@ -12,7 +14,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.advance import SourceAnswer
-from tidemill.live.kubernetes.scheduling import keeping
+from tidemill.live.kubernetes.scheduling import barring, keeping
 from tidemill.model.policy import Policy
 
 
@@ -33,6 +35,10 @@ def test_pods_that_wait_for_another_scheduler_are_listed():
     assert (
         "it waits for `default-scheduler`, which decides for it" in held_jobs.answer(one, 0).words
     )
+    assert held_jobs.answer(one, 0).owner == "scheduling"
+    barred = replace(one, reason=barring.FORBIDDEN, words="may not create pods/binding")
+    assert held_jobs.answer(barred, 0).owner == "scheduling"
+    assert held_jobs.answer(replace(one, reason="WaitingForGang"), 0).owner == "workload"
     assert "held" not in held_jobs.answer(one, 0).words
 
 
