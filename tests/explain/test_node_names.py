@@ -3,7 +3,7 @@
 from tests.builders import beat, job, submit
 from tests.live.kubernetes.test_node_turns import WatchedNode, cordon, looks
 from tidemill import explain
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue
