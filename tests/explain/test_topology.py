@@ -49,6 +49,7 @@ def test_why_names_the_tier_what_it_has_and_what_was_asked():
     assert answer.cause == answer.said == "topology"
     assert answer.asks == "2×8 accelerators of any type in one `rack`"
     assert answer.evidence[0].words == "the largest `rack` has 8 free, it requests 16 in one"
+    assert "2 of 2 replicas would fit now anywhere, not in one `rack`" in answer.words
     fixes = [answer.fix.words, *(fix.words for fix in answer.other_fixes)]
     assert any(
         "request 2 replicas of 8 GPUs preferring one `rack` instead: that starts now" in words

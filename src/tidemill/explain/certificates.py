@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tidemill.explain import nearest, phrasing
 from tidemill.explain.answers import Certificate
 from tidemill.explain.trials import Trials
+from tidemill.model import lives
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.states import NodeState
@@ -227,7 +228,7 @@ def _of_milli(claim: Claim, milli: int) -> str:
 
 def _once_open(world: World, nodes: Sequence[int], less: str) -> str:
     """That these nodes are to take work first; ``less``: what needs none of them."""
-    names = phrasing.ids([world.node_rows[n].name for n in nodes])
+    names = phrasing.ids([lives.node_name(world, n) for n in nodes])
     states = sorted({phrasing.shut(world, n) for n in nodes})
     is_one = len(nodes) == 1
     word = f"{'is' if is_one else 'are'} {' or '.join(states)} now"

@@ -11,6 +11,7 @@ from tidemill.explain.answers import Band
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
+from tidemill.model import lives
 from tidemill.model.measures import dollars_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -122,4 +123,4 @@ def _is_priced(world: World, pieces: tuple[Piece, ...]) -> bool:
 
 
 def _nodes(world: World, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
-    return tuple(world.node_rows[n].name for n in sorted({piece.node for piece in pieces}))
+    return tuple(lives.node_name(world, n) for n in sorted({piece.node for piece in pieces}))

@@ -10,6 +10,7 @@ from tidemill.explain import commands, holders, nodes, partial_gangs, phrasing, 
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
+from tidemill.model import lives
 from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
 from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.reasons import NEVER, Cause
@@ -116,16 +117,15 @@ def withheld(case: Case) -> tuple[Withheld, ...]:
 
 
 def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
-    named = phrasing.ids(lot.examples)
+    named = phrasing.ids([lives.origin(one, world.node_number) for one in lot.examples])
     if any(world.node_number[name] in world.node_words for name in lot.examples):
         named = ", ".join(_with_words(world, name) for name in lot.examples)
     where = f" ({named})" if named and lot.nodes <= 3 else ""
     called = place_word(world, place, lot)
     usd = lot.usd_micro_per_hour
     paid = "" if usd == 0 else f", {'paid ' * (usd is not None)}{hourly_text(usd)}"
-    text = (
-        f"{phrasing.amount(lot.milli)} {called} on {phrasing.many(lot.nodes, 'node')}{where}{paid}"
-    )
+    on = f"{called} on {phrasing.many(lot.nodes, 'node')}"
+    text = f"{phrasing.amount(lot.milli)} {on}{where}{paid}"
     return Withheld(place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text)
 
 
@@ -138,15 +138,15 @@ def place_word(world: World, place: Place, lot: Lot) -> str:
 def _with_words(world: World, name: str) -> str:
     """A node, and why it is out where its own cluster says it."""
     said = world.node_words.get(world.node_number[name])
-    return f"`{name}`: {said}" if said else f"`{name}`"
+    called = f"`{lives.origin(name, world.node_number)}`"
+    return f"{called}: {said}" if said else called
 
 
 def _largest(case: Case) -> Fact | None:
     if case.role.profile:
         return None
-    text = f"largest free block {case.blocks.largest}"
-    return Fact("largest free block", case.blocks.largest, "accelerators", text,
-                commands.nodes(case.in_queue))  # fmt: skip
+    most, what = case.blocks.largest, "largest free block"
+    return Fact(what, most, "accelerators", f"{what} {most}", commands.nodes(case.in_queue))
 
 
 def _barred(case: Case) -> Fact | None:
@@ -181,6 +181,9 @@ def _hosted(case: Case) -> Fact | None:
         asked = phrasing.replicas(case.role, case.role.count)
         named = " and ".join(map(_needed, case.beside))
         text = f"{case.hosted:,} of {asked} would fit now beside {named}"
+    together = bond(case)
+    is_apart = together is not None and together[2] < min(together[1], case.hosted)
+    text += f" anywhere, not in one `{together[0].tier}`" if together and is_apart else ""
     if case.role.profile:
         text += f": no other device has free slices where one may start for `{case.role.profile}`"
     return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.in_queue))
@@ -188,8 +191,7 @@ def _hosted(case: Case) -> Fact | None:
 
 def _busy(case: Case) -> Fact:
     milli = case.busy_milli
-    text = f"{case.units(milli)} busy"
-    return Fact("busy", milli, MILLI, text, commands.running())
+    return Fact("busy", milli, MILLI, f"{case.units(milli)} busy", commands.running())
 
 
 def _idle(case: Case) -> Fact | None:

@@ -27,6 +27,7 @@ from tidemill.explain.draws import Draw, draws
 from tidemill.explain.durations import FEWEST, Lengths
 from tidemill.explain.play_forward import GRID_MS, Ahead
 from tidemill.model import events as ev
+from tidemill.model import lives
 from tidemill.model.measures import ONE_PPM, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
@@ -182,7 +183,7 @@ def _seat(world: World, j: int) -> Seat:
 
 
 def _nodes(world: World, pieces: Sequence[Piece]) -> tuple[str, ...]:
-    return tuple(sorted({world.node_rows[piece.node].name for piece in pieces}))
+    return tuple(sorted({lives.node_name(world, piece.node) for piece in pieces}))
 
 
 def _method(lengths: Lengths, plays: int, sides: Sides) -> str:

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from tidemill.explain import phrasing
 from tidemill.explain.answers import Answer, Board, BoardRow, PendingJob, PricedFix, TeamWaits
+from tidemill.journal.others_waiting import REASON
 from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause, Layer
 
-CAUSE, LAYER = Cause.NOT_ELIGIBLE.name.lower(), Layer.WORKLOAD
-OWNER = LAYER.name.lower()
+CAUSE = Cause.NOT_ELIGIBLE.name.lower()
+_OF_SCHEDULER = frozenset({REASON, "BindForbidden"})
+"""Reasons that are no matter of the job: who runs the scheduler, or another one, can help."""
 
 
 def with_held(board: Board, held: Sequence[UnplacedJob]) -> Board:
@@ -26,9 +28,20 @@ def with_held(board: Board, held: Sequence[UnplacedJob]) -> Board:
     return replace(
         board, rows=(*board.rows, *rows), held=board.held + len(held),
         waiting=(*board.waiting, *(_job(board.at_ms, *one) for one in enumerate(held, first))),
-        words=f"{board.words}; {phrasing.many(len(held), 'job')} held: not placed, whatever is"
-        " free",
+        words=_words(board.words, held),
     )  # fmt: skip
+
+
+def _words(words: str, held: Sequence[UnplacedJob]) -> str:
+    """What waits, with those that are held, and those that wait for other schedulers."""
+    others = sum(one.reason == REASON for one in held)
+    if others:
+        words = words.replace("nothing waits;", "nothing waits in the queue;")
+        wait = "wait" if others > 1 else "waits"
+        words += f"; {phrasing.many(others, 'pod')} of other schedulers {wait}, in no queue here"
+    if own := len(held) - others:
+        words += f"; {phrasing.many(own, 'job')} held: not placed, whatever is free"
+    return words
 
 
 def _job(now_ms: int, position: int, one: UnplacedJob) -> PendingJob:
@@ -44,9 +57,11 @@ def _row(now_ms: int, reason: str, held: Sequence[UnplacedJob]) -> BoardRow:
     mine = sorted((one for one in held if one.reason == reason), key=lambda one: one.since_ms)
     waited_ms, asked = _waited(now_ms, mine[0]), sum(one.gpus for one in mine) * WHOLE_MILLI
     teams = {one.team: [other for other in mine if other.team == one.team] for one in mine}
-    words = f"{phrasing.many(len(mine), 'job')} held: {reason}"
+    layer = _layer(reason)
+    how = "not planned here" if reason == REASON else "held"
+    words = f"{phrasing.many(len(mine), 'job')} {how}: {reason}"
     return BoardRow(
-        CAUSE, int(LAYER), OWNER, len(mine), asked, mine[0].name, waited_ms,
+        CAUSE, int(layer), layer.name.lower(), len(mine), asked, mine[0].name, waited_ms,
         tuple(
             TeamWaits(team, len(some), sum(one.gpus for one in some) * WHOLE_MILLI)
             for team, some in sorted(teams.items())
@@ -58,19 +73,28 @@ def _row(now_ms: int, reason: str, held: Sequence[UnplacedJob]) -> BoardRow:
 def answer(one: UnplacedJob, now_ms: int) -> Answer:
     """Why a job that is held waits."""
     waited_ms = _waited(now_ms, one)
-    asks = _asks(one)
+    asks, layer = _asks(one), _layer(one.reason)
+    owner = layer.name.lower()
     words = (
         f"job `{one.name}` of team `{one.team}` requests {asks} and has waited"
         f" {phrasing.since(waited_ms)}\n"
-        f"cause: it is held, whatever is free: {one.words} (owner: {OWNER})"
+        f"cause: {_cause(one)} (owner: {owner})"
     )
     return Answer(
         job=one.name, team=one.team, state="waiting", asks=asks, cause=CAUSE, said=CAUSE,
-        detail=one.reason, layer=int(LAYER), owner=OWNER, since_ms=one.since_ms,
+        detail=one.reason, layer=int(layer), owner=owner, since_ms=one.since_ms,
         waited_ms=waited_ms, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(),
         nodes=(), fix=PricedFix("do what the reason says"), other_fixes=(), do_not="", words=words,
         reason=one.words,
     )  # fmt: skip
+
+
+def _layer(reason: str) -> Layer:
+    return Layer.SCHEDULING if reason in _OF_SCHEDULER else Layer.WORKLOAD
+
+
+def _cause(one: UnplacedJob) -> str:
+    return one.words if one.reason == REASON else f"it is held, whatever is free: {one.words}"
 
 
 def _asks(one: UnplacedJob) -> str:

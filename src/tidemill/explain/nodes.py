@@ -134,7 +134,7 @@ def _lacked(found: Survey) -> I64:
 def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerdict:
     world = found.world
     return NodeVerdict(
-        lives.origin(world.node_rows[n].name, world.node_number),
+        lives.node_name(world, n),
         world.kinds[world.nodes.kind.item(n)],
         NodeState(world.nodes.state.item(n)).name.lower(),
         world.nodes.free_milli.item(n),
@@ -146,7 +146,7 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerd
 
 def _group(found: Survey, verdict: Verdict, here: I64, free: I64, examples: int) -> VerdictGroup:
     world, nodes = found.world, found.nodes[here]
-    names = tuple(world.node_rows[n].name for n in nodes[:examples].tolist())
+    names = tuple(lives.node_name(world, n) for n in nodes[:examples].tolist())
     name = verdict.name.lower()
     if verdict is Verdict.STATE:
         name = NodeState(world.nodes.state[nodes[0]]).name.lower()

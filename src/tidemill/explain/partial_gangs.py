@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tidemill.explain import commands, phrasing, supply
 from tidemill.explain.answers import Fact, GangDeadlock, PartialGang
-from tidemill.model import partial
+from tidemill.model import lives, partial
 from tidemill.model.measures import WHOLE_MILLI, hourly_text
 from tidemill.model.rows import Role
 from tidemill.model.states import JobState, NodeState
@@ -169,7 +169,7 @@ def _gang(world: World, part: _Part) -> PartialGang:
     wanted = sum(role.fewest for role in shape.roles if role.accelerators)
     held, usd = supply.held_milli(world, j), _usd_per_hour(world, [part])
     missing = sum(count * role.replica_milli for count, role in part.missing)
-    on = sorted({world.node_rows[piece.node].name for piece in pieces})
+    on = sorted({lives.node_name(world, piece.node) for piece in pieces})
     is_up = world.jobs.state.item(j) == JobState.RUNNING
     rest = phrasing.many(sum(count for count, _ in part.missing), "more replica")
     does = "works without them" if is_up else f"does not work before {rest} are placed"

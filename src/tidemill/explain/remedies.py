@@ -428,7 +428,7 @@ def _off(case: Case, victims: Sequence[Victim], verb: str, where: str) -> Priced
 
 def _left(case: Case, victims: Sequence[Victim]) -> str:
     nodes = sorted({piece.node for victim in victims for piece in victim.pieces})
-    return _as_called(case, [case.world.node_rows[n].name for n in nodes])
+    return phrasing.ids([lives.node_name(case.world, n) for n in nodes])
 
 
 def _as_called(case: Case, nodes: Iterable[str]) -> str:
@@ -554,7 +554,7 @@ def _unspare(case: Case, lot: Lot) -> PricedFix:
     total = phrasing.amount(lot.milli + case.supply.ready_milli)
     return PricedFix(
         f"release hot spares: {phrasing.amount(lot.milli)} of {total} that it could use are idle as"
-        f" spares ({phrasing.ids(lot.examples)}); set `spares` of contract"
+        f" spares ({_as_called(case, lot.examples)}); set `spares` of contract"
         f" {phrasing.ids(_spare_contracts(case))} lower, and there is no reserve when a node fails",
         None,
     )

@@ -119,8 +119,7 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
         if parts := partial_gangs.facts(world, j):
             return _partial(world, j, parts)
         evidence = growth.facts(world, policy, memo, j)
-        names = {world.node_rows[piece.node].name for piece in world.placements[j]}
-        on = sorted({lives.origin(name, world.node_number) for name in names})
+        on = sorted({lives.node_name(world, piece.node) for piece in world.placements[j]})
         if on:
             text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         if over := world.matrices.jobs.item(j, JOB.OVER_MILLI):

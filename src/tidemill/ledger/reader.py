@@ -30,7 +30,7 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import submissions
+from tidemill.journal import others_waiting, submissions
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -105,6 +105,7 @@ class Ledger:
     ) -> None:
         self.window = window or Window()
         self.waits_from_ms = self.window.start_ms
+        self.others_waited: others_waiting.Spans = []
         """Jobs that were submitted before are in no wait of this window."""
         self.policy = policy or Policy()
         self._world = World()
@@ -216,6 +217,7 @@ class Ledger:
                 rows[j, HELD.BALANCE_MS] -= rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
+        self.others_waited = others_waiting.of(facts, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
 

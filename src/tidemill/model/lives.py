@@ -57,3 +57,8 @@ def origin(name: str, known: Container[str]) -> str:
 def sources_names(world: World) -> list[str]:
     """Nodes by number, as sources call them: lives of one machine have one name there."""
     return [origin(row.name, world.node_number) for row in world.node_rows]
+
+
+def node_name(world: World, n: int) -> str:
+    """What the source of a node calls it: the name that people know."""
+    return origin(world.node_rows[n].name, world.node_number)

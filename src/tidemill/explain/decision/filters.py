@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tidemill.explain import phrasing
 from tidemill.explain.decision.answers import Filter, Filtering
 from tidemill.explain.decision.noting import NotingRoom
+from tidemill.model import lives
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -195,7 +196,7 @@ def _rule(world: World, role: Role, g: int) -> int:
 
 def _filter(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -> Filter:
     world = asked.world
-    names = tuple(world.node_rows[n].name for n in out[:EXAMPLES].tolist())
+    names = tuple(lives.node_name(world, n) for n in out[:EXAMPLES].tolist())
     return Filter(stage.name.lower(), len(out), names, _words(asked, room, stage, out))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from tidemill.explain import phrasing
 from tidemill.explain.decision.answers import Ranking, ScoredCandidate, Term
 from tidemill.explain.decision.noting import FEW, Noted, NotingRoom, Ranked
+from tidemill.model import lives
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.placements import COMPILED
 from tidemill.model.rows import Piece, Role, Shape
@@ -170,7 +171,7 @@ def _on_device(one: Ranked) -> Term:
 
 
 def _name(world: World, noted: Noted, one: Ranked) -> str:
-    name = world.node_rows[one.node].name
+    name = lives.node_name(world, one.node)
     if noted.way != "mig":
         return name
     return f"{name} device {one.rank - world.nodes.first_device.item(one.node)}"
@@ -249,9 +250,9 @@ def _domain(  # noqa: PLR0913, PLR0917 - one row of four columns
 ) -> ScoredCandidate:
     world, cap, left = made.world, caps.item(c), rung.want
     is_node = top == len(world.domains)
-    name = world.node_rows[c].name if is_node else world.domains[top][c].value
+    name = lives.node_name(world, c) if is_node else world.domains[top][c].value
     if not is_node and world.domains[top][c].island >= 0:
-        name = world.node_rows[world.domains[top][c].island].name
+        name = lives.node_name(world, world.domains[top][c].island)
     what = "node" if is_node else world.topology.tiers[top].name
     free, takes = phrasing.amount(gaps.item(c)), f"takes {min(cap, left):,} of {left:,}"
     terms = (

@@ -24,6 +24,7 @@ from tidemill.explain.decision.filters import FilteredRole
 from tidemill.explain.decision.history import JobHistory
 from tidemill.explain.decision.watching import Sight, Watching, watch
 from tidemill.explain.rerun import Glance
+from tidemill.model import lives
 from tidemill.model.events import PlacementSeen
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -251,13 +252,13 @@ def _seats(
     """What of a job sits where, the first of it; and all of its nodes by name."""
     seats = tuple(
         NodeSeat(
-            now.node_rows[piece.node].name, now.kinds[now.nodes.kind.item(piece.node)],
+            lives.node_name(now, piece.node), now.kinds[now.nodes.kind.item(piece.node)],
             shape.roles[piece.role].name, piece.replicas,
             tuple(d for d in range(piece.devices.bit_length()) if piece.devices >> d & 1),
         )
         for piece in pieces[:SEATS]
     )  # fmt: skip
-    return seats, [now.node_rows[n].name for n in sorted({piece.node for piece in pieces})]
+    return seats, [lives.node_name(now, n) for n in sorted({piece.node for piece in pieces})]
 
 
 def _kept(reserved: tuple[Reserved, ...]) -> str:

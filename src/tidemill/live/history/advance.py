@@ -143,6 +143,8 @@ class Advance:
         every = (*world.shape_rows, *shown.shapes)
         self._asked = {k for shape in every for role in shape.roles for k in role.rules.keys}
         self._asked -= {CLUSTER, UNLISTED[0]}  # no labels that a source shows
+        self._unsaid = set[str]()
+        """Nodes that are others than before, and nobody can say since when."""
         self._rows = sequence(shown.attempts)
         names = shown.attempts["job"].str.slice(0, LONGEST_NAME)
         self._names = frozenset(names.to_list()) if shown.is_whole else None
@@ -222,7 +224,7 @@ class Advance:
             ordered.attempts, self._shown.nodes, told, self._begins_ms, until_ms, world
         )
         lines = HistoryTimeline(
-            ordered, self._machines(ordered), span, measured.rows, world, ordered.shapes
+            ordered, self._machines(ordered, until_ms), span, measured.rows, world, ordered.shapes
         )
         self.against += measured.against
         self.notes += tuple(measured.notes)
@@ -257,10 +259,11 @@ class Advance:
 
         When they joined, where the source says so. Else at the beginning of the journal, or just
         before the end of what is told now: that is when they were first seen. Where work that is
-        told now ran on them, just before it began.
+        told now ran on them, just before it began. One that was seen to become another does so
+        then.
         """
         seen = fleet.with_unlisted(self._shown.nodes, [ordered.attempts], ordered.shapes)
-        new = {node.name: node for node in seen if self._number(node.name) is None}
+        new = {node.name: node for node in seen if self._number(node.name, until_ms) is None}
         begun = ordered.attempts.select("start_ms", "nodes").explode("nodes").drop_nulls()
         first = dict(begun.group_by("nodes").agg(pl.col("start_ms").min()).iter_rows())
         found = dict[int, list[SeenNode]]()
@@ -272,6 +275,11 @@ class Advance:
                 is_other = self._differs(before, self._listed.get(machine))
                 if name not in first and self._world.aboard[before] and is_other:
                     continue
+                turned_ms = self._other_since_ms(before, node) if name == machine else 0
+                if self._mark_ms < turned_ms < first.get(name, until_ms + 1):
+                    at_ms = turned_ms
+                else:
+                    self._unsaid.add(name)
             elif node.since_ms is not None:
                 if name not in first and node.since_ms > until_ms:
                     continue
@@ -287,13 +295,15 @@ class Advance:
                 and (n := self._present(node.name)) is not None]  # fmt: skip
         return bool(told) and not any(_slurm_labels(self._world.node_rows[n].labels) for n in told)
 
-    def _number(self, name: str) -> int | None:
-        """The number of a node that is there, and as it is shown if nobody sits on it."""
+    def _number(self, name: str, at_ms: int) -> int | None:
+        """The number of a node that is there at a moment, as it is shown if nobody sits on it."""
         n = self._present(name)
         shown = self._listed.get(name)
         if n is None or shown is None or self._world.aboard[n]:
             return n  # while somebody sits on it, it is as it was: what it held was booked so
-        return None if self._differs(n, shown) else n
+        if not self._differs(n, shown) or self._other_since_ms(n, shown) > at_ms:
+            return n
+        return None
 
     def _present(self, name: str) -> int | None:
         """The number of a node that the journal has, and that is not gone."""
@@ -312,13 +322,24 @@ class Advance:
             or self._selectable(world.node_rows[n].labels) != self._selectable(now.labels)
         ))  # fmt: skip
 
+    def _other_since_ms(self, n: int, now: SeenNode) -> int:
+        """When a node was seen to become another than the journal says; 0: nobody saw it."""
+        if now.name in self._unsaid:
+            return 0
+        world = self._world
+        size, kind = world.nodes.devices.item(n), world.kinds[world.nodes.kind.item(n)]
+        was, is_ = (dict(self._selectable(row.labels)) for row in (world.node_rows[n], now))
+        changed = [key for key in {**was, **is_} if was.get(key) != is_.get(key)]
+        changed += [""] if (size, kind) != (now.gpus, kind_of(now.gpu_type)) else []
+        return max((now.changed_ms.get(key, 0) for key in changed), default=0)
+
     def _selectable(self, labels: Labels) -> Labels:
         """Of a node's labels its partitions, and those that jobs select by: no others matter."""
         return tuple(
             sorted(one for one in labels if one[0] in self._asked or clusters.is_of_slurm(one[0]))
         )
 
-    def _machines(self, ordered: Sorted) -> list[SeenNode | None]:
+    def _machines(self, ordered: Sorted, at_ms: int) -> list[SeenNode | None]:
         """The nodes of the journal as they are shown, by number; None: not shown any more.
 
         One that work is shown on is there, whoever lists it.
@@ -333,7 +354,7 @@ class Advance:
             known = (telling.origin(name, numbers) for name in numbers)
             named |= {name for name in known if name.startswith(silent)}
         for name in {*shown, *named}:
-            if (n := self._number(name)) is not None:
+            if (n := self._number(name, at_ms)) is not None:
                 found[n] = shown.get(name) or self._as_before(n, name)
         return found
 

@@ -5,6 +5,7 @@ Times are milliseconds since 1970 in UTC; null is unknown.
 """
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
 
@@ -124,6 +125,8 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     """The machine that it is a part of, where several sorts of accelerators are counted apart."""
     unit: tuple[int, int] = WHOLE
     """How much of a GPU each of its accelerators is; (1, 7): seven of them are one."""
+    changed_ms: Mapping[str, int] = {}
+    """When a label was seen to change, by key, and under "" its accelerators; only what is news."""
 
     @property
     def machine_name(self) -> str:

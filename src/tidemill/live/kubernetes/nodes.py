@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +47,14 @@ class Taint(Struct, frozen=True):
         return f"{{{self.key}: {self.value}}}"
 
 
+class StateTurn(NamedTuple):
+    """How a node that is watched takes work, and since when."""
+
+    state: NodeState | None
+    """None: it takes new work."""
+    at_ms: int
+
+
 class KubeNode(Struct, frozen=True, kw_only=True):
     """A node as the API shows it."""
 
@@ -84,6 +93,12 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     """How many its kubelet takes; None: nobody says."""
     disk_bytes: int | None = None
     """What pods may have of its own disk; None: it advertises none."""
+    turned: StateTurn | None = None
+    """Since when it is in its state, as a watch saw it; None: nobody watches."""
+    was_out: tuple[tuple[int, int, NodeState], ...] = ()
+    """Stretches of time in which a watch saw that it took no new work, and that are over."""
+    changed_ms: Mapping[str, int] = {}
+    """When a watch saw that a label changed, by key, and under "" its devices."""
 
     def vanished(self, last_ms: int, gone_ms: int) -> "KubeNode":
         """The node, gone by a moment and last seen before."""
@@ -159,11 +174,13 @@ class KubeNode(Struct, frozen=True, kw_only=True):
         return "; ".join(parts)
 
     def out(self) -> tuple[tuple[int, int | None, NodeState], ...]:
-        """Since when it takes no new work, and how; empty: it does."""
+        """When it took no new work, and how; the last, open one: it does not now."""
         since_ms, state = self.out_since()
         if state is None:
-            return ()
-        return ((self.seen_ms if since_ms is None else since_ms, None, state),)
+            return self.was_out
+        if self.turned is not None and self.turned.state is state:
+            since_ms = self.turned.at_ms
+        return (*self.was_out, (self.seen_ms if since_ms is None else since_ms, None, state))
 
     def out_since(self) -> tuple[int | None, NodeState | None]:
         """The same; None of a state: nobody says since when."""

@@ -391,7 +391,7 @@ def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int]
             if taint.keeps_out
         })),
         out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
-        reason=node.why_out(), until_ms=node.gone_ms, unseen=unseen,
+        reason=node.why_out(), until_ms=node.gone_ms, unseen=unseen, changed_ms=node.changed_ms,
     )  # fmt: skip
 
 

@@ -46,7 +46,8 @@ def said(cluster: Cluster) -> Iterator[str]:
             " that shows them; what their nodes had free from then to the first without them is not"
             " observed"
         )
-    lost = [node.name for node in cluster.nodes if node.devices and node.gone_ms is not None]
+    lost = [node.name for node in cluster.nodes
+            if node.devices and node.last_ms is not None and node.gone_ms is not None]  # fmt: skip
     if lost:
         yield (
             f"{_named(lost, 'node')} that later exports show no more: paid until the first without"

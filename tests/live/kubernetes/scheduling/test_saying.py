@@ -20,6 +20,7 @@ from tidemill.cli.main import app
 from tidemill.explain import phrasing
 from tidemill.journal import open_journal
 from tidemill.journal.moments import Calendar
+from tidemill.live.kubernetes.scheduling import saying
 from tidemill.live.kubernetes.scheduling.keeping import LATE_MS
 from tidemill.model.reasons import Cause
 
@@ -266,3 +267,9 @@ def http(port: int, path: str) -> tuple[int, str]:
 def asked(journal: str, *words: str) -> str:
     """What a command says of a journal that is being written."""
     return CliRunner().invoke(app, [*words, "-j", journal]).output
+
+
+def test_what_can_never_start_has_one_reason():
+    """Whichever proof there is of it: no such label, size, gang or rack."""
+    never = [cause for cause in Cause if cause.name.startswith("IMPOSSIBLE")]
+    assert {saying.OTHER_REASONS[cause] for cause in never} == {"NoSuchNode"}

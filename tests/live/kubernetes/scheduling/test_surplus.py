@@ -7,7 +7,8 @@ import pytest
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Scheduler
 from tests.live.kubernetes.scheduling.test_holding import Story, in_group, pod_group
-from tidemill.live.kubernetes.scheduling.differ import FleetRules
+from tidemill.explain import partial_gangs
+from tidemill.live.kubernetes.scheduling.differ import SEAT_GRACE_MS, FleetRules
 from tidemill.model import events as ev
 from tidemill.model.rows import Queue, Share
 from tidemill.model.states import NodeState
@@ -138,3 +139,27 @@ def test_a_pod_beyond_the_least_starts_when_its_gang_has_done_its_work():
     story.rest()
     assert story.bound() == {"g2": "n0"}
     assert story.held() == {}
+
+
+@pytest.mark.parametrize("gone", ["k0", "k2"])
+def test_a_gang_of_declared_size_is_whole_while_so_many_of_its_pods_run(gone: str):
+    """Three pods of a gang of two by annotation: it is whole whichever of them is deleted."""
+    story = Story(8, 8, 8)
+    for i in range(3):
+        story.server.make(f"k{i}", 8, gang="k", size=2, owner=None)
+    story.rest()
+    assert len(story.bound()) == 3
+    assert submitted(story) == ["ml/k", "ml/k2"]
+    story.server.finish(("ml", gone))
+    story.rest()
+    story.scheduler.clock += SEAT_GRACE_MS
+    story.rest()
+    world = story.scheduler.differ.world
+    assert story.scheduler.differ.left == []
+    assert partial_gangs.partial_gangs(world).gangs == ()
+    story.server.finish(("ml", "k1"))
+    story.server.deliver(story.scheduler.view, len(story.server.news))
+    asyncio.run(story.scheduler.rest())
+    story.scheduler.clock += SEAT_GRACE_MS
+    story.rest()
+    assert [world.job_names[j] for j in story.scheduler.differ.left] == ["ml/k"], "one of two"

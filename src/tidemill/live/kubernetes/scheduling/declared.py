@@ -73,6 +73,17 @@ def unsized(job: KubeJob, wanted: int, there: int) -> Unplaceable:
     )
 
 
+def size(pods: Sequence[KubePod]) -> int:
+    """How many pods all that name a gang without an object declare that it has; 0: they differ."""
+    told = set[int]()
+    for pod in pods:
+        group = groups.of_pod(pod)
+        if group is None or group[0] not in SIZES or _size_flaw(pod, group[2], SIZES[group[0]]):
+            return 0
+        told.add(int(pod.annotations[SIZES[group[0]]]))
+    return told.pop() if len(told) == 1 else 0
+
+
 def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:
     told = pod.annotations.get(annotation)
     if told is not None and told.isdecimal() and 0 < len(told) <= MOST_DIGITS and int(told) > 0:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from tidemill.journal import others_waiting
+from tidemill.journal.deciders import DEFAULT
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.journal.submissions import Submissions
 from tidemill.live.kubernetes.scheduling.differ import NO_SEAT, Differ
@@ -34,6 +36,19 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
         yield UnplacedJob(
             differ.lives.name(unit), job.team or "unknown", gpus, why.reason, why.words, since_ms,
             is_counted,
+        )  # fmt: skip
+
+
+def of_others(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
+    """Pods of other schedulers that wait for GPUs: those decide, and ours does not plan them."""
+    view = differ.view
+    for key, pod in view.pods.items():
+        if pod.node or pod.request.gpu is None or view.is_ours(pod) or pod.is_over:
+            continue
+        name = pod.request.scheduler or DEFAULT
+        yield UnplacedJob(
+            "/".join(key), view.shape_of(pod).team, pod.request.gpu.each, others_waiting.REASON,
+            f"it waits for `{name}`, which decides for it", pod.created_ms - begins_ms,
         )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from tidemill.journal import (
     completeness,
     node_reasons,
     open_journal,
+    others_waiting,
     policies,
     scheduled,
     submissions,
@@ -59,6 +60,7 @@ from tidemill.live.observing.observer import CLUSTER
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
 from tidemill.model.errors import BackendError, EventRefused, JournalError, TidemillError
+from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -76,7 +78,7 @@ NO_PRICE = (
     " node.kubernetes.io/instance-type)"
 )
 BLIND = "nothing is planned meanwhile; kubectl get --raw /readyz asks the same server"
-FACTS_S = 1.0
+FACTS_S, OTHERS_S = 1.0, 5.0
 """What is kept beside the events is written at most so often."""
 
 
@@ -143,7 +145,10 @@ class ClusterScheduler:
         self._may_write = may_write
         self._held: dict[UnitKey, Unplaceable] = {}
         self._facts: dict[str, str] = {}
-        self._facts_at = 0.0
+        self._facts_at = self._others_at = 0.0
+        self._others: list[UnplacedJob] = []
+        self._others_ms: int | None = None
+        """Who waits for other schedulers, and when that was last looked at."""
         self._unknown_types: tuple[str, ...] = ()
         self._sees = True
         self.copy = ClusterCopy(
@@ -380,7 +385,7 @@ class ClusterScheduler:
         if now < self._facts_at or not self._may_write():
             return
         self._facts_at = now + FACTS_S
-        held = keeping.held(self.differ, self._begins_ms)
+        held = [*keeping.held(self.differ, self._begins_ms), *self._of_others(now)]
         keepers = {self.world.job_names[j]: by for j, by in self.world.keepers.items()}
         wanted = scheduled.facts(held, keepers) | node_reasons.facts(
             keeping.node_reasons(self.differ)
@@ -389,6 +394,20 @@ class ClusterScheduler:
             if self._facts.get(key) != value:
                 self.journal.set_meta(key, value)
                 self._facts[key] = value
+
+    def _of_others(self, now: float) -> list[UnplacedJob]:
+        """Who waits for other schedulers; since when is kept too. All pods are looked through."""
+        if now >= self._others_at:
+            self._others_at, at_ms = now + OTHERS_S, self.backend.now_ms
+            since_ms = at_ms if self._others_ms is None else self._others_ms
+            before, self._others_ms = self._others, at_ms
+            self._others = [*keeping.of_others(self.differ, self._begins_ms)]
+            kept, waits = self.journal.facts(), bool(before or self._others)
+            told = others_waiting.of(kept, self.journal.where)
+            spans = others_waiting.gone_on(told, since_ms, at_ms, waits=waits)
+            if spans != told:
+                self.journal.set_meta(*others_waiting.facts(spans).popitem())
+        return self._others
 
     @property
     def is_settled(self) -> bool:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 
 from tidemill.live.kubernetes.jobs import UnitKey, alone
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import seats, sizes
+from tidemill.live.kubernetes.scheduling import declared, seats, sizes
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import in_gang, key_of
-from tidemill.live.kubernetes.scheduling.view import PodUnit
+from tidemill.live.kubernetes.scheduling.view import Key, PodUnit
 from tidemill.model.states import JobState
 
 
@@ -33,9 +33,19 @@ class SurplusPods:
             if key.kind != "PodGroup" or (j is not None and self._is_being_sent(j)):
                 continue
             unit = self._view.unit(key)
-            if (group := unit.job.group) is not None:
+            if (least := self._least(key)) is not None:
                 held = seats.of_job(self._seating.world, j).total() if j is not None else 0
-                self._share_out(unit, group.least, max(group.least, held))
+                self._share_out(unit, least, max(least, held))
+
+    def _least(self, key: UnitKey) -> int | None:
+        """How many pods the gang of a group has: by its object, or by what its pods declare.
+
+        None: nobody says.
+        """
+        job = self._view.unit(key).job
+        if job.group is not None:
+            return job.group.least
+        return declared.size(self._view.all_pods(key)) or None
 
     def _share_out(self, unit: PodUnit, least: int, size: int) -> None:
         """Those on nodes first are the gang, but for those that were a job of their own before."""
@@ -52,13 +62,19 @@ class SurplusPods:
         )
         for pod in mine[size:]:
             view.set_beyond(key_of(pod), unit.key)
-        spare = [key for key in beyond if view.pods[key].is_pending]
+        spare = [key for key in beyond if view.pods[key].is_pending or self._stands_in(key, mine)]
         spare.sort(key=lambda key: (view.pods[key].created_ms, key))
         for key in spare[: max(least - len(mine), 0)]:
             view.set_beyond(key, None)
         if any(not pod.node for pod in mine):  # it is to start, perhaps again
             for key in beyond:
                 view.touch(key)
+
+    def _stands_in(self, key: Key, mine: list[KubePod]) -> bool:
+        """Whether a pod that runs beyond a gang is of it now: nobody makes the one that is gone."""
+        pods = [self._view.pods[key], *mine]
+        is_bare = all(pod.owner is None for pod in pods) and bool(mine)
+        return is_bare and all(pod.node and not pod.is_over for pod in pods)
 
     def _was_alone(self, pod: KubePod) -> bool:
         return bool(pod.node) and self._lives.job(alone(pod)) is not None
@@ -71,16 +87,16 @@ class SurplusPods:
     def hold_of(self, pod: KubePod) -> Unplaceable | None:
         """Why a pod is not placed whatever is free: its group has not started; None: it may be."""
         gang = self._view.beyond_of(key_of(pod))
-        group = self._view.unit(gang).job.group if gang is not None else None
-        if gang is None or group is None:
+        least = self._least(gang) if gang is not None else None
+        if gang is None or least is None:
             return None
         mine = self._alive(gang)
         there = sum(bool(one.node) for one in mine)
-        if there >= group.least or (not mine and self._is_done(gang)):
+        if there >= least or (not mine and self._is_done(gang)):
             return None
         return Unplaceable(
             "WaitingForGang",
-            f"{there} of the {group.least} pods that its group `{group.name}` needs are bound: it"
+            f"{there} of the {least} pods that its group `{gang.name}` needs are bound: it"
             " starts after them",
         )
 

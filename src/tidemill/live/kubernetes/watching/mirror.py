@@ -2,9 +2,9 @@
 
 A watch that ends goes on at the version where it ended. Where the server has forgotten that version
 (410) the kind is listed again, and what is missing then was deleted meanwhile. What is deleted
-stays here, as deleted, until whoever reads this has told of that time: a pod for its own sake, its
-owners as long as a pod needs them. Objects are kept as what is made of them (``kinds.READERS``),
-not as JSON.
+stays here, as deleted, until whoever reads this has told of that time: pods and nodes for their own
+sake, owners as long as a pod needs them. Objects are kept as what is made of them
+(``kinds.READERS``), not as JSON.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.api.client import (
@@ -27,11 +28,12 @@ from tidemill.live.kubernetes.api.client import (
 )
 from tidemill.live.kubernetes.cluster import KubeEvent
 from tidemill.live.kubernetes.fields import LATEST_MS, MalformedObjectError, Object
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.objects import MOST_REFUSED, RefusedObject
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.reasons import HEARD
-from tidemill.live.kubernetes.watching import kinds
+from tidemill.live.kubernetes.watching import kinds, node_turns
 from tidemill.live.kubernetes.watching.kinds import READERS, Discovered, Readers, ServedKind
 from tidemill.model.errors import BackendError
 from tidemill.model.measures import count_text
@@ -90,6 +92,7 @@ class KindCopy:
         self._take = readers[kind.group, kind.kind]
         self.rows: dict[Key, Any] = {}
         self.gone: list[KubePod | OwnerObject] = []
+        self.gone_nodes: dict[Key, KubeNode] = {}
         self.refused: dict[Key, RefusedObject] = {}
         self.state, self.said = WatchState.LISTING, ""
         self.version = ""
@@ -148,6 +151,10 @@ class KindCopy:
             self._put(one)
         return version
 
+    def shown(self) -> list[Any]:
+        """All that there is, and what was deleted and is not forgotten yet."""
+        return [*self.rows.values(), *self.gone, *self.gone_nodes.values()]
+
     def forget(self, told_ms: int, needed: set[str]) -> None:
         """Drop what was deleted before a moment and is no owner that is still needed."""
         self.gone = [
@@ -155,6 +162,12 @@ class KindCopy:
             if (one.deleted_ms or 0) > told_ms
             or (isinstance(one, OwnerObject) and one.uid in needed)
         ]  # fmt: skip
+        self.gone_nodes = {
+            key: node for key, node in self.gone_nodes.items() if (node.gone_ms or 0) > told_ms
+        }
+        for key, row in self.rows.items():
+            if isinstance(row, KubeNode):
+                self.rows[key] = node_turns.untold(row, told_ms)
 
     def _put(self, one: Object) -> None:
         key = _key(one)
@@ -177,6 +190,9 @@ class KindCopy:
                 f"the cluster has more than {MOST_OBJECTS:,} {self.kind.shown}",
                 hint="nothing so large was tried; import files of single namespaces instead",
             )
+        if isinstance(row, KubeNode) and self._on_change is None:
+            row = node_turns.after(before, row, self._now_ms())
+            self.gone_nodes.pop(key, None)
         self.rows[key] = row
         if self._on_change is not None:
             self._on_change(self.kind, key, row, False)
@@ -188,6 +204,8 @@ class KindCopy:
             row = row.deleted(at_ms)
             if self._on_change is None:  # who is told of each needs no memory of them
                 self.gone.append(row)
+        if isinstance(row, KubeNode) and self._on_change is None:
+            self.gone_nodes[key] = replace(row, gone_ms=at_ms)
         if row is not None and self._on_change is not None:
             self._on_change(self.kind, key, row, True)
 
@@ -306,7 +324,7 @@ class ClusterCopy:
         refused = [one for copy in self.copies.values() for one in copy.refused.values()]
         return ShownObjects(
             {
-                (kind.group, kind.kind): [*copy.rows.values(), *copy.gone]
+                (kind.group, kind.kind): copy.shown()
                 for kind, copy in self.copies.items()
             },
             refused[:MOST_REFUSED], len(refused), (*self._notes, *self._told()),
