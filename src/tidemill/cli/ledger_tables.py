@@ -34,7 +34,7 @@ from tidemill.ledger.unknowns import (
     unknowns_of,
 )
 from tidemill.model import names
-from tidemill.model.measures import MINUTE_MS, dollars_text
+from tidemill.model.measures import MINUTE_MS, dollars_text, duration_text
 
 NOTHING_YET = (
     "nothing to tell yet: no time passed in these books, so what is paid for, what it costs and how"
@@ -59,6 +59,12 @@ def print_ledger(statement: Statement, as_tree: bool = False) -> None:
     console.print(tree(statement.total()) if as_tree else lines(statement))
     for line in summary(statement):
         console.print(line)
+    if statement.others_waited_ms and statement.total().milli_ms[Bucket.NO_DEMAND]:
+        waited = duration_text(statement.others_waited_ms)
+        console.print(
+            f"for {waited} pods waited for other schedulers, in no queue here: what was free then"
+            " may have had demand"
+        )
 
 
 def lines(statement: Statement) -> Table:

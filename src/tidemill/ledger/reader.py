@@ -105,8 +105,8 @@ class Ledger:
     ) -> None:
         self.window = window or Window()
         self.waits_from_ms = self.window.start_ms
-        self.others_waited: others_waiting.Spans = []
         """Jobs that were submitted before are in no wait of this window."""
+        self.others_waited: others_waiting.Spans = []
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()

@@ -51,7 +51,7 @@ class LedgerRows(NamedTuple):
 
 def rows_of(ledger: Ledger) -> LedgerRows:
     """Everything a ledger has counted so far, and what was rolled up before it began."""
-    rows = _beside_others(_rows(ledger.world, ledger.cells(), ledger.supply), ledger)
+    rows = _rows(ledger.world, ledger.cells(), ledger.supply)
     past = ledger.past
     if past is None:
         return rows
@@ -93,17 +93,6 @@ def measured_of(ledger: Ledger) -> MeasuredRows:
 def settled_rows(world: World, settled: Settled) -> LedgerRows:
     """The same of what a ledger has handed over."""
     return _rows(world, settled.cells, settled.supply)
-
-
-def _beside_others(rows: LedgerRows, ledger: Ledger) -> LedgerRows:
-    """The rows; in time bins in which pods of other schedulers waited, nobody knows the demand."""
-    width, start_ms = ledger.window.bin_ms, ledger.window.start_ms
-    is_so = np.zeros(len(rows.bin), bool)
-    for from_ms, to_ms in ledger.others_waited:
-        first, last = (from_ms - start_ms) // width, (to_ms - 1 - start_ms) // width
-        is_so |= (first <= rows.bin) & (rows.bin <= last)
-    is_so &= rows.bucket == Bucket.NO_DEMAND
-    return rows._replace(bucket=np.where(is_so, Bucket.CAUSE_UNKNOWN, rows.bucket))
 
 
 def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:

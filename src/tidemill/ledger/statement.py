@@ -93,6 +93,11 @@ class Statement:
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
+        self.others_waited_ms = sum(
+            max(0, min(to_ms, self.end_ms) - max(from_ms, self.start_ms))
+            for from_ms, to_ms in ledger.others_waited
+        )
+        """For how long pods waited for other schedulers, whose demand these books do not have."""
         self.past = ledger.past
         """What in it was rolled up; None: nothing, and every event of the window was read."""
         self.read_from_ms = ledger.begins_ms
@@ -360,6 +365,8 @@ class Statement:
             return mostly(known)
         if bucket in DIVIDED:
             return self._held_as
+        if bucket == Bucket.NO_DEMAND and self.others_waited_ms:
+            return self.as_known(Confidence.INFERRED)
         return self.as_known(ABOUT[bucket].confidence)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Pods of other schedulers that wait: told beside the queue, and what is free then has no cause."""
+"""Pods of other schedulers that wait: told beside the queue; what is free may have had demand."""
 
 from msgspec.structs import replace
 
@@ -12,10 +12,12 @@ from tidemill.explain import held_jobs
 from tidemill.journal import others_waiting
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.reader import Ledger
+from tidemill.ledger.span_binning import Window
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes.scheduling import barring, keeping
 from tidemill.model.policy import Policy
+from tidemill.model.states import Confidence
 
 
 def test_pods_that_wait_for_another_scheduler_are_listed():
@@ -53,16 +55,18 @@ def test_spans_of_waiting_go_on_and_are_bounded():
     assert spans[0][0] == 0
 
 
-def test_what_is_free_while_others_wait_has_no_known_cause():
-    """Four free nodes for 100 ms, and pods of others that wait for 40 of it, by the book's bins."""
+def test_that_nobody_wanted_what_was_free_is_inferred_while_others_wait():
+    """Four free nodes for 100 ms, and pods of others that wait for 40 of it."""
     observer = Observer()
     observer.take(SourceAnswer(attempts(), NODES, EPOCH_MS + 100), EPOCH_MS + 100)
-    ledger = Ledger()
-    for batch in observer.journal.batches():
-        ledger.read_batch(batch)
-    before = amounts(Statement(ledger), "bucket")
-    ledger.put_back(others_waiting.facts([(30, 70)]), "here")
-    after = amounts(Statement(ledger), "bucket")
-    assert set(before) == {(Bucket.NO_DEMAND,)}
-    assert set(after) == {(Bucket.CAUSE_UNKNOWN,)}, "all of it is one bin"
-    assert sum(after.values()) == sum(before.values())
+    known = []
+    for spans, window in (([], Window()), ([(30, 70)], Window()), ([(30, 70)], Window(70, 100))):
+        ledger = Ledger(window=window)
+        for batch in observer.journal.batches():
+            ledger.read_batch(batch)
+        ledger.put_back(others_waiting.facts(spans), "here")
+        statement = Statement(ledger)
+        assert {*amounts(statement, "bucket")} == {(Bucket.NO_DEMAND,)}
+        known.append((statement.others_waited_ms, statement.confidence(Bucket.NO_DEMAND)))
+    measured, inferred = Confidence.MEASURED, Confidence.INFERRED
+    assert known == [(0, measured), (40, inferred), (0, measured)]
