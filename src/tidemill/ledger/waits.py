@@ -6,13 +6,12 @@ Of a window: the jobs submitted in it, with what had happened to them by its end
   it works with, so a gang of which another scheduler has placed a part waits on;
 - *total wait*: the same with every later wait after an interruption;
 - *completion*: from submission to the end, whether done, failed or cancelled;
+- *slowdown*: completion over the time not spent waiting, that taken as at least 10 s, and never
+  below 1 (bounded slowdown: Feitelson and Rudolph, 1998). Of jobs that started and have ended.
 
 A job waits only while it asks for accelerators, before its first start and after every attempt: not
 while it is held, waits for something else, or was not asked for again yet. Time before its first
 start in which it did not ask is no part of any figure, as if it had been submitted later.
-
-- *slowdown*: completion over the time not spent waiting, that taken as at least 10 s, and never
-  below 1 (bounded slowdown: Feitelson and Rudolph, 1998). Of jobs that started and have ended.
 
 Whoever has not started, or not ended, is counted with the time so far, and a figure that could be
 larger for that reason says so: it is a lower bound. Quantiles are by nearest rank: the smallest
