@@ -33,19 +33,20 @@ class SurplusPods:
             if key.kind != "PodGroup" or (j is not None and self._is_being_sent(j)):
                 continue
             unit = self._view.unit(key)
-            if (least := self._least(key)) is not None:
+            if (least := self._least(unit)) is not None:
                 held = seats.of_job(self._seating.world, j).total() if j is not None else 0
                 self._share_out(unit, least, max(least, held))
 
-    def _least(self, key: UnitKey) -> int | None:
+    def _least(self, unit: PodUnit) -> int | None:
         """How many pods the gang of a group has: by its object, or by what its pods declare.
 
         None: nobody says.
         """
-        job = self._view.unit(key).job
-        if job.group is not None:
-            return job.group.least
-        return declared.size(self._view.all_pods(key)) or None
+        view, key = self._view, unit.key
+        if unit.job.group is not None:
+            return unit.job.group.least
+        mine = [pod for pod in unit.pods if view.pods.get(key_of(pod)) is pod]
+        return declared.size([*mine, *(view.pods[one] for one in view.beyond(key))]) or None
 
     def _share_out(self, unit: PodUnit, least: int, size: int) -> None:
         """Those on nodes first are the gang, but for those that were a job of their own before."""
@@ -87,7 +88,7 @@ class SurplusPods:
     def hold_of(self, pod: KubePod) -> Unplaceable | None:
         """Why a pod is not placed whatever is free: its group has not started; None: it may be."""
         gang = self._view.beyond_of(key_of(pod))
-        least = self._least(gang) if gang is not None else None
+        least = self._least(self._view.unit(gang)) if gang is not None else None
         if gang is None or least is None:
             return None
         mine = self._alive(gang)
