@@ -26,6 +26,7 @@ from tidemill.journal import (
     contradictions,
     deciders,
     device_ids,
+    node_limits,
     node_reasons,
     open_journal,
     policies,
@@ -41,7 +42,7 @@ from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.rolled_up import GoneError
-from tidemill.journal.source import FACT, STATES, SUBMISSIONS, UNTOLD, Source
+from tidemill.journal.source import FACT, STATES, SUBMISSIONS, Source, untold_facts
 from tidemill.model.batch import Batch
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
@@ -280,8 +281,8 @@ def keep_history(
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
     facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
     facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
-    told = {SUBMISSIONS: history.tells_submissions, STATES: history.tells_states}
-    facts |= {key: UNTOLD for key, is_told in told.items() if not is_told}
+    tells, out = history.tells_submissions, history.untold_states
+    facts |= untold_facts(tells_submissions=tells, states=out)
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)
         completeness.begin(opened, begun)
@@ -296,8 +297,7 @@ def keep_history(
         keeper.finish()
     spilling.give_back_at_once()
     submissions.put_back(ledger.world, facts, journal)
-    tells = {"tells_submissions": told[SUBMISSIONS], "tells_states": told[STATES]}
-    statement = Statement(ledger, calendar, Source.LIVE, **tells)
+    statement = Statement(ledger, calendar, Source.LIVE, tells_submissions=tells, untold_states=out)
     return Run(address.visible(journal), ledger.world, policy, statement)
 
 
@@ -373,10 +373,10 @@ def open_world(journal: str, at_ms: int | None = None) -> tuple[World, Policy]:
 def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]:
     """The same of a journal that is open."""
     world = rebuild(journal, up_to_ms=at_ms)
-    facts = journal.facts()
-    world = submissions.put_all_back(world, facts, journal.where)
-    world = node_reasons.put_back(world, facts, journal.where)
-    world = scheduled.put_back(world, facts, journal.where)
+    facts, where = journal.facts(), journal.where
+    world = submissions.put_all_back(world, facts, where)
+    world = node_limits.put_back(node_reasons.put_back(world, facts, where), facts, where)
+    world = scheduled.put_back(world, facts, where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 
@@ -406,7 +406,7 @@ def read_statement(
             ledger.read_batch(batch)
         ledger.put_back(facts, journal)
         return Statement(
-            ledger, Calendar.of(facts), Source.of(facts), tells_states=Source.tells_states(facts),
+            ledger, Calendar.of(facts), Source.of(facts), untold_states=Source.untold_states(facts),
             tells_submissions=Source.tells_submissions(facts),
         )  # fmt: skip
 

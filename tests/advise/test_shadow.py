@@ -183,6 +183,41 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
     assert shadow_tables.headline(sides, nobody.report) == [shadow_tables.NOBODY]
 
 
+def test_jobs_of_others_are_never_stopped_for_ours(tmp_path: Path):
+    """They have every node, and ours comes with a higher priority: in the shadow it waits too."""
+    others = deciders.facts({}, [(f"theirs{i}", "volcano") for i in range(4)])
+    rows = [row(f"theirs{i}", 8, 1, 1, 9, f"n{i}") for i in range(4)]
+    rows.append(row("ours", 8, 2, 9, 10, "n0", priority=100))
+    policy = Policy(order="priority", min_run_ms=0, preempt_gain_ppm=0)
+    where, shadow = kept(tmp_path, rows, NODES, **others), str(tmp_path / "shadow.sqlite")
+    found = api.replay(where, policy, shadow)
+    assert starts(found) == {"ours": 9}
+    with open_journal(shadow) as journal:
+        assert not any(isinstance(one, ev.AskedEvict) for one in journal.read())
+    without = api.replay(where, policy, str(tmp_path / "all.sqlite"), shadow_of="volcano")
+    assert set(starts(without)) == {f"theirs{i}" for i in range(4)}
+
+
+def test_whom_the_policy_stops_is_counted_and_why(tmp_path: Path):
+    """Every node is taken when one comes with a higher priority: in the shadow one is stopped."""
+    rows = [row(f"low{i}", 8, 1, 1, 9, f"n{i}") for i in range(4)]
+    rows.append(row("high", 8, 2, 9, 10, "n0", priority=100))
+    where = kept(tmp_path, rows)
+    policy = Policy(order="priority", min_run_ms=0, preempt_gain_ppm=0)
+    found = api.replay(where, policy, str(tmp_path / "shadow.sqlite"))
+    assert found.report.stopped == comparing.StoppedJobs(1, (("preempted by priority", 1),))
+    sides = found.seen, found.shadow.statement
+    assert shadow_tables.headline(sides, found.report)[-1] == (
+        "1 job would have been stopped on the way (preempted by priority: 1), and would have waited"
+        " again"
+    )
+    told = comparing.document(sides, ("a", "b"), found.report)["stopped"]
+    assert told == {"jobs": 1, "times": {"preempted by priority": 1}}
+    calm = api.replay(where, Policy(may_preempt=False), str(tmp_path / "calm.sqlite"))
+    assert calm.report.stopped == comparing.StoppedJobs()
+    assert not any("stopped" in line for line in shadow_tables.headline(sides, calm.report))
+
+
 def test_who_grows_while_it_works_holds_at_each_moment_what_it_was_seen_to_hold(tmp_path: Path):
     """A job of others on one GPU for two hours, then on two: so it is in the shadow, beside ours.
 
@@ -352,6 +387,16 @@ def test_who_waits_for_something_else_than_gpus_is_said_beside_the_waits(tmp_pat
     found = played(tmp_path, [row("a", 8, 1, 1, 4, "n0"), held])
     (said,) = shadow_tables.counted(found.seen)
     assert said.startswith("1 job as it was waiting for something else than GPUs")
+
+
+def test_who_is_held_until_it_is_cancelled_is_left_out_of_the_shadow(tmp_path: Path):
+    """It never asked for GPUs: none are given to it, and who came after it starts as it did."""
+    held = row("held", 32, 2, None, 9, outcome=AttemptEnd.CANCELLED, is_eligible=False)
+    later = row("b", 32, 5, 5, 8, "n0", "n1", "n2", "n3")
+    found = played(tmp_path, [row("a", 8, 1, 1, 4, "n0"), held, later])
+    assert starts(found) == {"a": 1, "b": 5}
+    # with the one that is over at once
+    assert "2 jobs never free to be placed: left out" in found.report.notes()
 
 
 def test_spares_that_were_declared_are_spares_in_the_shadow(tmp_path: Path):

@@ -304,3 +304,13 @@ def test_what_is_only_planned_is_not_booked(tmp_path: Path):
     assert "a job waits, and when it started or ended, in 1 row (first: 3)" in done.err
     assert "3 jobs of 1 team: 1 done, 1 running, 1 waiting" in done.out
     assert done.out.startswith("2h of a fleet of 4 ")
+
+
+def test_a_table_of_jobs_that_ran_must_say_when_they_started(tmp_path: Path):
+    """A column that nobody recognises is asked for; it is no row that is broken."""
+    path = tmp_path / "jobs.csv"
+    path.write_text("job,gpus,created,went,status\na,1,2026-11-03T08:00Z,2026-11-03T08:00Z,done\n")
+    done = tidemill("import", "csv", str(path), "--skip-broken", "-j", str(tmp_path / "j.sqlite"))
+    assert done.code == 2
+    assert "has no column that says when jobs started" in done.err.replace("\n", " ")
+    assert "--map start=COLUMN" in done.err.replace("\n", " ")

@@ -439,3 +439,10 @@ def test_after_a_commitment_changed_every_answer_names_the_one_of_then(tmp_path:
     advice = " ".join(asked("ledger", journal).split())
     assert f"node group `H100 x8 (resA)` ${first}" in advice
     assert f"node group `H100 x8 (resB)` ${second}" in advice
+
+
+def test_a_bucket_that_nobody_measured_is_unknown_by_itself_as_in_the_ledger(tmp_path: Path):
+    """`--bucket` printed 0.000 where the ledger lists the line as unknown."""
+    ran = tidemill("ledger", books(tmp_path), "--bucket", "not_ready")
+    assert re.search(r"total +unknown +unknown", ran.out)
+    assert "unknown rather than zero: " in " ".join(ran.err.split())

@@ -162,7 +162,7 @@ def test_no_start_is_foretold_for_another_scheduler(jobs: Path, tmp_path: Path):
 SACCT = """\
 JobID|User|Account|Submit|Start|End|State|AllocTRES|ReqTRES|NodeList|Eligible
 1|a|t|2026-11-02T08:00:00|2026-11-02T08:00:00|2026-11-02T09:00:00|REQUEUED|gres/gpu=8|gres/gpu=8|n1|2026-11-02T08:00:00
-1|a|t|2026-11-02T09:00:00|2026-11-02T09:10:00|2026-11-02T10:00:00|COMPLETED|gres/gpu=8|gres/gpu=8|n1|2026-11-02T09:00:00
+1|a|t|2026-11-02T09:00:00|2026-11-02T09:10:00|2026-11-02T10:00:00|COMPLETED|gres/gpu=8|gres/gpu=8|n1|2026-11-02T09:02:00
 2|a|t|2026-11-02T09:30:00|Unknown|Unknown|PENDING||gres/gpu=8||Unknown
 3|b|t|2026-11-02T09:30:00|2026-11-02T10:00:00|Unknown|RUNNING|gres/gpu=4|gres/gpu=4|n1|2026-11-02T09:30:00
 """
@@ -192,6 +192,22 @@ def test_a_held_job_is_listed_and_waits_for_no_gpu(observed: str):
     assert (waits["wait_ms"]["jobs"], waits["wait_ms"]["max"]) == (2, 1_800_000)
     said = tidemill("why", "2", "-j", observed).out
     assert "its own scheduler says: held, or waiting for something other than GPUs" in said
+
+
+def test_what_nobody_measured_of_an_attempt_is_unknown(observed: str):
+    """Neither when it came up nor what it wasted; never zero."""
+    found = json.loads(tidemill("efficiency", observed, "--job", "1", "--json").out)
+    assert [one["up_ms"] for one in found["attempts"]] == [None, None]
+    assert found["total"]["wasted_milli_ms"] is None
+    said = tidemill("efficiency", observed, "--job", "1").out
+    rows = [line.split() for line in said.splitlines() if line.split()[-1:] == ["n1"]]
+    assert [row.count("?") for row in rows] == [3, 3]  # came up after, wasted, useful
+
+
+def test_time_between_attempts_is_not_elapsed(observed: str):
+    """Job 1 held its GPUs from 8:00 to 9:00 and from 9:10 to 10:00, and was held until 9:02."""
+    found = json.loads(tidemill("efficiency", observed, "--job", "1", "--json").out)
+    assert found["total"]["job"]["elapsed_ms"] == 110 * 60_000
 
 
 def test_what_our_scheduler_would_do_is_said_in_the_answer_itself(observed: str):
@@ -293,6 +309,7 @@ def test_one_partial_gang_holds_and_waits(tmp_path: Path):
         ])  # fmt: skip
     done = tidemill("pending", where, "--no-eta")
     assert "1 partial gang, which holds 1 GPU; the rest is not placed:" in done.out
+    assert "nothing waits but the rest of partial gangs;" in done.out
 
 
 def test_nodes_of_unknown_size_keep_nobody_out(tmp_path: Path):
@@ -462,3 +479,65 @@ def test_a_decision_of_another_scheduler_tells_the_wait_that_was(tmp_path: Path)
     assert "waiting again" not in once
     found = json.loads(tidemill("decision", "101", "-j", journal, "--json").out)
     assert found["watch"]["waited_ms"] == 10_000
+
+
+TYPED = """\
+job,gpus,gpu_type,submit,start,end,node,state
+a,8,H100,2026-11-02 08:00,2026-11-02 08:00,2026-11-02 10:00,m1,done
+b,8,H100,2026-11-02 08:00,2026-11-02 11:00,2026-11-02 12:00,m1,done
+"""
+
+
+@pytest.mark.parametrize(
+    ("listed", "unknown", "no_demand"), [("m1,8,512\n", 8, 0), ("m1,8,512\nm2,8,1024\n", 24, 16)]
+)
+def test_nodes_without_a_gpu_type_hold_jobs_of_one(
+    tmp_path: Path, listed: str, unknown: int, no_demand: int
+):
+    """m1 is what its jobs say it is, m2 may be any: while `b` waits, what is free is no lack of
+    demand. A size that nobody says is in no name.
+    """
+    (tmp_path / "jobs.csv").write_text(TYPED)
+    (tmp_path / "nodes.csv").write_text("node,gpus,memory_gb\n" + listed)
+    journal = str(tmp_path / "j.sqlite")
+    done = tidemill("import", "csv", str(tmp_path / "jobs.csv"), "--nodes",
+                    str(tmp_path / "nodes.csv"), "-j", journal)  # fmt: skip
+    assert "1 node (m1) listed without a GPU type: of the one that jobs there say" in done.err
+    parts = json.loads(tidemill("ledger", journal, "--json").out)["lines"]
+    hours = {part["key"]: part["milli_ms"] / 3.6e9 for part in parts}
+    assert (hours["cause_unknown"], hours["no_demand"]) == (unknown, no_demand)
+    assert "CPUs" not in tidemill("fleet", journal).out
+
+
+RESERVED = (
+    "ReservationName=resv1 StartTime=2026-11-02T08:00:00 EndTime=2026-11-03T08:00:00 Nodes=n2"
+    " Flags=SPEC_NODES Accounts=hep State=ACTIVE\n"
+)
+QUEUED = """\
+JobID|User|Account|Submit|Start|End|State|AllocTRES|ReqTRES|NodeList|Eligible
+1|a|t|2026-11-02T08:00:00|2026-11-02T08:00:00|Unknown|RUNNING|gres/gpu=8|gres/gpu=8|n1|2026-11-02T08:00:00
+2|a|t|2026-11-02T09:00:00|Unknown|Unknown|PENDING||gres/gpu=8|None assigned|2026-11-02T09:00:00
+"""
+
+
+@pytest.mark.parametrize(("reserved", "fits"), [("", "yes"), (RESERVED, "unknown")])
+def test_nodes_that_a_reservation_keeps_may_not_be_for_others(
+    tmp_path: Path, reserved: str, fits: str
+):
+    """Whether job 2 may use n2, which is free, nobody reads; that is said, and no fix is."""
+    texts = {
+        "sacct": QUEUED,
+        "nodes": "".join(f"NodeName=n{n} Gres=gpu:h100:8 State=IDLE\n" for n in (1, 2)),
+        "reserved": reserved,
+    }
+    for name, text in texts.items():
+        if text:
+            (tmp_path / f"{name}.txt").write_text(text)
+    files = [str(tmp_path / f"{name}.txt") for name, text in texts.items() if text]
+    journal = str(tmp_path / "j.sqlite")
+    done = tidemill("import", "slurm", *files, "--zone", "UTC", "--to", "2026-11-02T10:00", "-j",
+                    journal)  # fmt: skip
+    assert ("1 reservation that is not for maintenance (resv1: n2)" in done.err) == bool(reserved)
+    told = tidemill("why", "2", "-j", journal, "--json").out
+    assert json.loads(told)["answer"]["questions"][-1]["answer"] == fits
+    assert ("reservation resv1 keeps n2 for others" in told) == bool(reserved)

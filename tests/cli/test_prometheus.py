@@ -61,6 +61,34 @@ def test_check_says_what_is_there_and_what_is_missing():
     assert found["start_ms"] == BEGIN_S * 1000
 
 
+def test_memory_that_follows_from_two_metrics_is_not_missing():
+    """Used and free are there of one of two GPUs: that is where it is from, and nothing to add."""
+    names = b"DCGM_FI_DEV_GPU_UTIL", b"DCGM_FI_DEV_FB_USED", b"DCGM_FI_DEV_FB_FREE"
+
+    def memory(number: int, asked: Asked) -> Told:
+        told = answering(number, asked)
+        if "/label/" in asked.path:
+            return Told(
+                body=told.body.replace(b'"DCGM_FI_DEV_GPU_UTIL"', b'"%s"' % b'","'.join(names))
+            )
+        asked_for = [name for name in names if name.decode() in asked.path]
+        body = told.body.replace(names[0], asked_for[0]) if asked_for else told.body
+        if asked_for == [names[0]] and SERIES % VALUES in body:
+            other = (
+                (SERIES % VALUES).replace(b"GPU-1", b"GPU-2").replace(b'"gpu":"0"', b'"gpu":"1"')
+            )
+            body = body.replace(SERIES % VALUES, SERIES % VALUES + b"," + other)
+        return Told(body=body)
+
+    with lying(memory) as (url, _):
+        _, _, said = run("check", url, "--at", "2026-09-21T14:30")
+        found = json.loads(run("check", url, "--at", "2026-09-21T14:30", "--json")[1])
+    (total,) = (row for row in found["quantities"] if row["quantity"] == "total")
+    assert (found["gpus"], total["gpus"]) == (2, 1)
+    assert sorted(total["metrics"]) == ["DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED"]
+    assert "memory of the GPU is missing" not in said
+
+
 def test_fetch_keeps_hours_and_goes_on(tmp_path: Path):
     """The second call reads nothing again; a span that ends before it begins is refused."""
     out = str(tmp_path / "activity")

@@ -241,8 +241,8 @@ def test_one_price_is_one(tmp_path: Path):
 
 
 def test_nodes_that_nobody_tells_of_are_not_known_to_be_well(tmp_path: Path):
-    """A table of jobs says nothing of nodes: out of service is unknown; a Slurm that lists them
-    and tells of none that was out says zero.
+    """A table of jobs says nothing of nodes: out of service is unknown; a list of Slurm's nodes
+    says how they are, not how they were; with its record of events they are known, and zero.
     """
     history, out = ROOT / "examples" / "history", ("unhealthy", "cordoned", "draining")
 
@@ -255,7 +255,11 @@ def test_nodes_that_nobody_tells_of_are_not_known_to_be_well(tmp_path: Path):
     assert unknown("csv", str(history / "jobs.csv")) == {*out}
     sacct = str(history / "sacct.txt")
     assert unknown("slurm", sacct, "--zone", "UTC") == {*out}
-    assert unknown("slurm", sacct, str(history / "nodes.txt"), "--zone", "UTC") == set()
+    nodes, events = str(history / "nodes.txt"), tmp_path / "events.txt"
+    assert unknown("slurm", sacct, nodes, "--zone", "UTC") == {"unhealthy", "cordoned"}
+    events.write_text("NodeName|TimeStart|TimeEnd|State|Reason|User\n")
+    told = unknown("slurm", sacct, nodes, str(events), "--zone", "UTC")
+    assert told == {"cordoned"}  # a reservation for maintenance that is over is in no list
 
 
 def test_rows_that_stand_twice_in_a_table_are_said(tmp_path: Path):

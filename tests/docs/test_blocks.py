@@ -23,6 +23,9 @@ from tidemill.twin.spec import fleet_spec
 TRIED = ("console", "python", "toml", "json", "mermaid")
 """Languages whose blocks a test runs or reads; `mermaid` only as a made part."""
 UNTRIED = {
+    ("docs/reference/track.md", "$ curl"): (
+        "needs a server; tests/live/test_ingest.py posts the record of this page to a real one"
+    ),
     ("README.md", "make demo"): "targets of the Makefile, which set up an environment",
     ("README.md", "$ tidemill twin import philly"): "needs a recorded trace; bench/ replays it",
     ("README.md", "src/tidemill/"): "a map of the source",

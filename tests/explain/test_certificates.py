@@ -31,7 +31,7 @@ from tidemill.explain.answers import Alternative, Answer, Certificate
 from tidemill.model import events as ev
 from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Job, Piece, Role
+from tidemill.model.rows import UNPRICED, Job, Piece, Role
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
@@ -263,6 +263,34 @@ def test_nodes_behind_a_taint_hold_none_of_a_gang():
     assert (proof(world, "gang").asked, proof(world, "gang").most) == (2, 1)
     fixes = [fix.words for fix in (answer.fix, *answer.other_fixes)]
     assert fixes[:2] == ["request at most 1 replica of 8 GPUs", "enlarge contract `open` by 1 node"]
+
+
+def test_a_gang_lacks_nodes_of_the_type_that_lacks_the_fewest():
+    """Four nodes of one type and one of another, cheaper: a gang of five lacks one of the first."""
+    world = fleet(
+        contract("many", gpus=32, kind="H100"),
+        contract("few", gpus=8, kind="A100-80GB", usd_micro_per_hour=100_000),
+        nodes=5,
+    )
+    submit(world, gang_of(5), gang_of(7, "wide"))
+    beat(world)
+    added = [why(world, name).other_fixes[0] for name in ("gang", "wide")]
+    assert [fix.words for fix in added] == [
+        "enlarge contract `many` by 1 node",
+        "enlarge contract `many` by 3 nodes",
+    ]
+
+
+def test_of_types_that_lack_as_many_nodes_a_price_that_is_known_goes_first():
+    """Nobody said what one of them costs: that is not nothing."""
+    world = fleet(
+        contract("unpriced", gpus=8, kind="A100-80GB", usd_micro_per_hour=UNPRICED),
+        contract("priced", gpus=8, kind="H100"),
+        nodes=2,
+    )
+    submit(world, gang_of(2))
+    beat(world)
+    assert why(world, "gang").other_fixes[0].words == "enlarge contract `priced` by 1 node"
 
 
 def gang_of(count: int, name: str = "gang") -> Job:

@@ -352,6 +352,22 @@ def test_uncordoning_is_named_first_only_to_the_job_that_it_would_start():
     assert set(placed(world, decide(world))) == {"first"}
 
 
+def test_uncordoning_says_what_keeps_the_job_out_then():
+    """The only node is cordoned, and another job goes first: that one takes it."""
+    world = fleet(contract(gpus=8))
+    fold(world, ev.NodeMoved(world.now_ms, 0, NodeState.CORDONED))
+    submit(world, job("first", gpus=8), job("second", gpus=8))
+    beat(world)
+    first, second = (
+        explain.why(world, DEFAULTS, world.job_number[name]).fix.words
+        for name in ("first", "second")
+    )
+    assert first == "uncordon `c-0`: 8 accelerators are free there"
+    assert second == (
+        f"{first}; then it still waits, because not enough is free; 1 job ahead of it"
+    )
+
+
 @pytest.mark.parametrize("is_cpu", [True, False])
 def test_who_holds_the_cores_or_the_memory_is_named(is_cpu: bool):
     """GPUs are free and their host is not: the job that holds it is named, and until when."""

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -20,6 +21,7 @@ from tidemill.journal import Journal, exists, open_journal
 from tidemill.journal import postgres as package
 from tidemill.journal.building import building
 from tidemill.journal.copying import copy
+from tidemill.journal.faults import OtherWriterError
 from tidemill.journal.forgetting import forget, replacing
 from tidemill.journal.postgres import address as addresses
 from tidemill.journal.postgres import server as talking
@@ -140,6 +142,50 @@ def test_the_fence_stops_a_writer_whose_lock_was_forgotten(server: Server, addre
         with pytest.raises(JournalError, match="another writer"):
             first.append([ev.Woke(2)])
         assert list(first.read()) == [ev.Woke(1)]
+
+
+def test_a_right_that_passes_on_takes_the_journal_along(
+    server: Server, address: str, said: list[str]
+):
+    """Who has the Lease now writes, though the one before still has its session; that one is told
+    at once when it goes on. Who writes by no right, or by another one, is left alone.
+    """
+    right = "the Lease a/b"
+    with open_journal(address, create=True) as first, open_journal(address) as second:
+        first.take_over(right)
+        first.append([ev.Woke(1)])
+        for other in ("the Lease a/c", ""):
+            with open_journal(address) as third, pytest.raises(OtherWriterError, match=right):
+                third.take_over(other) if other else third.claim()
+    with open_journal(address) as first, open_journal(address) as second:
+        first.take_over(right)
+        second.take_over(right)
+        second.append([ev.Woke(2)])
+        for write in (lambda: first.append([ev.Woke(3)]), lambda: first.set_meta("a", "b")):
+            begun = time.monotonic()
+            with pytest.raises(OtherWriterError, match=r"had 1 events|another writer"):
+                write()
+            assert time.monotonic() - begun < 5
+        second.append([ev.Woke(4)])
+        assert list(second.read()) == [ev.Woke(1), ev.Woke(2), ev.Woke(4)]
+
+
+def test_the_session_of_another_role_is_not_ended(server: Server, address: str):
+    """The server does not let us: whoever wants the journal is told why, and what to do."""
+    told(server, "CREATE ROLE helper LOGIN")
+    with open_journal(address, create=True) as first:
+        first.take_over("the Lease a/b")
+        told(server, f"GRANT USAGE ON SCHEMA {schema_of(address)} TO helper")
+        told(server, f"GRANT ALL ON ALL TABLES IN SCHEMA {schema_of(address)} TO helper")
+        name = addresses.of(address).name
+        with (
+            open_journal(server.address(name, user="helper")) as second,
+            pytest.raises(OtherWriterError, match="cannot be ended") as refused,
+        ):
+            second.take_over("the Lease a/b")
+        assert "one role" in refused.value.hint
+        first.append([ev.Woke(1)])
+    told(server, "DROP OWNED BY helper; DROP ROLE helper")
 
 
 def test_a_writer_takes_its_right_again(server: Server, address: str, said: list[str]):

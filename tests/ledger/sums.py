@@ -5,7 +5,7 @@ from collections import Counter
 from tidemill.ledger.buckets import DIVIDED, Bucket
 from tidemill.ledger.statement import Statement
 
-LASTED = DIVIDED | {Bucket.UNKNOWN}
+LASTED = DIVIDED | {Bucket.UNKNOWN, Bucket.INTERFERENCE, Bucket.STRAGGLER}
 """Where work that lasted goes."""
 
 Place = tuple[int, ...]

@@ -116,6 +116,17 @@ def test_shares_of_dollars_add_up_too(account: Account):
     assert ppm is None or sum(ppm) == 1_000_000
 
 
+def test_goodput_says_whether_all_of_it_is_assumed():
+    """What was measured of some jobs and assumed of others is neither the one nor the other."""
+    amounts = [0] * len(Bucket)
+    amounts[Bucket.USEFUL] = amounts[Bucket.NO_DEMAND] = 10
+    said = [
+        ratios.goodput(Account(tuple(amounts), tuple(amounts), None, NOTHING, some)).assumed
+        for some in (0, 4, 10)
+    ]
+    assert said == ["", ", partly assumed", ", assumed"]
+
+
 def test_goodput_says_when_it_is_a_lower_bound():
     """Work of unknown efficiency, or not saved yet, may be useful: the goodput is at least this."""
     amounts = [0] * len(Bucket)

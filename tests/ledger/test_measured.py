@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -195,6 +196,38 @@ def test_lines_say_that_they_are_measured():
     unmeasured = (Share(1_000, 0, MILLION, 0, 0, -1),)
     statement = read(told(Run(1_000, 61_000, "done", unmeasured, ())))
     assert statement.confidence(Bucket.UNKNOWN) is Confidence.UNKNOWN
+
+
+def test_start_up_is_known_where_its_loop_spoke_in_time():
+    """One that spoke only after its job was told to be at work measured no start-up."""
+    run = Run(1_000, 61_000, "done", (Share(1_000, 0, MILLION, 0, 0, -1),), ((9_000, 8_000),))
+    in_time = told(run)
+    first = next(i for i, one in enumerate(in_time) if isinstance(one, ev.CheckpointSeen))
+    late = [one for i, one in enumerate(in_time) if i != first]
+    jobs = np.array([0])
+    assert {Bucket.STARTING, Bucket.REWORK} <= read(in_time).told.of(jobs)
+    found = read(late).told.of(jobs)
+    assert Bucket.REWORK in found
+    assert Bucket.STARTING not in found
+
+
+def test_a_loop_that_goes_back_loses_what_it_did_since_and_comes_up_again():
+    """Saved at 10 s, back at 31 s, at work again at 35 s; folded at once as one by one."""
+    share = Share(1_000, 0, MILLION, 0, 0, 400_000)
+    events = told(Run(1_000, 61_000, "done", (share,), ((10_500, 10_000),)))
+    back = [
+        ev.CheckpointSeen(31_000, 0, 1, 31_000, is_back=True),
+        ev.CheckpointSeen(35_000, 0, 1, 35_000, is_again=True),
+    ]
+    events[-1:-1] = back
+    found = read(events).total().milli_ms
+    assert found[Bucket.REWORK] == 1000 * GPUS * 21_000
+    assert found[Bucket.RESTART] == 1000 * GPUS * 4_000
+    assert sum(found) == 1000 * GPUS * 61_000
+    batch = of_events(events, Dictionary())
+    assert to_events(batch) == events
+    at_once, one_by_one = fold_batch(World(), batch), fold_all(World(), events)
+    assert snapshot.digest(at_once) == snapshot.digest(one_by_one)
 
 
 def test_waiting_for_a_slow_rank_is_told_from_other_waits():

@@ -14,7 +14,7 @@ from tests.builders import contract, job, team
 from tests.ledger.stories import STORIES, Story
 from tidemill import api
 from tidemill.engine.fold.one_event import fold
-from tidemill.ledger import waits
+from tidemill.ledger import efficiency, waits
 from tidemill.ledger.account import rounded
 from tidemill.ledger.statement import Statement, read
 from tidemill.ledger.waits import WaitSpread, spread
@@ -252,10 +252,12 @@ def test_a_job_that_is_requeued_and_held_does_not_wait():
         *_placed(8 * hour + hour // 2, 0, 2),
         ev.JobFinished(10 * hour, 0, 2),
     ]
-    found = read(events).waits.figures()
+    told = read(events)
+    found = told.waits.figures()
     assert found.total_wait == _of_one(hour // 2)
     assert found.completion == _of_one(10 * hour)
     assert found.slowdown == _of_one(1052)  # 10 h / 9 h 30 m
+    assert efficiency.facts_of(told, 0).elapsed_ms == 3 * hour + hour // 2
 
 
 def test_a_job_that_is_held_first_counts_from_when_it_asks():

@@ -64,18 +64,18 @@ def watched_s(folder: Path, job: str) -> dict[str, float]:
     mine = [pair for pair in attempts(folder) if pair[1]["job"] == job]
     for number, (held, watch) in enumerate(mine):
         is_killed = number + 1 < len(mine)
-        lasting = watch["after_last_checkpoint" if is_killed else "last"]
-        is_noted = is_killed and "step" in watch["last"]
-        if is_noted and _gone_on_from(mine, number + 1) == watch["last"]["step"]:
-            lasting = watch["last"]  # killed within a checkpoint that was on the disk already
-            found["checkpoint"] += held["end"] - lasting["at_s"]
-            found["rework"] -= held["end"] - lasting["at_s"]
+        lasting, end = watch["after_last_checkpoint" if is_killed else "last"], held["end"]
+        if is_killed and watch["last"].get("is_saving"):
+            end = watch["last"]["at_s"]  # killed within a checkpoint, which may be on the disk
+            found["checkpoint"] += held["end"] - end
+            if _gone_on_from(mine, number + 1) == watch["last"]["step"]:
+                lasting = watch["last"]
         found["starting" if number == 0 else "restart"] += watch["up_s"] - held["start"]
         found["checkpoint"] += watch["last"]["checkpoint_s"]
         found["host"] += lasting["data_s"]
         found["useful"] += lasting["flops"] / PEAK
         left = "rework" if is_killed else "idle"
-        found[left] += held["end"] - lasting["at_s"]
+        found[left] += end - lasting["at_s"]
     return found
 
 

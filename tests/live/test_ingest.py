@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.live.test_track import line
 from tests.track.played import environment
 from tidemill.live import ingest
 from tidemill.live.ingest import IngestLimits, IngestServer, Spool
 from tidemill.live.ingest.server import LineRate
+from tidemill.live.measured.loops import launches
 from tidemill.live.track import read
 from tidemill.model.errors import SpecError
 
@@ -67,6 +69,16 @@ def test_records_are_kept_once(start: Start, tmp_path: Path):
     assert ask(server, line(seq=1))[1]["repeated"] == 1
     readings = read(tmp_path / "spool")
     assert ([one.seq for one in readings.records], readings.repeated) == ([0, 1], 0)
+
+
+def test_the_record_of_the_reference_is_taken_as_it_stands(start: Start, tmp_path: Path):
+    """What the page shows for loops in other languages is accepted, and makes a launch."""
+    page = (ROOT / "docs" / "reference" / "track.md").read_text(encoding="utf-8")
+    (shown,) = (row for row in page.splitlines() if '"run":"a-name-of-its-own"' in row)
+    server = start()
+    assert ask(server, shown.encode() + b"\n")[1]["accepted"] == 1
+    (launch,) = launches(read(tmp_path / "spool").records)
+    assert launch.last_us - launch.first_us == 60_000_000
 
 
 def test_a_server_that_is_started_again_knows_what_it_has(tmp_path: Path):

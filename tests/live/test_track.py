@@ -73,8 +73,11 @@ def test_a_record_is_typed_and_unknown_fields_are_passed_over():
         (line(why="x" * LONGEST_LINE), "bytes; a record has at most 16,384"),
         (stretch(data_us=999), "the parts add up to 9999 µs, the stretch has 10000 µs"),
         (stretch(until_us=T0 - 1), "the stretch has -1 µs"),
-        (stretch(steps=0), "0 steps ended, and what is told of them does not match"),
-        (stretch(first_step=None), "2 steps ended, and what is told"),
+        (
+            stretch(steps=0),
+            "0 steps ended: first_step, last_step, min_step_us, median_step_us and max_step_us",
+        ),
+        (stretch(first_step=None), "2 steps ended: first_step, last_step, "),
         (stretch(median_step_us=6_000), "step times 4000, 6000, 5000 µs are not in order"),
         (
             line("job_ended", outcome="exploded"),

@@ -139,6 +139,24 @@ def test_saving_beside_the_loop(tmp_path: Path):
     assert sum(one.checkpoint_us or 0 for one in stretches(records)) < 1_000_000
 
 
+def test_steps_of_another_thread_are_not_counted_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """The times of a run are those of one thread; a loop elsewhere goes on, and learns why."""
+
+    def loop() -> None:
+        for _ in range(3):
+            with run.step():
+                pass
+
+    with track.job("train", to=f"file:{tmp_path}") as run:
+        worker = threading.Thread(target=loop)
+        worker.start()
+        worker.join()
+    assert sum(one.steps for one in stretches(whole(tmp_path).records)) == 0
+    assert caplog.text.count("steps of another thread than the one that called `track.job`") == 1
+
+
 def test_restarts_and_efficiency(tmp_path: Path):
     """A loop that begins again counts from its checkpoint; figures keep their source."""
     with track.job("train", to=f"file:{tmp_path}") as run:

@@ -3,8 +3,9 @@
 ``python record.py FOLDER``: ``jobs.csv`` and ``nodes.csv`` (who held the GPU when, and how that
 ended), ``records.jsonl`` (of ``tidemill.track``), ``stopwatch.json`` (the stopwatch, of which
 ``watch.jsonl`` is every line), ``gpu.csv`` (what nvidia-smi showed).
-One attempt is ended with ``kill -9`` between two checkpoints and started again; one loop waits for
-its data; one shares the GPU with a service under MPS for the second half of its time.
+One loop is ended with ``kill -9`` between two checkpoints and started again, then within a
+checkpoint; one waits for its data; one shares the GPU with a service under MPS for the second half
+of its time.
 """
 
 import csv
@@ -22,20 +23,40 @@ os.environ["TIDEMILL_TRACK"] = f"file:{folder / 'records'}"
 rows = []
 NODE = "gpu-box"
 NODES = f"node,gpus,gpu_type,usd_per_hour\n{NODE},1,H200,3.50\n"
-KEPT = ("at_s", "step", "data_s", "checkpoint_s", "flops")
+KEPT = ("at_s", "step", "data_s", "checkpoint_s", "flops", "is_saving")
+BETWEEN, WITHIN = "between two checkpoints", "within a checkpoint"
 
 
-def run(
-    job: str, seconds: float, *more: str, kill_after_s: float = 0, with_service: bool = False
-) -> None:
+def noted(pid: int) -> list[dict[str, float]]:
+    """What the stopwatch of a process wrote so far."""
+    watch = folder / "watch.jsonl"
+    whole = watch.read_text().rpartition("\n")[0] if watch.exists() else ""
+    lines = [json.loads(text) for text in whole.splitlines()]
+    return [line for line in lines if line["pid"] == pid]
+
+
+def wait_until(loop: subprocess.Popen[bytes], moment: str, seconds: float) -> None:
+    """Until it has trained for so long, and is at such a moment."""
+    while loop.poll() is None:
+        if lines := noted(loop.pid):
+            last = lines[-1]
+            is_now = 40 <= last["step"] % 100 < 60 if moment == BETWEEN else last["is_saving"]
+            if is_now and last["at_s"] - last["up_s"] > seconds:
+                break
+        time.sleep(0.05)
+    if moment == WITHIN:
+        time.sleep(0.8)  # a checkpoint takes some two seconds
+
+
+def run(job: str, seconds: float, *more: str, killed: str = "", with_service: bool = False) -> None:
     """One attempt of a job."""
     start_s, command = time.time(), [sys.executable, str(HERE / "train.py")]
     state = f"/tmp/{job}.pt"
     loop = subprocess.Popen(
         [*command, job, str(seconds), state, str(folder / "watch.jsonl"), *more]
     )
-    if kill_after_s:
-        time.sleep(kill_after_s)
+    if killed:
+        wait_until(loop, killed, seconds - 15)
         loop.send_signal(signal.SIGKILL)
     if with_service:
         time.sleep(seconds / 2 + 8)
@@ -45,18 +66,16 @@ def run(
             ("service", "serving", "bob", 1, began_s, began_s, time.time(), "completed", NODE)
         )
     code = loop.wait()
-    ended = "completed" if code == 0 else "requeued" if kill_after_s else "failed"
+    ended = "completed" if code == 0 else "requeued" if killed else "failed"
     rows.append((job, "research", "ada", 1, start_s, start_s, time.time(), ended, NODE))
 
 
 def stopwatch() -> list[dict[str, object]]:
     """What the stopwatch of each attempt showed in the end, and after its last checkpoint."""
-    by_process: dict[int, list[dict[str, float]]] = {}
-    for text in (folder / "watch.jsonl").read_text().splitlines():
-        line = json.loads(text)
-        by_process.setdefault(line["pid"], []).append(line)
+    text = (folder / "watch.jsonl").read_text()
+    pids = dict.fromkeys(json.loads(line)["pid"] for line in text.splitlines())
     found = []
-    for lines in by_process.values():
+    for lines in map(noted, pids):
         last = lines[-1]
         saved = next(line for line in lines if line["checkpoint_s"] == last["checkpoint_s"])
         found.append(
@@ -64,7 +83,7 @@ def stopwatch() -> list[dict[str, object]]:
                 "job": last["job"], "began_s": last["began_s"], "up_s": last["up_s"],
                 "after_last_checkpoint": {name: saved[name] for name in KEPT},
                 "last": {name: last[name] for name in KEPT},
-                "step_ends_s": [line["at_s"] for line in lines],
+                "step_ends_s": [line["at_s"] for line in lines if not line["is_saving"]],
             }
         )  # fmt: skip
     return found
@@ -78,7 +97,8 @@ def main() -> None:
             stdout=out,
         )
         try:
-            run("plain", 45, kill_after_s=48)
+            run("plain", 45, killed=BETWEEN)
+            run("plain", 45, killed=WITHIN)
             run("plain", 40)
             run("starved", 40, "--starved")
             subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False)

@@ -2,7 +2,7 @@
 
 ``python train.py JOB SECONDS STATE WATCH [--starved]``: trains for so long, saves into STATE every
 100 steps and goes on from there. The stopwatch appends to WATCH, one line after every step and
-every checkpoint, so that a kill loses nothing of it.
+before and after every checkpoint, so that a kill loses nothing of it.
 """
 
 import json
@@ -59,13 +59,11 @@ with track.job(job, team="research", user="ada", gpus=1) as run:
 
     log = os.open(watch, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     sums = {"data_s": 0.0, "checkpoint_s": 0.0, "steps": 0, "flops": 0.0}
-    saved_s = begun_s = 0.0
 
-    def note(**more: float) -> None:
+    def note(is_saving: bool = False) -> None:
         line = {"job": job, "pid": os.getpid(), "began_s": BEGAN_S, "at_s": time.time()}
-        os.write(
-            log, (json.dumps(line | {"up_s": up_s, "step": step} | sums | more) + "\n").encode()
-        )
+        line |= {"up_s": up_s, "step": step, "is_saving": is_saving} | sums
+        os.write(log, (json.dumps(line) + "\n").encode())
 
     source = torch.randint(0, WORDS, (64, BATCH, LENGTH + 1)).pin_memory()
     up_s = time.time()
@@ -88,9 +86,10 @@ with track.job(job, team="research", user="ada", gpus=1) as run:
         sums["data_s"] += t1 - t0
         sums["steps"] += 1
         sums["flops"] += flops
-        note(saved_s=saved_s)
+        note()
         if step % EVERY == 0:
-            begun_s, t2 = time.time(), time.perf_counter()
+            note(is_saving=True)
+            t2 = time.perf_counter()
             with run.checkpoint():
                 kept = {
                     "model": model.state_dict(),
@@ -100,5 +99,4 @@ with track.job(job, team="research", user="ada", gpus=1) as run:
                 torch.save(kept, state + ".new")
                 Path(state + ".new").replace(state)
             sums["checkpoint_s"] += time.perf_counter() - t2
-            saved_s = begun_s
-            note(saved_s=saved_s)
+            note()

@@ -109,7 +109,7 @@ def _print_job(statement: "Statement", journal: str, job: str, as_json: bool) ->
         for line in tables.measured_lines(row):
             console.print(line, soft_wrap=True, markup=False)
     if attempts:
-        console.print(tables.attempts(statement, attempts))
+        console.print(tables.attempts(statement, row, attempts))
 
 
 def _attempts(statement: "Statement", journal: str, job: str) -> "list[HeldAttempt]":

@@ -282,8 +282,8 @@ def use(row: HeldRow) -> str:
     return f"while it held them: occupancy {words}, MFU {known}{told}"
 
 
-def attempts(statement: Statement, found: Sequence[HeldAttempt]) -> Table:
-    """One row per attempt of a job."""
+def attempts(statement: Statement, job: HeldRow, found: Sequence[HeldAttempt]) -> Table:
+    """One row per attempt of a job; one that nobody saw come up did so at a time unknown."""
     made = screen.table(
         "attempt", "began", "came up after", "held for", "GPU-hours", "wasted", "useful", "ended",
         "nodes",
@@ -295,13 +295,22 @@ def attempts(statement: Statement, found: Sequence[HeldAttempt]) -> Table:
         end_ms = statement.end_ms if one.end_ms is None else one.end_ms
         held = sum(one.milli_ms)
         up = "never" if one.up_ms is None else duration_text(one.up_ms - one.start_ms)
-        wasted = sum(one.milli_ms[bucket] for bucket in wasted_buckets())
         made.add_row(
-            f"{one.number}", statement.calendar.text(one.start_ms), up,
+            f"{one.number}", statement.calendar.text(one.start_ms),
+            up if job.is_up_told(one.start_ms, one.up_ms) else UNKNOWN,
             duration_text(end_ms - one.start_ms), units.hours(rounded(held, units.hour)),
-            _of(wasted, held), _useful(one, held), _end(one), _named(one.nodes),
+            _wasted(job, one, held), _useful(one, held), _end(one), _named(one.nodes),
         )  # fmt: skip
     return made
+
+
+def _wasted(job: HeldRow, one: HeldAttempt, held: int) -> str:
+    """Wasted of what an attempt held: at least that where more of its job may be."""
+    wasted = sum(one.milli_ms[bucket] for bucket in wasted_buckets())
+    may_be_more = job.wasted.milli_ms is None or job.may_be_more(wasted_buckets())
+    if may_be_more and not wasted:
+        return UNKNOWN
+    return ("≥ " if may_be_more else "") + _of(wasted, held)
 
 
 def _useful(one: HeldAttempt, held: int) -> str:

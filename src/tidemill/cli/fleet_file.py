@@ -198,7 +198,8 @@ class FleetFile(NamedTuple):
 
     def measuring(self, folder: Path | None, clusters: "SeveralClusters") -> "list[Measuring]":
         """Who measures beside the clusters."""
-        found = observers.measuring_of(folder, self.beside)
+        prefixes = ["", *(clusters.prefix_of(name) for name in self.names)]
+        found = observers.measuring_of(folder, self.beside, prefixes)
         for one in self.prometheus:
             own = [one.cluster] if one.cluster else self.names
             found.append(self.measured_by(one, [clusters.prefix_of(name) for name in own]))

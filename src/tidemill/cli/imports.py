@@ -89,6 +89,7 @@ def csv(
     as_json: options.Json = False,
 ) -> None:
     """The books of a table of jobs: any header, guessed and shown."""
+    from tidemill.journal.source import OUT
     from tidemill.live.csv import headers, tables
     from tidemill.live.history import clusters
     from tidemill.live.prometheus.joining import Whose
@@ -105,7 +106,7 @@ def csv(
         attempts = clusters.by_cluster(attempts, listed)
     measured = measured_of(track, asked, Whose(attempts, nodes=listed), *window[:2])
     history = build(attempts, listed, said._replace(by_type=by_type), window, measured)
-    history = history._replace(tells_states=False)
+    history = history._replace(untold_states=OUT)
     del table, attempts  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
@@ -153,6 +154,7 @@ def track_command(
     as_json: options.Json = False,
 ) -> None:
     """The books of training loops by themselves, as they told them with tidemill.track."""
+    from tidemill.journal.source import OUT
     from tidemill.live.measured import loops, tracking
 
     refuse_target(journal, path, force=force)
@@ -162,7 +164,7 @@ def track_command(
     measured, window = tracking.measured(told), BooksWindow.read(start, end, zone)
     if window.end_ms is None:  # loops that were killed, or still run, were there until they spoke
         window = window._replace(end_ms=max(launch.last_us for launch in told) // 1000)
-    history = build(attempts, [], said, window, measured)._replace(tells_states=False)
+    history = build(attempts, [], said, window, measured)._replace(untold_states=OUT)
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
 
@@ -229,7 +231,7 @@ def slurm(
     measured = suspended.beside(measured, past.paused)
     history = build(
         past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
-    )._replace(tells_states=bool(past.nodes), deciders=past.deciders)
+    )._replace(untold_states=past.untold_states, deciders=past.deciders)
     del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
@@ -376,7 +378,7 @@ def build(
 def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
     """The launches that records tell of; what could not be read is noted."""
     from tidemill.live import foreign
-    from tidemill.live.measured import loops, tracking
+    from tidemill.live.measured import loops, saves, tracking
     from tidemill.live.track import records
     from tidemill.live.track.reader import TrackReader
 
@@ -394,7 +396,7 @@ def tracked(path: Path, ahead_ms: int = 0) -> "list[Launch]":
     if gaps := reader.gaps():
         missing = screen.count(sum(gap.last - gap.first + 1 for gap in gaps), "record")
         screen.note(f"{path}: {missing} lost on the way: their time is not measured")
-    for text in tracking.said_silent(told):
+    for text in (*tracking.said_silent(told), *saves.said_counted_again(told)):
         screen.note(text)
     if not told:
         raise SpecError(

@@ -101,7 +101,8 @@ def _of_pods(name: str, journal: str) -> str:
     of = f" -n {namespace}" if namespace else ""
     return (
         " (a gang is NAMESPACE/ and the annotation tidemill/gang, or the name of what owns its"
-        f" pods: `{GANG_OF_POD.format(pod=pod)}`; pods that request no GPU, or only parts of"
+        f" pods; where `{pod}` is a pod: `{GANG_OF_POD.format(pod=pod)}`; pods that request no"
+        " GPU, or only parts of"
         f" accelerators whose size nobody says ({', '.join(UNCOUNTED)}), are not on the books:"
         f" `kubectl get pod{of} {pod} -o jsonpath='{{.spec.containers[*].resources}}'`)"
     )

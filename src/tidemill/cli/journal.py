@@ -67,7 +67,11 @@ def import_(
         bool, typer.Option("--keep-prefix", help="Keep what precedes the first bad row.")
     ] = False,
 ) -> None:
-    """Make a journal of exported events; each is checked as if it happened now."""
+    """Make a journal of exported events; each is checked as if it happened now.
+
+    Where there is a journal already it is refused: nothing is written over one, so there is no
+    --force.
+    """
     from tidemill.journal.exchange import import_events
 
     with screen.progress("importing") as update:

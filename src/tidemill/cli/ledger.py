@@ -373,8 +373,11 @@ def _print_breakdown(
     statement: "Statement", by: "Dimension", only: "int | None", most: int
 ) -> None:
     from tidemill.cli import ledger_tables
+    from tidemill.ledger.unknowns import unknowns_of
 
     screen.out().print(ledger_tables.breakdown(by, statement, only, most))
+    if only is not None and (unknown := unknowns_of(statement).get(only)):
+        screen.note(f"unknown rather than zero: {unknown}")
     if by in _HOURS_OF and only is None:
         screen.note(_HOURS_OF[by])
     if by == "class" and (count := statement.called_otherwise()):

@@ -35,6 +35,7 @@ from tidemill.ledger.unknowns import (
 )
 from tidemill.model import names
 from tidemill.model.measures import MINUTE_MS, dollars_text, duration_text
+from tidemill.model.states import Confidence
 
 NOTHING_YET = (
     "nothing to tell yet: no time passed in these books, so what is paid for, what it costs and how"
@@ -186,7 +187,10 @@ def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: i
     for row in [*listed, _summed("paid" if bucket is None else "total", listed, total)]:
         held = () if bucket is not None else (units.hours(row.held),)
         cost = row.account.told(units.dollars(row.money), bucket)
-        made.add_row(row.key, *held, units.hours(row.time), cost, *_shares(row.account, bucket))
+        hours = units.hours(row.time)
+        if not row.time and bucket in unknowns_of(statement):
+            hours = cost = "unknown"
+        made.add_row(row.key, *held, hours, cost, *_shares(row.account, bucket))
     made.rows[-1].style = "bold"
     return made
 
@@ -259,7 +263,7 @@ def useful_share(account: Account) -> str:
 def _as_known(account: Account, text: str, bound: str) -> str:
     """A figure that rests on what was useful: bounded where that is, assumed where that is."""
     found = ratios.goodput(account)
-    return bound * found.is_lower_bound + text + ", assumed" * found.is_assumed
+    return bound * found.is_lower_bound + text + found.assumed
 
 
 def summary(statement: Statement) -> list[str]:
@@ -302,7 +306,7 @@ def _useful(statement: Statement) -> list[str]:
         words += f"; an hour costs {dollars_text(paid)}, a useful hour"
         words += f" {_as_known(account, dollars_text(useful), 'at most ')}"
     program = "≥ " * goodput.is_program_bound + _tenths(goodput.program)
-    program = f"program {program}" + ", assumed" * goodput.is_assumed
+    program = f"program {program}{goodput.assumed}"
     scheduling = ratios.between(goodput.scheduling, goodput.scheduling_most, _tenths)
     after = "; what comes after scheduling, of those observed" * (goodput.not_observed > 0)
     steps = (
@@ -337,8 +341,11 @@ def _utilisation(statement: Statement) -> str:
     occupancy = f"occupancy {share} ({unseen or known.occupancy})"
     if not is_busy_told(statement):
         occupancy = f"occupancy ≤ {_tenths(seen.occupancy_most)} (not measured for all jobs)"
-    mark = "≥ " * ratios.goodput(account).is_lower_bound
-    mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%} ({known.mfu})"
+    goodput = ratios.goodput(account)
+    mark, way = "≥ " * goodput.is_lower_bound, str(known.mfu)
+    if known.mfu is not Confidence.ASSUMED:  # most of it is known so; some may not be
+        way += goodput.assumed
+    mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%} ({way})"
     words = f"utilisation (of hours): {allocation}, {occupancy}, MFU {mfu}"
     found = ratios.misleading(account)
     return words if found is None else f"{words}; misleading here is {found.words}"

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -148,7 +148,7 @@ def watch(
             pause_s,
             once=pace.once,
             tell=both,
-            first_s=_resent_s(terms, observer, measuring),
+            first_s=resent_s(terms, observer, measuring),
         )
         observer.finish()
 
@@ -188,27 +188,40 @@ def address(told: str, option: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-def measuring_of(folder: Path | None, beside: Beside) -> "list[Measuring]":
-    """Who measures: loops by their folder, and GPUs by a Prometheus."""
+def measuring_of(
+    folder: Path | None, beside: Beside, prefixes: Sequence[str] = ("",)
+) -> "list[Measuring]":
+    """Who measures: loops by their folder, and GPUs by a Prometheus.
+
+    ``prefixes``: of jobs in the books, which loops call by their names without it.
+    """
     from tidemill.live.observing.measuring import LoopsMeasuring, PrometheusMeasuring
 
     asked, is_sent = beside.devices, beside.listen is not None
     ahead_ms = activity.signed_ms(beside.track_ahead, "--track-ahead")
-    found: list[Measuring] = [] if folder is None else [LoopsMeasuring(folder, is_sent, ahead_ms)]
+    found: list[Measuring] = []
+    if folder is not None:
+        found.append(LoopsMeasuring(folder, is_sent, ahead_ms, prefixes))
     if asked.prometheus is not None:
         found.append(PrometheusMeasuring(asked.prometheus, asked.resolution_ms, asked.ahead_ms))
     return found
 
 
-def _resent_s(terms: "ObserverTerms", observer: "Observer", measuring: "list[Measuring]") -> float:
-    """How long to wait for records that could not be sent while no observer ran.
+BEGINS_S = 2.0
+"""A new journal begins about a second before its lateness; one that begins earlier was told to."""
+
+
+def resent_s(terms: "ObserverTerms", observer: "Observer", measuring: "list[Measuring]") -> float:
+    """How long to wait for records that could not be sent while no observer ran, also before the
+    first one.
 
     None are waited for where the lateness alone leaves them time enough.
     """
     late_s = terms.lateness_ms / 1000
     wait_s = min(late_s, max((one.resent_s for one in measuring), default=0.0))
     down_s = time.time() - observer.mark_ms / 1000 - late_s
-    return wait_s if observer.is_going_on and down_s + wait_s > late_s else 0.0
+    is_past = observer.is_going_on or down_s > BEGINS_S
+    return wait_s if is_past and down_s + wait_s > late_s else 0.0
 
 
 def _watch(

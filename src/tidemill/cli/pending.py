@@ -127,7 +127,8 @@ def _print_causes(
                         "idle meanwhile $/h", right_from=2)  # fmt: skip
     made.columns[4].justify = "left"
     for row in board.rows:
-        jobs = [job for job in mine if (job.cause, job.says) == (row.cause, row.says)]
+        why = (row.cause, row.says, row.owner)  # one word may be of several owners
+        jobs = [job for job in mine if (job.cause, job.says, job.owner) == why]
         if not jobs:
             continue
         oldest = max(jobs, key=lambda job: (job.waited_ms, -job.position))

@@ -216,16 +216,21 @@ def _summary(hour: "Hour", names: "ServerMetrics") -> dict[str, object]:
         Quantity.USED: "used_bytes", Quantity.FREE: None, Quantity.RESERVED: None,
         Quantity.JOULES: None, Quantity.TOTAL: "total_bytes",
     }  # fmt: skip
+    parts = {
+        Quantity.TOTAL: (Quantity.USED, Quantity.FREE, Quantity.RESERVED),
+        Quantity.WATTS: (Quantity.JOULES,),
+    }  # fmt: skip
     rows = []
     for quantity in Quantity:
         column = columns.get(quantity, quantity.value)
         if column is None:
             continue
         seen = gpus.filter(pl.col(column).is_not_null())
-        is_told = quantity is Quantity.XID
+        is_told, told = quantity is Quantity.XID, {row.quantity for row in names.gpus}
+        made_of = (quantity,) if quantity in told or not len(seen) else parts.get(quantity, ())
         rows.append({
             "quantity": quantity.value, "says": MEANING[quantity],
-            "metrics": [row.metric for row in names.gpus if row.quantity is quantity],
+            "metrics": [row.metric for row in names.gpus if row.quantity in made_of],
             "gpus": None if is_told else seen.select(device.n_unique()).item(),
             "minutes": len(seen),
         })  # fmt: skip

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -193,7 +194,9 @@ def kubernetes(
             ),
         )  # fmt: skip
         return
-    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown, may_drain, may_resize)
+    terms = SchedulerTerms(
+        journal, scheduler, team_by, rule, shown, may_drain, may_resize, lease or ""
+    )
     if lease is not None and (lease.count("/") != 1 or not all(lease.split("/"))):
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None
@@ -242,6 +245,8 @@ class _Run:
         self._can_plan = False
         self._made: ClusterScheduler | None = None
         self._leadership: Leadership | None = None
+        self._kept_out = ""
+        """Why it could not have the journal when it was to lead; "": it could, or did not yet."""
         self._stopped = asyncio.Event()
 
     async def run(self, *, is_once: bool) -> None:
@@ -298,8 +303,11 @@ class _Run:
         """Why it does not do what it is there for, in a line; "": it does, or it stands by."""
         if not self._can_plan:
             return "what decides is being compiled"
+        if self._made is not None and (said := self._made.why_standing):
+            return said
         if not self._is_leader:
-            return ""
+            is_led = self._leadership is not None and self._leadership.has_leader()
+            return "" if is_led else self._kept_out
         return "it has not begun yet" if self._made is None else self._made.why_not_ready
 
     @property
@@ -308,9 +316,12 @@ class _Run:
 
     async def _decide(self, *, is_once: bool) -> None:
         """Lead, and go on until told to stop; whoever loses the Lease stands by again."""
+        from tidemill.journal import exists
         from tidemill.live.kubernetes.scheduling.rehearsal import rehearse
         from tidemill.live.kubernetes.scheduling.running import live_policy
 
+        if self._lease:  # only a server that was there is waited for: this one may be mistyped
+            await asyncio.to_thread(exists, self._terms.journal)
         own = self._rules
         rules = own.begin() if isinstance(own, PolicySource) else own.read()
         policy = live_policy(rules.policy, may_resize=self._terms.may_resize)
@@ -329,20 +340,54 @@ class _Run:
                     raise
                 log("stands by again", said=error.message)
                 is_lost = True
+                await self._hold_off(error)
             if not is_lost:
                 break
             has_begun = True
 
     def _may_pass(self, error: TidemillError, *, has_begun: bool) -> bool:
-        """Whether it helps to wait: the cluster answered once, or a leader has the journal."""
-        from tidemill.journal import exists, open_journal
+        """Whether it helps to wait: the cluster answered once, somebody else has the journal, or
+        nobody answers where that is kept, as somebody did at the start.
+        """
+        from tidemill.journal.faults import AwayError, OtherWriterError
 
         if isinstance(error, BackendError):
             return has_begun
-        if not exists(self._terms.journal):
-            return False
-        with open_journal(self._terms.journal) as opened:
-            return opened.is_being_written()
+        return isinstance(error, AwayError | OtherWriterError)
+
+    async def _hold_off(self, error: TidemillError) -> None:
+        """Leave the Lease to others while the journal cannot be had: who leads has to write it."""
+        from tidemill.journal.faults import AwayError
+        from tidemill.live.kubernetes.scheduling.leadership import LASTS_S
+
+        if isinstance(error, JournalError):
+            self._kept_out = error.message
+            if isinstance(error, AwayError):
+                await self._wait_for_server()
+            else:
+                await self._pause(LASTS_S)
+
+    async def _wait_for_server(self) -> None:
+        """Until the server of the journal answers; refused when that takes too long."""
+        from tidemill.journal import exists
+        from tidemill.journal.faults import AwayError
+
+        end = time.monotonic() + JOURNAL_PATIENCE_S
+        while not self._stopped.is_set():
+            await self._pause(JOURNAL_LOOK_S)
+            try:
+                await asyncio.to_thread(exists, self._terms.journal)
+            except AwayError:
+                if time.monotonic() > end:
+                    raise
+            else:
+                return
+
+    async def _pause(self, longest_s: float) -> None:
+        """So long, or until told to stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._stopped.wait()
 
     async def _decide_once(self, leadership: "Leadership | None", *, is_once: bool) -> bool:
         """Decide as long as this replica leads; whether it does so no more."""
@@ -354,12 +399,10 @@ class _Run:
         self._made = made
         keeping = asyncio.create_task(leadership.keep()) if leadership is not None else None
         try:
-            await made.begin()
-            log("began", journal=self._terms.journal, jobs=made.world.job_count)
-            await self._go_on(made, keeping, is_once=is_once)
+            await self._begin_and_go_on(made, keeping, is_once=is_once)
             is_lost = keeping is not None and keeping.done() and not self._stopped.is_set()
-        finally:
             await made.stop()
+        finally:
             self._made = None
             if keeping is not None:
                 keeping.cancel()
@@ -369,6 +412,19 @@ class _Run:
         if is_lost:
             log("lost the Lease", lease=self._lease, said="it could not be renewed in time")
         return is_lost
+
+    async def _begin_and_go_on(
+        self, made: "ClusterScheduler", keeping: "asyncio.Task[None] | None", *, is_once: bool
+    ) -> None:
+        try:
+            await made.begin()
+            log("began", journal=self._terms.journal, jobs=made.world.job_count)
+            self._kept_out = ""
+            await self._go_on(made, keeping, is_once=is_once)
+        except BaseException:
+            with suppress(JournalError):  # what happened first is told
+                await made.stop()
+            raise
 
     async def _go_on(
         self, made: "ClusterScheduler", keeping: "asyncio.Task[None] | None", *, is_once: bool
@@ -391,8 +447,12 @@ class _Run:
         writer = ApiWriter(self._access, connections=2, timeout_s=ASK_S)
         namespace, _, name = self._lease.partition("/")
         found = Leadership(writer, namespace, name, f"{socket.gethostname()}-{os.getpid()}")
-        log("standing by", lease=self._lease, holder=found.holder)
-        taking = asyncio.create_task(found.take())
+        self._leadership = found
+
+        def stand_by(other: str) -> None:
+            log("standing by", lease=self._lease, holder=other or None, replica=found.holder)
+
+        taking = asyncio.create_task(found.take(stand_by))
         stopped = asyncio.create_task(self._stopped.wait())
         await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -406,6 +466,9 @@ class _Run:
         return found
 
 
+JOURNAL_PATIENCE_S, JOURNAL_LOOK_S = 60.0, 1.0
+"""How long a replica that is to lead waits for the server of its journal, as long as one that leads
+does, and how often it asks."""
 QUIET_LOOKS = 6
 """So many looks without anything to do end a run that was asked for once."""
 

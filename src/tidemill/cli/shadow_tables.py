@@ -74,6 +74,8 @@ def headline(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> li
         f"of {screen.count(len(report.starts), 'job')} that it decides on, {placed:,} would have"
         f" started by the end of the books; {counts}"
     )
+    if report.stopped.words:
+        found.append(report.stopped.words)
     unknown = report.unknown
     if unknown.jobs:
         whose = "it works" if unknown.jobs == 1 else "they work"

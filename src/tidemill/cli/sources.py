@@ -22,6 +22,7 @@ from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
+from tidemill.model.rows import UNLISTED
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -38,6 +39,9 @@ REASONS = "give what the scheduler says of waiting jobs too (squeue, kubectl get
 PRICES = "give --usd-per-hour, or a price file with --prices"
 _SUBMITS = "give an export with the times of submission"
 _STATES = "give what the scheduler says of nodes too (scontrol show node, kubectl get nodes)"
+_PAST_STATES = (
+    "none is out in what was read; what was so before, a cluster does not tell, and observe sees"
+)
 
 
 SLOW_MS = 10_000
@@ -93,7 +97,11 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
     yield _errors(journal, int(counts[codes.KIND_CODE[ev.DeviceErrorSeen]]))
     moved = int(counts[codes.KIND_CODE[ev.NodeMoved]])
     moved -= 2 * world.node_count * (rolled is None)  # each is launched and Ready at the beginning
-    so = "" if moved > 0 else f"nodes count as Ready all the time: {_STATES}"
+    is_listed = not statement.untold_states and not any(
+        UNLISTED in row.labels for row in world.node_rows
+    )
+    so = f"nodes count as Ready all the time: {_PAST_STATES if is_listed else _STATES}"
+    so = "" if moved > 0 else so
     yield SourceFinding(moved > 0, "states of nodes", screen.count(max(0, moved), "change"), so)
     is_told = statement.tells_submissions
     yield SourceFinding(

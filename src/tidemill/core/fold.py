@@ -13,7 +13,7 @@ from tidemill.model import figures, measured
 from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.history import SIZES, STEPS
-from tidemill.model.measured import SAVES
+from tidemill.model.measured import BACK, SAVES
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import Confidence, JobState
 from tidemill.model.tables import NEVER_PASSED
@@ -278,14 +278,22 @@ def saved(jobs, j, now, keeps_all):
 
 
 @kernel
-def secured(jobs, j, covers, now):
-    """What an attempt did up to a moment is safe; from now on only such news say what is."""
+def secured(jobs, j, covers, now, is_back, is_again):
+    """What an attempt did up to a moment is safe; from now on only such news say what is.
+
+    ``is_back``: the rest of it is lost; ``is_again``: it works again after that.
+    """
     if covers > jobs[j, JOB.ORIGIN_MS]:
         saved(jobs, j, covers, 1)
         jobs[j, JOB.ORIGIN_MS] = min(covers, now)
     jobs[j, JOB.INTERVAL_MS] = 0
     jobs[j, JOB.COST_MS] = 0
     jobs[j, JOB.STALLS] |= SAVES
+    is_off = jobs[j, JOB.STALLS] & BACK != 0
+    if (is_back != 0 and not is_off) or (is_again != 0 and is_off):
+        saved(jobs, j, now, 0)
+        jobs[j, JOB.ORIGIN_MS] = now
+        jobs[j, JOB.STALLS] ^= BACK
 
 
 @kernel
@@ -294,7 +302,7 @@ def stalled(jobs, j, checkpoint, host, links):
     shares = 0
     if checkpoint >= 0 or host >= 0 or links >= 0:
         shares = stalls_of(max(0, checkpoint), max(0, host), max(0, links))
-    jobs[j, JOB.STALLS] = shares + (jobs[j, JOB.STALLS] & SAVES)
+    jobs[j, JOB.STALLS] = shares + (jobs[j, JOB.STALLS] & (SAVES | BACK))
 
 
 @kernel

@@ -278,7 +278,7 @@ def take_measure(jobs, events, e, now):
     elif kind in (LOAD, LATENCY):
         return True  # no state follows from it
     elif value <= now:
-        secured(jobs, j, value, now)
+        secured(jobs, j, value, now, events[e, EventColumn.WHY], events[e, EventColumn.TO])
     else:
         return False
     return True

@@ -221,6 +221,8 @@ class PendingJob(Struct, frozen=True):
     """With how much it starts: of an elastic job less than it requests."""
     says: str = ""
     """The word of the cluster's own scheduler, where it would fit and is not started."""
+    owner: str = ""
+    """The layer that owns the cause, as in the row of the cause."""
 
 
 class PartialGang(Struct, frozen=True):

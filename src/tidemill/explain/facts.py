@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.explain import commands, holders, nodes, partial_gangs, phrasing, supply
+from tidemill.engine.fold.earlier import OVER_COMMITTED
+from tidemill.explain import commands, holders, nodes, partial_gangs, phrasing, spared, supply
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
@@ -27,7 +28,7 @@ Make = Callable[[Case], Fact | None]
 
 MILLI = "accelerator_milli"
 NAMED = 3
-"""Disruption budgets that are named."""
+"""Nodes that are named."""
 
 
 def evidence(case: Case) -> tuple[Fact, ...]:
@@ -130,9 +131,11 @@ def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
 
 
 def place_word(world: World, place: Place, lot: Lot) -> str:
-    """Where accelerators are; behind a taint of their cluster's nobody cordoned them."""
-    tainted = [phrasing.is_tainted(world, world.node_number[one]) for one in lot.examples]
-    return "tainted" if place is Place.CORDONED and tainted and all(tainted) else place
+    """Where accelerators are; what its cluster tainted, or is not Ready, nobody cordoned."""
+    if place is not Place.CORDONED:
+        return place
+    words = {phrasing.shut(world, world.node_number[one]) for one in lot.examples}
+    return words.pop() if len(words) == 1 else place
 
 
 def _with_words(world: World, name: str) -> str:
@@ -192,6 +195,24 @@ def _hosted(case: Case) -> Fact | None:
 def _busy(case: Case) -> Fact:
     milli = case.busy_milli
     return Fact("busy", milli, MILLI, f"{case.units(milli)} busy", commands.running())
+
+
+def over_committed(case: Case) -> dict[int, str]:
+    """Nodes that it may use where more is in use than they have, and what is said of them."""
+    world = case.before
+    over = {n: said for n, said in world.node_words.items() if said.startswith(OVER_COMMITTED)}
+    mine = supply.node_mask(world, case.options) if over else ()
+    return {n: said for n, said in sorted(over.items()) if mine[n]}
+
+
+def _over_committed(case: Case) -> Fact | None:
+    world, over = case.before, over_committed(case)
+    found = [f"`{lives.node_name(world, n)}` is {said}" for n, said in over.items()]
+    if not found:
+        return None
+    more = f", and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    text = f"{', '.join(found[:NAMED])}{more}: takes work again when pods leave"
+    return Fact("over-committed", len(found), "nodes", text, commands.nodes(case.in_queue))
 
 
 def _idle(case: Case) -> Fact | None:
@@ -421,28 +442,6 @@ def protected(case: Case) -> Fact | None:
     return Fact("protected until", found.then.now_ms, "ms", text, commands.running())
 
 
-def _keepers(case: Case) -> str:
-    """Who does not let the jobs go that are spared."""
-    told = sorted({by for j in case.spared if (by := case.world.keepers.get(j, ""))})
-    if not told:
-        return "a disruption budget, or the API server, does"
-    rest = [f"{len(told) - NAMED:,} more"] if len(told) > NAMED else []
-    return f"{' and '.join([*told[:NAMED], *rest])} {'does' if len(told) == 1 else 'do'}"
-
-
-def _spared(case: Case) -> Fact | None:
-    """Who would be preempted for it, and is not: the cluster does not let them go."""
-    if not case.spared:
-        return None
-    names = phrasing.ids([case.world.job_names[j] for j in case.spared])
-    is_one = len(case.spared) == 1
-    text = (
-        f"{names} would be preempted for it, and {'is' if is_one else 'are'} not: {_keepers(case)}"
-        f" not let all of {'its' if is_one else 'their'} pods go"
-    )
-    return Fact("spared", len(case.spared), "jobs", text, commands.budgets())
-
-
 def bond(case: Case) -> tuple[Bond, int, int] | None:
     """The required bond that is hardest to keep now, what it asks of one domain, and the most
     that one has free (or, where supply lacks, has Ready); in replicas.
@@ -572,13 +571,14 @@ _HELD_BY_OTHERS = (Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED)
 
 
 def _deadlocked(case: Case) -> Fact | None:
-    found = deadlocks(case)
-    if not found:
+    if not (found := deadlocks(case)):
         return None
     return Fact("deadlock", found[0].held_milli, MILLI, found[0].words, commands.line())
 
 
-_ALWAYS: tuple[Make, ...] = (protected, _spared, needs, _ahead, _passed, _preempted, _deadlocked)
+_ALWAYS: tuple[Make, ...] = (
+    protected, spared.fact, _over_committed, needs, _ahead, _passed, _preempted, _deadlocked,
+)  # fmt: skip
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
@@ -594,7 +594,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.MEMORY_BINDS: (free, _memory, _hosted),
     Cause.KEPT_BACK: (kept, free, _busy),
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
+    Cause.NOT_ELIGIBLE: _ROOM,
 }
-_OF_CAUSE[Cause.NOT_ELIGIBLE] = _ROOM
 _OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (_together, claimed, ready))
 _OF_CAUSE |= {cause: (_proof, claimed) for cause in NEVER if cause not in _OF_CAUSE}

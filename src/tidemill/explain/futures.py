@@ -130,6 +130,7 @@ def _played(
 
     def play(draw: Draw) -> _Future:
         copied = snapshot.load(data)
+        copied.kept = world.kept  # whom their cluster lets nobody stop, the scheduler does not
         return _play(copied, policy, Ahead(copied, lengths, draw, [opening]), jobs)
 
     first = play(plays[0])

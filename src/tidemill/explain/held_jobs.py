@@ -49,7 +49,7 @@ def _job(now_ms: int, position: int, one: UnplacedJob) -> PendingJob:
     return PendingJob(
         position, one.name, one.team, "", 0, milli, _asks(one), CAUSE, _waited(now_ms, one),
         verdict="unknown", reason=one.words, least_milli=milli,
-        says=one.reason,
+        says=one.reason, owner=_layer(one.reason).name.lower(),
     )  # fmt: skip
 
 

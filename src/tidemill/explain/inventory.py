@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.explain import supply
+from tidemill.explain import phrasing, supply
 from tidemill.journal.device_errors import DeviceErrors
 from tidemill.model import lives, node_groups
 from tidemill.model.measures import FOREVER_MS
@@ -136,7 +136,7 @@ def teams(world: World) -> list[TeamRow]:
 def _state(world: World, n: int) -> str:
     state = NodeState(world.nodes.state[n])
     is_spare = state is NodeState.READY and bool(world.nodes.is_spare[n])
-    return SPARE if is_spare else state.name.lower()
+    return SPARE if is_spare else phrasing.state(world, n)
 
 
 def _told(amount: int) -> int | None:

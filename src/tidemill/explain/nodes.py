@@ -136,7 +136,7 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerd
     return NodeVerdict(
         lives.node_name(world, n),
         world.kinds[world.nodes.kind.item(n)],
-        NodeState(world.nodes.state.item(n)).name.lower(),
+        phrasing.state(world, n),
         world.nodes.free_milli.item(n),
         hosts,
         Verdict(verdict).name.lower(),
@@ -169,7 +169,7 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
             if phrasing.is_tainted(world, n):
                 return world.node_words[n]
             said = f": {world.node_words[n]}" if n in world.node_words else ""
-            return NodeState(table.state[n]).name.lower() + said
+            return phrasing.state(world, n) + said
         case Verdict.SPARE:
             return "kept as a hot spare"
         case Verdict.LIMIT:

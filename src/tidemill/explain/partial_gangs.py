@@ -61,7 +61,7 @@ def facts(world: World, j: int) -> tuple[Fact, ...]:
     """About one active job: that it is a partial gang, what the rest waits for, who blocks it."""
     part = _part(world, j) if world.is_observed else None
     if part is None:
-        return ()
+        return _works_with_fewer(world, j) if world.is_observed else ()
     found, name = partial_gangs(world), world.job_names[j]
     mine = next(gang for gang in found.gangs if gang.job == name)
     made = [Fact("partial gang", mine.held_milli, MILLI, mine.words, commands.job(name))]
@@ -71,6 +71,27 @@ def facts(world: World, j: int) -> tuple[Fact, ...]:
     blocked = (one for one in found.deadlocks if name in one.jobs)
     shown = commands.running()
     return (*made, *(Fact("deadlock", d.held_milli, MILLI, d.words, shown) for d in blocked))
+
+
+def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
+    """That a gang at work has fewer replicas than it began with; nothing: it has all."""
+    if world.jobs.state.item(j) != JobState.RUNNING or not partial.lacking(world, j):
+        return ()
+    placed, wanted, on = _extent(world, j)
+    text = (
+        f"{placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it works without the"
+        " others, which ended or are gone"
+    )
+    held = supply.held_milli(world, j)
+    return (Fact("replicas", held, MILLI, text, commands.job(world.job_names[j])),)
+
+
+def _extent(world: World, j: int) -> tuple[int, int, list[str]]:
+    """How many replicas with accelerators are placed, with how many a gang works, and the nodes."""
+    roles, pieces = world.shape_of(j).roles, world.placements[j]
+    placed = sum(piece.replicas for piece in pieces if roles[piece.role].accelerators)
+    wanted = sum(role.fewest for role in roles if role.accelerators)
+    return placed, wanted, sorted({lives.node_name(world, piece.node) for piece in pieces})
 
 
 def way_out(world: World, j: int) -> str:
@@ -93,7 +114,12 @@ def in_the_way(world: World, nodes: supply.Mask) -> tuple[GangDeadlock, ...]:
 
 
 def _part(world: World, j: int) -> _Part | None:
-    """A job of which fewer replicas are placed than it works with; None: it is whole."""
+    """A job of which fewer replicas are placed than it works with; None: it is whole, or works.
+
+    One that works with fewer lacks none: the others have ended well.
+    """
+    if world.jobs.state.item(j) == JobState.RUNNING:
+        return None
     roles, lacks = world.shape_of(j).roles, partial.lacking(world, j)
     return _Part(j, tuple((count, roles[r]) for r, count in lacks)) if lacks else None
 
@@ -164,15 +190,11 @@ def _blocks(world: World, part: _Part, other: _Part) -> bool:
 
 def _gang(world: World, part: _Part) -> PartialGang:
     j, shape = part.job, world.shape_of(part.job)
-    pieces = world.placements[j]
-    placed = sum(piece.replicas for piece in pieces if shape.roles[piece.role].accelerators)
-    wanted = sum(role.fewest for role in shape.roles if role.accelerators)
+    placed, wanted, on = _extent(world, j)
     held, usd = supply.held_milli(world, j), _usd_per_hour(world, [part])
     missing = sum(count * role.replica_milli for count, role in part.missing)
-    on = sorted({lives.node_name(world, piece.node) for piece in pieces})
-    is_up = world.jobs.state.item(j) == JobState.RUNNING
     rest = phrasing.many(sum(count for count, _ in part.missing), "more replica")
-    does = "works without them" if is_up else f"does not work before {rest} are placed"
+    does = f"does not work before {rest} are placed"
     does = does.replace("replica are", "replica is")
     words = (
         f"partial gang: {placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it"

@@ -138,7 +138,7 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, left, left_usd, _layers(rows), tuple(rows),
-        _words(world, rows, _FreeGpus(free, free_usd, left, _REST in idle)),
+        _words(world, rows, _FreeGpus(free, free_usd, left, _REST in idle), bool(half.gangs)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
         held=sum(row.jobs for row in rows if row.cause == HELD),
     )  # fmt: skip
@@ -164,6 +164,7 @@ def _waiting(
                 world.now_ms - int(world.jobs.since_ms[j]),
                 alarm=protection.alarm(world, policy, j), reason=phrasing.own_reason(world, j),
                 least_milli=supply.asked_milli(world, elastic.smallest(shape)), says=why_of[j].says,
+                owner=why_of[j].layer.name.lower(),
             )
         )  # fmt: skip
     return tuple(found)
@@ -342,7 +343,7 @@ class _FreeGpus(NamedTuple):
     """Whether partial gangs lack some of them."""
 
 
-def _words(world: World, rows: list[BoardRow], free: _FreeGpus) -> str:
+def _words(world: World, rows: list[BoardRow], free: _FreeGpus, has_parts: bool) -> str:
     held = sum(row.jobs for row in rows if row.cause == HELD)
     rows = [row for row in rows if row.cause != HELD]
     also = f"; {phrasing.many(held, 'job')} held, which is no demand for GPUs" if held else ""
@@ -352,7 +353,8 @@ def _words(world: World, rows: list[BoardRow], free: _FreeGpus) -> str:
     else:
         there = f"{'at least ' * is_part}{_gpus(free.milli)} free"
     if not rows:
-        return f"nothing waits; {there}{also}"
+        what = "nothing waits but the rest of partial gangs" if has_parts else "nothing waits"
+        return f"{what}; {there}{also}"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
     if free.milli:
         useless = phrasing.amount(free.unclaimed_milli)

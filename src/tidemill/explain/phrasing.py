@@ -109,15 +109,36 @@ def starts(world: World, when: str = "at once") -> str:
     return "fits what is free" if world.is_looked_on else f"starts {when}"
 
 
+def still_waits(world: World, found: Cause, ahead: int) -> str:
+    """That a fix does not start a job at once, and what keeps it out then."""
+    text = f"then it still waits, because {cause(world, found)}"
+    if found is Cause.NONE:
+        text = "whether it then starts at once was not tried"
+    return text + (f"; {many(ahead, 'job')} ahead of it" if ahead else "")
+
+
 def is_tainted(world: World, n: int) -> bool:
     """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
     return world.node_words.get(n, "").startswith("tainted ")
 
 
+def is_down(world: World, n: int) -> bool:
+    """Whether a node that work is still shown on is not Ready, or silent: the books have it as
+    closed, for on one that is unhealthy there is none.
+    """
+    is_closed = world.nodes.state.item(n) == NodeState.CORDONED
+    return is_closed and world.node_words.get(n, "").startswith(("not Ready", "not responding"))
+
+
 def shut(world: World, n: int) -> str:
     """Why a node takes no work, in one word."""
-    state = NodeState(world.nodes.state.item(n))
-    return "tainted" if is_tainted(world, n) else state.name.lower()
+    return "tainted" if is_tainted(world, n) else state(world, n)
+
+
+def state(world: World, n: int) -> str:
+    """How a node is, in the words of its states."""
+    is_, down = NodeState(world.nodes.state.item(n)), is_down(world, n)
+    return (NodeState.UNHEALTHY if down else is_).name.lower()
 
 
 def claimed(world: World) -> str:

@@ -1,4 +1,4 @@
-"""Prices: what it would cost to launch nodes for a job, and what stopping others would lose.
+"""Prices: what it would cost to launch or add nodes for a job, and what stopping others would lose.
 
 A launch counts whole nodes at the contract's rate; a stop counts the work since the last checkpoint
 and the time to come up again.
@@ -44,6 +44,34 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
     name, row = row.name_at(case.world.now_ms), row.at(case.world.now_ms)
     words = f"launch {phrasing.many(nodes, 'node')} of contract `{name}`"
     return PricedFix(words, usd if row.is_priced else None)
+
+
+def widen(case: Case) -> tuple[PricedFix, ...]:
+    """As many more nodes as the gang lacks on one GPU type: of the type that lacks the fewest, at
+    the cheapest rate paid now; a price that is known goes first.
+    """
+    assert case.proof is not None
+    world, rows = case.world, contract_capacity.running_contracts(case.world, case.role)
+    hosts = contract_capacity.hosts_by_kind(world, case.role, rows)
+    offers = []
+    for c in case.supply.contracts:
+        row = world.contract_rows[c].at(world.now_ms)
+        per_node = contract_capacity.replicas_per_node(row, case.role)
+        if per_node and contract_capacity.matching_nodes(world, row, case.role):
+            nodes = -(-(case.proof.asked - hosts[row.kind]) // per_node)
+            usd = nodes * row.node.devices * row.rate_usd_micro
+            offers.append((nodes, not row.is_priced, usd, c))
+    if not offers:
+        return ()
+    nodes, _, usd, c = min(offers)
+    row = case.world.contract_rows[c]
+    more = phrasing.many(nodes, "node")
+    words = (
+        f"add {more} of `{row.kind}`"
+        if case.world.is_observed
+        else (f"enlarge contract `{row.name}` by {more}")
+    )
+    return (PricedFix(words, usd if row.is_priced else None),)
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:

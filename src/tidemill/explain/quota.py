@@ -50,7 +50,8 @@ def suggestion(case: Case) -> Raise | None:
         return None
     cause, ahead = _after(case, queues)
     return Raise(
-        queues, f"{_words(case, k, queues)}: {_then(case, cause, ahead)}", False,
+        queues,
+        f"{_words(case, k, queues)}: {phrasing.still_waits(case.world, cause, ahead)}", False,
         _beside(case, cause),
     )  # fmt: skip
 
@@ -130,18 +131,7 @@ def _after(case: Case, queues: tuple[Queue, ...]) -> tuple[Cause, int]:
     """What keeps the job out once the teams have these quotas, and how many are ahead of it."""
     now_ms = case.world.now_ms
     world = fold_all(snapshot.branch(case.world), [ev.QueueSet(now_ms, row) for row in queues])
-    memo = rerun.Glance(world, sweeps=case.memo.sweeps)
-    looked = rerun.look(world, case.policy, memo, rerun.rivals(world, case.policy, case.s))
-    cause = rerun.from_the_ground(world, memo, case.s, looked.causes[case.s])
-    cause = Cause.NONE if case.j in looked.placed else cause
-    return cause, rerun.line(world, case.policy, memo, case.j, looked.causes).jobs
-
-
-def _then(case: Case, cause: Cause, ahead: int) -> str:
-    text = f"then it still waits, because {phrasing.cause(case.world, cause)}"
-    if cause is Cause.NONE:
-        text = "whether it then starts at once was not tried"
-    return text + (f"; {phrasing.many(ahead, 'job')} ahead of it" if ahead else "")
+    return rerun.outcome(world, case.policy, case.j, sweeps=case.memo.sweeps)
 
 
 def _beside(case: Case, cause: Cause) -> str:

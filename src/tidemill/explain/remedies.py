@@ -19,6 +19,7 @@ from tidemill.explain import (
     prices,
     quota,
     rerun,
+    spared,
     supply,
     trials,
 )
@@ -29,7 +30,6 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model import lives
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
-from tidemill.scheduling import contract_capacity
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.preemption.candidates import Victim
 
@@ -45,7 +45,8 @@ def remedy(case: Case) -> Remedy:
     """What to do about a case."""
     found = _REMEDIES[case.cause](case)
     ways = tuple(PricedFix(one.way_out) for one in facts.deadlocks(case) if one.way_out)
-    return found._replace(fixes=(*ways, *found.fixes))  # what is deadlocked does not come free
+    fixes = (*ways, *found.fixes)  # what is deadlocked does not come free
+    return found._replace(fixes=(*fixes[:1], *spared.let_go(case), *fixes[1:]))
 
 
 def _make(do_not: str, *fixes: PricedFix | None) -> Remedy:
@@ -76,35 +77,11 @@ def _nothing_more(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one si
     return ()
 
 
-def _widen(case: Case) -> tuple[PricedFix, ...]:
-    """As many more nodes as the gang lacks, at the cheapest rate paid now."""
-    assert case.proof is not None
-    lacking = case.proof.asked - case.proof.most
-    offers = []
-    for c in case.supply.contracts:
-        row = case.world.contract_rows[c].at(case.world.now_ms)
-        per_node = contract_capacity.replicas_per_node(row, case.role)
-        if per_node and contract_capacity.matching_nodes(case.world, row, case.role):
-            nodes = -(-lacking // per_node)
-            offers.append((nodes * row.node.devices * row.rate_usd_micro, c, nodes))
-    if not offers:
-        return ()
-    usd, c, nodes = min(offers)
-    row = case.world.contract_rows[c]
-    more = phrasing.many(nodes, "node")
-    words = (
-        f"add {more} of `{row.kind}`"
-        if case.world.is_observed
-        else (f"enlarge contract `{row.name}` by {more}")
-    )
-    return (PricedFix(words, usd if row.is_priced else None),)
-
-
 _MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
     Cause.NOTHING_CLAIMED: _sign,
     Cause.IMPOSSIBLE_LABEL: _nothing_more,
     Cause.IMPOSSIBLE_SIZE: _nothing_more,
-    Cause.IMPOSSIBLE_GANG: _widen,
+    Cause.IMPOSSIBLE_GANG: prices.widen,
     Cause.OVER_LIMIT_ALWAYS: _nothing_more,
     Cause.IMPOSSIBLE_TOPOLOGY: _nothing_more,
 }
@@ -125,7 +102,7 @@ def _supply(case: Case) -> Remedy:
     lots = [(place, lot) for place, lot in case.withheld() if place is not Place.MAY_LAUNCH]
     named = case.detail()
     lots.sort(key=lambda item: item[0].name.lower() != named)
-    fixes = [_release(case, place, lot) for place, lot in lots]
+    fixes = [_with_what_follows(case, place, _release(case, place, lot)) for place, lot in lots]
     found = _make(
         f"do not buy: {claimed} are {phrasing.claimed(case.world)}, {ready} of them Ready"
         f" ({held})",
@@ -159,16 +136,39 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
-    if facts.place_word(case.before, place, lot) != place:
-        ways = ways | {place: _UNTAINTED}
+    called = facts.place_word(case.before, place, lot)
+    if called != place:
+        ways = ways | {place: ways[Place.UNHEALTHY] if called == Place.UNHEALTHY else _UNTAINTED}
     text = ways[place].format(
         what=what,
         named=named,
         contracts=phrasing.ids(_contracts(case, place)),
         count=phrasing.amount(lot.milli),
-        devices=phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
+        devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )
     return PricedFix(text, None if place in _UNPRICED else 0)
+
+
+def _at_least(case: Case) -> str:
+    """Where more is in use than a node has, a device that is not advertised fails in the books only
+    when whoever is booked on it leaves: more may have failed than they say.
+    """
+    is_over = any(case.before.nodes.failed[n] for n in facts.over_committed(case))
+    return "at least " if is_over else ""
+
+
+def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
+    """The fix, and what keeps the job out when nodes that are cordoned take work: it is tried."""
+    if place is not Place.CORDONED or case.world.is_looked_on or not case.trials.may_try():
+        return fix
+    nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
+    if case.trials.places_on(case.j, nodes):
+        return fix
+    opened = case.trials.opened(nodes)
+    cause, ahead = rerun.outcome(opened, case.policy, case.j, sweeps=case.memo.sweeps)
+    if cause is Cause.NONE:
+        return fix
+    return replace(fix, words=f"{fix.words}; {phrasing.still_waits(opened, cause, ahead)}")
 
 
 _UNTAINTED = (

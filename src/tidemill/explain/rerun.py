@@ -117,6 +117,15 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     return Look(causes, {})
 
 
+def outcome(world: World, policy: Policy, j: int, *, sweeps: bool) -> tuple[Cause, int]:
+    """What keeps a job out of a state that was changed, and how many are ahead of it there."""
+    memo, s = Glance(world, sweeps=sweeps), world.jobs.shape.item(j)
+    looked = look(world, policy, memo, rivals(world, policy, s))
+    cause = from_the_ground(world, memo, s, looked.causes[s])
+    cause = Cause.NONE if j in looked.placed else cause
+    return cause, line(world, policy, memo, j, looked.causes).jobs
+
+
 def alone(world: World, policy: Policy, s: int, *, sweeps: bool) -> Cause:
     """What keeps a shape out if no other waited; NONE: it would be placed."""
     found = _look(world, policy, Glance(world, sweeps=sweeps), [s])
@@ -251,13 +260,16 @@ def protected_from(
 
 
 def spared_from(world: World, policy: Policy, s: int, cause: Cause) -> tuple[int, ...]:
-    """Whom the scheduler would evict for the first job of this shape if the cluster let it."""
+    """Whom the scheduler would evict for the first job of this shape if the cluster let it: those
+    that the cluster keeps, and who would go with them.
+    """
     if not world.kept:
         return ()
     free = snapshot.branch(world)
     free.kept = frozenset()
     found = victims_for(free, policy, Glance(free), s, cause)
-    return tuple(sorted(victim.job for victim in found if victim.job in world.kept))
+    jobs = tuple(sorted(victim.job for victim in found))
+    return () if world.kept.isdisjoint(jobs) else jobs
 
 
 def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, Cause]) -> Line:

@@ -90,7 +90,7 @@ class Trials:
         """Whether a waiting job is placed at once when these spare or cordoned nodes take work."""
         if (j, nodes) not in self._on:
             may, self.left = self.may_try(), self.left - 1
-            self._on[j, nodes] = may and self._is_placed(self._opened(nodes), j)
+            self._on[j, nodes] = may and self._is_placed(self.opened(nodes), j)
         return self._on[j, nodes]
 
     def places_without(self, j: int, jobs: tuple[int, ...]) -> bool:
@@ -115,7 +115,8 @@ class Trials:
         world = snapshot.copy(self._world)
         return fold_all(world, [ev.JobCancelled(world.now_ms, other) for other in jobs])
 
-    def _opened(self, nodes: tuple[int, ...]) -> World:
+    def opened(self, nodes: tuple[int, ...]) -> World:
+        """The state in which these spare or cordoned nodes take work."""
         world = snapshot.copy(self._world)
         for n in nodes:
             if world.nodes.is_spare[n]:

@@ -99,6 +99,17 @@ class Journal(ABC):
     def claim(self) -> None:
         """Become the one writer, or be refused, now instead of at the first write."""
 
+    def take_over(self, right: str) -> None:  # noqa: ARG002 - for those who can end a session
+        """Become the one writer by a right that one process has at a time, such as a Lease: whoever
+        wrote by the same right writes no more. Where nobody can be made to let go, as ``claim``.
+        """
+        self.claim()
+
+    @property
+    def away(self) -> str:
+        """What was said when its server went away, while it is waited for; "": it is there."""
+        return ""
+
     @abstractmethod
     def is_being_written(self) -> bool:
         """Whether somebody, this process or another, is its writer now."""

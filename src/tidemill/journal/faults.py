@@ -35,6 +35,14 @@ _FROM_PYTHON = (UnicodeDecodeError, OverflowError, MemoryError)
 RESTORE = "restore it from a copy: events are kept only with all that came before them"
 
 
+class AwayError(JournalError):
+    """The server that keeps a journal cannot be reached now; it may come back."""
+
+
+class OtherWriterError(JournalError):
+    """Somebody else writes a journal, or wrote since it was opened: open it again, later."""
+
+
 class DamageError(JournalError):
     """A journal was damaged; all events before ``seq`` may still be intact.
 

@@ -11,6 +11,7 @@ import stat
 import time
 from pathlib import Path
 
+from tidemill.journal.faults import OtherWriterError
 from tidemill.model.errors import JournalError
 
 # A look (``is_held``) keeps the lock for microseconds, and a writer that leaves takes its file
@@ -40,7 +41,7 @@ class WriterLock:
             writer = _signature(file)
             os.close(file)
             time.sleep(_PAUSE_S)
-        raise JournalError(
+        raise OtherWriterError(
             f"journal `{self._journal}` is being written by {writer}",
             hint="a journal has one writer at a time: stop that one, or write to another file",
         )

@@ -11,8 +11,11 @@ FACT = "source"
 SUBMISSIONS = "submissions"
 """A fact that is kept where the source does not say when jobs were submitted: ``unknown``."""
 STATES = "node_states"
-"""The same of how nodes are: then they count as Ready all the time."""
+"""The same of how nodes are: then they count as Ready all the time. Or some of ``OUT``, with commas
+between: of these states not all is known."""
 UNTOLD = "unknown"
+OUT = frozenset({"unhealthy", "cordoned", "draining"})
+"""The states in which nodes are out of service, as the ledger calls them."""
 
 
 class Source(StrEnum):
@@ -36,9 +39,10 @@ class Source(StrEnum):
         return facts.get(SUBMISSIONS) != UNTOLD
 
     @staticmethod
-    def tells_states(facts: Mapping[str, str]) -> bool:
-        """Whether it is known when nodes were out of service."""
-        return facts.get(STATES) != UNTOLD
+    def untold_states(facts: Mapping[str, str]) -> frozenset[str]:
+        """The states (``OUT``) of which it is not known of all nodes when they were in them."""
+        said = facts.get(STATES, "")
+        return OUT if said == UNTOLD else OUT.intersection(said.split(","))
 
     @property
     def is_simulated(self) -> bool:
@@ -49,6 +53,12 @@ class Source(StrEnum):
     def words(self) -> str:
         """What to say beside every number; empty where nothing was simulated."""
         return _WORDS.get(self, "")
+
+
+def untold_facts(*, tells_submissions: bool, states: frozenset[str]) -> dict[str, str]:
+    """What is kept of what a source does not say; ``states``: as ``Source.untold_states``."""
+    found = {} if tells_submissions else {SUBMISSIONS: UNTOLD}
+    return found | ({STATES: ",".join(sorted(states))} if states else {})
 
 
 _OURS = "causes and starts are what Tidemill's own policy makes of the same state, not what"

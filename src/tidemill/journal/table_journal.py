@@ -13,13 +13,12 @@ from tidemill.journal import codec, rolled_up, snapshots
 from tidemill.journal.base import Journal
 from tidemill.journal.batch_rows import BatchRows, Execute, Made
 from tidemill.journal.codec import Row, Tail
-from tidemill.journal.faults import DamageError
+from tidemill.journal.faults import DamageError, OtherWriterError
 from tidemill.journal.kept import Kept
 from tidemill.journal.moments import Calendar
 from tidemill.journal.rolled_up import GoneError, RolledUp
 from tidemill.journal.snapshots import Stored
 from tidemill.model.batch import Batch
-from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
@@ -298,7 +297,7 @@ class TableJournal(Journal):
         """Refuse to write after others did: what was computed before them is not of this state."""
         tail = self._kept.end()
         if tail != self._tail:
-            raise JournalError(
+            raise OtherWriterError(
                 f"journal `{self.where}` had {self._tail.seq} events when it was opened for this"
                 f" writer, and has {tail.seq} now",
                 hint="open it again, rebuild the cluster state, and go on from there",

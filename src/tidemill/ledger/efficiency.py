@@ -127,6 +127,10 @@ class HeldRow(NamedTuple):
         """Whether it is known of all its jobs when their accelerators were busy."""
         return not self.is_observed or Bucket.IDLE in self.told
 
+    def is_up_told(self, start_ms: int, up_ms: int | None) -> bool:
+        """Whether it is known when an attempt came up: if not, it counts as up at once."""
+        return up_ms != start_ms or not self.is_observed or Bucket.STARTING in self.told
+
     @property
     def held_milli_ms(self) -> int:
         """All that it held."""
@@ -253,7 +257,7 @@ def facts_of(statement: Statement, j: int) -> HeldJob:
     shape = world.shape_of(j)
     at = int(np.searchsorted(waits.job, j))
     is_there = at < len(waits.job) and waits.job[at] == j
-    elapsed = int(waits.completion_ms[at] - waits.total_wait_ms[at]) if is_there else None
+    elapsed = int(waits.held_ms[at]) if is_there else None
     return HeldJob(
         j, world.job_users[j] or None, shape.team, str(statement.class_of(j)), shape.total_milli,
         sum(role.count * role.cpu_milli for role in shape.roles) or None,

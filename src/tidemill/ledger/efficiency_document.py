@@ -141,8 +141,8 @@ class HeldRowPart(Struct, frozen=True):
     """Of what has a price; null: nobody said a price of any of it."""
     wasted_usd_micro: int | None
     """What is known not to be useful; null: unknown, or without a price."""
-    wasted_milli_ms: int
-    """0 where ``wasted_known`` is unknown."""
+    wasted_milli_ms: int | None
+    """Null where ``wasted_known`` is unknown."""
     unknown_usd_micro: int | None
     unpriced_milli_ms: int
     """Of what was held, the time that nobody said a price of."""
@@ -166,6 +166,7 @@ class HeldAttemptPart(Struct, frozen=True):
     start_ms: int
     start: str | None
     up_ms: int | None
+    """Null: it never came up, or nobody said when."""
     end_ms: int | None
     outcome: str
     why: str | None
@@ -222,7 +223,7 @@ def _row(row: HeldRow) -> HeldRowPart:
     parts = tuple(_part(row, bucket, usd[bucket]) for bucket in _shown(row))
     return HeldRowPart(
         row.key, row.jobs, row.held_milli_ms, row.usd_micro, row.wasted_usd_micro,
-        row.account.of(wasted_buckets()), row.unknown_usd_micro, row.account.unpriced_milli_ms,
+        row.wasted.milli_ms, row.unknown_usd_micro, row.account.unpriced_milli_ms,
         parts, _use(row), _job(row), row.wasted.confidence, _load(row), _devices(row),
         row.wasted.milli_ms is not None and row.may_be_more(wasted_buckets()),
     )  # fmt: skip
@@ -322,7 +323,8 @@ def _job(row: HeldRow) -> HeldJobPart | None:
 def _attempt(statement: Statement, attempt: HeldAttempt, job: HeldRow) -> HeldAttemptPart:
     held = {ABOUT[b].key: attempt.milli_ms[b] for b in ABOUT if attempt.milli_ms[b]}
     return HeldAttemptPart(
-        attempt.number, attempt.start_ms, statement.calendar.iso(attempt.start_ms), attempt.up_ms,
+        attempt.number, attempt.start_ms, statement.calendar.iso(attempt.start_ms),
+        attempt.up_ms if job.is_up_told(attempt.start_ms, attempt.up_ms) else None,
         attempt.end_ms, attempt.outcome, attempt.why or None, attempt.nodes, held,
         job.account.known_usd(rounded(sum(attempt.money), DENOMINATOR)),
     )  # fmt: skip

@@ -4,18 +4,33 @@ import numpy as np
 
 from tidemill.ledger.buckets import BELOW, Bucket
 from tidemill.ledger.statement import Statement
-from tidemill.model import paging
+from tidemill.model import codes, paging
+from tidemill.model.states import Confidence
+from tidemill.units import capability
 
 LOOPS = "call tidemill.track in the loops, and import or observe with --track"
 FLOPS = "loops that are tracked: give `flops=…` to run.step, or call run.efficiency(mfu=…)"
 SERVICES = "services: call run.efficiency(mfu=…) of tidemill.track with what they reach"
+NO_PEAK = "no peak of {types} is known, so FLOPs are no share of it: call run.efficiency(mfu=…)"
+SILENT = "loops that fell silent before their job ended: look whether they still run"
+_INFERRED = codes.CONFIDENCE_CODE[Confidence.INFERRED]
 
 
 def known_efficiency(statement: Statement) -> tuple[int, int]:
-    """Milli·ms of work that lasted whose efficiency is known, and of all such work."""
+    """Milli·ms of work whose efficiency is known, and of all work that lasted or that loops were
+    silent of.
+    """
     account = statement.total()
     known = account.of((*BELOW, Bucket.USEFUL))
-    return known, known + account.milli_ms[Bucket.UNKNOWN]
+    return known, known + account.milli_ms[Bucket.UNKNOWN] + _silent(statement)
+
+
+def _silent(statement: Statement) -> int:
+    """Milli·ms in which jobs of tracked loops did what was not saved, and no loop told of it."""
+    rows, found = statement.rows, 0
+    for some in statement.near(Bucket.REWORK, Bucket.UNSAVED):
+        found += int(rows.milli_ms[some][rows.known[some] == _INFERRED].sum())
+    return found
 
 
 def words(statement: Statement) -> str:
@@ -24,10 +39,31 @@ def words(statement: Statement) -> str:
     Loops that told their steps need to tell their FLOPs; services have no steps to tell.
     """
     jobs, found = np.flatnonzero(statement.held_in(Bucket.UNKNOWN)), set[str]()
+    unrated, kinds = _unrated(statement), set[str]()
     for some in paging.near(jobs):
         is_service, is_tracked = statement.are_services(some), statement.told.is_tracked(some)
         told = {
-            LOOPS: ~is_service & ~is_tracked, FLOPS: ~is_service & is_tracked, SERVICES: is_service
-        }  # fmt: skip
+            LOOPS: ~is_service & ~is_tracked,
+            FLOPS: ~is_service & is_tracked & ~np.isin(some, [*unrated]),
+            SERVICES: is_service,
+        }
         found |= {text for text, whom in told.items() if whom.any()}
-    return "; ".join(text for text in (LOOPS, FLOPS, SERVICES) if text in found)
+        kinds |= {unrated[j] for j in some[~is_service & is_tracked].tolist() if j in unrated}
+    no_peak = NO_PEAK.format(types=", ".join(f"`{kind}`" for kind in sorted(kinds)))
+    if kinds:
+        found.add(no_peak)
+    if _silent(statement):
+        found.add(SILENT)
+    return "; ".join(text for text in (LOOPS, FLOPS, no_peak, SERVICES, SILENT) if text in found)
+
+
+def _unrated(statement: Statement) -> dict[int, str]:
+    """Jobs that worked at an unknown efficiency on GPUs of a type whose peak nobody knows."""
+    rows, found = statement.rows, dict[int, str]()
+    kinds = [contract.kind for contract in statement.world.contract_rows]
+    without = [c for c, kind in enumerate(kinds) if capability.gflops(kind) is None]
+    for some in statement.near(Bucket.UNKNOWN) if without else ():
+        mine = some[np.isin(rows.contract[some], without)]
+        for j, c in np.unique(np.stack([rows.job[mine], rows.contract[mine]], 1), axis=0).tolist():
+            found[j] = kinds[c]
+    return found

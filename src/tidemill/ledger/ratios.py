@@ -37,6 +37,15 @@ class Goodput(NamedTuple):
     """The share of what was paid of which nobody knows what it was."""
     is_program_bound: bool = False
     """Whether the efficiency of some work that was seen is unknown."""
+    is_all_assumed: bool = False
+    """Whether all of what is useful is so by assumption."""
+
+    @property
+    def assumed(self) -> str:
+        """What to say after a figure that rests on what is useful; "": nothing is assumed."""
+        if not self.is_assumed:
+            return ""
+        return ", assumed" if self.is_all_assumed else ", partly assumed"
 
     @property
     def overall(self) -> Fraction | None:
@@ -108,6 +117,7 @@ def goodput(account: Account) -> Goodput:
         account.assumed_useful > 0,
         _ratio(unseen, account.paid_milli_ms),
         unknown > 0,
+        0 < account.milli_ms[Bucket.USEFUL] <= account.assumed_useful,
     )
 
 

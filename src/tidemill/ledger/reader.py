@@ -92,6 +92,7 @@ class Waited(NamedTuple):
     outcome: I64
     off_ms: I64
     is_late: I64
+    held_ms: I64
 
 
 class Ledger:
@@ -215,6 +216,7 @@ class Ledger:
         for j, at_ms in placed_ms.items():
             if at_ms < rows[j, HELD.FIRST_MS] < NEVER:
                 rows[j, HELD.BALANCE_MS] -= rows[j, HELD.FIRST_MS] - at_ms
+                rows[j, HELD.HELD_MS] += rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
         self.others_waited = others_waiting.of(facts, where)

@@ -101,7 +101,7 @@ def jobs(statement: Statement) -> Records:
     records: Records = []
     for (
         j, submit_ms, wait_ms, started, total_ms, waiting, completion_ms, ended, outcome, held,
-        told, slowdown,
+        told, _, slowdown,
     ) in zip(*columns, strict=True):  # fmt: skip
         shape = world.shape_of(j)
         state = JobState(outcome).name.lower() if ended else _open_state(waiting, held)

@@ -74,7 +74,7 @@ class Statement:
         source: Source = Source.UNKNOWN,
         *,
         tells_submissions: bool = True,
-        tells_states: bool = True,
+        untold_states: frozenset[str] = frozenset(),
     ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
@@ -83,8 +83,9 @@ class Statement:
         """Who made the events; nothing that a twin made is called measured."""
         self.tells_submissions = tells_submissions
         """Whether it is known when jobs were submitted: if not, neither waits nor demand are."""
-        self.tells_states = tells_states
-        """Whether it is known when nodes were out of service: if not, they count as Ready."""
+        self.untold_states = untold_states
+        """In which ways (``source.OUT``) nodes may have been out of service, and nobody says so:
+        then they count as Ready."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
         self._told = ledger.told

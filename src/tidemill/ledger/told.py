@@ -16,29 +16,36 @@ from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
 
-_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
+_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD, _STARTED = _COUNTED = tuple(
     codes.KIND_CODE[kind]
-    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
-)
-_IS_COUNTED = np.isin(range(len(codes.KINDS)), (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
+    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen,
+                 ev.JobStarted)
+)  # fmt: skip
+_IS_COUNTED = np.isin(range(len(codes.KINDS)), _COUNTED)
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
     frozenset({Bucket.IDLE}),
-    frozenset({Bucket.STARTING, Bucket.RESTART, Bucket.REWORK, Bucket.UNSAVED}),
+    frozenset({Bucket.REWORK, Bucket.UNSAVED}),
     frozenset({Bucket.CHECKPOINT}),
     frozenset({Bucket.HOST}),
     frozenset({Bucket.LINKS}),
     frozenset({Bucket.STRAGGLER}),
+    frozenset({Bucket.STARTING, Bucket.RESTART}),
 )
-"""Which buckets are known of a job by what is told of it: when its devices are busy; what is saved
-and since when it works; its checkpoint stalls; its waits for data; its waits for other ranks; what
-of those a slow rank caused."""
+"""Which buckets are known of a job by what is told of it: when its devices are busy; what is saved;
+its checkpoint stalls; its waits for data; its waits for other ranks; what of those a slow rank
+caused; since when it works."""
+_UP = 6
+"""The place of the last: not known where a loop first spoke after its job was told to be at work,
+which was so by nobody's measure."""
 
 _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
 
 
+_SPOKEN = np.iinfo(np.int64).max
+"""Of jobs that did not come up yet, or whose loops spoke since."""
 _IN_PART, _ASKED, _SERVES = 62, 61, 60
 """Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted; one
 that counts them itself, and so says that it is a service.
@@ -53,6 +60,8 @@ class Told:
     def __init__(self) -> None:
         self._bits: I64 = np.zeros((64, 2), np.int64)
         """Of the last row, and of jobs beyond it, nothing was told."""
+        self._up_ms: I64 = np.full(64, _SPOKEN)
+        """When each job last came up, until its loop has spoken of that attempt."""
 
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
@@ -72,6 +81,8 @@ class Told:
         self._mark(1, _ASKED, loads)
         self._mark(1, _SERVES, loads[loads[:, EventColumn.TO] == LoadSource.TRACK])
         self._mark(0, 1, rows[kind == _SAVES])
+        self._mark(0, _UP, rows[kind == _SAVES])
+        self._mark(1, _UP, self._late(rows[(kind == _STARTED) | (kind == _SAVES)]))
         stalls = rows[kind == _STALLS]
         for place, column in _SHARES:
             self._mark(0, place, stalls[stalls[:, column] >= 0])
@@ -80,6 +91,23 @@ class Told:
         is_known = compared[:, EventColumn.WHY] != _UNKNOWN
         self._mark(0, 5, compared[is_known])
         self._mark(1, 5, compared[~is_known])
+
+    def _late(self, rows: I64) -> I64:
+        """The first words of loops about what is safe that came after their attempt came up."""
+        if len(rows) and (most := int(rows[:, EventColumn.WHO].max()) + 1) > len(self._up_ms):
+            more = np.full(2 * most - len(self._up_ms), _SPOKEN)
+            self._up_ms = np.concatenate([self._up_ms, more])
+        rows = rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")]
+        job, at_ms = rows[:, EventColumn.WHO], rows[:, EventColumn.AT]
+        is_up = rows[:, EventColumn.KIND] == _STARTED
+        is_same = np.concatenate([[False], job[1:] == job[:-1]])[: len(rows)]
+        was_up = np.concatenate([[False], is_up[:-1]])[: len(rows)]
+        before = np.concatenate([[0], at_ms[:-1]])[: len(rows)]
+        up_ms = np.where(is_same, np.where(was_up, before, _SPOKEN), self._up_ms[job])
+        is_last = np.concatenate([job[1:] != job[:-1], [True]])[: len(rows)]
+        self._up_ms[job[is_last]] = np.where(is_up, at_ms, _SPOKEN)[is_last]
+        found: I64 = rows[~is_up & (at_ms > up_ms)]
+        return found
 
     def of(self, jobs: I64) -> frozenset[int]:
         """The buckets that are known, though they be empty, of every one of these jobs.

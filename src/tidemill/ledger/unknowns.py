@@ -43,6 +43,10 @@ UNTOLD = (
 OUT = (Bucket.UNHEALTHY, Bucket.CORDONED, Bucket.DRAINING)
 NO_STATES = "no source says when nodes were out of service; they count as Ready all the time"
 
+NOT_ALL_STATES = (
+    "the files that were given do not tell all of it; nodes count as Ready but for what they tell"
+)
+
 LOSSES = (Bucket.STARTING, Bucket.IDLE, Bucket.REWORK, Bucket.RESTART, Bucket.CHECKPOINT)
 """What jobs hold without making progress that lasts."""
 
@@ -51,8 +55,9 @@ def unknowns_of(statement: "Statement") -> dict[int, str]:
     """The unknown buckets of a whole ledger, top to bottom, and why."""
     told, account = statement.told.of(statement.holders), statement.total()
     found = unknowns(account, is_observed=statement.world.is_observed, told=told)
-    if not statement.tells_states:
-        found |= {bucket: NO_STATES for bucket in OUT if not account.milli_ms[bucket]}
+    why = NO_STATES if len(statement.untold_states) == len(OUT) else NOT_ALL_STATES
+    untold = [bucket for bucket in OUT if ABOUT[bucket].key in statement.untold_states]
+    found |= {bucket: why for bucket in untold if not account.milli_ms[bucket]}
     return {bucket: found[bucket] for bucket in ABOUT if bucket in found}
 
 

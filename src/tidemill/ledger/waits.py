@@ -112,6 +112,8 @@ class Waits(NamedTuple):
     before it ever waited for any."""
     is_told: np.ndarray
     """Whether it is known when it was submitted; if not, it counts from its start, in no figure."""
+    held_ms: I64
+    """How long it held its place, all attempts together, without what lies between them."""
 
     def some(self, which: np.ndarray | slice) -> "Waits":
         """Some of the rows."""
@@ -200,7 +202,7 @@ def _some_waits(
 ) -> Waits:
     """The same of some jobs, of which not all may have been submitted in the window."""
     jobs = ledger.world.jobs
-    first, end, balance, phase, outcome, off, _ = ledger.waited(at)
+    first, end, balance, phase, outcome, off, _, held = ledger.waited(at)
     submit, is_last = jobs.submit_ms[at], ledger.window.end_ms >= ledger.now_ms
     # the last: nothing comes after, and the end belongs to it
     mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
@@ -215,6 +217,7 @@ def _some_waits(
         np.arange(at.start, at.stop), submit, np.where(is_started, first, gone) - asked,
         is_started, balance + np.where(asks, end_ms, 0), asks | is_off, gone - asked, is_ended,
         outcome, is_off | is_never, np.full(len(phase), tells_submissions),
+        held + np.where(phase == PHASE.HOLDING, end_ms, 0),
     ).some(mine)  # fmt: skip
 
 

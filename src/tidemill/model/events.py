@@ -353,12 +353,16 @@ class CheckpointSeen(_Event, frozen=True, tag="checkpoint_seen"):
     """What a running attempt did up to a moment is safe, as whoever runs it says.
 
     From then on only such events tell what a stop loses; one that covers no time at the beginning
-    of an attempt says that they will come.
+    of an attempt says that they will come. ``is_back``: its loop went back to that within its
+    process, and what it did since is lost. ``is_again``: since it went back it did nothing; now it
+    works again.
     """
 
     job: Number
     attempt: Number
     covers_ms: Moment
+    is_back: bool = False
+    is_again: bool = False
 
 
 class SightLost(_Event, frozen=True, tag="sight_lost"):

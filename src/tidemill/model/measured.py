@@ -12,6 +12,7 @@ Some = TypeVar("Some", int, I64)
 
 SAYS = 1 << 62  # in STALLS: the three shares were measured; in EFFICIENCY and STRAGGLER: it was
 SAVES = 1 << 61  # in STALLS: whoever runs it says what is safe (``CheckpointSeen``)
+BACK = 1 << 60  # in STALLS: its loop went back, and does not work again yet
 WIDTH = 20  # bits of a share: up to 1,048,575
 SHARE = (1 << WIDTH) - 1
 

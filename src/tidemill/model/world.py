@@ -121,6 +121,8 @@ class SeenReason(NamedTuple):
     cause: int
     layer: int
     words: str
+    held_ms: int = 0
+    """Of one that is held: since when."""
 
 
 class Move(NamedTuple):

@@ -74,9 +74,10 @@ def _answer(account: Account) -> str:
     found = ratios.goodput(account)
     at_least = "At least " if found.is_lower_bound else ""
     if found.is_assumed:
+        of = "" if found.is_all_assumed else " of some jobs"
         return (
-            f"{at_least}{useful}, assumed: so much of the accelerator-hours paid for became useful"
-            " work, if the efficiency is as somebody assumed."
+            f"{at_least}{useful}{found.assumed}: so much of the accelerator-hours paid for became"
+            f" useful work, if the efficiency{of} is as somebody assumed."
         )
     return f"{at_least}{useful} of the accelerator-hours paid for became useful work."
 
@@ -149,8 +150,8 @@ def _hourly(account: Account) -> HeadlineFigure:
         note += f": {words.times(Fraction(useful, paid))} as much for one that counts"
     found = ratios.goodput(account)
     at_most = f"≤{words.NBSP}" if found.is_lower_bound else ""
-    assumed = ", assumed" if found.is_assumed else ""
-    return HeadlineFigure("hourly", name, f"{at_most}{dollars_text(useful)}{assumed}", note)
+    cost = f"{at_most}{dollars_text(useful)}{found.assumed}"
+    return HeadlineFigure("hourly", name, cost, note)
 
 
 def _idle_point(account: Account, window_ms: int) -> HeadlineFigure:

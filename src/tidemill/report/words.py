@@ -66,7 +66,7 @@ def useful(basis_points: int, account: Account) -> str:
     if found.is_lower_bound and not basis_points:
         return UNKNOWN
     least = f"≥{NBSP}" if found.is_lower_bound else ""
-    return f"{least}{percent(basis_points)}" + ", assumed" * found.is_assumed
+    return f"{least}{percent(basis_points)}{found.assumed}"
 
 
 def useful_part(ratio: Fraction | None, found: ratios.Goodput) -> str:
@@ -74,7 +74,7 @@ def useful_part(ratio: Fraction | None, found: ratios.Goodput) -> str:
     if not ratio and found.is_lower_bound:
         return UNKNOWN
     least = f"≥{NBSP}" if found.is_program_bound else ""
-    return f"{least}{share(ratio or Fraction(0))}" + ", assumed" * found.is_assumed
+    return f"{least}{share(ratio or Fraction(0))}{found.assumed}"
 
 
 def at_most(basis_points: int, is_upper_bound: bool) -> str:

@@ -51,7 +51,8 @@ class TrackedRun:
     """One process of a job, from its beginning to its end. Made by ``track.job``.
 
     Times are those of the thread that made the run: parts and steps that other threads enter are
-    passed over. Events (checkpoints, restarts, efficiency) may come from any thread.
+    passed over, and the log says so of the first such step. Events (checkpoints, restarts,
+    efficiency) may come from any thread.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class TrackedRun:
         self._is_folding = False
         self._thread = get_ident()
         self._steps_open = 0
+        self._is_elsewhere_told = False
         self._seq = 0
         self._checkpoints = 0
         self._kept: list[tuple[int, str, records.Fields | LoopWindow]] = []
@@ -219,6 +221,7 @@ class TrackedRun:
     def begin_step(self) -> bool:
         """Enter a step, or a step within it; returns whether this thread's steps count."""
         if get_ident() != self._thread:
+            self._tell_elsewhere()
             return False
         self._steps_open += 1
         if self._steps_open == 1 and not self._is_silent:
@@ -275,6 +278,15 @@ class TrackedRun:
         if told is not None:
             self.last_step = told
         return told
+
+    def _tell_elsewhere(self) -> None:
+        """Say once that steps of another thread do not count."""
+        if not self._is_elsewhere_told and not self._is_silent:
+            self._is_elsewhere_told = True
+            self._complain(
+                "steps of another thread than the one that called `track.job` are not counted (call"
+                " it in the thread of the loop)"
+            )
 
     def _complain(self, why: str) -> None:
         if self._sender is not None:

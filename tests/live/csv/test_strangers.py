@@ -235,6 +235,17 @@ def test_a_row_without_an_end_ends_after_its_duration(tmp_path: Path):
     assert "not needed" not in notes
 
 
+@pytest.mark.parametrize("none", ["", "NULL", "1970-01-01"])
+def test_a_column_of_times_without_any_is_not_said_to_be_read_as_something(
+    none: str, tmp_path: Path
+):
+    """Nobody wrote seconds there, or anything."""
+    rows, notes = said(tmp_path, f"job,start,end,gpus\nA,2026-03-02 06:30,{none},4\n")
+    assert rows["end_ms"].to_list() == [None]
+    assert "`end` says no time at all" in notes
+    assert "1970" not in notes
+
+
 @pytest.mark.parametrize("hours", ["2", "2.5"])
 def test_a_duration_is_called_needless_only_where_the_times_say_it(hours: str, tmp_path: Path):
     """Up to a unit of its own it may be rounded."""

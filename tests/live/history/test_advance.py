@@ -255,13 +255,16 @@ def test_a_start_that_is_corrected_later_changes_nothing():
 
 
 def test_jobs_that_are_shown_no_more_are_over():
-    """One that ran and one that waited vanish: both end at the watermark, and are counted."""
+    """One that ran and one that waited vanish: both end at the watermark, and are counted.
+
+    How they ended nobody saw: both are cancelled, as in an import.
+    """
     observer = Observer()
     rows = (ONE | {"start_ms": 10}, {"job": "w", "gpus": 1, "submit_ms": 20})
     up_to(observer, 50, *rows)
     assert up_to(observer, 80) == {"unseen": 2}
     states = [JobState(state) for state in observer.world.jobs.state[:2]]
-    assert states == [JobState.FAILED, JobState.CANCELLED]
+    assert states == [JobState.CANCELLED, JobState.CANCELLED]
     assert worked(observer) == 8 * 40
 
 

@@ -40,7 +40,7 @@ def a_measurement(story: list[Row], luck: Random) -> dict[str, list[Row]]:
             launch = {"job": row["job"], "began_ms": start + 1}
             ups.append(launch | {"up_ms": up if up < end else None})
             for at in range(start + 5, end, 35):
-                saves.append({"job": row["job"], "at_ms": at, "covers_ms": at - 4})
+                saves += a_save(row["job"], at, luck)
         for source, step in (("track", 10), ("dcgm", 15), ("ranks", 20)):
             for at in range(start, end, step):
                 if luck.random() < 0.2:
@@ -61,6 +61,16 @@ def a_measurement(story: list[Row], luck: Random) -> dict[str, list[Row]]:
     return {"windows": windows, "saves": saves, "ups": ups}
 
 
+def a_save(job: str, at: int, luck: Random) -> list[Row]:
+    """A checkpoint; after some of them its loop goes back, and works again later."""
+    saved: Row = {"job": job, "at_ms": at, "covers_ms": at - 4}
+    if luck.random() < 0.7:
+        return [saved]
+    back, again = at + 7, at + 7 + luck.choice((1, 6, 15))
+    return [saved, saved | {"at_ms": back, "covers_ms": back, "is_back": True},
+            saved | {"at_ms": again, "covers_ms": again, "is_again": True}]  # fmt: skip
+
+
 def known(told: dict[str, list[Row]], now: int, since: int) -> Measurements:
     """What of it is known at a moment, of the time since another one."""
     windows = [row for row in told["windows"] if since < row["end_ms"] <= now]
@@ -71,7 +81,8 @@ def known(told: dict[str, list[Row]], now: int, since: int) -> Measurements:
 
 
 def _frame(rows: list[Row], form: dict[str, Any]) -> pl.DataFrame:
-    made = pl.DataFrame(rows, schema=form)
+    never = {name: False for name, kind in form.items() if kind == pl.Boolean}
+    made = pl.DataFrame([never | row for row in rows], schema=form)
     times = [name for name in form if name.endswith("_ms")]
     return made.with_columns(pl.col(name) * UNIT_MS + EPOCH_MS for name in times)
 

@@ -71,7 +71,9 @@ WAITING: dict[str, tuple[Object, Layer, Cause, str]] = {
     "ml/zone": (
         pod("zone", 1, affinity=in_zone("z9")), L4, Cause.IMPOSSIBLE_LABEL, "which no node with",
     ),
-    "ml/taint": (in_pool("taint", 1, "t"), L2, Cause.NONE, "taint {dedicated: vision} of t0"),
+    "ml/taint": (
+        in_pool("taint", 1, "t"), L4, Cause.IMPOSSIBLE_LABEL, "taint {dedicated: vision} of t0",
+    ),
     "ml/cordoned": (in_pool("cordoned", 1, "c"), L2, Cause.NOTHING_READY, "1 cordoned"),
     "ml/plugin": (in_pool("plugin", 1, "d"), L2, Cause.NOTHING_READY, "d0 should have .* plugin"),
     "ml/gated": (
@@ -192,7 +194,7 @@ def test_a_cause_is_read_at_the_layer_that_owns_it(waiting: Waiting, job: str):
 @pytest.mark.parametrize(
     ("job", "layer", "cause"),
     [
-        ("web/over", L3, Cause.OVER_LIMIT),
+        ("web/over", L4, Cause.OVER_LIMIT_ALWAYS),
         ("ml/fleet-sized", L4, Cause.IMPOSSIBLE_GANG),
         ("ml/queued", L3, Cause.OVER_LIMIT),
         ("ml/grouped", L3, Cause.NONE),

@@ -48,7 +48,12 @@ HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     ),
     "tainted": (
         [node("n0", 1), node("n1", taints=[TAINT]), RUNS],
-        pod("x", 8, message=SAID), L2, Cause.NONE, "does not tolerate the taint {dedicated: infra}",
+        pod("x", 8, message=SAID), L4, Cause.IMPOSSIBLE_LABEL,
+        "does not tolerate the taint {dedicated: infra}",
+    ),
+    "more CPU than any node has": (
+        [node("n0"), RUNS], pod("x", 1, message=SAID, cpu="200"), L4, Cause.IMPOSSIBLE_SIZE,
+        "requests 200 CPUs on one node; the largest that it could use has 192",
     ),
     "an unhealthy device": (
         [node("n0", 7, capacity={"nvidia.com/gpu": "8"}), RUNS],
@@ -190,6 +195,38 @@ def test_a_namespace_with_a_quota_has_a_maximum():
     assert "kubectl describe resourcequota -n ml" in words
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "spec"),
+    [("batch/v1", "Job", {"parallelism": 4}), ("apps/v1", "ReplicaSet", {"replicas": 4})],
+)
+def test_pods_that_a_quota_refuses_wait_beside_those_that_run(
+    version: str, kind: str, spec: made.Object
+):
+    """One of four runs, and three were refused; when another has come since, nobody says so."""
+    big = made.owner(version, kind, "big", spec | {"template": template(2)})
+    refused = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": kind, "namespace": "ml", "name": "big"},
+        "reason": "FailedCreate", "lastTimestamp": made.moment(60),
+        "message": 'pods "big-x" is forbidden: exceeded quota: q, requested: nvidia.com/gpu=2',
+    }  # fmt: skip
+    runs = pod("big-0", 2, on="n0", owner=(version, kind, "big"))
+    world = world_of(node("n0"), runs, big, refused)
+    assert world.shape_of(world.job_number["ml/big"]).total_milli == 3 * 2 * 1000
+    _, cause, words = reason(world, "ml/big")
+    assert cause is Cause.OVER_LIMIT
+    assert "exceeded quota: q" in words
+    later = pod("big-1", 2, on="n0", owner=(version, kind, "big"), created=70)
+    assert "ml/big" not in world_of(node("n0"), runs, later, big, refused).job_number
+
+
+def test_a_scheduler_that_has_said_nothing_of_a_pod_is_named():
+    """There is room, and nobody serves the name that the pod asks for."""
+    waits = pod("waits", 1, spec={"schedulerName": "volcano"})
+    *_, words = reason(world_of(node("n0"), RUNS, waits), "ml/waits")
+    assert "its scheduler `volcano` has said nothing of it" in words
+
+
 def test_what_is_held_is_no_demand():
     """A suspended Job, and a pod behind somebody's scheduling gate, are not eligible."""
     job = made.owner(
@@ -246,3 +283,13 @@ def test_the_rest_of_a_gang_is_explained_by_what_is_missing():
     layer, cause, words = reason(world, "ml/g")
     assert (layer, cause) == (L3, Cause.PARTIAL_GANG)
     assert "only 1 of its 2 missing pods fit" in words
+
+
+def test_a_pod_larger_than_its_quota_never_comes():
+    """A quota that is used up gets free; one that is smaller than the pod does not."""
+    told = ('Error creating: pods "x-1" is forbidden: exceeded quota: gpus, requested:'
+            " pods=1,requests.nvidia.com/gpu=2, used: pods=0,requests.nvidia.com/gpu={}, limited:"
+            " pods=9,requests.nvidia.com/gpu={}")  # fmt: skip
+    assert reasons.by_quota(told.format(0, 0)).cause is Cause.OVER_LIMIT_ALWAYS
+    assert reasons.by_quota(told.format(2, 2)).cause is Cause.OVER_LIMIT
+    assert reasons.by_quota("exceeded quota").cause is Cause.OVER_LIMIT

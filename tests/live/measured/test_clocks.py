@@ -29,11 +29,11 @@ def test_loops_within_their_jobs_need_no_word():
 
 @pytest.mark.parametrize(
     ("ahead_s", "word"),
-    [(300, "`starved`, its loop ran 4m 59s after its end"),
+    [(300, "`shared`, its loop ran 4m 59s after its end"),
      (-120, "`shared`, its loop ran 1m 59s before its start")],
 )  # fmt: skip
 def test_a_clock_that_is_minutes_off_is_said(ahead_s: int, word: str):
     """By how much, of which job, and on which side."""
     (text,) = said(ahead_s)
-    assert text.startswith("4 of 4 tracked launches reach beyond")
+    assert text.startswith("5 of 5 tracked launches reach beyond")
     assert word in text

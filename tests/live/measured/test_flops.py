@@ -244,6 +244,25 @@ def test_flops_count_over_all_gpus_that_are_held(
     assert statement.confidence(Bucket.USEFUL) is known
 
 
+@pytest.mark.parametrize(("gpus", "peaks", "useful"), [
+    (8, 6.4, 384), (None, 6.4, 384), (8, 10.4, 0), (None, 10.4, 0), (1, 6.4, 48), (1, None, 0),
+    (None, None, 0),
+])  # fmt: skip
+def test_flops_of_one_process_are_those_of_all_gpus_that_it_may_drive(
+    gpus: int | None, peaks: float | None, useful: float
+):
+    """For a minute, in a job that holds 8 GPUs. One that says one GPU is cut to what its GPU does
+    in the rest of its time (it waits 20 %); beyond the peak of 8, or untold, all is unknown.
+    """
+    mflop = None if peaks is None else peaks * PEAK
+    more = {"steps": 1, "compute_us": 800_000, "data_us": 200_000, "other_us": 0}
+    told = whole(*(stretch(s, mflop, **more) for s in range(60)), end_s=60)
+    statement = api.keep_history(of_eight(told, gpus, 1)).statement
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(useful, abs=0.1)
+    unknown = seconds(statement, Bucket.UNKNOWN)
+    assert unknown == pytest.approx(0 if useful else 384, abs=0.1)
+
+
 @pytest.mark.parametrize(("gpus", "useful"), [(1, 4), (8, 32), (None, 32)])
 def test_an_mfu_is_of_the_gpus_that_a_loop_says_it_uses(gpus: int | None, useful: float):
     """20 s at 20 %: of one GPU of eight, or of all where the loop does not say of how many."""

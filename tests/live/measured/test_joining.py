@@ -5,7 +5,7 @@ import pytest
 
 from tidemill import api
 from tidemill.journal.contradictions import ContradictionSort
-from tidemill.ledger import efficiency
+from tidemill.ledger import efficiency, missing
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.unknowns import is_busy_told, unknowns_of
 from tidemill.live.history import events
@@ -33,7 +33,7 @@ def window(start_s: int, end_s: int, source: str = "track", job: str = "a", **sh
 
 def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measurements:
     """What was measured, from rows."""
-    saved = [("a", T0, *(T0 + 1000 * s for s in one)) for one in saves]
+    saved = [("a", T0, *(T0 + 1000 * s for s in one), False, False) for one in saves]
     return Measurements(
         pl.DataFrame([*windows], schema=WINDOWS),
         pl.DataFrame(saved, SAVES, orient="row"),
@@ -200,3 +200,37 @@ def test_an_mfu_beside_devices_that_stood_still_is_said():
     assert (found.sort, found.name) == (ContradictionSort.OVER_WHOLE, "a")
     assert found.says == "waits and idle time are 80 % of a minute and its MFU 40 %: 120 % in all"
     assert (found.first_ms, found.last_ms) == (T0, T0 + 100_000)
+
+
+def test_waits_and_an_mfu_of_fewer_gpus_than_are_held_are_judged_on_those():
+    """A loop on one of two GPUs waits 80 % and says 40 %: said, and cut to the 20 % that are left.
+
+    Of both GPUs that is a tenth; that the other one stands still contradicts nothing.
+    """
+    one = {"heard_gpus": 1, "silent_gpus": 0, "said_gpus": 1}
+    loop = window(0, 100, data_ppm=800_000, mfu_ppm=400_000) | one
+    history = events.build(
+        pl.DataFrame([attempt()]), [NODE], flat({"": 1_000_000}), measured=measured(loop)
+    )
+    over, fewer = sorted(history.contradictions, key=lambda found: found.sort != "over_whole")
+    assert over.says == "waits and idle time are 80 % of a minute and its MFU 40 %: 120 % in all"
+    assert fewer.sort is ContradictionSort.FEWER_GPUS
+    assert seconds(measured(loop), attempt())[Bucket.USEFUL] == pytest.approx(10, abs=0.01)
+    busy = window(0, 100, "dcgm", busy_ppm=500_000)
+    full = window(0, 100, data_ppm=100_000, mfu_ppm=900_000) | one
+    history = events.build(
+        pl.DataFrame([attempt()]), [NODE], flat({"": 1_000_000}), measured=measured(full, busy)
+    )
+    assert [found.sort for found in history.contradictions] == [ContradictionSort.FEWER_GPUS]
+
+
+def test_a_gpu_type_without_a_known_peak_is_the_reason_that_is_said():
+    """FLOPs were told; what helps is an MFU."""
+    loop = window(0, 100, data_ppm=0, mflop_per_s=400_000_000)
+    node = SeenNode(name="n", gpus=2, gpu_type="FOO9000")
+    history = events.build(
+        pl.DataFrame([attempt()]), [node], flat({"": 1}), measured=measured(loop)
+    )
+    said = missing.words(api.keep_history(history).statement)
+    assert said == missing.NO_PEAK.format(types="`FOO9000`")
+    assert "run.efficiency(mfu=…)" in said

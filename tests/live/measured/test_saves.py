@@ -4,12 +4,16 @@ from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tidemill import api
+from tidemill.ledger import missing
 from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import loops, saves, tracking
+from tidemill.live.measured.loops import WentBack
 from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
     BeganRecord,
@@ -17,10 +21,12 @@ from tidemill.live.track.records import (
     CheckpointFailedRecord,
     CheckpointSavedRecord,
     EndedRecord,
+    RestartedRecord,
     RestoredRecord,
     StepsRecord,
     TrackRecord,
 )
+from tidemill.model.states import CONFIDENCES
 
 T0_US = 1_790_000_000_000_000
 KILLED_S, AGAIN_S, DONE_S = 20, 25, 35
@@ -74,9 +80,17 @@ def checkpoint(
 
 def seconds(told: list[TrackRecord], killed_s: float = KILLED_S) -> dict[Bucket, float]:
     """GPU-seconds by bucket, where a scheduler says when the job was killed."""
+    booked = statement(told, killed_s).total().milli_ms
+    return {bucket: milli_ms / 1e6 for bucket, milli_ms in zip(Bucket, booked, strict=True)}
+
+
+def statement(told: list[TrackRecord], killed_s: float = KILLED_S) -> Statement:
+    """The books of it."""
     launches = loops.launches(told)
     gpus = len({one.rank for one in told})
-    times = [(0, killed_s, "requeued"), (AGAIN_S, DONE_S, "done")]
+    is_again = killed_s < AGAIN_S
+    times = [(0, killed_s, "requeued" if is_again else "failed"), (AGAIN_S, DONE_S, "done")]
+    times = times if is_again else times[:1]
     rows = [
         {"job": "a", "submit_ms": us(0) // 1000, "start_ms": us(start) // 1000,
          "end_ms": us(end) // 1000, "outcome": outcome, "gpus": gpus, "gpu_type": "H100",
@@ -85,8 +99,7 @@ def seconds(told: list[TrackRecord], killed_s: float = KILLED_S) -> dict[Bucket,
     ]  # fmt: skip
     attempts = pl.DataFrame(rows, {name: ATTEMPTS[name] for name in rows[0]})
     history = build(attempts, [], flat({"": 1}), measured=tracking.measured(launches))
-    booked = api.keep_history(history).statement.total().milli_ms
-    return {bucket: milli_ms / 1e6 for bucket, milli_ms in zip(Bucket, booked, strict=True)}
+    return api.keep_history(history).statement
 
 
 def rework_s(told: list[TrackRecord], killed_s: float = KILLED_S) -> float:
@@ -114,6 +127,34 @@ def test_without_a_word_of_the_next_launch_only_told_checkpoints_count():
     assert rework_s(saved + again(None)) == pytest.approx(10, abs=0.01)
     assert rework_s(saved + again(100, is_told=False)) == pytest.approx(10, abs=0.01)
     assert rework_s(killed() + again(0, is_told=False)) == pytest.approx(20, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("step", "lost_s"), [(50, 15), (150, 5), (200, 0), (0, 10)],
+    ids=["before the checkpoint", "after it", "after all", "counted anew"],
+)  # fmt: skip
+def test_a_launch_that_begins_with_a_later_step_went_on_from_the_one_before_it(
+    step: int, lost_s: float
+):
+    """It says no word of what it read. Step 1 is what a loop counts that gives no numbers."""
+    told = killed(0, *checkpoint(100, at_s=10)) + again(step, is_told=False)
+    assert rework_s(told) == pytest.approx(lost_s, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("rest", "said", "lost_s"),
+    [(again(0, is_told=False), ["`a`"], 10), (again(0), [], 20),
+     (again(100, is_told=False), [], 10)],
+    ids=["counted anew", "from the beginning", "numbered"],
+)  # fmt: skip
+def test_launches_that_count_their_steps_anew_after_a_checkpoint_are_said(
+    rest: list[TrackRecord], said: list[str], lost_s: float
+):
+    """Whether they read it nobody says; one that says step 0 did not, and lost everything."""
+    told = killed(0, *checkpoint(100, at_s=10)) + rest
+    found = saves.said_counted_again(loops.launches(told))
+    assert [one.partition(";")[0].rpartition(" ")[2] for one in found] == said
+    assert rework_s(told) == pytest.approx(lost_s, abs=0.01)
 
 
 def test_a_later_checkpoint_that_was_not_used_saved_nothing():
@@ -187,9 +228,11 @@ def test_steps_that_were_not_told_are_as_long_as_those_before(killed_s: float, l
 
 
 def test_a_launch_that_went_back_within_itself_proves_with_its_first_word():
-    """It went on from step 200 at first; that it read step 20 later is its own affair."""
+    """It went on from step 200 at first: nothing is lost of the one before. That it read step 20
+    later costs what it did itself until then.
+    """
     later = RestoredRecord(**head("y", 0, AGAIN_S + 5), step=20)
-    assert rework_s([*killed(), *again(200), later]) == pytest.approx(0, abs=0.002)
+    assert rework_s([*killed(), *again(200), later]) == pytest.approx(5, abs=0.002)
 
 
 def test_a_launch_that_did_nothing_has_nothing_that_is_safe():
@@ -200,3 +243,98 @@ def test_a_launch_that_did_nothing_has_nothing_that_is_safe():
     ]
     first, second = loops.launches([*idle, *again(200)])
     assert [*saves.of(first, second)] == []
+
+
+def back(step: int | None, at_s: float, again_s: float, **more: Any) -> list[TrackRecord]:
+    """It goes back within its process, and comes up again for some seconds."""
+    if more.get("is_restored"):
+        told: TrackRecord = RestoredRecord(**head("x", 0, at_s), step=step)
+    else:
+        told = RestartedRecord(**head("x", 0, at_s), step=step, why="loss is NaN")
+    empty = steps("x", 0, round(at_s), 1, until_s=again_s)
+    idle = replace(
+        empty, steps=0, compute_us=None, other_us=us(again_s) - us(at_s), first_step=None,
+        last_step=None, last_end_us=None, min_step_us=None, median_step_us=None, max_step_us=None,
+    )  # fmt: skip
+    return [told, idle]
+
+
+def gone_back(step: int | None, **more: Any) -> list[TrackRecord]:
+    """Steps 1 to 100, a checkpoint after 40 of them, back at 10 s, and from 13 s on again."""
+    began = BeganRecord(**head("x", 0, 0), gpus=1)
+    before = [steps("x", 0, s, 10 * s + 1) for s in range(10)]
+    after = [steps("x", 0, s, 10 * (s - 13) + (step or 0) + 1) for s in range(13, KILLED_S)]
+    ended = EndedRecord(**head("x", 0, KILLED_S), outcome="finished")
+    saved = checkpoint(40, at_s=4, took_s=0.5)
+    return [began, *before, *saved, *back(step, 10, 13, **more), *after, ended]
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+@pytest.mark.parametrize(("step", "lost_s"), [(40, 6), (None, 6), (60, 4), (20, 8)])
+def test_a_restart_within_the_process_is_rework_and_restart(
+    step: int | None, lost_s: float, is_restored: bool
+):
+    """What was done after the step to which it went back is lost; until it works again it comes up.
+
+    As across launches: a later checkpoint that was not used saved nothing, and a later step is
+    proven to be safe.
+    """
+    found = seconds(gone_back(step, is_restored=is_restored) + again((step or 0) + 70))
+    assert found[Bucket.REWORK] == pytest.approx(lost_s, abs=0.01)
+    assert found[Bucket.RESTART] == pytest.approx(3, abs=0.01)
+
+
+def test_a_checkpoint_that_is_read_before_the_first_step_is_no_way_back():
+    """Every launch begins so."""
+    told = saves.frame(loops.launches(killed(0, *checkpoint(100, at_s=10)) + again(100)))
+    assert not told["is_back"].any()
+
+
+def test_a_loop_that_did_not_work_again_came_up_until_its_end():
+    """Killed while it restarted: from when it went back on."""
+    told: list[TrackRecord] = [
+        one for one in gone_back(40)
+        if not isinstance(one, EndedRecord) and loops.times_of(one)[0] <= us(10)
+    ]  # fmt: skip
+    found = seconds(told + again(40), killed_s=15)
+    assert found[Bucket.REWORK] == pytest.approx(6, abs=0.01)
+    assert found[Bucket.RESTART] == pytest.approx(5, abs=0.01)
+
+
+def test_ranks_that_go_back_together_go_back_once():
+    """From the first that says so until the last that works again; the earliest step counts."""
+    ranks = [
+        WentBack(us(10), 50, us(12)), WentBack(us(10.5), 40, us(13)), WentBack(us(14), 60, us(15)),
+    ]  # fmt: skip
+    (launch,) = loops.launches(gone_back(40))
+    launch.processes[0].backs[:] = ranks
+    found = [(one.at_us, one.is_back) for one in saves.of(launch, None) if one.is_back]
+    assert found == [(us(10), True), (us(14), True)]
+
+
+def rework_known_as(books: Statement) -> dict[str, float]:
+    """Seconds of rework by how they are known."""
+    some = books.rows_in(Bucket.REWORK)
+    found = dict[str, float]()
+    for known, milli_ms in zip(books.known_as[some], books.rows.milli_ms[some], strict=True):
+        name = CONFIDENCES[known].value
+        found[name] = found.get(name, 0) + milli_ms / 1e6
+    return found
+
+
+def test_the_time_after_a_loops_last_word_is_not_measured():
+    """Killed at 20 s, ended by the scheduler ten minutes later: rework, but by nobody's measure.
+
+    A record is made each second, so the last two may be lost with the process.
+    """
+    books = statement(killed(0, *checkpoint(100, at_s=10)), killed_s=620)
+    assert rework_known_as(books) == {"measured": 12.0, "inferred": 598.0}
+    known, worked = missing.known_efficiency(books)
+    assert worked - known >= 598e6, "doctor counts it as not told"
+    assert missing.SILENT in missing.words(books)
+
+
+def test_a_loop_that_is_killed_in_its_last_second_is_measured_to_its_end():
+    """As the scheduler says it a second later."""
+    books = statement(killed(0, *checkpoint(100, at_s=10)) + again(100), killed_s=KILLED_S + 1.5)
+    assert rework_known_as(books) == {"measured": 11.5}

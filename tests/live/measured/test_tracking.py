@@ -201,3 +201,11 @@ def test_windows_do_not_depend_on_when_what_was_told_is_forgotten():
         loop.forget(mark_us, BEGIN_US)
         found = loops.measured(loop.launches(), since_us=mark_us).windows.sort("start_ms")
         assert found.rows() == whole.filter(pl.col("end_ms") > mark_us // 1000).rows(), mark_s
+
+
+def test_a_word_about_a_job_is_no_launch():
+    """A webhook that says an MFU, and nothing of a loop: nobody measured that the job came up."""
+    head: dict[str, Any] = {"v": 1, "job": "a", "run": "hook", "rank": 0, "seq": 0}
+    word = EfficiencyRecord(**head, at_us=BEGIN_US + 30_000_000, mfu_ppm=400_000)
+    assert loops.launches([word]) == []
+    assert len(loops.launches([*gang(), word])) == len(loops.launches([*gang()])) == 1

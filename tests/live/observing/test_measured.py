@@ -474,6 +474,37 @@ def test_an_error_is_of_a_node_of_its_cluster(
     assert told.with_clusters(errors, nodes)["node"].to_list() == found
 
 
+def test_a_loop_whose_job_is_on_the_books_is_found(cluster: Cluster, tmp_path: Path):
+    """Also when its job is over and shown no more, and the observer was started again."""
+    folder, where = tmp_path / "track", tmp_path / "fleet.sqlite"
+    folder.mkdir()
+    told = [*a_loop(9, 0, 61, 65, 90, Random(1)), *a_loop(5, 0, 61, 65, 90, Random(1))]
+    (folder / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in told))
+    same, lost = LoopsMeasuring(folder), "tracked, and not found among the jobs: train-5"
+    for now, jobs in ((240, JOBS), (300, JOBS[:1])):
+        cluster.at(now, *(job for job in shown(now) if job["id"] in {one["id"] for one in jobs}))
+        assert lost in ask(cluster, where, [same]).notes
+    cluster.at(330, *shown(330)[:1])
+    assert lost in ask(cluster, where, [LoopsMeasuring(folder)]).notes
+
+
+@pytest.mark.parametrize(
+    ("booked", "notes"),
+    [({"east/9"}, ()), ({"north/9"}, ("tracked, and not found among the jobs: train-9",))],
+)
+def test_a_loop_is_found_in_the_books_of_a_fleet(
+    tmp_path: Path, booked: set[str], notes: tuple[str, ...]
+):
+    """There its job has the name of its cluster before its own."""
+    records = a_loop(9, 0, 61, 65, 90, Random(1))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    whose = joining.Whose(attempts_of("east/7", since_s=0), booked=booked)
+    begin_ms = 1000 * BEGIN_S
+    span = MeasuredSpan(begin_ms, begin_ms + 80_000, begin_ms, begin_ms + 110_000)
+    told = LoopsMeasuring(tmp_path, prefixes=["", "east/", "west/"]).measure(span, whose)
+    assert told.notes == notes
+
+
 @pytest.mark.parametrize(
     "whose",
     [

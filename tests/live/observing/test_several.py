@@ -15,13 +15,17 @@ from typer.testing import CliRunner
 
 from tests.conftest import ROOT
 from tests.ledger.sums import amounts
+from tests.live.kubernetes.test_expired import Forgetful, access
 from tests.live.observing.test_observer import BEGIN_S, COMMANDS, TERMS, Cluster
+from tests.rigs.prometheus.lying import lying
 from tidemill import api
 from tidemill.cli import contradicted, fleet_file
 from tidemill.cli.main import app
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.history.rows import ATTEMPTS, SeenNode
+from tidemill.live.kubernetes.watching.source import KubernetesSource
+from tidemill.live.measured.pauses import PAUSES
 from tidemill.live.observing.observer import AnswerTaken, Observer
 from tidemill.live.observing.several import SeveralClusters, WatchedCluster
 from tidemill.live.prices.rules import flat
@@ -198,6 +202,29 @@ def test_quotas_of_one_team_on_two_clusters_are_added(tmp_path: Path):
     told = SeveralClusters([WatchedCluster("one", one), WatchedCluster("two", two)]).poll(0)
     shares = (Share("A100", 1_000), Share("H100", 12_000, 20_000))
     assert [*told.queues] == [Queue("a", shares), Queue("b")]
+
+
+def test_a_slurm_and_a_kubernetes_are_one_answer(tmp_path: Path):
+    """Each by its own reader, in either order; frames of one meaning have one schema."""
+    slurm = Cluster(_made(tmp_path / "hpc"))
+    slurm.at(100, RUNNING)
+    with (
+        lying(Forgetful(is_in_stream=False).answer) as (address, _),
+        KubernetesSource(access(address, tmp_path), timeout_s=20) as pods,
+    ):
+        both = [WatchedCluster("hpc", slurm.source), WatchedCluster("prod", pods)]
+        alone = [one.source.poll(BEGIN_S * 1000) for one in both]
+        told = [SeveralClusters(order).poll(BEGIN_S * 1000) for order in (both, both[::-1])]
+    frames = [name for name in SourceAnswer._fields if isinstance(getattr(told[0], name),
+                                                                  pl.DataFrame)]  # fmt: skip
+    assert frames == ["attempts", "pauses"], "one that is new has a schema of its own"
+    for answer in (*alone, *told):
+        assert answer.pauses.schema == pl.Schema(PAUSES)
+    for answer in told:
+        assert answer.attempts.schema == pl.Schema(ATTEMPTS)
+        assert {*answer.attempts["job"]} == {"hpc/7", "prod/ml/a"}
+        assert {node.name for node in answer.nodes} == {"hpc/n1", "hpc/n2", "prod/n0"}
+        assert set(answer.pods.values()) == {"prod/ml/a"}
 
 
 def test_gangs_of_several_clusters_keep_their_own_requests(tmp_path: Path):

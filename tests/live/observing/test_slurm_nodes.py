@@ -1,4 +1,4 @@
-"""What an observer of Slurm tells of nodes: maintenance to the second, and partitions."""
+"""What an observer of Slurm tells of nodes: maintenance and drains to the second, partitions."""
 
 import json
 from collections.abc import Callable
@@ -67,6 +67,62 @@ def test_maintenance_ends_when_it_said_or_when_it_was_deleted(
         shown.at(now)
         ask()
     assert _cordoned_s(tmp_path / "fleet.sqlite") == seconds
+
+
+EVENTS = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\n"
+
+
+def _drain(cluster: Cluster, begun: int | None) -> None:
+    """n2 drains under a job, by a reason of that second; without one it takes work."""
+    state = "IDLE" if begun is None else "MIXED+DRAIN"
+    reason = "" if begun is None else f" Reason=Xid 79 [root@{BEGIN_S + begun}]"
+    node = "NodeName=n{n} CPUTot=64 Gres=gpu:h100:8 State={state} RealMemory=512000{reason}\n"
+    cluster.print("scontrol", node.format(n=1, state="IDLE", reason="")
+                  + node.format(n=2, state=state, reason=reason))  # fmt: skip
+
+
+def _draining_s(where: Path) -> int:
+    """Seconds in which n2 drained, of which a job holds half."""
+    return amounts(api.read_statement(str(where)), "bucket")[(Bucket.DRAINING,)] // 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("looks", "event", "seconds"),
+    [
+        ({105: 101, 110: 101, 115: 101, 126: None}, None, 25),  # shorter than the lateness
+        ({105: 101, 150: 101, 170: 101, 176: None}, None, 75),
+        ({105: 106, 126: None}, None, 20),  # the clock is asked before nodes are
+        ({105: 50, 150: 50, 155: None}, None, 50),  # its reason is older: since it was first seen
+        ({105: 101, 150: 120, 155: None}, None, 54),  # somebody gave another reason
+        ({105: 101, 110: None, 120: 118, 125: None}, None, 9 + 7),
+        ({105: 101, 150: 101, 155: None}, (130, 152), 51),  # the record knows the end
+    ],
+)
+def test_a_drain_under_a_job_is_booked_as_it_was_seen(
+    shown: Cluster,
+    ask: Ask,
+    tmp_path: Path,
+    looks: dict[int, int | None],
+    event: tuple[int, int] | None,
+    seconds: int,
+):
+    """Slurm writes down none while a job is on the node; nobody else knows when it was over."""
+    half = BUSY | {"gpus": 4, "node": "n2"}
+    _drain(shown, None)
+    for now in (60, 100):
+        shown.at(now, half)
+        ask()
+    for now, begun in looks.items():
+        _drain(shown, begun)
+        shown.at(now, half)
+        ask()
+    if event is not None:
+        start, end = (BEGIN_S + one for one in event)
+        shown.print("sacctmgr", f"{EVENTS}lab|n2|{start}|{end}|DRAIN|Xid 79|root\n")
+    for later in (5, 20, 40, 300):
+        shown.at(now + later, half)
+        ask()
+    assert _draining_s(tmp_path / "fleet.sqlite") == seconds
 
 
 def _fits(where: Path) -> str:

@@ -245,3 +245,74 @@ def test_a_pod_belongs_to_the_job_that_the_history_says(hours: list[Hour]):
     one = attempts().filter(pl.col("job") == "train-abc").with_columns(job=pl.lit("ml/train"))
     found = joining.join(hours, Whose(one, {("ml", "train-abc"): "ml/train"}))
     assert of(found, "ml/train")["busy_ppm"].unique().to_list() == [400_000]
+
+
+def relabelled(hours: list[Hour], of_node: str, held_by: str, **more: str) -> list[Hour]:
+    """The hours as if GPUs of a node had this label of a batch job."""
+    is_it = pl.col("node") == of_node
+    told = {"held_by": held_by, **more}
+    return [
+        hour._replace(
+            gpus=hour.gpus.with_columns(
+                pl.when(is_it).then(pl.lit(value)).otherwise(name).alias(name)
+                for name, value in told.items()
+            )
+        )
+        for hour in hours
+    ]
+
+
+@pytest.mark.parametrize("node", ["n4", "other1"], ids=["another of its nodes", "another cluster"])
+def test_a_label_on_a_node_that_the_job_does_not_hold_is_not_its(hours: list[Hour], node: str):
+    """Two clusters number their jobs alike, or a label is wrong: not counted, and said once."""
+    told = relabelled(hours, "n4", "whole", node=node)
+    found = joining.join(told, Whose(attempts()))
+    for job, busy_ppm in (("whole", 835_000), ("12_3", 300_000)):
+        seen = of(found, job)["busy_ppm"].unique().to_list()
+        assert seen == ([busy_ppm] if job == "whole" or node == "n4" else [])
+    assert of(found, "whole")["gpus_seen"].unique().to_list() == [8]
+    (note,) = (note for note in found.notes if "ran on other nodes" in note)
+    assert note == (
+        "60 GPU-minutes have the label of a job that ran on other nodes then"
+        f" (whole on {node}): not counted for it"
+    )
+
+
+def test_where_no_node_has_a_name_of_the_history_labels_are_believed(hours: list[Hour]):
+    """Exporters that name themselves, or addresses: nothing contradicts the label."""
+    some = [hour._replace(gpus=hour.gpus.filter(pl.col("node") == "n4")) for hour in hours]
+    told = relabelled(some, "n4", "4711", node="dcgm-exporter-xyz12")
+    found = joining.join(told, Whose(attempts(), numbers={"4711": "12_3"}))
+    assert of(found, "12_3")["busy_ppm"].unique().to_list() == [300_000]
+    assert of(found, "12_3")["unseen_ppm"].unique().to_list() == [0]
+
+
+@pytest.mark.parametrize("label", ["9999", "left"], ids=["unknown", "over"])
+def test_a_label_of_who_did_not_hold_a_gpu_is_its_holders_as_inferred(
+    hours: list[Hour], label: str
+):
+    """Of a job that is over or that nobody knows; whoever holds the whole node did the work."""
+    told = [hour._replace(gpus=hour.gpus.filter(pl.col("node") == "n1")) for hour in hours]
+    told = relabelled(told, "n1", label)
+    whose = Whose(attempts().filter(pl.col("job").is_in(["whole", "left"])).with_columns(
+        start_ms=pl.when(pl.col("job") == "left").then(at(-60)).otherwise("start_ms"),
+        end_ms=pl.when(pl.col("job") == "left").then(at(-1)).otherwise("end_ms"),
+    ))  # fmt: skip
+    found = joining.join(told, whose)
+    assert found.windows["job"].unique().to_list() == ["whole"]
+    assert found.windows["busy_ppm"].unique().to_list() == [835_000]
+    assert found.windows["unseen_ppm"].unique().to_list() == [1_000_000], "inferred, all of it"
+    assert any(
+        note == "960 GPU-minutes have the label of a job that did not hold the GPU, by this history"
+        f" ({label} on n1): counted for the job that did, inferred"
+        for note in found.notes
+    )
+    assert "stale" in found.left_out, "observers say it too"
+
+
+def test_a_label_that_says_nobody_is_none(hours: list[Hour]):
+    """`0` is what some exporters say of a GPU that no job holds."""
+    told = [hour._replace(gpus=hour.gpus.filter(pl.col("node") == "n1")) for hour in hours]
+    found = joining.join(relabelled(told, "n1", "0"), Whose(attempts()))
+    assert of(found, "whole")["unseen_ppm"].unique().to_list() == [0]
+    assert "stale" not in found.left_out

@@ -100,6 +100,28 @@ def test_named_and_excluded_nodes_count(tmp_path: Path, asked: str, fits: str):
     assert _fits(_imported(tmp_path, "", squeue=f"{SQUEUE}\n{row}\n")) == fits
 
 
+def test_who_was_requeued_and_waits_keeps_the_nodes_that_it_names(tmp_path: Path):
+    """The accounting of its first attempt does not say them; the queue, of its wait, does."""
+    first = _row(2, "train,debug", "", "REQUEUED").split(DELIMITER)
+    first[HEADER.index("Start")], first[HEADER.index("End")] = (
+        "2026-11-02T08:00:00", "2026-11-02T09:00:00",
+    )  # fmt: skip
+    first[-3:] = ["d1", TRES.format(8), TRES.format(8)]
+    row = "2|PENDING|2026-11-02T09:00:00|1|train,debug|gres:gpu:h100:8|nlp||t1|"
+    journal = _imported(tmp_path, DELIMITER.join(first), squeue=f"{SQUEUE}\n{row}\n")
+    assert _fits(journal) == "no"
+    assert "`node` in `t1`" in tidemill("why", "2", "-j", journal).out
+
+
+def test_a_node_that_does_not_respond_is_unhealthy_with_a_job_on_it(tmp_path: Path):
+    """Nobody cordoned it; Slurm gives no reason of its own."""
+    nodes = NODES.replace("State=ALLOCATED", "State=ALLOCATED+NOT_RESPONDING")
+    fleet = tidemill("fleet", "-j", _imported(tmp_path, "", nodes)).out
+    assert "1 unhealthy" in fleet
+    assert "t1: not responding" in fleet
+    assert "cordoned" not in fleet
+
+
 def test_partitions_may_be_told_by_their_lists_alone(tmp_path: Path):
     """Nodes without `Partitions=`, and what `scontrol show partition` prints with ranges."""
     nodes = NODES.replace(" Partitions=train", "").replace(" Partitions=debug", "")

@@ -53,6 +53,25 @@ def test_what_the_accounting_of_22_05_gets_wrong():
     assert (array.array_task_id, array.array_tasks) == (None, "1-6%2")
 
 
+def test_a_reservation_without_a_readable_name_loses_no_record():
+    """22.05 prints a number where the name of a job's reservation should be."""
+    printed = json.loads((PRINTED / "sacct_22.05.json").read_text())
+    for job in printed["jobs"]:
+        job["reservation"] = {"id": 2, "name": 3799177280}
+    jobs = [row for row in rows_of(printed) if isinstance(row, SlurmJob)]
+    assert len(jobs) == len(printed["jobs"])
+    assert {job.reservation for job in jobs} == {None}
+
+
+def test_what_json_does_not_say_is_not_looked_for_in_json():
+    """The hint of a record that cannot be read names another form."""
+    broken = json.dumps({"jobs": [{"job_id": 1, "job_state": "PENDING", "name": 5}]})
+    with open_output(broken.encode()) as reading:
+        assert list(reading.rows()) == []
+    (refusal,) = reading.refusals.kept
+    assert "without --json" in refusal.words()
+
+
 def test_the_accounting_of_24_11():
     """Numbers that mean *not set* are negative there."""
     by_json = rows_of(PRINTED / "sacct_24.11.json")

@@ -26,6 +26,7 @@ RAN = """\
 2|a|x|COMPLETED|2026-03-02T09:00:00|2026-03-02T09:00:00|2026-03-02T09:00:00|2026-03-02T10:00:00|1|\
 m2|cpu=4,gres/gpu:h100=8,gres/gpu=8,node=1|cpu=4,gres/gpu=8,node=1
 """
+EVENT = "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\n"
 UNTIL_MS = 1_772_452_800_000  # 2026-03-02T12:00Z
 HOUR_MS = 3_600_000
 
@@ -135,6 +136,33 @@ def test_a_maintenance_reservation_closes_its_nodes_for_its_time(tmp_path: Path)
     assert {*books.states.values()} == {NodeState.READY}
 
 
+RESERVED = "Cluster|Name|NodeName|Flags|TimeStart|TimeEnd\n"
+
+
+def test_a_maintenance_that_is_over_is_in_slurms_record(tmp_path: Path):
+    """`scontrol` shows it no more; `sacctmgr show reservation` does."""
+    over = "lab|mnt|m[2-3]|MAINT,SPEC_NODES|2026-03-02T09:00:00|2026-03-02T10:30:00\n"
+    node = "Gres=gpu:h100:8 State=IDLE"
+    found = told(tmp_path, node, node, node, more=RESERVED + over)
+    assert found.hours[Bucket.CORDONED] == 1.5 * 16
+
+
+@pytest.mark.parametrize(
+    ("more", "untold"),
+    [
+        ((), {"unhealthy", "cordoned", "draining"}),
+        ((EVENT,), {"cordoned", "draining"}),
+        ((EVENT, RESERVED), {"draining"}),
+    ],
+)
+def test_what_no_file_tells_of_nodes_is_unknown(tmp_path: Path, more: tuple[str, ...], untold):
+    """A list of nodes says how they are now; a drain under jobs is in no record at all."""
+    texts = [JOBS, "NodeName=m1 Gres=gpu:h100:8 State=IDLE\n", *more]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i}.txt").write_text(text)
+    assert translate.read([tmp_path], "UTC").untold_states == untold
+
+
 def test_where_stretches_overlap_the_worst_counts(tmp_path: Path):
     """Drained 09:00-11:00, down 10:00-10:30 within it, and down at once after it until 11:30."""
     more = "NodeName|TimeStart|TimeEnd|State|Reason|User\n" + "".join(
@@ -146,6 +174,15 @@ def test_where_stretches_overlap_the_worst_counts(tmp_path: Path):
     listed = ["Gres=gpu:h100:8 State=MIXED", "Gres=gpu:h100:8 State=IDLE"]
     found = told(tmp_path, *listed, more=more).hours
     assert (found[Bucket.DRAINING], found[Bucket.UNHEALTHY]) == (8 * 1.5, 8 * 1.0)
+
+
+def test_a_drain_that_jobs_outlast_begins_before_its_record(tmp_path: Path):
+    """m1 drains since nine, by its reason; its event begins with the end of a job, at ten."""
+    job = JOBS.replace("RUNNING", "COMPLETED").replace("Unknown", "2026-03-02T10:00:00")
+    node = "Gres=gpu:h100:8 State=IDLE+DRAIN Reason=Xid [root@2026-03-02T09:00:00]"
+    for start, hours in (("10:00:00", 7 + 2 * 8), ("08:30:00", 3.5 * 8 - 1.5)):
+        event = f"{EVENT}lab|m1|2026-03-02T{start}|Unknown|DRAIN|Xid|root\n"
+        assert told(tmp_path, node, jobs=job, more=event).hours[Bucket.DRAINING] == hours
 
 
 def test_a_cloud_node_that_is_off_was_there_while_it_worked(tmp_path: Path):

@@ -24,3 +24,13 @@ def test_why_a_job_waits_that_was_released_is_not_recorded(tmp_path: Path):
     assert "not recorded" in pending
     assert "why is not recorded here" in why
     assert "own scheduler says" not in pending + why
+
+
+def test_the_time_before_a_requeued_job_is_eligible_is_no_part_of_its_wait(tmp_path: Path):
+    """Requeued at 10:00, eligible at 16:00: at 16:15 it has waited a quarter of an hour."""
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    journal = str(tmp_path / "s.sqlite")
+    tidemill("import", "slurm", str(tmp_path / "sacct.txt"), "--zone", "UTC", "-j", journal)
+    at = ("--at", "2026-11-02T16:15")
+    assert "has waited 15m" in tidemill("why", "50", "-j", journal, *at).out
+    assert "50 (15m)" in tidemill("pending", "-j", journal, *at).out

@@ -298,3 +298,27 @@ def test_whole_columns_and_single_texts_agree(name, texts):
 
     slow = rule._replace(fast=None, prepare=None)
     assert made(texts, rule) == made(texts, slow)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "elapsed", "hours"),
+    [
+        ("00:30:00", "01:30:00", "02:00:00", (0, 2)),  # the second half past one
+        ("00:30:00", "01:30:00", "01:00:00", (0, 1)),
+        ("00:30:00", "01:30:00", "7200", (0, 2)),
+        ("01:30:00", "02:30:00", "01:00:00", (2, 3)),
+        ("01:30:00", "02:30:00", "02:00:00", (1, 3)),
+        ("00:30:00", "01:30:00", "01:07:00", (0, 1)),  # it contradicts both
+        ("00:30:00", "01:30:00", "", (0, 1)),
+    ],
+)
+def test_elapsed_says_which_of_two_hours_it_is(
+    start: str, end: str, elapsed: str, hours: tuple[int, int]
+):
+    """Clocks in Lisbon went back from 2:00 to 1:00 on 25 October 2026, by Slurm's own count."""
+    column = "ElapsedRaw" if elapsed.isdigit() else "Elapsed"
+    text = f"JobID|State|Start|End|{column}\n1|COMPLETED|2026-10-25T{start}|2026-10-25T{end}|"
+    with open_output(f"{text}{elapsed}\n".encode(), zone="Europe/Lisbon") as opened:
+        (job,) = opened.rows()
+    zero_ms = 1_792_884_600_000  # 2026-10-24T23:30Z: half past midnight there
+    assert (job.start_ms - zero_ms, job.end_ms - zero_ms) == tuple(3_600_000 * h for h in hours)

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -147,19 +147,26 @@ def wait_until(what: str, is_so: Callable[[], bool], tick: threading.Event, paus
 
 def binds(one: Process) -> int:
     """How many pods a replica has bound, by its own count; none while it stands by."""
-    port = next((line["port"] for line in one.lines() if line["event"] == "serving metrics"), None)
-    if port is None:
-        return 0
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request("GET", "/metrics")
-        told = connection.getresponse().read().decode()
+        _, told = asked(one, "/metrics")
     except OSError:
         return 0
-    finally:
-        connection.close()
     found = (int(line.split()[1]) for line in told.splitlines() if line.startswith(BINDS))
     return next(found, 0)
+
+
+def asked(one: Process, path: str) -> tuple[int, str]:
+    """What a replica answers to whoever asks its port of metrics; ``OSError``: it has none yet."""
+    port = next((line["port"] for line in one.lines() if line["event"] == "serving metrics"), None)
+    if port is None:
+        raise ConnectionRefusedError
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
 
 
 def _bound(rig: Cluster) -> int:
@@ -167,10 +174,15 @@ def _bound(rig: Cluster) -> int:
 
 
 @contextmanager
-def two_replicas(rig: Cluster, folder: Path) -> Iterator[tuple[Process, Process]]:
-    """Two schedulers with one Lease and one journal, not started yet; ended at the end."""
+def two_replicas(
+    rig: Cluster, folder: Path, given: postgres.Server | None = None
+) -> Iterator[tuple[Process, Process]]:
+    """Two schedulers with one Lease and one journal, not started yet; ended at the end.
+
+    The journal is on ``given``, or on a server of its own.
+    """
     with (
-        postgres.running() as server,
+        postgres.running() if given is None else nullcontext(given) as server,
         ForkedProcess(rig, folder, "--lease", LEASE, *METRICS) as first,
         ForkedProcess(rig, folder, "--lease", LEASE, *METRICS) as second,
     ):

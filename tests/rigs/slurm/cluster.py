@@ -19,6 +19,9 @@ from random import SystemRandom
 from tests.rigs.slurm import files
 
 NEEDED = ("slurmctld", "slurmd", "slurmdbd", "sacct", "munged", "mariadbd")
+CGROUPS = Path("/sys/fs/cgroup")
+DAEMONS = ("slurm", "munged", "mariadbd")
+"""How the programs of a rig are called, at their beginning."""
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 POLL_S = 0.05
 QUEUE = "%i %j %T %r %N %b"
@@ -39,6 +42,8 @@ def missing() -> str:
     """Why no real Slurm can be started here; empty where it can."""
     if os.geteuid() != 0:
         return "it needs root (character devices, several users)"
+    if not any(CGROUPS.glob("*")):
+        return f"slurmd needs control groups, and none are mounted on {CGROUPS}"
     lacking = [name for name in NEEDED if not shutil.which(name, path=PATH)]
     return f"no {', '.join(lacking)} here; hint: tools/slurm.sh installs it" if lacking else ""
 
@@ -253,19 +258,25 @@ class Cluster:
         self._until("all processes of this folder have ended", are_gone, 10)
 
     def own_processes(self) -> list[int]:
-        """Processes of this folder, whoever started them; not this one."""
+        """Daemons of this folder and tasks of its jobs; who only asks it (an observer) is none."""
         found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
         return [number for number in found if number != os.getpid() and self._is_own(number)]
 
     def _is_own(self, number: int) -> bool:
-        """By its environment, or, since 24.11 overwrites that of slurmstepd, by its open log."""
+        """A daemon or a task by its environment, or, since 24.11 overwrites that of slurmstepd, a
+        daemon by its open log.
+        """
         process = Path("/proc") / str(number)
         own = f"SLURM_CONF={self.folder / 'slurm.conf'}".encode()
         log = f"{self.folder / 'log'}/"
         try:
-            if own in (process / "environ").read_bytes().split(b"\0"):
+            is_daemon = (process / "comm").read_text().startswith(DAEMONS)
+            given = (process / "environ").read_bytes().split(b"\0")
+            is_task = any(one.startswith(b"SLURM_JOB_ID=") for one in given)
+            if own in given and (is_daemon or is_task):
                 return True
-            return any(str(link.readlink()).startswith(log) for link in (process / "fd").iterdir())
+            links = (process / "fd").iterdir() if is_daemon else ()
+            return any(str(link.readlink()).startswith(log) for link in links)
         except OSError:  # ended by itself, or not ours to read
             return False
 

@@ -5,6 +5,7 @@ know is counted beside it: time in which the shadow's jobs work although nobody 
 they do, and devices that others were seen on while the shadow's jobs held them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -74,6 +75,25 @@ class UndoneWork(NamedTuple):
     milli_ms: int
 
 
+class StoppedJobs(NamedTuple):
+    """Jobs that the policy would have stopped, to wait again."""
+
+    jobs: int = 0
+    whys: tuple[tuple[str, int], ...] = ()
+    """How often for what, the most often first: one job may be stopped more than once."""
+
+    @property
+    def words(self) -> str:
+        """That in words; "": nobody is stopped."""
+        if not self.jobs:
+            return ""
+        whys = ", ".join(f"{why}: {count:,}" for why, count in self.whys)
+        return (
+            f"{count_text(self.jobs, 'job')} would have been stopped on the way ({whys}), and would"
+            " have waited again"
+        )
+
+
 class ShadowReport(NamedTuple):
     """The comparison of two sides of one history."""
 
@@ -96,6 +116,7 @@ class ShadowReport(NamedTuple):
     """What the policy says of teams and GPU types that the history does not have."""
     beside_milli_ms: int = 0
     """What jobs of others worked where the shadow's jobs sat: it is in no bucket."""
+    stopped: StoppedJobs = StoppedJobs()
 
     @property
     def is_of_nobody(self) -> bool:
@@ -156,8 +177,15 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
     return ShadowReport(
         starts, unknown, undone, over_milli, cast.pinned, cast.others, cast.held, cast.interrupted,
         cast.others_waited, cast.resized, partly=cast.partly,
-        beside_milli_ms=_beside_milli_ms(shadow, world, seen.end_ms),
+        beside_milli_ms=_beside_milli_ms(shadow, world, seen.end_ms), stopped=_stopped(shadow),
     )  # fmt: skip
+
+
+def _stopped(shadow: Story) -> StoppedJobs:
+    whys = [[str(at.stopped) for at in one.attempts if at.stopped] for one in shadow.jobs]
+    counts = Counter(why for some in whys for why in some)
+    most_first = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return StoppedJobs(sum(map(bool, whys)), tuple(most_first))
 
 
 def _beside_milli_ms(shadow: Story, world: World, end_ms: int) -> int:
@@ -220,6 +248,7 @@ def document(
         "worked_milli_ms": worked._asdict(),
         "beside_milli_ms": report.beside_milli_ms,
         "undone": report.undone._asdict(),
+        "stopped": {"jobs": report.stopped.jobs, "times": dict(report.stopped.whys)},
         "earlier": len(report.earlier),
         "later": len(report.later),
         "jobs": [one._asdict() | {"change_ms": one.change_ms} for one in report.starts],

@@ -66,6 +66,8 @@ class SeenAttempt(NamedTuple):
     """What it held before while it worked, each until a moment; then ``pieces``."""
     over_milli: int = 0
     """Of what it was shown to hold, what others held as well: that was not booked."""
+    stopped: ev.Why = ev.Why.UNSAID
+    """Why our own scheduler stopped it, to wait again; unsaid: it did not."""
 
     @property
     def is_over(self) -> bool:
@@ -90,7 +92,7 @@ class SeenJob:
     def __init__(self, job: Job, came_ms: int) -> None:
         self.job, self.came_ms = job, came_ms
         self.is_held = False
-        """Whether it waits, to the end, for something else than GPUs."""
+        """Whether it waits, to its end or that of the books, for something else than GPUs."""
         self.attempts: list[SeenAttempt] = []
         self.over_ms: int | None = None
         """When it was over for good."""
@@ -172,6 +174,8 @@ class _Telling:
         self._shapes: dict[Shape, int] = {}
         self._of_shape: dict[int, list[SeenJob]] = {}
         self._aboard: dict[int, set[int]] = {}
+        self._asked: dict[int, ev.Why] = {}
+        """Why jobs are to be stopped that were not yet."""
 
     def take(self, events: Iterable[ev.Event]) -> None:
         """These happened."""
@@ -292,13 +296,14 @@ class _Telling:
 
     def _over(self, j: int, at_ms: int, end: End) -> None:
         self._ended(j, at_ms, end)
-        self.jobs[j].over_ms, self.jobs[j].is_held = at_ms, False
+        self.jobs[j].over_ms = at_ms
 
     def _ended(self, j: int, at_ms: int, end: End) -> None:
-        attempts = self.jobs[j].attempts
+        attempts, asked = self.jobs[j].attempts, self._asked.pop(j, ev.Why.UNSAID)
         if not attempts or attempts[-1].end is not None:
             return
-        attempts[-1] = attempts[-1]._replace(end_ms=at_ms, end=end)
+        why = asked if end is End.STOPPED else ev.Why.UNSAID
+        attempts[-1] = attempts[-1]._replace(end_ms=at_ms, end=end, stopped=why)
         self._leave(j, attempts[-1].pieces)
 
     def _leave(self, j: int, pieces: tuple[Piece, ...]) -> None:
@@ -306,10 +311,12 @@ class _Telling:
             self._aboard.get(piece.node, set()).discard(j)
 
     def _told(self, event: ev.Event) -> None:
-        """What was measured of a job while it worked, or said of it while it waited."""
+        """What was measured of a job while it worked, said of it while it waited, or asked."""
         if isinstance(event, _NEWS):
             self.jobs[event.job].news.append(event)
         elif isinstance(event, ev.ReasonSeen):
             self.jobs[event.job].cause = event.cause
         elif isinstance(event, ev.RequestChanged):
             self._changed(self.jobs[event.job], event)
+        elif isinstance(event, ev.AskedEvict):
+            self._asked[event.job] = event.why

@@ -8,7 +8,8 @@ What its owner ended ends at the same moment of the clock. A job whose end nobod
 saw works to the end of the story: that is an assumption, and is counted (``comparing``).
 
 Who sat somewhere when the journal began, or is decided by somebody else, is *pinned*: it takes the
-place that it was seen in. A gang of which only a part sat somewhere then is placed anew, whole.
+place that it was seen in, and what somebody else decides is never stopped for a job of ours. A gang
+of which only a part sat somewhere then is placed anew, whole.
 """
 
 from collections import Counter
@@ -217,12 +218,25 @@ def _spans(one: SeenAttempt) -> list[SeenAttempt]:
     return [*found, one._replace(placed_ms=begins_ms, up_ms=up_ms)]
 
 
+def _as_held(seen: SeenJob, one: SeenAttempt) -> Shape:
+    """What it requests, as something that no policy stops, moves or makes smaller or larger."""
+    shape = replace(seen.job.shape, is_preemptible=False)
+    if shape.elastic_role is None:
+        return shape
+    roles = tuple(
+        replace(_as_booked(one, r, role), least=0) if role.least else role
+        for r, role in enumerate(shape.roles)
+    )
+    return replace(shape, roles=roles, speedup=())
+
+
 def _life(seen: SeenJob, number: int, one: SeenAttempt) -> PlayedJob:
     name = seen.job.name if number == 1 else f"{seen.job.name}#{number}"
     is_done, saves = one.end is End.DONE and one.run_ms is not None, seen.job.checkpointing
     work = progress.split(one.run_ms or FOREVER_MS, saves.interval_ms, saves.cost_ms)
     arrival = Arrival(
-        one.placed_ms, replace(seen.job, name=name, startup_ms=0, restart_ms=0),
+        one.placed_ms,
+        replace(seen.job, name=name, shape=_as_held(seen, one), startup_ms=0, restart_ms=0),
         max(1, work.saved_ms + work.unsaved_ms) if is_done else FOREVER_MS,
     )  # fmt: skip
     cancel_ms = None if is_done else one.end_ms

@@ -20,7 +20,7 @@ from tidemill.core.fold import DONE, RUNNING, STARTING, WAITING
 from tidemill.core.kernel import kernel
 from tidemill.core.progress import CONTINUOUS, safe_ms
 from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, ROLE, SHAPE
-from tidemill.model.measured import SAVES
+from tidemill.model.measured import BACK, SAVES
 from tidemill.model.reasons import Cause
 
 _, WAITS, HOLDS, ENDED, OFF = map(int, PHASE)
@@ -60,12 +60,15 @@ def note_wait(attempts, j, state, is_off, now, until):
         attempts[j, HELD.BALANCE_MS] += now
     elif was == OFF:
         note_off(attempts, j, now)
+    elif was == HOLDS:
+        attempts[j, HELD.HELD_MS] += now
     if phase == WAITS:  # one that was cancelled, and is back, waited all the time
         attempts[j, HELD.BALANCE_MS] -= since
     elif phase == OFF:
         note_off(attempts, j, -since)
     if phase == HOLDS:
         attempts[j, HELD.FIRST_MS] = min(attempts[j, HELD.FIRST_MS], now)
+        attempts[j, HELD.HELD_MS] -= now
     elif phase == ENDED:
         attempts[j, HELD.ENDED_MS] = now
         attempts[j, HELD.OUTCOME] = state
@@ -274,11 +277,29 @@ def is_saving_untold(jobs, shapes, attempts, j):
 
 
 @kernel
+def is_back(attempts, j):
+    """Whether the loop of an attempt went back, and does not work again yet."""
+    return attempts[j, HELD.STALLS] & BACK != 0
+
+
+@kernel
+def write_back(marks, attempts, holds, spans, j, now):
+    """What an attempt held since its loop went back: it comes up again."""
+    since = attempts[j, HELD.ORIGIN_MS]
+    write_held(
+        marks, attempts, holds, spans, j, since, now, marks[MARK.RESTART], NOT_RUNNING, since, 0, 0,
+        0, 0, 0,
+    )  # fmt: skip
+
+
+@kernel
 def end_attempt(jobs, shapes, b, j, keeps, now):
     """An attempt is over: what it did lasts, what was not saved is lost, or nobody knows."""
     marks, attempts = b.marks, b.attempts
     if attempts[j, HELD.IS_RUNNING] == 0:
         write_start(marks, attempts, b.holds, b.spans, j, now)
+    elif is_back(attempts, j):
+        write_back(marks, attempts, b.holds, b.spans, j, now)
     else:
         safe, otherwise = now, marks[MARK.REWORK]
         if keeps == 0:
@@ -365,6 +386,21 @@ def secure_run(jobs, b, j):
 
 
 @kernel
+def lose_run(jobs, b, j, now):
+    """Its loop went back to what was safe, or works again after that: what was since is lost."""
+    marks, attempts = b.marks, b.attempts
+    origin, lost = attempts[j, HELD.ORIGIN_MS], marks[MARK.REWORK]
+    if is_back(attempts, j):
+        write_back(marks, attempts, b.holds, b.spans, j, now)
+    else:
+        write_run(marks, attempts, b.holds, b.earlier, b.spans, j, origin, lost, now)
+    forget_earlier(marks, attempts, b.earlier, j)
+    attempts[j, HELD.STALLS] ^= BACK
+    attempts[j, HELD.SINCE_MS] = now
+    attempts[j, HELD.ORIGIN_MS] = jobs[j, JOB.ORIGIN_MS]
+
+
+@kernel
 def keep_earlier(marks, attempts, earlier, j, now):
     """A run goes on with another busy share or pace; what came before waits for its fate."""
     i = marks[MARK.FREE_EARLIER]
@@ -400,7 +436,9 @@ def go_on(jobs, shapes, b, j, now):
     busy, beside = jobs[j, JOB.BUSY_PPM], attempts[j, HELD.PACE_PPM]
     stalls, use, straggler = jobs[j, JOB.STALLS], jobs[j, JOB.EFFICIENCY], jobs[j, JOB.STRAGGLER]
     if attempts[j, HELD.IS_RUNNING] != 0 and stalls & SAVES:
-        if attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
+        if (attempts[j, HELD.STALLS] ^ stalls) & BACK:
+            lose_run(jobs, b, j, now)
+        elif attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
             secure_run(jobs, b, j)
         attempts[j, HELD.STALLS] |= SAVES
     if attempts[j, HELD.IS_RUNNING] == 0:
@@ -467,6 +505,8 @@ def write_open(w, b, i):
             return i
         if attempts[j, HELD.IS_RUNNING] == 0:
             write_start(marks, attempts, b.holds, b.spans, j, now)
+        elif is_back(attempts, j):
+            write_back(marks, attempts, b.holds, b.spans, j, now)
         else:
             safe = safe_until(w.jobs, attempts, j, now)
             write_run(

@@ -112,6 +112,7 @@ class HELD(IntEnum):
     OUTCOME = 18
     OFF_MS = 19  # how long it did not ask for accelerators before it was first placed; as above
     IS_LATE = 20  # it did not ask for any when it was submitted
+    HELD_MS = 21  # how long it was placed, all attempts together; less the present moment while so
 
 
 class PHASE(IntEnum):

@@ -1,9 +1,22 @@
 """What no event tells, before the first one or beside them: put into the state afterwards."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from tidemill.core import snapshot
+from tidemill.engine.fold import room, topology
+from tidemill.engine.fold.one_event import fold
+from tidemill.model import events as ev
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.states import ACTIVE, LAUNCHED, JobState, NodeState
 from tidemill.model.world import World
+
+OVER_COMMITTED = "over-committed: "
+"""How words begin that are said of a node where more is in use than it has. Nobody is placed there,
+or stopped for a place there; but nothing is wrong with it, and who waits for it waits for others.
+"""
 
 
 def submitted(world: World, before_ms: Mapping[str, int]) -> None:
@@ -40,3 +53,71 @@ def said_of_nodes(world: World, words: Mapping[str, str]) -> None:
         n = world.node_number.get(name)
         if n is not None and world.nodes.state[n] in LAUNCHED - {NodeState.READY}:
             world.node_words[n] = said
+    _open(world)
+
+
+class NodeLimit(NamedTuple):
+    """What a node does not give now, though it is there."""
+
+    unadvertised: int
+    """Accelerators that nobody may have, while others are had."""
+    taints: tuple[tuple[str, str], ...]
+    """Who does not tolerate them stays away."""
+
+
+def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
+    """Nodes give less than events told, by their names: fewer accelerators, or behind taints.
+
+    Which of them nobody may have is not said: the last that are free.
+    """
+    for name, limit in limits.items():
+        n = world.node_number.get(name)
+        if n is None or world.nodes.state[n] not in LAUNCHED:
+            continue
+        if world.node_rows[n].taints != limit.taints:
+            _taint(world, n, limit.taints)
+        if limit.unadvertised and world.nodes.state[n] == NodeState.READY:
+            whole = world.nodes.devices.item(n)
+            told = f"advertises {whole - limit.unadvertised} of {whole} GPUs"
+            world.node_words.setdefault(n, told)
+            for device in _free_devices(world, n)[-limit.unadvertised :]:
+                room.fail_device(world, n, device)
+
+
+def _taint(world: World, n: int, taints: tuple[tuple[str, str], ...]) -> None:
+    row = world.node_rows[n] = replace(world.node_rows[n], taints=taints)
+    contract = world.contract_rows[world.nodes.contract.item(n)]
+    group = topology.group(world, world.nodes.kind.item(n), contract, row)
+    room.take_out(world, n)
+    world.ink.nodes.group[n] = topology.group_number(world, group)
+    room.put_back(world, n)
+
+
+def _free_devices(world: World, n: int) -> list[int]:
+    first, devices = world.nodes.first_device.item(n), world.devices
+    return [
+        device for device in range(world.nodes.devices.item(n))
+        if devices.free_milli[first + device] == WHOLE_MILLI
+        and not devices.is_failed[first + device]
+    ]  # fmt: skip
+
+
+def as_busy(world: World) -> World:
+    """The state with nodes that are over-committed as busy ones; itself where there are none."""
+    if not any(said.startswith(OVER_COMMITTED) for said in world.node_words.values()):
+        return world
+    found = snapshot.copy(world)
+    _open(found)
+    return found
+
+
+def _open(world: World) -> None:
+    """Nodes that are over-committed take work, of which there is no room: what the books have free
+    there is in use by somebody whom they found no place for.
+    """
+    for n, said in world.node_words.items():
+        is_closed = world.nodes.state.item(n) == NodeState.CORDONED
+        if is_closed and said.startswith(OVER_COMMITTED):
+            room.fill(world, n)
+            fold(world, ev.NodeMoved(world.now_ms, n, NodeState.READY))
+            world.seq -= 1  # no event of the journal

@@ -9,6 +9,7 @@ from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.columns import AT, JOB, NONE, SHAPE
 from tidemill.model.errors import EventRefused
+from tidemill.model.measured import BACK
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Job, Piece
@@ -117,15 +118,22 @@ def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
     """Another scheduler says why a job waits, or the rest of one that is placed in part."""
     j = event.job
     refuse_unless(world, j, None, (_WAITING, _STARTING))
-    attempt = world.jobs.attempt.item(j)
+    attempt, known = world.jobs.attempt.item(j), world.reason_of(j)
     if event.reason or event.cause is not Cause.NONE:
-        world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
+        was_held = known is not None and known.cause == Cause.NOT_ELIGIBLE
+        held_ms = known.held_ms if known is not None and was_held else event.at_ms
+        world.reasons[j] = SeenReason(
+            attempt, int(event.cause), event.layer, event.reason, held_ms
+        )  # fmt: skip
     else:
         world.reasons.pop(j, None)
     if world.jobs.state.item(j) != _WAITING:
         return []
     w, is_held = world.ink.w, int(event.cause is Cause.NOT_ELIGIBLE)
     is_same = w.jobs[j, JOB.IS_HELD] == is_held
+    if not is_same and not is_held and known is not None:  # what it did not ask for is no wait
+        began_ms = world.jobs.since_ms.item(j)
+        world.ink.jobs.since_ms[j] = began_ms + event.at_ms - max(known.held_ms, began_ms)
     lines.hold(w.jobs, w.shapes, j, is_held)
     return [] if is_same else [j]
 
@@ -193,7 +201,13 @@ def secured(world: World, event: ev.CheckpointSeen) -> list[int]:
         before = [ppm for at_ms, ppm in paces if at_ms <= covers_ms]
         after = tuple(pace for pace in paces if pace[0] > covers_ms)
         world.paces[j] = ((covers_ms, before[-1] if before else 0), *after)
-    core.secured(world.ink.w.jobs, j, covers_ms, event.at_ms)
+    is_off = world.matrices.jobs.item(j, JOB.STALLS) & BACK != 0
+    if paces is not None and (event.is_again if is_off else event.is_back):
+        _save(world, j, event.at_ms, keeps_all=False)
+        jobs.origin_ms[j] = event.at_ms
+        world.paces[j] = ((event.at_ms, paces[-1][1]),)
+    flags = int(event.is_back), int(event.is_again)
+    core.secured(world.ink.w.jobs, j, covers_ms, event.at_ms, *flags)
     return [j]
 
 

@@ -165,6 +165,15 @@ def fail_device(world: World, n: int, device: int) -> None:
     put_back(world, n)
 
 
+def fill(world: World, n: int) -> None:
+    """Make every device that works on a node one that is in use: nothing is free there."""
+    devices = _devices_of(world, n)
+    take_out(world, n)
+    world.ink.devices.free_milli[devices[world.devices.is_failed[devices] == 0]] = 0
+    world.ink.nodes.free_milli[n] = 0
+    put_back(world, n)
+
+
 def repair_devices(world: World, n: int) -> None:
     """Make every device of an empty node work again (between take_out and put_back)."""
     devices = _devices_of(world, n)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import errors
 
-from tidemill.journal.faults import DamageError
+from tidemill.journal.faults import AwayError, DamageError
 from tidemill.journal.postgres.address import Address
 from tidemill.model.errors import JournalError
 
@@ -88,7 +88,8 @@ def kindly(
         for kind, hint in ((psycopg.OperationalError, _refused(text)), *_HINTS):
             if hint and isinstance(error, kind):
                 message = f"journal `{address.shown}` cannot be used now: {text}"
-                raise JournalError(message, hint=hint) from None
+                is_away = hint == UNREACHABLE
+                raise (AwayError if is_away else JournalError)(message, hint=hint) from None
         if isinstance(error, errors.DataCorrupted | errors.IndexCorrupted):
             raise DamageError(address.shown, seq, text) from None
         message = f"journal `{address.shown}` cannot be used: the server said: {text}"

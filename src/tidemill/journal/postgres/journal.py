@@ -3,8 +3,10 @@
 One writer: an advisory lock, held by its session and gone with it. A writer whose connection was
 lost takes the lock again, and goes on only if nobody wrote meanwhile; every transaction looks at
 the ``fence``, which each new writer raises, so that one that was passed over (a server that failed
-over forgets its locks) cannot write on. Whether an append that was cut off was kept is told by the
-checksum at the end of the journal.
+over forgets its locks) cannot write on. Whoever writes by a right that passes from process to
+process (a Lease) signs with it, and ends the session of the one who had it before: that one may
+stand still for ever, and its session with it. Whether an append that was cut off was kept is told
+by the checksum at the end of the journal.
 """
 
 import os
@@ -16,6 +18,7 @@ from typing import Any, Literal
 
 from tidemill.journal.batch_rows import BatchRows, Execute
 from tidemill.journal.codec import Tail
+from tidemill.journal.faults import OtherWriterError
 from tidemill.journal.postgres import schema as schemas
 from tidemill.journal.postgres import server
 from tidemill.journal.postgres.address import Address
@@ -46,6 +49,7 @@ class PostgresJournal(TableJournal):
         self.where, self._schema = address.shown, schema or schemas.name_of(address.name)
         self._session = Session(address, self._schema, is_synchronous=sync == "full")
         self._is_writer, self._fence, self._held_in = False, 0, 0
+        self._right = ""
         try:
             self._session.open()
             self._number = self._found(create=create)
@@ -77,6 +81,33 @@ class PostgresJournal(TableJournal):
             self._is_writer = True
         elif self._held_in != self._session.generation:
             self._surely(self._take_again)
+
+    def take_over(self, right: str) -> None:
+        """Become the writer, in the place of whoever wrote by the same right."""
+        self._right = right
+        try:
+            self.claim()
+        except WrittenError as error:
+            if not schemas.writer_of(self._session).endswith(_by(right)):
+                raise
+            self._end_writer(error)
+            self.claim()
+
+    def _end_writer(self, error: WrittenError) -> None:
+        try:
+            schemas.end_writer(self._session, self._number)
+        except LostError as lost:
+            self._session.again(lost)
+        except JournalError as refused:  # as a rule it is of another role
+            raise WrittenError(
+                f"{error.message}, and its session cannot be ended: {refused.message}",
+                hint="let all replicas use one role of the server, or stop that process",
+            ) from None
+
+    @property
+    def away(self) -> str:
+        """What was said when the server went away, while it is waited for."""
+        return self._session.away
 
     def set_meta(self, key: str, value: str) -> None:
         """Keep a small fact."""
@@ -189,7 +220,12 @@ class PostgresJournal(TableJournal):
     def _take_again(self) -> None:
         if self._held_in == self._session.generation:
             return
-        schemas.lock_or_refuse(self._session, self._number)
+        try:
+            schemas.lock_or_refuse(self._session, self._number)
+        except WrittenError:
+            if self._session.ask("SELECT fence FROM form") != [(self._fence,)]:
+                raise self._passed_over() from None
+            raise
         if self._kept.end() not in (self._tail, self._meant):
             self._refuse_if_grown()
         self._raise_fence(self._fence)
@@ -200,12 +236,12 @@ class PostgresJournal(TableJournal):
             ((fence,),) = session.execute("SELECT fence FROM form FOR UPDATE")
             if was is not None and fence != was:
                 raise self._passed_over()
-            who = f"process {os.getpid()} on {socket.gethostname()}"
+            who = f"process {os.getpid()} on {socket.gethostname()}{_by(self._right)}"
             session.execute("UPDATE form SET fence = ?, writer = ?", (fence + 1, who))
         self._fence, self._held_in = fence + 1, self._session.generation
 
-    def _passed_over(self) -> JournalError:
-        return JournalError(
+    def _passed_over(self) -> OtherWriterError:
+        return OtherWriterError(
             f"journal `{self.where}` has had another writer since this one lost its connection",
             hint="open it again, rebuild the cluster state, and go on from there",
         )
@@ -224,3 +260,8 @@ class PostgresJournal(TableJournal):
             if session.execute("SELECT fence FROM form FOR SHARE").fetchall() != [(self._fence,)]:
                 raise self._passed_over()
             yield session
+
+
+def _by(right: str) -> str:
+    """How a writer signs by what right it writes."""
+    return f" by {right}" if right else ""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_hex
 
+from tidemill.journal.faults import AwayError, OtherWriterError
 from tidemill.journal.postgres.address import Address
 from tidemill.journal.postgres.faults import LostError
 from tidemill.journal.postgres.server import Session
@@ -47,10 +48,13 @@ _WRITTEN = (
 """What whoever appends does, to no row: the server judges the right to it all the same."""
 
 _NUMBER = "SELECT oid::bigint FROM pg_namespace WHERE nspname = ?"
+_HELD = """FROM pg_locks WHERE locktype = 'advisory' AND granted
+    AND classid = ?::bigint::oid AND objid = ?::bigint::oid AND objsubid = 2
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
 _HAS_FORM = "SELECT count(*) FROM pg_tables WHERE schemaname = ? AND tablename = 'form'"
 
 
-class WrittenError(JournalError):
+class WrittenError(OtherWriterError):
     """Somebody else is the writer of a journal."""
 
 
@@ -74,7 +78,7 @@ def connected(address: Address) -> Iterator[Session]:
 
 def gone(address: Address, lost: LostError) -> JournalError:
     """What to say when the server went away and nothing can be gone on with."""
-    return JournalError(
+    return AwayError(
         f"journal `{address.shown}`: the server went away: {lost.said}",
         hint="start it, and try again; nothing that was acknowledged is lost",
     )
@@ -139,10 +143,18 @@ def check(session: Session, schema: str) -> None:
 
 def is_locked(session: Session, number: int) -> bool:
     """Whether somebody writes the journal in the schema with this number."""
-    statement = """SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
-        AND classid = ?::bigint::oid AND objid = ?::bigint::oid AND objsubid = 2
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
-    return bool(session.ask(statement, (LOCK_CLASS, number))[0][0])
+    return bool(session.ask(f"SELECT count(*) {_HELD}", (LOCK_CLASS, number))[0][0])
+
+
+def end_writer(session: Session, number: int) -> None:
+    """End the session of whoever writes a journal, whatever its process does; for its role."""
+    session.execute(f"SELECT pg_terminate_backend(pid) {_HELD}", (LOCK_CLASS, number)).fetchall()
+
+
+def writer_of(session: Session) -> str:
+    """Who signed as the writer last; "": nobody yet."""
+    found = session.ask("SELECT writer FROM form")
+    return str(found[0][0]) if found else ""
 
 
 def lock_or_refuse(session: Session, number: int) -> None:
@@ -152,10 +164,9 @@ def lock_or_refuse(session: Session, number: int) -> None:
         if session.execute(statement, (LOCK_CLASS, number)).fetchall()[0][0]:
             return
         time.sleep(_PAUSE_S)
-    found = session.ask("SELECT writer FROM form")
     raise WrittenError(
         f"journal `{session.address.shown}` is being written by"
-        f" {(found and found[0][0]) or 'another process'}",
+        f" {writer_of(session) or 'another process'}",
         hint="a journal has one writer at a time: stop that one, or write to another journal",
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import psycopg
 from psycopg import conninfo
 
-from tidemill.journal.postgres import faults
+from tidemill.journal.faults import AwayError
 from tidemill.journal.postgres.address import Address
 from tidemill.journal.postgres.faults import LostError, kindly
 from tidemill.model import names
@@ -68,6 +68,8 @@ class Session:
         self._is_writing = False
         self.generation = 0
         """How often it was connected: what a session held is gone with it."""
+        self.away = ""
+        """What was said when the server went away, while it is waited for; "": it is there."""
 
     def open(self) -> None:
         """Connect; a server that is just starting is waited for."""
@@ -91,6 +93,13 @@ class Session:
 
     def again(self, lost: LostError) -> None:
         """Connect again after the connection was lost; refused when that takes too long."""
+        self.away = lost.said
+        try:
+            self._again(lost)
+        finally:
+            self.away = ""
+
+    def _again(self, lost: LostError) -> None:
         shown, end, pause = self.address.shown, time.monotonic() + PATIENCE_S, FIRST_PAUSE_S
         tell(f"journal `{shown}`: the server went away ({lost.said}); trying again for"
              f" {PATIENCE_S:.0f} s")  # fmt: skip
@@ -100,7 +109,7 @@ class Session:
                 break
             except (LostError, JournalError) as error:
                 found = error.said if isinstance(error, LostError) else error.message
-                is_refused = isinstance(error, JournalError) and not _is_unreachable(error)
+                is_refused = not isinstance(error, LostError | AwayError)
                 if is_refused or time.monotonic() + pause > end:
                     raise JournalError(
                         f"journal `{shown}`: the server went away and did not come back in"
@@ -163,8 +172,3 @@ class Session:
         if self._connection is None:
             raise JournalError(f"journal `{self.address.shown}` is closed", hint="open it again")
         return self._connection
-
-
-def _is_unreachable(error: JournalError) -> bool:
-    """Whether the server was not reached, and not: reached, and refused us."""
-    return error.hint == faults.UNREACHABLE

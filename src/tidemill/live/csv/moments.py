@@ -34,7 +34,8 @@ def moments(
         if field in found:
             column = found[field]
             made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults)
-            notes.append(f"`{column}` read as {said}")
+            is_any = made[f"{field}_ms"].count() > 0
+            notes.append(f"`{column}` " + (f"read as {said}" if is_any else "says no time at all"))
     _mind_second_hour(rows, found, zone, made, notes)
     lengths_ms = _lengths(rows, found, made, notes, faults)
     _with_waits(made, lengths_ms, found.get("wait", ""), notes)

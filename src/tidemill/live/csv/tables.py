@@ -35,6 +35,8 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
 }  # fmt: skip
 _TAKEN_BACK = (AttemptEnd.REQUEUED, AttemptEnd.PREEMPTED, AttemptEnd.NODE_LOST)
+_STARTED = {*_OUTCOMES} - {AttemptEnd.WAITING, AttemptEnd.CANCELLED}
+"""What only jobs come to that were started."""
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
 
 _PRICES = ("usd_per_hour", "usd_per_node_hour")
@@ -87,6 +89,8 @@ def read_jobs(
         columns |= _nodes(rows[found["nodes"]])
     if "outcome" in found:
         columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"], faults)
+        if "start_ms" not in columns and columns["outcome"].is_in([*_STARTED]).any():
+            raise _without_start(path, rows)
         columns |= _as_it_stands(columns, found["outcome"], notes)
     if "limit" in found:
         columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
@@ -139,17 +143,22 @@ def _refuse_unless_told(path: Path, rows: TextRows, found: Mapping[str, str]) ->
             f"`{path}` has no column that says {shown}; its columns are {columns}", hint=hint
         )
     if not {"start", "wait"} & {*found} and {"duration", "end"} & {*found}:
-        raise SpecError(
-            f"`{path}` has no column that says when jobs started; its columns are {columns}",
-            hint="say which it is: --map start=COLUMN, or --map wait=COLUMN if it is how long they"
-            " waited; `tidemill twin import` simulates starts that nobody recorded",
-        )
+        raise _without_start(path, rows)
     for name in found.values():
         if f"{name}_duplicated_0" in rows.columns:
             raise SpecError(
                 f"`{path}` has two columns that are called `{name}`",
                 hint="give one of them another name, or leave it out",
             )
+
+
+def _without_start(path: Path, rows: TextRows) -> SpecError:
+    columns = ", ".join(rows.columns)
+    return SpecError(
+        f"`{path}` has no column that says when jobs started; its columns are {columns}",
+        hint="say which it is: --map start=COLUMN, or --map wait=COLUMN if it is how long they"
+        " waited; `tidemill twin import` simulates starts that nobody recorded",
+    )
 
 
 def _refuse_parts(rows: TextRows, faults: CellFaults) -> None:

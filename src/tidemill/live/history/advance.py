@@ -176,13 +176,16 @@ class Advance:
         return self._begins_ms + self._world.now_ms
 
     def _ordered(self, until_ms: int) -> Sorted:
-        known = ToldJobs(
-            self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
-        )
+        known = self._known()
         sizes = {node.name: node.gpus for node in self._shown.nodes if node.gpus > 0}
         ahead_ms = min(fitting.BRIEF_MS, max(0, self._shown.now_ms - until_ms))
         room = RoomShown(sizes, ahead_ms)
         return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups, room)
+
+    def _known(self) -> ToldJobs:
+        return ToldJobs(
+            self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
+        )
 
     def _with_ups(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Attempts with when they came up, as it was measured or is assumed, if that is news."""
@@ -356,7 +359,16 @@ class Advance:
         for name in {*shown, *named}:
             if (n := self._number(name, at_ms)) is not None:
                 found[n] = shown.get(name) or self._as_before(n, name)
+        for n in self._left_unseen():
+            if (node := found[n]) is not None:
+                unseen = (*node.unseen, (self._mark_ms, at_ms))
+                found[n] = replace(node, unseen=unseen)
         return found
+
+    def _left_unseen(self) -> set[int]:
+        """Nodes on which a job ended that nobody saw end: what is free there it may have held."""
+        gone = self._known().missing()
+        return {piece.node for j in gone for piece in self._world.placements.get(j, ())}
 
     def _as_before(self, n: int, name: str) -> SeenNode:
         """A node that nobody lists: it is as it was."""

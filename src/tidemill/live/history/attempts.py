@@ -400,6 +400,7 @@ def _until(rows: pl.DataFrame, until_ms: int | None, notes: Counter[str]) -> pl.
             .then(pl.lit(AttemptEnd.RUNNING))
             .otherwise(pl.lit(AttemptEnd.WAITING))
         )
+        rows = _needed_next(rows, has_begun)
         rows = rows.with_columns(
             outcome=pl.when(is_later).then(now).otherwise(pl.col("outcome")),
             start_ms=pl.when(has_begun).then(pl.col("start_ms")),
@@ -407,6 +408,15 @@ def _until(rows: pl.DataFrame, until_ms: int | None, notes: Counter[str]) -> pl.
         )
     is_known = by_job.is_last() | pl.col("start_ms").is_not_null()
     return _only(rows, is_known).with_columns(up_ms=_up_ms())
+
+
+def _needed_next(rows: pl.DataFrame, has_begun: pl.Expr) -> pl.DataFrame:
+    """Rows of which those that have not begun say what their job asks for first."""
+    if rows["needed"].is_null().all():
+        return rows
+    is_next = ~has_begun & by_job.before(has_begun).fill_null(value=True)
+    first = pl.when(is_next).then("needed").forward_fill().over("job")
+    return rows.with_columns(needed=pl.when(has_begun).then("needed").otherwise(first))
 
 
 def _up_ms() -> pl.Expr:
@@ -561,6 +571,10 @@ def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
     return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
 
 
+UNTYPED = "GPU"
+"""What the books call the type of GPUs that nobody named."""
+
+
 def kind_of(gpu_type: str) -> str:
     """What the books call a GPU type; one that nobody named is just a GPU."""
-    return gpu_type.strip().upper() or "GPU"
+    return gpu_type.strip().upper() or UNTYPED

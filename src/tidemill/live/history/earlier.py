@@ -62,7 +62,8 @@ def _first_work(attempts: GatheredRows, known: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_other() -> pl.Expr:
-    return (pl.col("kind") != "") & (pl.col("kind") != pl.col("node_kind"))
+    kinds = pl.col("kind").str.split(",")  # of a job on nodes of several types
+    return (pl.col("kind") != "") & ~kinds.list.contains(pl.col("node_kind"))
 
 
 def _is_before() -> pl.Expr:

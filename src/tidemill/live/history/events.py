@@ -6,6 +6,7 @@ from typing import NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.engine.fold.earlier import NodeLimit
 from tidemill.journal.contradictions import Contradiction
 from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
@@ -21,8 +22,7 @@ from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
-from tidemill.live.measured import flops, joining, wholes
-from tidemill.live.measured import held as held_gpus
+from tidemill.live.measured import against, joining
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
@@ -30,6 +30,7 @@ from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
+from tidemill.model.lives import present
 from tidemill.model.measures import count_text
 from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.states import NodeState
@@ -55,8 +56,8 @@ class History(NamedTuple):
     """Jobs of which it was measured when they came up."""
     tells_submissions: bool = True
     """Whether it is known when jobs were submitted, and so how long they waited."""
-    tells_states: bool = True
-    """Whether it is known when nodes were out of service."""
+    untold_states: frozenset[str] = frozenset()
+    """In which ways (``journal.source.OUT``) nodes may have been out without anybody saying so."""
     submitted_before: Mapping[str, int] = {}
     """By job, how long before the beginning it was submitted."""
     node_reasons: tuple[NodeReason, ...] = ()
@@ -133,7 +134,8 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     ordered = put_in_order(told, from_ms, until_ms, with_ups, is_used_up=is_used_up)
     listed = list(nodes)
     attempts, until = earlier.separate(ordered.attempts, listed)
-    seen = earlier.in_their_time(fleet.with_unlisted(listed, attempts, shapes), until)
+    known = fleet.typed(listed, attempts)
+    seen = earlier.in_their_time(fleet.with_unlisted(known, attempts, shapes), until)
     ordered = _fitted(ordered._replace(attempts=attempts), seen, shapes)
     attempts, jobs, shapes = ordered.attempts, ordered.jobs, ordered.shapes
     if not jobs.rows:
@@ -152,7 +154,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
             hint="give a longer history, or the nodes as well",
         )
     notes = [*ordered.notes, *earlier.said(until), *fleet.said_inferred(seen, attempts)]
-    notes += earlier.said_otherwise(attempts, seen)
+    notes += [*fleet.said_types(listed, seen), *earlier.said_otherwise(attempts, seen)]
     notes += clusters.said_of_nobody(seen, attempts)
     begins_ms, end_ms = _window(attempts, jobs, seen, from_ms, until_ms)
     if from_ms is not None and end_ms <= from_ms:
@@ -173,8 +175,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
     work = _measured_rows(ordered, machines, measured, begins_ms, end_ms)
-    notes += [*flops.said_above(work.against), *wholes.said_over(work.against)]
-    notes += [*held_gpus.said_fewer(work.against), *work.notes]
+    notes += [*against.said(work.against), *work.notes]
     span = ToldSpan(begins_ms, begins_ms, end_ms)
     lines = HistoryTimeline(ordered, machines, span, work.rows, shapes=shapes)
     return History(
@@ -294,6 +295,17 @@ def said_of_nodes(nodes: Iterable[SeenNode], begins_ms: int, end_ms: int) -> tup
             since_ms = max(begins_ms, max(since, default=end_ms)) - begins_ms
             found.append(NodeReason(node.name, since_ms, node.reason))
     return tuple(found)
+
+
+def limits_of(nodes: Iterable[SeenNode], world: World) -> Iterator[tuple[str, NodeLimit]]:
+    """What nodes do not give now, by the name that the journal has for each."""
+    for node in nodes:
+        life = present(node.name, world.node_number)
+        if life is None or node.gpus <= 0 or node.until_ms is not None:
+            continue
+        taints = world.node_rows[world.node_number[life]].taints
+        if node.failed or taints != node.taints:
+            yield life, NodeLimit(node.failed, node.taints)
 
 
 def _since(nodes: Sequence[SeenNode], attempts: GatheredRows) -> Iterator[SeenNode]:

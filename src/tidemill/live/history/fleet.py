@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tidemill.live.history import clusters, telling
 from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of
 from tidemill.live.history.gathered import Tables, columns_of
-from tidemill.live.history.held import most_at_once, most_unnamed
+from tidemill.live.history.held import most_at_once, most_unnamed, types_held
 from tidemill.live.history.rows import WHOLE, SeenNode, is_instance
 from tidemill.live.prices.rules import Price
 from tidemill.model.measures import FOREVER_MS, count_text
@@ -43,16 +43,32 @@ def with_unlisted(
     nodes: Iterable[SeenNode], attempts: Tables, shapes: Sequence[Shape] = ()
 ) -> list[SeenNode]:
     """The nodes that were listed, and those that only jobs tell of, as large as they show.
-
     ``shapes``: what jobs request, where attempts say that by number.
     """
+    nodes = list(nodes)
     listed = {node.name: node for node in nodes if node.gpus > 0}
+    off = {node.name for node in nodes if node.is_off}
     for name, most, kind in most_at_once(attempts, listed, shapes):
         size = min(max(1, most), MAX_DEVICES)
-        listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True)
+        listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True,
+                                is_off=name in off)  # fmt: skip
     return clusters.labelled([listed[name] for name in sorted(listed)], attempts) or _unnamed(
         attempts
     )
+
+
+def typed(nodes: Iterable[SeenNode], attempts: Tables) -> list[SeenNode]:
+    """Nodes; one that is listed without a GPU type is of the one that all work there says."""
+    nodes = list(nodes)
+    if not (untyped := [node.name for node in nodes if not node.gpu_type]):
+        return nodes
+    told = {name: {kind_of(kind) for kind in kinds}
+            for name, kinds in types_held(attempts, untyped).items()}  # fmt: skip
+    return [
+        replace(node, gpu_type=kinds.pop()) if len(kinds := told.get(node.name, set())) == 1
+        else node
+        for node in nodes
+    ]  # fmt: skip
 
 
 def _unnamed(attempts: Tables) -> list[SeenNode]:
@@ -86,6 +102,17 @@ def said_inferred(nodes: Sequence[SeenNode], attempts: Tables) -> Iterator[str]:
         )
 
 
+def said_types(listed: Iterable[SeenNode], nodes: Iterable[SeenNode]) -> Iterator[str]:
+    """Of which GPU types nodes are that were listed without one, in words."""
+    untyped = {node.name for node in listed if not node.gpu_type and node.gpus > 0}
+    some = [node for node in nodes if node.name in untyped]
+    if taken := sorted(node.name for node in some if node.gpu_type):
+        yield f"{_named(taken)} listed without a GPU type: of the one that jobs there say"
+    unknown = sorted(node.name for node in some if not node.gpu_type)
+    if unknown and taken:
+        yield f"{_named(unknown)} listed without a GPU type, and no job says one: it may be any"
+
+
 def as_of(
     end_ms: int, nodes: Iterable[SeenNode], attempts: Tables
 ) -> tuple[list[SeenNode], list[str]]:
@@ -97,11 +124,12 @@ def as_of(
     nodes = list(nodes)
     worked = spans(attempts, end_ms) if any(n.is_off for n in nodes) else {}
     found, out, off, absent = list[SeenNode](), list[str](), list[str](), list[str]()
+    left = list[str]()
     for node in nodes:
         if node.is_off and node.name not in worked:
             absent.append(node.name)
         elif node.is_off:
-            off.append(node.name)
+            (left if node.is_inferred else off).append(node.name)
             first, last = worked[node.name]
             found.append(replace(node, since_ms=first, until_ms=last))
         elif node.now is not None:
@@ -111,6 +139,7 @@ def as_of(
             found.append(node)
     said = {
         "out of service, since when nobody says: counted so from the end of the books on": out,
+        "among no nodes that are listed now: counted from the first work there to the last": left,
         "switched off now: counted from the first work there to the last": off,
         "switched off, and no work is shown there: not counted, not paid for": absent,
     }
@@ -257,8 +286,10 @@ def _as_of(row: Contract, at_ms: int) -> Contract:
 def _unused(asked: Contract, others: Sequence[Contract]) -> str:
     """A name that no other contract has: with the size, where that is what tells them apart."""
     name, used = asked.name, {one.name: one.node for one in others}
-    size = f"{name} ({asked.node.cpu_milli // 1000} CPUs, {asked.node.memory_mib} MiB)"
-    tries = [name] if used.get(name) == asked.node else [name, size]
+    cpus = "" if asked.node.cpu_milli >= UNKNOWN_HOST else f"{asked.node.cpu_milli // 1000} CPUs"
+    memory = "" if asked.node.memory_mib >= UNKNOWN_HOST else f"{asked.node.memory_mib} MiB"
+    size = ", ".join(part for part in (cpus, memory) if part)
+    tries = [name] if used.get(name) == asked.node or not size else [name, f"{name} ({size})"]
     return next(one for one in chain(tries, (f"{name} ({i})" for i in count(2))) if one not in used)
 
 

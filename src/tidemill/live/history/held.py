@@ -94,6 +94,17 @@ def most_at_once(
         yield name, int(found[number[name]]), kinds[name]
 
 
+def types_held(tables: Tables, names: Collection[str]) -> dict[str, set[str]]:
+    """By node, of these nodes: the GPU types that work there says."""
+    found = dict[str, set[str]]()
+    for rows in columns_of(tables, "nodes", "start_ms", "gpu_type"):
+        there = rows.filter(pl.col("start_ms").is_not_null()).select("nodes", "gpu_type")
+        each = there.drop_nulls().filter(pl.col("gpu_type") != "").explode("nodes").unique()
+        for name, kind in each.filter(pl.col("nodes").is_in(list(names))).iter_rows():
+            found.setdefault(name, set()).add(kind)
+    return found
+
+
 def _in_shares(rows: pl.DataFrame) -> pl.DataFrame:
     """What attempts that are told by columns held of each node: equal shares."""
     plain = rows.filter(pl.col("shape").is_null() | pl.col("roles").is_null())

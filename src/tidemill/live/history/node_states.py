@@ -9,7 +9,7 @@ from enum import Enum
 
 import numpy as np
 
-from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.attempts import UNTYPED, kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.seating import Seating, SeenSeat
 from tidemill.live.history.walking.columns import SEAT
@@ -55,6 +55,8 @@ class NodeStates:
             n >= known or (node is not None and not node.is_inferred)
             for n, node in enumerate(nodes)
         ]
+        self._failed = {n: node.failed for n, node in enumerate(nodes)
+                        if node is not None and node.failed}  # fmt: skip
         self._wanted = list(self._states)
         self._kept = world.nodes.is_spare[:known].astype(bool).tolist()
         self._kept += [node.is_always_spare for node in new]
@@ -99,6 +101,10 @@ class NodeStates:
     def standing(self) -> list[tuple[int, str]]:
         """The nodes that are there, and their GPU types."""
         return [(n, self._kinds[n]) for n, state in enumerate(self._states) if state in LAUNCHED]
+
+    def untyped(self) -> tuple[str, ...]:
+        """What the books call GPUs of which nobody says the type, if a node has such."""
+        return (UNTYPED,) if UNTYPED in self._kinds else ()
 
     def turns_ms(self) -> I64:
         """When nodes change in the window, from the zero of the journal."""
@@ -151,6 +157,16 @@ class NodeStates:
         is_direct = NodeState.READY in (state, wanted)
         is_direct |= wanted in (NodeState.UNHEALTHY, NodeState.GONE)
         return [(n, wanted)] if is_direct else [(n, NodeState.READY), (n, wanted)]
+
+    def failing(self) -> list[tuple[int, int]]:
+        """Devices of nodes that take work, free and had by nobody: nobody says which, or since
+        when; the last ones.
+        """
+        found = list[tuple[int, int]]()
+        for n, count in self._failed.items():
+            free = self.seating.free_devices(n) if self._states[n] is NodeState.READY else []
+            found += [(n, device) for device in free[-count:]]
+        return found
 
     def gone(self) -> list[int]:
         """Nodes that are not listed any more, and on which no work is shown either."""

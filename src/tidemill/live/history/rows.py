@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from tidemill.model.states import NodeState
 
+_LONGEST_ROLE = 200
+
 
 class AttemptEnd(StrEnum):
     """How an attempt ended, in the words of the books."""
@@ -61,6 +63,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "shape": pl.Int64,  # what its job requests, by number among those that the source tells
     "life": pl.Int64,  # which of several jobs that had its name after each other; null: the first
     "roles": pl.List(pl.Int64),  # with a shape: of which role the replica on each of the nodes is
+    "needed": pl.Int64,  # with a shape: how many GPUs it asked for before; null: as its shape says
 }
 """One row per attempt. What a source does not know is null, or not there at all.
 
@@ -104,7 +107,9 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     now: NodeState | None = None
     """How it takes no new work now, where nobody says since when."""
     is_off: bool = False
-    """Whether it is not there now, and was only as long as work is shown on it."""
+    """Whether it is not there now, and was only as long as work is shown on it. Without GPUs: of
+    what jobs tell of it that is known too.
+    """
     until_ms: int | None = None
     """When it left the cluster, if that is known; None: it did not."""
     since_ms: int | None = None
@@ -119,6 +124,8 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     """Stretches of time in which nobody saw what was free on it: from, and to; in order."""
     reason: str = ""
     """Why it takes no new work now, in its cluster's words."""
+    failed: int = 0
+    """How many of its accelerators nobody may have now, while others are had."""
     is_inferred: bool = False
     """Whether nobody listed it, and its size is what jobs were seen to hold at once."""
     machine: "SeenNode | None" = None
@@ -149,3 +156,11 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     def is_always_spare(self) -> bool:
         """Whether it is kept free by design, and was from the beginning."""
         return any(start <= 0 and stop is None for start, stop in self.spare)
+
+
+def held_name(job: str) -> str:
+    """The role of a job that is submitted and waits for something else than GPUs.
+
+    So none that waits for GPUs is like it; it keeps the name when it is released.
+    """
+    return f"held {job}"[:_LONGEST_ROLE]

@@ -89,6 +89,11 @@ class Seating:
         """Whether nobody holds a device of a node."""
         return not self.columns.item(n, SEAT.ABOARD)
 
+    def free_devices(self, n: int) -> list[int]:
+        """The devices of a node that nobody holds, the first first."""
+        free = self._free(n)
+        return [device for device in range(free.bit_length()) if free >> device & 1]
+
     def take(self, who: int, asked: SeatRequest) -> Seated:
         """Seat the attempt of a job."""
         if asked.roles is not None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tidemill.live.history import by_job
-from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
+from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, held_name
 from tidemill.model.columns import JOB
 from tidemill.model.lives import next_life, origin, present
 from tidemill.model.measures import WHOLE_MILLI
@@ -156,7 +156,8 @@ class ToldJobs:
     def in_told_roles(self, job: ToldJob, row: dict[str, Any]) -> dict[str, Any] | None:
         """A row by the roles that its job was told to have; None: it has others."""
         shown, told = self.shapes[row["shape"]].roles, self._world.shape_rows[job.shape].roles
-        found = [_role_among(told, role, is_held=job.is_held and r == 0)
+        held_as = held_name(job.name)
+        found = [_role_among(told, role, held_as if r == 0 else role.name)
                  for r, role in enumerate(shown)]  # fmt: skip
         if None in found:
             return None
@@ -189,13 +190,13 @@ class ToldJobs:
         ]  # fmt: skip
 
 
-def _role_among(told: Sequence[Role], role: Role, *, is_held: bool) -> int | None:
+def _role_among(told: Sequence[Role], role: Role, held_as: str) -> int | None:
     """The number of a role among those that were told; None: there is none like it.
 
-    Of a job that was held the first has another name.
+    ``held_as``: its name, if its job was held at first: that stays when it is released.
     """
     for r, other in enumerate(told):
-        is_named = other.name == role.name or (is_held and r == 0)
+        is_named = other.name in (role.name, held_as)
         if is_named and (other.accelerators, other.milli, other.profile) == (
             role.accelerators, role.milli, role.profile
         ):  # fmt: skip
@@ -295,7 +296,7 @@ class _Meeting:
         """What these rows, by start, add to a job."""
         begun = [row for row in rows if row["start_ms"] is not None]
         rest = rows[-1] if rows[-1]["start_ms"] is None else None
-        if (job.is_held or job.is_kept) and not job.is_over and _asks(rows[-1]):
+        if (job.is_held or job.is_kept) and not job.is_over and self._asks(rows[-1]):
             self.freed.append((job.number, max(self._mark_ms, rows[-1]["submit_ms"])))
         if rows[-1]["shape"] is not None and not job.is_over:
             self._gang(job, begun, rest)
@@ -316,6 +317,18 @@ class _Meeting:
         else:
             fresh = [row for row in begun if not self._was_told(job, row)]
         self._go_on(job, fresh, rest, attempt)
+
+    def _asks(self, row: dict[str, Any]) -> bool:
+        """Whether a row is of a job that waits for GPUs, or did since the watermark.
+
+        One that ended and never began says nothing of what it waited for until then.
+        """
+        if row["start_ms"] is None:
+            is_over = row["shown_end_ms"] is not None  # perhaps after what is told now
+            is_taken_back = is_over and row["submit_ms"] <= self._mark_ms
+            if is_taken_back or row["reason_cause"] == Cause.NOT_ELIGIBLE:
+                return False
+        return bool(row["is_eligible"])
 
     def _gang(
         self, job: ToldJob, begun: Sequence[dict[str, Any]], rest: dict[str, Any] | None
@@ -447,7 +460,8 @@ class _Meeting:
     def _unseen(self, job: ToldJob, *, is_last: bool) -> None:
         """A job that waits or runs by the journal, and of which the source has no row."""
         self.late = self.late.plus(Late(unseen=1))
-        outcome = AttemptEnd.UNSEEN if job.is_active else AttemptEnd.CANCELLED
+        is_over = is_last or not job.is_active
+        outcome = AttemptEnd.CANCELLED if is_over else AttemptEnd.UNSEEN
         self._end(job, self._mark_ms, outcome, is_last=is_last)
 
     def _retell(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
@@ -481,12 +495,6 @@ class _Meeting:
             row | up | {"job": job.name, "number": job.number, "attempt": attempt,
                         "is_told": is_told, "is_up_told": is_up}
         )  # fmt: skip
-
-
-def _asks(row: dict[str, Any]) -> bool:
-    """Whether a row is of a job that waits for GPUs, or did."""
-    is_held = row["start_ms"] is None and row["reason_cause"] == Cause.NOT_ELIGIBLE
-    return bool(row["is_eligible"]) and not is_held
 
 
 def _comes_up(row: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tidemill.live.history import by_job
 from tidemill.live.history.attempt_columns import COLUMNS, AttemptColumns, is_begun
@@ -32,7 +33,8 @@ from tidemill.model.world import World
 BATCH_ROWS = 100_000
 _AT_ONCE = 256  # moments: those of the first jobs are all over the tables, which go by name
 _COLUMNS = tuple(dict.fromkeys((
-    *COLUMNS, "submit_ms", "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer"
+    *COLUMNS, "submit_ms", "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer",
+    "needed",
 )))  # fmt: skip
 """What is asked of attempts: where they were, when something happened, and why they wait."""
 
@@ -79,12 +81,18 @@ class HistoryTimeline:
         self._measured, self._begins_ms, self._shapes = measured, span.begins_ms, shapes
         self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
         self._world = world if world is not None else World()
+        self._is_whole = world is None
+        """Whether nothing is told after this: what failed may come back while others are held."""
         self._machines = NodeStates(machines, self._world, *span[:3])
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self._held = dict[int, tuple[int, int | None, str]]()
         """Jobs that wait for something else than GPUs: cause, layer and reason, by number."""
         self._held_ms = dict[int, int]()
         """Since when they do."""
+        self._needs = list[tuple[int, int, int, int]]()
+        """When a job waits again, which, what it was told to request, and how many GPUs it does."""
+        self._needed = dict[int, Shape]()
+        """Of those, by place, what they request, where that was told to be something else."""
         self._said = set[int]()
         """Of those, the ones of which it was said when they began to."""
         self.over = 0
@@ -101,22 +109,26 @@ class HistoryTimeline:
         told = AttemptColumns(ordered, self._numbers, self._machines.standing(), self._shapes)
         writer = EventWriter(
             dictionary, ordered.counts[1], self._world, self._shapes,
-            told.places + len(self._machines), ordered.unfit,
+            told.places + len(self._machines), ordered.unfit, self._machines.untyped(),
         )  # fmt: skip
         moments, reasons = self._moments(ordered.counts), list[pl.DataFrame]()
+        submitted = list[I64]()
         for jobs in ordered.in_order():
             writer.submits(jobs)
             first_ms = jobs["first_submit_ms"].to_numpy() - self._begins_ms
+            submitted.append(first_ms)
             moments.add([(Turn.SUBMITS, first_ms, jobs["number"].to_numpy())])
         for part in ordered.parts(*_COLUMNS):
             moments.add(self._of_attempts(part, told.count))
             reasons.append(_reasons(part))
             moments.add(self._of_held(reasons[-1].filter(_IS_HELD), _not_asked(part)))
+            moments.add(self._of_needs(_needs(part)))
             told.add(part)
         full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
         writer.reg[WALK.MOST_PIECES] = max(1, told.most_nodes)
         held: I64 = paging.blank(self._world.job_count + ordered.counts[1], len(SEATED))
         ordered.drop()
+        self._find_needed(writer, submitted)
         self._open(writer)
         resident = 0
         for some in moments:
@@ -169,6 +181,8 @@ class HistoryTimeline:
         if self._is_unwatched:
             writer.write(self._end_ms, ev.SightRegained)
         self._say_reasons(writer, reasons)
+        for n, device in self._machines.failing() if self._is_whole else ():
+            writer.write(self._end_ms, ev.DeviceFailed, n, value=device)
         for n in self._machines.gone():
             writer.moved(self._end_ms, [(n, NodeState.GONE)])
         writer.write(self._end_ms, ev.Woke)
@@ -192,6 +206,9 @@ class HistoryTimeline:
             self._hold(writer, at, who)
         elif what is Turn.RELEASED:
             writer.released(at, who)
+        elif what is Turn.NEEDS:
+            if (shape := self._needed.get(who)) is not None:
+                writer.needs(at, self._needs[who][1], shape)
         elif what is Turn.PLACES:
             j, number = told.rows[who, [ATTEMPT.JOB, ATTEMPT.NUMBER]].tolist()
             found = self._machines.seating.take(j, told.asked(who))
@@ -225,6 +242,22 @@ class HistoryTimeline:
         if known is None or known.words != words[:LONGEST_REASON]:
             writer.reason(at, j, cause or 0, layer or int(Layer.SCHEDULING), words)
 
+    def _find_needed(self, writer: EventWriter, first_ms: Sequence[I64]) -> None:
+        """What jobs request that wait again, where that is news."""
+        now = dict[int, Shape]()
+        for i in sorted(range(len(self._needs)), key=lambda i: (self._needs[i][0], i)):
+            _, j, s, gpus = self._needs[i]
+            known = self._world.shape_of(j) if j < self._world.job_count else self._shapes[s]
+            shape = now.get(j, known)
+            count = gpus // max(1, shape.roles[0].accelerators)
+            is_same = len(shape.roles) != 1 or count in (0, shape.roles[0].count)
+            if is_same or writer.is_held_from_first(j):
+                continue
+            role = replace(shape.roles[0], count=count, least=min(shape.roles[0].least, count))
+            self._needed[i] = now[j] = replace(shape, roles=(role,))
+        if self._needed:
+            writer.make_way(first_ms, [(self._needs[i][0], one) for i, one in self._needed.items()])
+
     def _hold(self, writer: EventWriter, at: int, j: int) -> None:
         """A job that asked for GPUs before is held: it claims nothing while it is.
 
@@ -242,7 +275,7 @@ class HistoryTimeline:
         """What happens to others than jobs; with room for so many attempts and jobs."""
         turns, freed = self._machines.turns_ms(), self._freed
         attempts, jobs = counts
-        found = Moments(5 * attempts + jobs + len(turns) + len(freed) + len(self._measured))
+        found = Moments(6 * attempts + jobs + len(turns) + len(freed) + len(self._measured))
         freed_ms = np.array([at - self._begins_ms for _, at in freed], np.int64)
         found.add([
             (Turn.MACHINES, turns, np.arange(len(turns))),
@@ -262,6 +295,14 @@ class HistoryTimeline:
             (Turn.HELD, held_ms, held["number"].to_numpy()), (Turn.HELD, first_ms, jobs),
             (Turn.RELEASED, again_ms, jobs),
         ]  # fmt: skip
+
+    def _of_needs(self, needs: pl.DataFrame) -> list[tuple[Turn, I64, I64]]:
+        """When jobs wait again, for as much as they still need."""
+        first = len(self._needs)
+        told = needs.with_columns(pl.col("since_ms") - self._begins_ms)
+        self._needs += told.select("since_ms", "number", "shape", "needed").iter_rows()
+        at = told["since_ms"].to_numpy()
+        return [(Turn.NEEDS, at, first + np.arange(len(needs)))]
 
     def _of_attempts(self, rows: pl.DataFrame, first: int) -> list[tuple[Turn, I64, I64]]:
         """When what happens to attempts, of which the first has this number."""
@@ -298,6 +339,17 @@ def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
     running = attempts.filter(runs)["job"].unique()
     told = told.filter(is_partial | ~pl.col("job").is_in(running.to_list()))
     return told.select("number", "since_ms", "reason_cause", "reason_layer", "reason")
+
+
+def _needs(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts before which their job waited again, or does, and since when."""
+    end_ms, before = by_job.before(pl.col("end_ms")), by_job.before(pl.col("outcome"))
+    goes_on = before.is_in([AttemptEnd.RUNNING, AttemptEnd.CHANGED]).fill_null(value=False)
+    waits = pl.col("start_ms").is_null() & ~goes_on
+    waited = (pl.col("start_ms") > end_ms) & ~goes_on
+    since_ms = pl.when(waits).then(pl.max_horizontal("submit_ms", end_ms)).otherwise(end_ms)
+    told = attempts.with_columns(since_ms=since_ms)
+    return told.filter((waits | waited).fill_null(value=False) & pl.col("needed").is_not_null())
 
 
 def _not_asked(attempts: pl.DataFrame) -> pl.DataFrame:

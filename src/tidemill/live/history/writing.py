@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.clusters import kept_to
 from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.node_states import NodeSight
+from tidemill.live.history.rows import held_name
 from tidemill.live.history.seating import SeenSeat, signed
 from tidemill.live.history.walking.columns import ATTEMPT, WALK
 from tidemill.model import codes, paging
@@ -30,8 +30,6 @@ UNKNOWN_SAVING = -1
 LONGEST_REASON = 500
 RELEASED = ""
 """The reason of a job that was held and is not any more: why it waits since then nobody says."""
-_HELD = "held"
-"""The role of jobs that wait for something else: so none that waits for GPUs is like them."""
 _ROOM = 1_000
 """Rows of events, and of pieces, that there is room for at first."""
 _AT_ONCE = 1 << 16
@@ -51,10 +49,11 @@ class EventWriter:
     """Rows of events for the next batch, written here one by one, and by kernels.
 
     ``jobs``: how many are going to be submitted (``submits``); ``told``: what they request, by
-    number; ``pieces``: about how many there will be; ``unfit``: jobs larger than their node.
+    number; ``pieces``: about how many there will be; ``unfit``: jobs larger than their node;
+    ``may_be``: GPU types of nodes that may be of any.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what one timeline knows of its jobs and nodes
         self,
         dictionary: Dictionary,
         jobs: int,
@@ -62,7 +61,9 @@ class EventWriter:
         told: Sequence[Shape],
         pieces: int = 0,
         unfit: frozenset[int] = frozenset(),
+        may_be: tuple[str, ...] = (),
     ) -> None:
+        self._may_be = may_be
         self._dictionary, self._world, self._requests = dictionary, world, told
         self._jobs, self._count = paging.blank(jobs, len(_OF_JOBS)), 0
         """What new jobs differ in, by number, and of how many it is told."""
@@ -92,7 +93,8 @@ class EventWriter:
         """The next of the jobs that are going to be submitted, by number."""
         first, self._count = self._count, self._count + len(jobs)
         mine = self._jobs[first : self._count]
-        for i, values in enumerate(_job_columns(jobs, self._dictionary, self._requests)):
+        told = _job_columns(jobs, self._dictionary, self._requests, self._may_be)
+        for i, values in enumerate(told):
             mine[:, i] = values
         self.submitted[first : self._count, 0] = self._causes(jobs, mine[:, 0])
         self._names.add(jobs.select("job"))
@@ -130,6 +132,29 @@ class EventWriter:
     def released(self, at: int, j: int) -> None:
         """A job that was held after it asked for GPUs asks for them again."""
         self.reason(at, j, int(Cause.NONE), int(Layer.SCHEDULING), RELEASED)
+
+    def needs(self, at: int, j: int, shape: Shape) -> None:
+        """A job that waits requests something else from now on."""
+        self.write(at, ev.RequestChanged, j, value=self._dictionary.shapes.number(shape))
+
+    def make_way(self, first_ms: Sequence[I64], changes: Sequence[tuple[int, Shape]]) -> None:
+        """What jobs request later on takes numbers of shapes, between those of submissions.
+
+        ``first_ms``: when the new jobs are submitted, by number.
+        """
+        at, shapes = np.concatenate([np.zeros(0, np.int64), *first_ms]), self._jobs[:, 0]
+        found, first = np.unique(shapes, return_index=True)
+        comes = [(at.item(i), 0, i, s) for s, i in zip(found.tolist(), first.tolist(), strict=True)]
+        number = self._dictionary.shapes.number
+        comes += [(ms, 1, i, number(shape)) for i, (ms, shape) in enumerate(changes)]
+        self._in_world, self._shapes = {}, len(self._world.shape_rows)
+        rows, known = self._dictionary.shapes.rows, self._world.shape_number
+        for _, _, _, s in sorted(comes):
+            if s not in self._in_world:
+                self._in_world[s] = known.get(rows[s], self._shapes)
+                self._shapes += rows[s] not in known
+        for i in np.flatnonzero(self.submitted[:, 0] >= 0).tolist():
+            self.submitted[i, 0] = self._in_world[shapes.item(i)]
 
     def is_held_from_first(self, j: int) -> bool:
         """Whether a job has waited for something else since it was submitted."""
@@ -247,11 +272,11 @@ def _larger(rows: I64, more: int) -> I64:
 
 
 def _job_columns(
-    jobs: pl.DataFrame, dictionary: Dictionary, told: Sequence[Shape]
+    jobs: pl.DataFrame, dictionary: Dictionary, told: Sequence[Shape], may_be: tuple[str, ...]
 ) -> tuple[I64, I64, I64]:
     """What submitted jobs differ in (``_OF_JOBS``).
 
-    ``told``: what they request, where they say that by number.
+    ``told``: what they request, where they say that by number. ``may_be``: as of the writer.
     """
     held_as = pl.when("is_eligible").then(pl.lit("")).otherwise("job").alias("held_as")
     is_told = pl.col("shape").is_not_null()
@@ -260,7 +285,7 @@ def _job_columns(
     )
 
     def shape_number(s: int | None, held_as: str, *form: Any) -> int:  # noqa: ANN401 - as ``_FORM``
-        shape = _shape(*form) if s is None else told[s]
+        shape = _shape(may_be, *form) if s is None else told[s]
         return dictionary.shapes.number(_held(shape, held_as) if held_as else shape)
 
     return (
@@ -287,13 +312,19 @@ def _numbered(rows: pl.DataFrame, number: Callable[..., int]) -> I64:
 
 
 def _shape(
-    team: str, priority: int, kind: str, cluster: str | None, rules: str | None, *asked: int
+    may_be: tuple[str, ...],
+    team: str,
+    priority: int,
+    kind: str,
+    cluster: str | None,
+    rules: str | None,
+    *asked: int,
 ) -> Shape:
     """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
     replicas, each, cpus, memory_mib = asked
     role = Role(
         count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
-        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
+        memory_mib=memory_mib // replicas, kinds=(*kind.split(","), *may_be) if kind else (),
     )  # fmt: skip
     return Shape(team, (kept_to(role, cluster, rules),), priority=priority)
 
@@ -301,4 +332,4 @@ def _shape(
 def _held(shape: Shape, job: str) -> Shape:
     """The same of a job that waits for something else than GPUs."""
     first, *rest = shape.roles
-    return replace(shape, roles=(replace(first, name=f"{_HELD} {job}"[:LONGEST_NAME]), *rest))
+    return replace(shape, roles=(replace(first, name=held_name(job)), *rest))

@@ -134,6 +134,7 @@ def read(told: ToldObjects) -> Cluster:
     all_pods = _with_claims(all_pods, by_claim, published)
     happenings = _by_object(told)
     grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
+    grouped.sort(key=lambda group: group.deleted_ms is None)  # of one name, that which is there
     for inside in told.read("Workload", (groups.CORE,), groups.read_workload):
         grouped += inside
     all_nodes, all_pods = _by_machine(told.read("Node", ("",), nodes.read), all_pods)

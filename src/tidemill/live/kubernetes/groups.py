@@ -14,6 +14,7 @@ Kueue groups plain pods too, by a label; Tidemill's own scheduler, by an annotat
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import Object
@@ -58,6 +59,11 @@ class PodGroup(Struct, frozen=True):
     reason: str
     message: str
     owner: Owner | None
+    deleted_ms: int | None = None
+
+    def deleted(self, at_ms: int) -> "PodGroup":
+        """The group after it was deleted: what its pods needed is still so."""
+        return replace(self, deleted_ms=at_ms)
 
     @property
     def key(self) -> GroupKey:

@@ -7,21 +7,28 @@ attempts. Every other pod is a job of its own.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import groups, job_rules, kueue, owners, workloads
+from tidemill.live.kubernetes import (
+    groups,
+    job_roles,
+    job_rules,
+    kueue,
+    owners,
+    unmade,
+    workloads,
+)
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
+from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.job_rules import JobRules
 from tidemill.live.kubernetes.kueue import KueueWorkload
-from tidemill.live.kubernetes.nodes import OF_CONDITIONS
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
-from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
+from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.workloads import Workloads
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobClass
@@ -35,6 +42,7 @@ _BY_LABEL = {
     "ray.io/cluster": ("ray.io", "RayCluster"),
 }
 """Owners that pods name in a label, for files without the objects between."""
+_RAY = "ray.io"
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
 _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
@@ -43,7 +51,6 @@ _ROLE_LABELS = (
     "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group", "ray.io/node-type",
 )  # fmt: skip
 """Labels in which a pod names the template that it was made of."""
-MOST_ROLES = 64
 
 
 class UnitKey(Struct, frozen=True, order=True, cache_hash=True):
@@ -59,15 +66,6 @@ class UnitKey(Struct, frozen=True, order=True, cache_hash=True):
     def shown(self) -> str:
         """What people call it."""
         return f"{self.namespace}/{self.name}" + (f"-{self.part}" if self.part else "")
-
-
-class JobRole(Struct, frozen=True):
-    """So many equal replicas, and those of them that exist."""
-
-    name: str
-    count: int
-    request: PodRequest
-    pods: tuple[KubePod, ...]
 
 
 class KubeJob(Struct, frozen=True, kw_only=True):
@@ -102,6 +100,31 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     def size(self) -> int:
         """Pods in all."""
         return sum(role.count for role in self.roles)
+
+    def needed(self, role: JobRole) -> int:
+        """How many pods of a role it still needs at once: those that ended well are not made again.
+
+        Of what no owner describes, those count that are there.
+        """
+        if not self.ends_pod_by_pod:
+            return role.count
+        return self.at_once(role.count, self.done(role))
+
+    @property
+    def ends_pod_by_pod(self) -> bool:
+        """Whether its owner says how many pods it wants, and a pod that ended well is one less."""
+        owner = self.owner
+        return owner is not None and bool(owner.templates) and owner.group not in (_RAY, LWS)
+
+    def done(self, role: JobRole) -> int:
+        """How many pods of a role ended well; a Job also counts those that are deleted by now."""
+        told = self.owner.succeeded if self.owner is not None and len(self.roles) == 1 else 0
+        return max(told, sum(pod.outcome is AttemptEnd.DONE for pod in role.pods))
+
+    def at_once(self, count: int, done: int) -> int:
+        """How many of so many pods run at once after some are done: a Job may have more to do."""
+        completions = self.owner.completions if self.owner is not None else 0
+        return max(min(count, completions - done) if completions else count - done, 1)
 
 
 class TeamRule:
@@ -210,6 +233,13 @@ def jobs_of(cluster: Cluster, rule: TeamRule, *, looks_back: bool = True) -> Ite
             _job(cluster, rule, key, one, workload if one.owner is owner else None)
             for one in lives if _waits_alone(cluster, one.owner)
         ])  # fmt: skip
+    for owner in unmade.rest_of(cluster):
+        key = UnitKey(owner.namespace, owner.group, owner.kind, owner.name)
+        is_told = key in units or (
+            _stands_alone(cluster, owner) and (owner.namespace, owner.kind, owner.name) not in owned
+        )
+        if not is_told:
+            yield _job(cluster, rule, key, _Life([], owner), None)
     for rest, above in known.waiting():
         yield _of_workload(cluster, rule, rest, above)
 
@@ -400,7 +430,7 @@ def _job(
     found = (groups.find(cluster.groups, one) for one in sorted(mine))
     known = [group for group in found if group is not None]
     templates = _templates(cluster, key, pods, owner, mine)
-    roles = _roles(templates, pods)
+    roles = job_roles.of_pods(templates, pods)
     labels = [one.labels for one in (owner, *pods) if one is not None]
     if owner is None and pods:
         above = (cluster.owner(one, key.namespace) for one in _above(cluster, pods[0]))
@@ -441,7 +471,7 @@ def _of_workload(
         workload.namespace, owner.group if owner else kueue.GROUP,
         owner.kind if owner else "Workload", owner.name if owner else workload.name,
     )  # fmt: skip
-    roles = _roles(workload.templates, [])
+    roles = job_roles.of_pods(workload.templates, [])
     ruled = RuledJob(key, [above.labels] if above is not None else [])
     return KubeJob(
         key=key, name=key.shown, team=rule.team(ruled, workload.queue),
@@ -472,9 +502,9 @@ def _templates(
     least = sum(group.least for group in found if group is not None)
     totals = [pod.annotations.get(key, "") for pod in pods for key in groups.TOTALS]
     least = max([least, *(int(told) for told in totals if told.isdecimal() and len(told) < 7)])
-    live = [pod for pod in pods if not pod.is_over] or pods
-    forms = {pod.request for pod in live if pod.request.gpu}
-    if least > len(live) and len(forms) == 1:
+    alive = [pod for pod in pods if not pod.is_over]
+    forms = {pod.request for pod in alive or pods if pod.request.gpu}
+    if least > (len(alive) or job_roles.most_at_once(pods)) and len(forms) == 1:
         return (PodTemplate("worker", least, forms.pop()),)
     return ()
 
@@ -496,57 +526,6 @@ def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubeP
         mine = pods
     amounts = {pod.request.gpu for pod in mine}
     return replace(part, request=mine[0].request) if len(amounts) == 1 else part
-
-
-def _roles(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRole, ...]:
-    """Equal requests are one role; pods that nobody wanted are a role too. Without GPUs: none."""
-    counts, names = dict[PodRequest, int](), dict[PodRequest, str]()
-    for part in wanted:
-        if part.request.gpu is not None and part.count:
-            form = _form(part.request)
-            counts[form] = counts.get(form, 0) + part.count
-            names.setdefault(form, part.name)
-    mine = dict[PodRequest, list[KubePod]]()
-    for pod in pods:
-        if pod.request.gpu is not None:
-            mine.setdefault(_nearest(_form(pod.request), counts), []).append(pod)
-    for form, some in mine.items():
-        if form not in counts:
-            alive = sum(not pod.is_over for pod in some)
-            counts[form] = alive or _at_once(some)
-    return tuple(
-        JobRole(names.get(form, "worker"), max(count, 1), form, tuple(mine.get(form, ())))
-        for form, count in list(counts.items())[:MOST_ROLES]
-    )
-
-
-@lru_cache(4096)
-def _form(request: PodRequest) -> PodRequest:
-    """A request without what differs between a template and the pods made of it."""
-    return PodRequest(
-        gpu=request.gpu, cpu_milli=request.cpu_milli, memory_mib=request.memory_mib,
-        selector=request.selector, terms=request.terms,
-        tolerations=tuple(t for t in request.tolerations if not t.key.startswith(OF_CONDITIONS)),
-        scheduler="", priority=0, priority_class="", claims=(), extras=request.extras,
-    )  # fmt: skip
-
-
-def _nearest(form: PodRequest, wanted: Mapping[PodRequest, int]) -> PodRequest:
-    """The form that a pod was made of: the same, else one with the same accelerators."""
-    if form in wanted:
-        return form
-    return next((other for other in wanted if other.gpu == form.gpu), form)
-
-
-def _at_once(pods: list[KubePod]) -> int:
-    """The most of these pods that held something at the same time."""
-    turns = [(pod.bound_ms, 1) for pod in pods if pod.bound_ms is not None]
-    turns += [(pod.end_ms, -1) for pod in pods if pod.bound_ms is not None and pod.end_ms]
-    level = most = 0
-    for _, change in sorted(turns):
-        level += change
-        most = max(most, level)
-    return max(most, 1)
 
 
 def _least(

@@ -146,6 +146,12 @@ class KubeNode(Struct, frozen=True, kw_only=True):
         told = self.expected if is_told else max(self.advertised(self.capacity), self.expected)
         return min(told, MAX_DEVICES)
 
+    @property
+    def unadvertised(self) -> int:
+        """Physical accelerators that no pod may have, while others are advertised."""
+        healthy = self.advertised(self.allocatable)
+        return max(0, self.devices - healthy) if healthy else 0
+
     def advertised(self, amounts: Mapping[str, int]) -> int:
         """Physical accelerators behind what it advertises, as far as that can be told."""
         together = math.ceil(sum(count * self.size(name) for name, count in amounts.items()))

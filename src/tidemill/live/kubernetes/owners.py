@@ -54,10 +54,14 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
     completions: int = 0
     """How many of its pods have to succeed, where that is more than run at once; 0: it is not."""
+    succeeded: int = 0
+    """How many of its pods have, as a Job says."""
     scale: int = -1
     """How many pods its scale says (`/scale`, or `parallelism` of a Job); -1: it has none."""
     last_ms: int | None = None
     """When the last export was made that shows it, where later ones do not; None: all do."""
+    makes: tuple[PodTemplate, ...] = ()
+    """Pods that it makes, where each is a job by itself."""
 
     def deleted(self, at_ms: int) -> "OwnerObject":
         """The object after it was deleted: over since then, unless it had ended before."""
@@ -77,6 +81,7 @@ class _Kind(Struct, frozen=True):
     least: Callable[[Object], int] = lambda _: 0
     suspend: tuple[str, ...] = ("spec", "suspend")
     scale: Callable[[Object], int] = lambda _: -1
+    makes: Callable[[Object], Iterator[PodTemplate]] = lambda _: iter(())
 
 
 def _replicas(one: Object, default: int = 1) -> int:
@@ -213,6 +218,10 @@ def _scaled(*groups: str) -> _Kind:
     return replace(_loose(*groups), scale=_scale)
 
 
+def _of_replicas(one: Object) -> Iterator[PodTemplate]:
+    yield _template("worker", _scale(one), fields.inner(one, "spec"))
+
+
 KINDS: dict[str, tuple[_Kind, ...]] = {
     "Job": (
         _Kind(("batch",), _of_job, _TRAINING, is_gang=_is_indexed, scale=_scale_of_job),
@@ -230,8 +239,8 @@ KINDS: dict[str, tuple[_Kind, ...]] = {
     "RayService": (_Kind(("ray.io",), _of_ray, _INFERENCE),),
     "LeaderWorkerSet": (_Kind(("leaderworkerset.x-k8s.io",), _of_leader_worker_set, _INFERENCE),),
     "Deployment": (_scaled("apps"),),
-    "ReplicaSet": (_scaled("apps"),),
-    "StatefulSet": (_scaled("apps"),),
+    "ReplicaSet": (replace(_scaled("apps"), makes=_of_replicas),),
+    "StatefulSet": (replace(_scaled("apps"), makes=_of_replicas),),
     "DaemonSet": (_loose("apps"),),
     "InferenceService": (_loose("serving.kserve.io"),),
     "LLMInferenceService": (_loose("serving.kserve.io"),),
@@ -274,6 +283,9 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             end=_end(one),
             deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
             completions=_completions(one) if kind == "Job" else 0, scale=row.scale(one),
+            succeeded=max(0, fields.number(one, "status", "succeeded") or 0)
+            if (group, kind) == ("batch", "Job") else 0,
+            makes=tuple(row.makes(one)),
         )  # fmt: skip
 
     return read

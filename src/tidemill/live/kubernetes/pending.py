@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from tidemill.journal import deciders
 from tidemill.live.kubernetes import kueue, reasons
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.jobs import KubeJob
@@ -83,9 +84,10 @@ def _of_pods(
         return _made(held, first.reason, first.message, _shown(first), is_eligible=False)
     role = next(role for role in job.roles if first in role.pods)
     bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
-    missing = max(1, role.count - bound)
+    size = job.needed(role)
+    missing = max(1, size - bound)
     said = first.message or _said(cluster, first)
-    facts = reasons.by_facts(fleet, first.request, missing, role.count)
+    facts = reasons.by_facts(fleet, first.request, missing, size)
     found = facts
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
@@ -96,7 +98,7 @@ def _of_pods(
         said, shown = group.message, group.shown_by
     if found is None:
         return None
-    also = _scaling(cluster, first, found.cause)
+    also = _scaling(cluster, first, found.cause) or _silent(first, said)
     return _made(found, first.reason or "Pending", said, shown, also=also)
 
 
@@ -107,12 +109,17 @@ def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
         return None
     if "exceeded quota" in failed.message:
         shown = f"kubectl describe resourcequota -n {job.key.namespace}"
-        over = WhyPending(
-            Cause.OVER_LIMIT, Layer.SCHEDULING, "the quota of its namespace is used up"
-        )
-        return _made(over, "FailedCreate", failed.message, shown)
+        return _made(reasons.by_quota(failed.message), "FailedCreate", failed.message, shown)
     refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
+
+
+def _silent(pod: KubePod, said: str) -> str:
+    """That a scheduler of its own has said nothing of a pod: it may not run."""
+    named = pod.request.scheduler
+    if said or pod.reason or named in ("", deciders.DEFAULT):
+        return ""
+    return f"its scheduler `{named}` has said nothing of it: does it run?"
 
 
 def _said(cluster: Cluster, pod: KubePod) -> str:

@@ -45,6 +45,8 @@ _TESTS = {
     "Gt": LabelTest.ABOVE,
     "Lt": LabelTest.BELOW,
 }
+GONE_WITHIN_MS = 2_000
+"""When a node was deleted is known by our clock, which the server's whole seconds set."""
 NO_EXECUTE = "NoExecute"
 
 
@@ -214,6 +216,8 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """Of the object; who changes it with another one is refused."""
     stuck: "StuckPod | None" = None
     """That none of its containers runs, though it sits on a node; None: one does, or will soon."""
+    again: tuple[int, int] | None = None
+    """When its containers had all ended, and when they had started again; None: they did not."""
     lacks: tuple[str, ...] = ()
     """Claims that it names and that do not exist, each in words."""
     last_ms: int | None = None
@@ -229,6 +233,19 @@ class KubePod(Struct, frozen=True, kw_only=True):
             self, phase="Failed", end_ms=max(at_ms, self.bound_ms or at_ms),
             outcome=self.if_deleted, deleted_ms=at_ms,
         )  # fmt: skip
+
+    def without_node(self, gone_ms: int) -> "KubePod":
+        """The pod after its node was deleted: over since then, whenever it is deleted itself.
+
+        One that sits on a later node of that name, or had ended before, is as it was; so is one
+        that says of itself that it ended within a second or two: its own time is the exact one.
+        """
+        is_other = self.bound_ms is None or self.bound_ms >= gone_ms
+        if is_other or (self.end_ms is not None and self.end_ms <= gone_ms + GONE_WITHIN_MS):
+            return self
+        is_evicted = self.if_deleted is AttemptEnd.PREEMPTED
+        how = self.if_deleted if is_evicted else AttemptEnd.NODE_LOST
+        return replace(self, phase="Failed", end_ms=gone_ms, outcome=how)
 
     def vanished(self, last_ms: int, gone_ms: int) -> "KubePod":
         """The pod, deleted between two moments: over since the first, when it was seen last.
@@ -312,6 +329,7 @@ def read(one: Object) -> KubePod:
         deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
         version=fields.text(one, "metadata", "resourceVersion"),
         stuck=None if is_over or not node else _stuck(one, told),
+        again=None if is_over or not node else _again(told),
     )  # fmt: skip
 
 
@@ -513,6 +531,16 @@ def _stuck(one: Object, statuses: Sequence[Object]) -> StuckPod | None:
         fields.text(why, "reason"), fields.text(why, "message"), last_ms,
         "" if code is None else told,
     )  # fmt: skip
+
+
+def _again(statuses: Sequence[Object]) -> tuple[int, int] | None:
+    """The last time that none of its containers ran; one beside another stops nothing."""
+    ends = [fields.moment_ms(one, "lastState", "terminated", "finishedAt") for one in statuses]
+    starts = [fields.moment_ms(one, "state", "running", "startedAt") for one in statuses]
+    ended, begun = ([ms for ms in some if ms is not None] for some in (ends, starts))
+    if not statuses or len(ended) < len(statuses) or len(begun) < len(statuses):
+        return None
+    return (max(ended), max(begun)) if max(ended) <= min(begun) else None
 
 
 def _end_ms(

@@ -130,9 +130,9 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
             return _silent("no node that it selects", should, resource)
         words = f"selects {_selected(request)}, which no node with {resource} has"
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
-    gang = _too_large(chosen, request, size)
-    if gang:
-        return gang
+    found = _too_large_beside(chosen, request) or _too_large(chosen, request, size)
+    if found:
+        return found
     return _not_taking(chosen, request) or _no_room(fleet, chosen, request, missing, size)
 
 
@@ -156,6 +156,18 @@ def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:
     return _ours(Cause.NOTHING_READY, words)
 
 
+def _too_large_beside(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
+    """No node that it could use has as much CPU or memory as one pod requests."""
+    for what, asked, most in (
+        ("CPUs", request.cpu_milli / 1000, max(node.cpu_milli for node in chosen) / 1000),
+        ("GiB of memory", request.memory_mib / 1024, max(n.memory_mib for n in chosen) / 1024),
+    ):
+        if asked > most > 0:  # a node that says nothing of it may have any amount
+            words = f"requests {asked:,.6g} {what} on one node; the largest that it could use has"
+            return _ours(Cause.IMPOSSIBLE_SIZE, f"{words} {most:,.6g}")
+    return None
+
+
 def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPending | None:
     assert request.gpu is not None
     resource, count = request.gpu
@@ -174,7 +186,7 @@ def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | Non
     if not open_:
         first = _taints(chosen[0], request)[0]
         words = f"does not tolerate the taint {first} of {_nodes(chosen)}, all that it could use"
-        return WhyPending(Cause.NONE, L2, words)
+        return _ours(Cause.IMPOSSIBLE_LABEL, words)
     ready = [node for node in open_ if node.takes_work]
     if not ready:
         cordoned = sum(node.is_unschedulable for node in open_)
@@ -332,6 +344,20 @@ def by_kueue(reason: str, message: str) -> WhyPending:
         if re.search(pattern, told, re.IGNORECASE):
             return _ours(cause, words)
     return _ours(Cause.OVER_LIMIT, "waits in its queue for quota")
+
+
+_LIMITED = re.compile(r"requested: (?P<asked>.*?), used: .*?, limited: (?P<most>[^;]*)")
+_AMOUNT = re.compile(r"(\S+?)=(\d+)(?=,|\s|$)")
+
+
+def by_quota(message: str) -> WhyPending:
+    """What the API server says of a pod that the quota of its namespace refuses."""
+    told = _LIMITED.search(message)
+    asked, most = (dict(_AMOUNT.findall(told[part])) if told else {} for part in ("asked", "most"))
+    if any(name in most and int(count) > int(most[name]) for name, count in asked.items()):
+        words = "one pod requests more than the quota of its namespace ever allows"
+        return _ours(Cause.OVER_LIMIT_ALWAYS, words)
+    return _ours(Cause.OVER_LIMIT, "the quota of its namespace is used up")
 
 
 SCALING: Mapping[str, str] = {

@@ -37,31 +37,33 @@ class Stretch(NamedTuple):
     held: tuple[HeldPod, ...]
     up_ms: int
     """When enough of it had come up; never: not in this stretch."""
+    done: int = 0
+    """How many of its pods had ended well before."""
 
 
-def held_pods(job: KubeJob, *, looks_back: bool = True) -> list[HeldPod]:
+def held_pods(job: KubeJob) -> list[HeldPod]:
     """The pods of a job that sit or sat somewhere for some time.
 
-    ``looks_back``: one whose containers ended, and of which none has run since, failed then and
-    begins again. (Whoever watches it sees the next one start.)
+    One whose containers all ended failed then, and begins again: it works when they have started
+    again. Kubernetes keeps the last such time alone.
     """
     return [
         held
         for r, role in enumerate(job.roles)
         for pod in role.pods
         if pod.node and pod.bound_ms is not None and (pod.end_ms is not None or not pod.is_over)
-        for held in _turns(pod, r, pod.bound_ms, looks_back)
+        for held in _turns(pod, r, pod.bound_ms)
     ]
 
 
-def _turns(pod: KubePod, role: int, bound_ms: int, looks_back: bool) -> Iterator[HeldPod]:
-    stopped_ms = pod.stuck.since_ms if pod.stuck is not None and looks_back else None
+def _turns(pod: KubePod, role: int, bound_ms: int) -> Iterator[HeldPod]:
+    stopped_ms, up_ms = pod.again or (pod.stuck.since_ms if pod.stuck else None, None)
     end_ms = pod.end_ms
     if stopped_ms is None or not bound_ms < stopped_ms < (end_ms or stopped_ms + 1):
         yield HeldPod(pod, role, bound_ms, end_ms)
         return
     yield HeldPod(replace(pod, outcome=AttemptEnd.FAILED), role, bound_ms, stopped_ms)
-    yield HeldPod(replace(pod, up_ms=None), role, stopped_ms, end_ms)
+    yield HeldPod(replace(pod, up_ms=up_ms), role, stopped_ms, end_ms)
 
 
 def stretches(
@@ -79,14 +81,14 @@ def stretches(
     needs, shown_ms = _works_with(job, lasting)
     for i, start_ms in enumerate(moments):
         here = tuple(one for one in lasting if one.is_there(start_ms))
-        if not here:
-            yield from _moment(job, held, start_ms)
-            continue
-        end_ms = moments[i + 1] if i + 1 < len(moments) else None
         done = sum(
             one.pod.outcome is AttemptEnd.DONE and one.end_ms is not None and one.end_ms <= start_ms
             for one in held
         )
+        if not here:
+            yield from _moment(job, held, start_ms, done)
+            continue
+        end_ms = moments[i + 1] if i + 1 < len(moments) else None
         outcome = _outcome(job, held, here, end_ms)
         is_shown = looks_back or shown_ms <= start_ms
         wanted = needs if is_shown else _least(job)
@@ -95,14 +97,15 @@ def stretches(
             shown_ms == end_ms or outcome is AttemptEnd.DONE
         ):  # fmt: skip
             up_ms = min(up_ms, end_ms - 1)
-        yield Stretch(start_ms, end_ms, outcome, here, up_ms)
+        yield Stretch(start_ms, end_ms, outcome, here, up_ms, done)
 
 
-def _moment(job: KubeJob, held: Sequence[HeldPod], at_ms: int) -> Iterator[Stretch]:
+def _moment(job: KubeJob, held: Sequence[HeldPod], at_ms: int, done: int) -> Iterator[Stretch]:
     """Pods that ended in the second in which they were bound, and nothing else: it was there."""
     here = tuple(one for one in held if one.start_ms == at_ms)
     if here:
-        yield Stretch(at_ms, at_ms, _outcome(job, held, here, at_ms), here, at_ms)
+        before = done - sum(one.pod.outcome is AttemptEnd.DONE for one in here)
+        yield Stretch(at_ms, at_ms, _outcome(job, held, here, at_ms), here, at_ms, before)
 
 
 def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> tuple[int, int]:

@@ -17,7 +17,8 @@ from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, vanished
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
-from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
+from tidemill.live.kubernetes.job_roles import JobRole
+from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
 from tidemill.live.kubernetes.nodes import FEATURES, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
@@ -81,11 +82,12 @@ def translate(
     for part, node in made.parts:
         unseen = blind.get(node.name, ())
         if part is node and node.devices:
-            nodes.append(_seen(node, made.selected, unseen))
+            nodes.append(replace(_seen(node, made.selected, unseen), failed=node.unadvertised))
         elif part.devices:
             mine, whole = (_seen(one, made.selected, unseen) for one in (part, node))
             nodes.append(parts.seen(mine, part, whole))
-    if looks_back:  # an observer sees when a node is first shown to be out
+    if looks_back:  # an observer sees when a node is first shown to be out, or is gone
+        nodes += _left(cluster)
         unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
                   if since is None}  # fmt: skip
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
@@ -154,7 +156,7 @@ class _Translation:
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
             may_preempt=job.may_preempt,
         )  # fmt: skip
-        held = held_pods(job, looks_back=self._looks_back)
+        held = held_pods(job)
         parts = stretches(job, held, looks_back=self._looks_back)
         rows = [self._row(job, shape, one) for one in parts]
         self._end(job, shape, rows, held)
@@ -242,7 +244,7 @@ class _Translation:
         return (replace(role, least=job.least),)
 
     def _row(self, job: KubeJob, shape: Shape, stretch: Stretch) -> dict[str, Any]:
-        start_ms, end_ms, outcome, held, up_ms = stretch
+        start_ms, end_ms, outcome, held, up_ms, done = stretch
         nodes, roles, masks = list[str](), list[int](), list[int]()
         for one in held:
             gpu = one.pod.request.gpu
@@ -254,7 +256,7 @@ class _Translation:
         return self._base(job, shape) | {
             "start_ms": start_ms, "end_ms": end_ms, "outcome": outcome, "nodes": nodes,
             "roles": roles, "devices": masks, "up_ms": up_ms,
-            "gpus": max(1, -(-milli // WHOLE_MILLI)),
+            "gpus": max(1, -(-milli // WHOLE_MILLI)), "needed": _needed(job, shape, done),
         }  # fmt: skip
 
     def _mask(self, one: HeldPod) -> int:
@@ -286,6 +288,7 @@ class _Translation:
             if last["up_ms"] >= NEVER_UP_MS:
                 self._explain(job, last)
             return
+        needed = _needed(job, shape, max(map(job.done, job.roles), default=0))
         waits = [pod for pod in job.pods if pod.is_pending]
         is_over = job.end is not None or (not waits and _is_finished(job))
         if is_over:
@@ -296,11 +299,12 @@ class _Translation:
             ):
                 rows.append(self._base(job, shape) | {
                     "end_ms": job.end[1], "outcome": AttemptEnd.CANCELLED,
-                    "gpus": _requested(shape),
+                    "gpus": _requested(shape), "needed": needed,
                 })  # fmt: skip
             return
         row = self._base(job, shape) | {
             "outcome": AttemptEnd.WAITING, "gpus": _requested(shape),
+            "needed": needed,
         }  # fmt: skip
         self._explain(job, row)
         rows.append(row)
@@ -354,6 +358,14 @@ def _decider(job: KubeJob) -> str:
     return min(named, default="")
 
 
+def _needed(job: KubeJob, shape: Shape, done: int) -> int | None:
+    """How many GPUs a job asks for after some of its pods ended well; None: nobody says."""
+    if len(shape.roles) != 1 or shape.roles[0].milli != WHOLE_MILLI or not job.ends_pod_by_pod:
+        return None
+    (role,) = shape.roles
+    return job.at_once(role.count, done) * role.accelerators
+
+
 def _requested(shape: Shape) -> int:
     return max(1, -(-shape.total_milli // WHOLE_MILLI))
 
@@ -395,6 +407,13 @@ def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int]
     )  # fmt: skip
 
 
+def _left(cluster: Cluster) -> list[SeenNode]:
+    """Nodes that pods name and that are not among those that are listed: they have left."""
+    there = {node.name for node in cluster.nodes}
+    named = {pod.node for pod in cluster.pods if pod.node and pod.request.gpu} if there else set()
+    return [SeenNode(name=name, gpus=0, gpu_type="", is_off=True) for name in sorted(named - there)]
+
+
 def _about_nodes(all_parts: Iterable[KubeNode]) -> list[str]:
     """Nodes that have fewer devices than they should."""
     notes = []
@@ -408,7 +427,9 @@ def _about_nodes(all_parts: Iterable[KubeNode]) -> list[str]:
                 f" (kubectl describe node {name})"
             )
         elif node.is_ready and healthy < whole:
-            counts = "the others count as free here" if healthy else "it counts as unhealthy"
+            counts = "it counts as unhealthy"
+            if healthy:
+                counts = "the others count as free in the books, and can be had by nobody"
             notes.append(
                 f"node `{node.name}` advertises {healthy} of {whole} {what}: {counts} (kubectl"
                 f" describe node {name})"

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tidemill.journal.contradictions import Contradiction, ContradictionSort
+from tidemill.live.measured import against
 from tidemill.live.track.records import StepsRecord
 from tidemill.model.measures import ONE_PPM
 from tidemill.units import capability
@@ -156,14 +157,5 @@ def _against(wrong: pl.DataFrame, peaks: dict[str, int | None]) -> Iterator[Cont
 def _said_near(jobs: Sequence[str]) -> list[str]:
     if not jobs:
         return []
-    named = ", ".join(f"`{job}`" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
-    percent = BELIEVED_PPM // 10_000 - 100
+    percent, named = BELIEVED_PPM // 10_000 - 100, against.names(jobs)
     return [f"FLOP/s up to {percent} % above the peak of the GPU are read as the peak: {named}"]
-
-
-def said_above(found: Sequence[Contradiction]) -> list[str]:
-    """Attempts whose figures cannot be true, for people who import them."""
-    above = [one for one in found if one.sort is ContradictionSort.ABOVE_PEAK]
-    more = f"; and {len(above) - 3:,} more" if len(above) > 3 else ""
-    named = "; ".join(f"`{one.name}`: {one.says}" for one in above[:3])
-    return [f"not believed, so efficiency unknown: {named}{more} (see doctor)"] if above else []

@@ -5,13 +5,16 @@ FLOPs count over the peak of all GPUs that are held. The same goes for an MFU wh
 how many GPUs it uses; else it is taken as that of all of them (one process may drive them all).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import polars as pl
 
 from tidemill.journal.contradictions import Contradiction, ContradictionSort
 from tidemill.live.measured import loops
+from tidemill.model.measures import ONE_PPM
 
+WAITS = ("checkpoint", "data", "communication")
+"""What a loop says that it does not compute in."""
 _LOOP = pl.col("heard_gpus") + pl.col("silent_gpus")
 """GPUs of all ranks of a loop; null in windows of others."""
 
@@ -25,6 +28,21 @@ def over_all(inside: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def cut_to_waits(windows: pl.DataFrame) -> pl.DataFrame:
+    """The same, with an MFU of all GPUs that leaves the GPUs of a loop the time that it waits; and
+    ``own_ppm``: what the loop said, of its own GPUs alone. Who does not say how many uses all.
+    """
+    held = pl.col("gpus").fill_null(1).clip(1)
+    used = pl.min_horizontal("said_gpus", held).clip(1)
+    waits = sum((pl.col(f"{name}_ppm").fill_null(0) for name in WAITS), pl.lit(0))
+    room = (ONE_PPM - waits).clip(0) * used // held
+    return windows.with_columns(
+        own_ppm=pl.col("mfu_ppm") * held // used,
+        # what nobody knows stays unknown: it is not above what is left
+        mfu_ppm=pl.when((used < held) & (pl.col("mfu_ppm") > room)).then(room).otherwise("mfu_ppm"),
+    )
+
+
 def contradictions(inside: pl.DataFrame) -> Iterator[Contradiction]:
     """Jobs that hold more GPUs than their loops say that they use."""
     for job, used, held, from_ms, to_ms in _fewer(inside, "said_gpus").iter_rows():
@@ -33,15 +51,6 @@ def contradictions(inside: pl.DataFrame) -> Iterator[Contradiction]:
             says=f"it holds {held:,} GPUs; its loop says that it uses {used:,}",
             first_ms=from_ms, last_ms=to_ms,
         )  # fmt: skip
-
-
-def said_fewer(found: Sequence[Contradiction]) -> list[str]:
-    """The same for people who import them."""
-    fewer = [one for one in found if one.sort is ContradictionSort.FEWER_GPUS]
-    named = "; ".join(f"`{one.name}`: {one.says}" for one in fewer[:3])
-    more = f"; and {len(fewer) - 3:,} more" if len(fewer) > 3 else ""
-    words = "loops that use fewer GPUs than their jobs hold, so FLOPs and MFU count over all held"
-    return [f"{words}: {named}{more} (see doctor)"] if fewer else []
 
 
 def said_untold(inside: pl.DataFrame) -> list[str]:

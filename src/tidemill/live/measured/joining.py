@@ -56,7 +56,7 @@ SERVED = ("engine", "service")
 """Sources that say when a service was asked for nothing: they count before what devices say, since
 a kernel may run without a request."""
 _SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler", "silent",
-           "unseen")  # fmt: skip
+           "unseen", "own")  # fmt: skip
 _KEY = ["number", "attempt"]
 _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
 _INFERRED = codes.CONFIDENCE_CODE[Confidence.INFERRED]
@@ -150,7 +150,8 @@ def rows_of(
     inside = _inside(spoken, windows)
     judged = flops.judged(held.over_all(inside), _KEY)
     said = told.filter(pl.any_horizontal(_DIFFERS))
-    pieces = _pieces(spoken, judged.windows, said.select(_KEY))
+    cut = held.cut_to_waits(judged.windows)
+    pieces = _pieces(spoken, cut, said.select(_KEY))
     sums = wholes.judged(pieces, runs, _KEY)
     parts = [
         *_shares(pieces, said), *_figures(runs, windows, world),
@@ -341,7 +342,7 @@ def _complete(windows: pl.DataFrame) -> pl.DataFrame:
 
 def _divided() -> dict[str, pl.Expr]:
     """Shares of the window as the events have them: each of what the ones before it leave."""
-    stall, data, links, busy, mfu, _, straggler, silent, unseen = (
+    stall, data, links, busy, mfu, _, straggler, silent, unseen, _ = (
         pl.col(f"{share}_ppm").clip(0, ONE_PPM) for share in _SHARES
     )
     beside = pl.col("beside_ppm").fill_null(0)
@@ -362,8 +363,10 @@ def _divided() -> dict[str, pl.Expr]:
         "useful_ppm": (mfu.fill_null(0) * ONE_PPM // work).clip(0, ONE_PPM),
         "compared": pl.when(straggler.is_null()).then(_UNKNOWN).otherwise(_INFERRED),
         "straggler_ppm": straggler.fill_null(0),
-        # who tells of its ranks says more than who samples its devices
-        "silent_ppm": pl.coalesce(silent, unseen, 0),
+        # who tells of its ranks says more than who samples its devices, unless no rank tells
+        "silent_ppm": pl.when((silent == ONE_PPM) & busy.is_not_null())
+        .then(unseen.fill_null(0))
+        .otherwise(pl.coalesce(silent, unseen, 0)),
     }
 
 
@@ -477,8 +480,9 @@ def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> 
     )
     at_ms = pl.max_horizontal("at_ms", "covers_ms").clip(upper_bound=last_ms)
     saved = inside.with_columns(at_ms=at_ms).select(
-        *_KEY, "at_ms", covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms"))
-    ).sort("at_ms", "covers_ms")  # fmt: skip
+        *_KEY, "at_ms", "is_back", "is_again",
+        covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms")),
+    ).sort("at_ms", "is_again", "is_back", "covers_ms")  # fmt: skip
     loops_told = measured.ups.filter("saves")["job"]
     tell = pl.concat([measured.saves["job"], loops_told]).unique().to_list()
     first = told.filter(
@@ -487,8 +491,10 @@ def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> 
         & (pl.col("spoken_ms") < pl.col("end_ms"))
     )
     safe_ms = pl.when("is_up_told").then("spoken_ms").otherwise("began_ms")
-    first = first.select(*_KEY, at_ms="spoken_ms", covers_ms=safe_ms)
-    return _rows(pl.concat([first, saved]), ev.CheckpointSeen, {EventColumn.VALUE: "covers_ms"})
+    never = pl.lit(value=False)
+    first = first.select(*_KEY, at_ms="spoken_ms", is_back=never, is_again=never, covers_ms=safe_ms)
+    named = {EventColumn.VALUE: "covers_ms", EventColumn.WHY: "is_back", EventColumn.TO: "is_again"}
+    return _rows(pl.concat([first, saved]), ev.CheckpointSeen, named)
 
 
 def _rows(

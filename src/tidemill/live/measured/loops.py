@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
-from tidemill.live.measured import flops, stalls
+from tidemill.live.measured import flops, stalls, stretches
 from tidemill.live.measured.windows import UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
     BeganRecord,
@@ -27,11 +26,12 @@ from tidemill.live.track.records import (
     EfficiencyRecord,
     EndedRecord,
     LoadRecord,
+    RestartedRecord,
     RestoredRecord,
     StepsRecord,
     TrackRecord,
 )
-from tidemill.model.measures import ONE_PPM
+from tidemill.model.measures import FOREVER_MS, ONE_PPM
 
 SOURCE = "track"
 MOST_BINS = 2_000
@@ -39,19 +39,22 @@ SAVING_US = 3_600_000_000
 """So long the ranks of a job may take to save one checkpoint."""
 LONGEST_AFTER_MS = 30 * 86_400_000
 SECOND_US = 1_000_000
-EARLIER_US, EARLIER_AT_MOST = 20 * SECOND_US, 180
-"""Stretches whose time was told are kept in pieces of this length, for an hour: a rank is compared
+EARLIER_AT_MOST = 180
+"""So many longer pieces of stretches whose time was told are kept, for an hour: a rank is compared
 with what was usual for it."""
-_TIMES = ("data_us", "communication_us", "checkpoint_us", "compute_us")
-_AMOUNTS = ("tokens", "samples", "mflop")
 _PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
-_NAMES = {
-    "checkpoint_us": "checkpoint_ppm",
-    "data_us": "data_ppm",
-    "communication_us": "communication_ppm",
-    "other_us": "other_ppm",
-}
+_NAMES = {part: f"{part.removesuffix('_us')}_ppm" for part in _PARTS}
 _WORK = "mflop"
+
+
+class WentBack(NamedTuple):
+    """A loop that started again within its process."""
+
+    at_us: int
+    step: int | None
+    """The last step whose work it goes on from; None: nobody says."""
+    again_us: int | None = None
+    """When it worked again; None: not yet, or not known yet."""
 
 
 class Process:
@@ -70,6 +73,12 @@ class Process:
         """When checkpoints were saved, or failed."""
         self.restored: RestoredRecord | None = None
         """The first time: later it goes back within its own work."""
+        self.backs: list[WentBack] = []
+        """When it went back within its own work, or read a checkpoint before it began any."""
+        self._worked_us = 1000 * FOREVER_MS
+        """Since when it does steps."""
+        self.first_step: int | None = None
+        """The number of the first step that it told."""
         self.efficiencies: list[EfficiencyRecord] = []
         self.loads: list[LoadRecord] = []
         self.is_service = False
@@ -89,13 +98,14 @@ class Process:
                 self.ended = record
             case StepsRecord():
                 self.stretches.append(record)
+                if record.steps and record.from_us < self._worked_us:
+                    self._worked_us, self.first_step = record.from_us, record.first_step
             case CheckpointBegunRecord():
                 self.begun[record.checkpoint] = record
             case CheckpointSavedRecord() | CheckpointFailedRecord():
                 self._end_checkpoint(record)
-            case RestoredRecord():
-                if self.restored is None or record.at_us < self.restored.at_us:
-                    self.restored = record
+            case RestoredRecord() | RestartedRecord():
+                self._go_back(record)
             case EfficiencyRecord():
                 self.efficiencies.append(record)
             case LoadRecord():
@@ -103,6 +113,12 @@ class Process:
                 self.is_service = True
             case _:
                 pass
+
+    def _go_back(self, record: RestoredRecord | RestartedRecord) -> None:
+        self.backs.append(WentBack(record.at_us, record.step))
+        is_first = self.restored is None or record.at_us < self.restored.at_us
+        if isinstance(record, RestoredRecord) and is_first:
+            self.restored = record
 
     def _end_checkpoint(self, record: CheckpointSavedRecord | CheckpointFailedRecord) -> None:
         self.over_us[record.checkpoint] = record.at_us
@@ -114,6 +130,11 @@ class Process:
         """How many GPUs it uses; one where it does not say."""
         told = self.began.gpus if self.began is not None else None
         return 1 if told is None else told
+
+    @property
+    def is_loop(self) -> bool:
+        """Whether it tells that it began, or what it did: a remark about a job is no launch."""
+        return self.began is not None or self.up_us is not None or bool(self.stretches)
 
     @property
     def is_saving(self) -> bool:
@@ -137,14 +158,36 @@ class Process:
                 return stretch.from_us + stretch.other_us
         return None
 
+    def went_back(self) -> list["WentBack"]:
+        """When it went back after its first step, and when it worked again, by time."""
+        told = [one for one in self.backs if one.at_us > self._worked_us]
+        told.sort(key=lambda one: one.at_us)
+        return [one._replace(again_us=self._again_us(one)) for one in told]
+
+    def _again_us(self, back: "WentBack") -> int | None:
+        """When its loop did something after it went back; None: not yet.
+
+        Of the stretch in which it went back, what was outside of steps is taken to be after it.
+        """
+        if back.again_us is not None:
+            return back.again_us
+        for one in self.stretches:
+            since_us = max(one.from_us, back.at_us)
+            if one.until_us - since_us > one.other_us:
+                return since_us + one.other_us
+        return None
+
     def forget(self, before_us: int) -> None:
         """Drop what nobody asks for once its time was told."""
+        self.stretches.sort(key=lambda stretch: stretch.from_us)
+        self.backs = [
+            one for one in self.went_back() if one.again_us is None or one.again_us > before_us
+        ]
         self._forgotten_up_us = self.up_us
         kept_us = before_us - SECOND_US  # the bin that was told in part is divided as a whole
-        self.stretches.sort(key=lambda stretch: stretch.from_us)
         old = [one for one in self.stretches if one.until_us <= kept_us]
         self.unended_us = flops.unended_us(old, self.unended_us)
-        self.earlier = _joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
+        self.earlier = stretches.joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
         self.stretches = [one for one in self.stretches if one.until_us > kept_us]
         self.loads = [one for one in self.loads if one.until_us > before_us]
         saved_us = before_us - SAVING_US
@@ -199,7 +242,7 @@ class LoopRecords:
     def launches(self) -> list[Launch]:
         """The launches of all jobs, by job and time."""
         by_job: dict[str, list[Process]] = {}
-        for process in self._processes.values():
+        for process in filter(lambda one: one.is_loop, self._processes.values()):
             process.stretches.sort(key=lambda stretch: stretch.from_us)
             by_job.setdefault(process.job, []).append(process)
         return [launch for job in sorted(by_job) for launch in _together(job, by_job[job])]
@@ -285,7 +328,7 @@ def names_in(
     """
     found: dict[str, str] = {}
     for launch in told:
-        for name in (*_names(launch), *_by_pods(launch, pods or {})):
+        for name in (*names_of(launch), *_by_pods(launch, pods or {})):
             if name in jobs:
                 found.setdefault(launch.job, name)
     return found
@@ -298,7 +341,8 @@ def _by_pods(launch: Launch, pods: Mapping[tuple[str, str], str]) -> Iterator[st
             yield job
 
 
-def _names(launch: Launch) -> Iterator[str]:
+def names_of(launch: Launch) -> Iterator[str]:
+    """By what names the books may have the job of a launch, but for its pods."""
     yield launch.job
     for process in launch.processes:
         ids = process.began.ids if process.began is not None else {}
@@ -397,7 +441,9 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
         mfu_ppm=_where(np.zeros(len(covered), bool), sums["mfu"], sums["mfu"], sums["counted"])
     )
     frame = frame.filter(pl.Series(is_covered) & (pl.col("end_ms") > pl.col("start_ms")))
-    return pl.concat([frame, _afterwards(launch), _unsaid(launch)], how="diagonal")
+    none = {_NAMES[name]: 0 for name in sorted(told & {*_PARTS})}
+    rest = (_afterwards(launch, none), _unsaid(launch, none), _silence(launch))
+    return pl.concat([frame, *rest], how="diagonal")
 
 
 def silent_ranks(launch: Launch) -> int:
@@ -418,23 +464,44 @@ def _said_gpus(launch: Launch) -> int | None:
     return launch.gpus + _untold_gpus(launch) if all(says) else None
 
 
-def _afterwards(launch: Launch) -> pl.DataFrame:
-    """After all processes said that they are done, what the job still holds is idle."""
+def _afterwards(launch: Launch, none: Mapping[str, int]) -> pl.DataFrame:
+    """After all processes said that they are done, what the job still holds is idle.
+
+    ``none``: the parts of its time that the launch told before; it spends none in them any more.
+    """
     is_over = all(process.ended is not None for process in launch.processes)
     end_ms = launch.last_us // 1000
     row = {"source": SOURCE, "start_ms": end_ms, "end_ms": end_ms + LONGEST_AFTER_MS,
-           "busy_ppm": 0, "heard_gpus": launch.gpus,
+           **none, "busy_ppm": 0, "heard_gpus": launch.gpus,
            "silent_gpus": _untold_gpus(launch), "said_gpus": _said_gpus(launch)}  # fmt: skip
     return pl.DataFrame([row] if is_over else [], schema={name: WINDOWS[name] for name in row})
 
 
-def _unsaid(launch: Launch) -> pl.DataFrame:
-    """A launch that was last heard of within checkpoints is in them until it says more."""
+def _silence(launch: Launch) -> pl.DataFrame:
+    """Of the time after the last word of a launch that did not end, none of its ranks tells.
+
+    A record is made every second, or as often as the loop says: two of them may be on their way.
+    """
+    lengths = (one.until_us - one.from_us for p in launch.processes for one in p.stretches[-1:])
+    slack_us = 2 * max(SECOND_US, *lengths, 0)
+    start_ms = (launch.last_us + slack_us) // 1000
+    is_told = all(one.ended is not None for one in launch.processes) or _is_saving(launch)
+    row = {"source": SOURCE, "start_ms": start_ms, "end_ms": start_ms + LONGEST_AFTER_MS,
+           "heard_gpus": 0, "silent_gpus": launch.gpus + _untold_gpus(launch),
+           "said_gpus": _said_gpus(launch)}  # fmt: skip
+    return pl.DataFrame([] if is_told else [row], schema={name: WINDOWS[name] for name in row})
+
+
+def _is_saving(launch: Launch) -> bool:
     at_work = [process for process in launch.processes if process.gpus]
-    is_saving = bool(at_work) and all(process.is_saving for process in at_work)
-    last_ms = launch.last_us // 1000
+    return bool(at_work) and all(process.is_saving for process in at_work)
+
+
+def _unsaid(launch: Launch, none: Mapping[str, int]) -> pl.DataFrame:
+    """A launch that was last heard of within checkpoints is in them until it says more."""
+    is_saving, last_ms = _is_saving(launch), launch.last_us // 1000
     row = {"source": SOURCE, "start_ms": last_ms, "end_ms": last_ms + LONGEST_AFTER_MS,
-           "checkpoint_ppm": ONE_PPM, "heard_gpus": launch.gpus,
+           **none, "checkpoint_ppm": ONE_PPM, "heard_gpus": launch.gpus,
            "silent_gpus": _untold_gpus(launch), "said_gpus": _said_gpus(launch)}  # fmt: skip
     return pl.DataFrame([row] if is_saving else [], schema={name: WINDOWS[name] for name in row})
 
@@ -522,46 +589,6 @@ def _where(
     mean = np.where(is_known, known, otherwise / np.maximum(weight, 1))
     found = pl.Series(np.rint(mean).astype(np.int64))
     return found.set(pl.Series(~is_known & (weight == 0)), None)
-
-
-def _joined(stretches: Iterable[StepsRecord]) -> list[StepsRecord]:
-    """Stretches of one process in pieces of ``EARLIER_US``.
-
-    Which are joined follows from their times alone, not from when that is done.
-    """
-    found: list[StepsRecord] = []
-    for one in sorted(stretches, key=lambda stretch: stretch.from_us):
-        is_same = found and found[-1].until_us // EARLIER_US == one.until_us // EARLIER_US
-        if is_same and not _goes_back(found[-1], one):
-            found[-1] = _sum(found[-1], one)
-        else:
-            found.append(one)
-    return found
-
-
-def _goes_back(one: StepsRecord, after: StepsRecord) -> bool:
-    """Whether a stretch does steps again that were done before it."""
-    if after.first_step is None or one.last_step is None:
-        return False
-    return after.first_step <= one.last_step
-
-
-def _sum(one: StepsRecord, after: StepsRecord) -> StepsRecord:
-    """Two stretches as one; an amount that some of its steps do not tell is not known."""
-    known = dict[str, int | None]()
-    for name in (*_TIMES, *_AMOUNTS):
-        some = [value for part in (one, after) if (value := getattr(part, name)) is not None]
-        is_untold = name in _AMOUNTS and any(
-            part.steps and getattr(part, name) is None for part in (one, after)
-        )
-        known[name] = None if is_untold or not some else sum(some)
-    return replace(
-        one, until_us=after.until_us, steps=one.steps + after.steps,
-        other_us=one.other_us + after.other_us, **known,
-        min_step_us=None, median_step_us=None, max_step_us=None,
-        first_step=after.first_step if one.first_step is None else one.first_step,
-        last_step=one.last_step if after.last_step is None else after.last_step,
-    )  # fmt: skip
 
 
 def times_of(record: TrackRecord) -> tuple[int, int]:

@@ -1,7 +1,13 @@
 """Up to when the work of a launch was safe: as it says itself, and as the next launch proves.
 
 A launch says which checkpoints it saved. One that was killed may have lost what it said last; but
-the next one says from which step it went on, and so that all up to that step was saved.
+the next one says from which step it went on, and so that all up to that step was saved. The same
+holds of a loop that goes back within its process: until then, and from then on, it is like two
+launches.
+
+One that does not say what it read, and begins with a later step than the first, went on from the
+step before it. Steps 0 and 1 prove nothing: they are what a loop counts that gives no numbers, or
+those of its own run. Such a launch is taken to have read the last checkpoint, and that is said.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,9 +16,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured.loops import Launch, Process
+from tidemill.live.measured import against
+from tidemill.live.measured.loops import Launch, Process, WentBack
 from tidemill.live.measured.windows import SAVES
-from tidemill.live.track.records import StepsRecord
+from tidemill.live.track.records import (
+    CheckpointBegunRecord,
+    CheckpointSavedRecord,
+    StepsRecord,
+)
 
 
 class Save(NamedTuple):
@@ -22,16 +33,34 @@ class Save(NamedTuple):
     """When that was so at the latest."""
     covers_us: int
     """What was done up to then is safe; after ``at_us`` where the end of it was not told."""
+    is_back: bool = False
+    """Its loop goes back to what was safe: what it did since is lost."""
+    is_again: bool = False
+    """It works again after that."""
+
+
+class _LaunchPart(NamedTuple):
+    """The time of a launch between two moments at which its loop goes back."""
+
+    start_us: int
+    end_us: int
+    up_to_step: int | None
+    """The step to which it goes back then; None: nobody says."""
+
+    def has(self, one: CheckpointBegunRecord | CheckpointSavedRecord) -> bool:
+        """Whether a record is of this time."""
+        return self.start_us <= one.at_us < self.end_us
 
 
 def frame(told: Sequence[Launch]) -> pl.DataFrame:
     """What of launches was safe, by job and time: ``SAVES``."""
     rows = [
-        (launch.job, launch.first_us // 1000, save.at_us // 1000, save.covers_us // 1000)
+        (launch.job, launch.first_us // 1000, save.at_us // 1000, save.covers_us // 1000,
+         save.is_back, save.is_again)
         for launch, after in pairwise((*told, None))
         if launch is not None
         for save in of(launch, after if after is not None and after.job == launch.job else None)
-    ]
+    ]  # fmt: skip
     return pl.DataFrame(rows, schema=SAVES, orient="row")
 
 
@@ -40,12 +69,39 @@ def of(launch: Launch, after: Launch | None) -> Iterator[Save]:
 
     A checkpoint beyond the step from which the next launch went on was of no use.
     """
-    up_to_step, told = _restored(after), _told(launch)
+    backs, start_us = _backs(launch), 0
+    for back in backs:
+        yield from _of_part(launch, _LaunchPart(start_us, back.at_us, back.step))
+        yield Save(back.at_us, back.at_us, is_back=True)
+        if back.again_us is not None:
+            yield Save(back.again_us, back.again_us, is_again=True)
+        start_us = back.at_us
+    yield from _of_part(launch, _LaunchPart(start_us, launch.last_us + 1, _restored(after)))
+
+
+def _of_part(launch: Launch, part: _LaunchPart) -> Iterator[Save]:
+    told = _told(launch, part)
     for step in sorted(told):
-        if up_to_step is None or step <= up_to_step:
+        if part.up_to_step is None or step <= part.up_to_step:
             yield told[step]
-    if up_to_step is not None and up_to_step not in told:
-        yield from _proven(launch, up_to_step)
+    if part.up_to_step is not None and part.up_to_step not in told:
+        yield from _proven(launch, part, part.up_to_step)
+
+
+def _backs(launch: Launch) -> list[WentBack]:
+    """When a launch went back within its processes: all that tell it before they work again."""
+    found = list[WentBack]()
+    every = [one for process in launch.processes for one in process.went_back()]
+    for one in sorted(every, key=lambda one: one.at_us):
+        last = found[-1] if found else None
+        if last is None or (last.again_us is not None and one.at_us >= last.again_us):
+            found.append(one)
+            continue
+        steps = [step for step in (last.step, one.step) if step is not None]
+        both = (last.again_us, one.again_us)
+        again_us = None if None in both else max(us for us in both if us is not None)
+        found[-1] = WentBack(last.at_us, min(steps, default=None), again_us)
+    return found
 
 
 def _restored(launch: Launch | None) -> int | None:
@@ -53,17 +109,42 @@ def _restored(launch: Launch | None) -> int | None:
     if launch is None:
         return None
     told = [process.restored for process in launch.processes if process.restored is not None]
-    return min((one.step for one in told if one.step is not None), default=None)
+    first = [one.first_step or 0 for one in launch.processes]
+    steps = [one.step for one in told if one.step is not None]
+    return min(steps or [step - 1 for step in first if step > 1], default=None)
 
 
-def _told(launch: Launch) -> dict[int, Save]:
+def said_counted_again(told: Sequence[Launch]) -> list[str]:
+    """In words, launches that count steps from the first after a checkpoint of one that broke off,
+    and do not say what they read.
+    """
+    jobs = sorted(
+        {after.job for launch, after in pairwise(told)
+         if after.job == launch.job and _is_broken_off(launch) and _restored(after) is None
+         and any(one.saved for one in launch.processes)
+         and any(one.first_step is not None for one in after.processes)}
+    )  # fmt: skip
+    if not jobs:
+        return []
+    said = (
+        f"launches that count their steps from the first after a checkpoint: {against.names(jobs)};"
+        " taken to go on from it (`run.restored(step=…)` says from where, 0: from the beginning)"
+    )
+    return [said]
+
+
+def _is_broken_off(launch: Launch) -> bool:
+    return any(one.ended is None or one.ended.outcome != "finished" for one in launch.processes)
+
+
+def _told(launch: Launch, part: _LaunchPart) -> dict[int, Save]:
     """Checkpoints by step: each is safe once all ranks that write it have saved it."""
     writers: dict[int, set[int]] = {}
     saved: dict[int, list[Save]] = {}
     for i, process in enumerate(launch.processes):
-        for begun in process.begun.values():
+        for begun in filter(part.has, process.begun.values()):
             writers.setdefault(begun.step, set()).add(i)
-        for one in process.saved:
+        for one in filter(part.has, process.saved):
             begun_at = process.begun.get(one.checkpoint)
             covers_us = one.at_us if begun_at is None else begun_at.at_us
             saved.setdefault(one.step, []).append(Save(one.at_us, covers_us))
@@ -74,25 +155,31 @@ def _told(launch: Launch) -> dict[int, Save]:
     }
 
 
-def _proven(launch: Launch, step: int) -> Iterator[Save]:
-    """That all up to a step was safe when a launch ended; nothing where it did no such step."""
+def _proven(launch: Launch, part: _LaunchPart, step: int) -> Iterator[Save]:
+    """That all up to a step was safe when a launch ended, or its loop went back; nothing where it
+    did no such step.
+    """
     begun = [
         one.at_us
         for process in launch.processes
         for one in process.begun.values()
-        if one.step == step
+        if one.step == step and part.has(one)
     ]
-    ends = [end for one in launch.processes if (end := _end_us(one, step)) is not None]
+    ends = [end for one in launch.processes if (end := _end_us(one, part, step)) is not None]
     if begun or ends:
-        yield Save(launch.last_us, min(begun) if begun else max(ends))
+        at_us = min(launch.last_us, part.end_us)
+        covers_us = min(begun) if begun else max(ends)
+        yield Save(at_us, covers_us if at_us == launch.last_us else min(covers_us, at_us))
 
 
-def _end_us(process: Process, step: int) -> int | None:
+def _end_us(process: Process, part: _LaunchPart, step: int) -> int | None:
     """When a process had done a step, the last time that it did; None: before it did any.
 
     Steps after the last one that it told are taken to be as long as those before.
     """
-    told = [one for one in (*process.earlier, *process.stretches) if one.steps]
+    every = (*process.earlier, *process.stretches)
+    told = [one for one in every if one.steps and part.start_us <= one.until_us
+            and one.from_us < part.end_us]  # fmt: skip
     for one in reversed(told):
         first, last = one.first_step or 0, one.last_step or 0
         if step < first:

@@ -12,7 +12,9 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.journal.contradictions import Contradiction, ContradictionSort
+from tidemill.live.measured import against
 from tidemill.live.measured.flops import BELIEVED_PPM, JUDGED_MS
+from tidemill.live.measured.held import WAITS
 from tidemill.model.measures import ONE_PPM
 
 ROUNDED_PPM = 1_010_000
@@ -32,12 +34,17 @@ def judged(pieces: pl.DataFrame, jobs: pl.DataFrame, key: Sequence[str]) -> Judg
 
     ``jobs``: the names of attempts.
     """
-    waits = sum((pl.col(f"{name}_ppm").fill_null(0) for name in _WAITS), pl.lit(0))
-    lost = pl.max_horizontal(waits, (ONE_PPM - pl.col("busy_ppm")).fill_null(0))
+    waits = sum((pl.col(f"{name}_ppm").fill_null(0) for name in WAITS), pl.lit(0))
+    idle = (ONE_PPM - pl.col("busy_ppm")).fill_null(0)
+    # a loop waits on its own GPUs; devices are those of the whole job
+    is_own = waits + pl.col("own_ppm") >= idle + pl.col("mfu_ppm")
     lasted = pl.col("end_ms") - pl.col("start_ms")
     mean = {name: (pl.col(name) * lasted).sum() // lasted.sum() for name in ("lost", "mfu_ppm")}
     minutes = (
-        pieces.with_columns(lost=lost)
+        pieces.with_columns(
+            lost=pl.when(is_own).then(waits).otherwise(idle),
+            mfu_ppm=pl.when(is_own).then("own_ppm").otherwise("mfu_ppm"),
+        )
         .filter(pl.col("mfu_ppm").is_not_null())
         .group_by(*key, pl.col("start_ms") // JUDGED_MS)
         .agg(**mean, from_ms=pl.col("start_ms").min(), to_ms=pl.col("end_ms").max())
@@ -52,9 +59,6 @@ def judged(pieces: pl.DataFrame, jobs: pl.DataFrame, key: Sequence[str]) -> Judg
     wrong = named.filter(pl.col("ppm") > BELIEVED_PPM)
     near = named.filter(pl.col("ppm") <= BELIEVED_PPM)["job"].unique().sort().to_list()
     return JudgedSums([*_against(wrong)], _said_near(near))
-
-
-_WAITS = ("checkpoint", "data", "communication")
 
 
 def _against(wrong: pl.DataFrame) -> Iterator[Contradiction]:
@@ -78,15 +82,5 @@ def _percent(ppm: int) -> str:
 def _said_near(jobs: Sequence[str]) -> list[str]:
     if not jobs:
         return []
-    named = ", ".join(f"`{job}`" for job in jobs[:5]) + (" …" if len(jobs) > 5 else "")
-    percent = BELIEVED_PPM // 10_000 - 100
+    percent, named = BELIEVED_PPM // 10_000 - 100, against.names(jobs)
     return [f"waits and MFU that are up to {percent} % more than the time: MFU cut, {named}"]
-
-
-def said_over(found: Sequence[Contradiction]) -> list[str]:
-    """Attempts whose figures cannot both be true, for people who import them."""
-    over = [one for one in found if one.sort is ContradictionSort.OVER_WHOLE]
-    more = f"; and {len(over) - 3:,} more" if len(over) > 3 else ""
-    named = "; ".join(f"`{one.name}`: {one.says}" for one in over[:3])
-    words = "cannot both be true, so waits are booked and the MFU is cut"
-    return [f"{words}: {named}{more} (see doctor)"] if over else []

@@ -42,7 +42,8 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "cpu_ppm": pl.Int64,  # of the time of all CPUs of its nodes, at work
     "step_us": pl.Int64,  # the median time from the end of one step to the end of the next
     "unseen_gpus": pl.Int64,  # that the job held, and nobody measured
-    "unseen_ppm": pl.Int64,  # of all its GPUs: those that nobody measured while others were
+    "unseen_ppm": pl.Int64,  # of all its GPUs: those that nobody measured while others were, or
+    # that are said to be another job's
     "mflop_per_s": pl.Int64,  # achieved by one GPU: millions of operations of the model a second
 }
 """One row per job and window of one source; windows of one source and job do not overlap."""
@@ -52,8 +53,10 @@ SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
     "launched_ms": pl.Int64,  # when the first process of the launch began
     "at_ms": pl.Int64,  # when it was known to be safe
     "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more
+    "is_back": pl.Boolean,  # its loop went back within its process: the rest is lost
+    "is_again": pl.Boolean,  # it works again after that
 }
-"""One row per checkpoint that was saved."""
+"""One row per checkpoint that was saved, and per loop that went back to one."""
 
 UPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,

@@ -76,12 +76,19 @@ class LoopsMeasuring:
 
     Records come within a few seconds, so the lateness of the journal is enough for them.
     ``is_sent``: to a server that stops with the observer; ``ahead_ms``: how far the loops' clocks
-    are ahead of the scheduler's.
+    are ahead of the scheduler's; ``prefixes``: with which the books may have the names of jobs.
     """
 
     name, step_ms, part = "track", 0, SourcePart.LOOPS
 
-    def __init__(self, path: Path, is_sent: bool = False, ahead_ms: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        is_sent: bool = False,
+        ahead_ms: int = 0,
+        prefixes: Sequence[str] = ("",),
+    ) -> None:
+        self._prefixes, self._found = prefixes, set[str]()
         self.path, self.where, self._ahead_ms = path, str(path), ahead_ms
         self.resent_s = HttpOutlet.longest_pause_s + http.PATIENCE_S if is_sent else 0.0
         self._followed, self._loops = FollowedRecords(path), loops.LoopRecords()
@@ -109,13 +116,22 @@ class LoopsMeasuring:
         names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
         known = [launch for launch in launches if launch.job in names]
         found = tracking.measured(known, names, 1000 * span.mark_ms, 1000 * span.until_ms)
-        notes = [*self._notes(launches, names), *_clocks_ahead(ahead)]
+        # jobs that are over are shown for a while only: who was found once is not lost then
+        self._found = {
+            one.job for one in launches
+            if one.job in names or one.job in self._found or self._is_booked(one, whose)
+        }  # fmt: skip
+        notes = [*self._notes(launches), *_clocks_ahead(ahead)]
         against = clocks.contradictions(
             loops.renamed(known, names), whose.attempts, self.where, span.mark_ms, span.now_ms
         )
         return MeasuredPart(found.with_against(against), late, tuple(notes))
 
-    def _notes(self, told: list[loops.Launch], names: dict[str, str]) -> list[str]:
+    def _is_booked(self, launch: loops.Launch, whose: Whose) -> bool:
+        names = [*loops.names_of(launch)]
+        return any(prefix + name in whose.booked for prefix in self._prefixes for name in names)
+
+    def _notes(self, told: list[loops.Launch]) -> list[str]:
         notes = list[str]()
         if not self.path.exists():
             notes.append(f"{self.path}: no such folder; jobs name it in TIDEMILL_TRACK")
@@ -123,7 +139,7 @@ class LoopsMeasuring:
             self._refused += refused
             is_none = "is no record" if refused == 1 else "are no records"
             notes.append(f"{self.path}: {count_text(refused, 'line')} {is_none} of tidemill.track")
-        if lost := sorted({launch.job for launch in told} - set(names)):
+        if lost := sorted({launch.job for launch in told} - self._found):
             more = " …" if len(lost) > 5 else ""
             notes.append(f"tracked, and not found among the jobs: {', '.join(lost[:5])}{more}")
         return notes

@@ -17,6 +17,7 @@ from tidemill.journal import (
     deciders,
     device_ids,
     exists,
+    node_limits,
     node_reasons,
     open_journal,
     policies,
@@ -263,12 +264,17 @@ class Observer:
                 self._journal.set_meta(key, value)
 
     def _keep_reasons(self, answer: SourceAnswer, until_ms: int) -> None:
-        """Why nodes are out; of those that an answer in part does not show, nothing is said."""
+        """Why nodes are out, or give less; of those that an answer does not show, nothing."""
         told = events.said_of_nodes(answer.nodes, self._begins_ms, until_ms)
         numbers = self._world.node_number
         lives = [one._replace(node=present(one.node, numbers) or one.node) for one in told]
         for key, value in node_reasons.facts(lives).items():
             if self._journal.facts().get(key, "{}") != value:
+                self._journal.set_meta(key, value)
+        kept, now_ms = self._journal.facts(), until_ms - self._begins_ms
+        limits = events.limits_of(answer.nodes, self._world)
+        for key, value in node_limits.facts(kept, limits, now_ms, self._journal.where).items():
+            if kept.get(key, "{}") != value:
                 self._journal.set_meta(key, value)
 
     def _keep_deciders(self, told: Mapping[str, str]) -> None:
@@ -334,7 +340,8 @@ class Observer:
         placed = [self._world.jobs.placed_ms.item(j) for j in self._world.placements]
         oldest_ms = self._begins_ms + min(placed, default=self._world.now_ms)
         attempts = instances.with_instances(answer.attempts, answer.shapes)
-        whose = Whose(attempts, answer.pods, answer.numbers, answer.nodes)
+        booked = self._world.job_number
+        whose = Whose(attempts, answer.pods, answer.numbers, answer.nodes, booked)
         span = MeasuredSpan(self.mark_ms, until_ms, oldest_ms, answer.now_ms)
         for one in self._measuring:
             asking = Asking(one.where, one.part)

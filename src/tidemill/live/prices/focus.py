@@ -63,7 +63,7 @@ def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[
             hint="lines need ChargeCategory Usage, a PricingUnit of hours, and a cost",
         )
     machines = _by_machine(billed)
-    notes += _said_changes(machines)
+    notes += [*_said_changes(machines), *_said_parts(machines)]
     return (*_of_machines(machines), *_of_types(machines)), tuple(notes)
 
 
@@ -215,6 +215,30 @@ def _said_changes(machines: pl.DataFrame) -> list[str]:
     more = " …" if len(several) > 5 else ""
     words = f"bought in several ways one after the other: {', '.join(shown)}{more}"
     return [f"{words}: every hour costs what it was billed, and is of the contract of then"]
+
+
+_LEAST_PART = 0.99
+"""Of its charge periods, so much a machine is billed at least that was there all the time."""
+
+
+def _said_parts(machines: pl.DataFrame) -> list[str]:
+    """Which machines were billed for a part of their charge periods only, in words."""
+    length = (pl.col("end_ms") - pl.col("start_ms")) / HOUR_MS
+    told = machines.filter(pl.col("is_named"), length > 0).group_by("machine", maintain_order=True)
+    each = told.agg(
+        name=pl.col("name").drop_nulls().first(), hours=pl.col("hours").sum(), of=length.sum()
+    )
+    parts = each.filter(pl.col("hours") < _LEAST_PART * pl.col("of"))
+    if not len(parts):
+        return []
+    shown = [f"`{name or machine}` ({hours:,.4g} of {of:,.4g} h)"
+             for machine, name, hours, of in parts.head(5).iter_rows()]  # fmt: skip
+    more = " …" if len(parts) > 5 else ""
+    words = f"billed for a part of their charge periods: {', '.join(shown)}{more}"
+    words += ": every hour in which such a node is on the books costs the rate of those that were"
+    return [
+        f"{words} billed, so its dollars are more than the bill's where it was not always there"
+    ]
 
 
 def _of_machines(machines: pl.DataFrame) -> list[PriceLine]:

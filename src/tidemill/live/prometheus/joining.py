@@ -1,22 +1,22 @@
 """Windows of jobs from minutes of GPUs: who held which GPU when, and what it did meanwhile.
 
 A minute of a GPU belongs to a job if a label says so (the pod, the number of a batch job) and the
-job ran through all of it; else if the history says that the job held this very GPU, or all GPUs of
-the node. What two jobs are said to hold at once belongs to neither. A GPU is where its node and
-number say at that minute: one that was replaced is the same place with another UUID, one whose
-number moved the same UUID elsewhere. A window is a job's share of five minutes (``--resolution``):
-the average over its GPUs, unknown where less than half of what it held was sampled, or no more than
-half of its GPUs.
+job ran there through all of it; else if the history says that the job held this very GPU, or all
+GPUs of the node, which is inferred where a label says otherwise. What two jobs are said to hold at
+once belongs to neither. A GPU is where its node and number say at that minute: one that was
+replaced is the same place with another UUID, one whose number moved the same UUID elsewhere. A
+window is a job's share of five minutes (``--resolution``): the average over its GPUs, unknown where
+less than half of what it held was sampled, or no more than half of its GPUs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
 
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured.windows import DEVICES, ERRORS, LOADS, WINDOWS
-from tidemill.live.prometheus import instances, serving
+from tidemill.live.prometheus import instances, serving, stale_labels
 from tidemill.live.prometheus.load_minutes import SEEN
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
@@ -68,6 +68,8 @@ class Whose(NamedTuple):
     """Other names of jobs, such as the number of a member of an array."""
     nodes: Sequence[SeenNode] = ()
     """All nodes; those of several clusters are told apart by their names."""
+    booked: Collection[str] = ()
+    """Jobs that a journal has already; its source may show them no more."""
 
 
 class Activity(NamedTuple):
@@ -82,7 +84,8 @@ class Activity(NamedTuple):
     idle: pl.DataFrame = pl.DataFrame(schema=WINDOWS)
     """Stretches in which services were asked for nothing."""
     left_out: Mapping[str, str] = {}
-    """What was measured and not used, in words, by its sort; part of ``notes``."""
+    """What was measured and not used, or not as labels say, in words, by its sort; part of
+    ``notes``."""
 
     def measured(self) -> pl.DataFrame:
         """As ``WINDOWS``: without windows of which nothing is known."""
@@ -157,6 +160,8 @@ class _JoinTally:
         self.hours = self.minutes = self.joined = self.shared = self.unnamed = self.dropped = 0
         self.doubled = self.engines = self.lost = self.whole = self.instances = 0
         self.foreign, self.foreign_pods = 0, set[str]()
+        self.stale, self.stale_labels = 0, set[str]()
+        self.elsewhere, self.elsewhere_labels = 0, set[str]()
 
     def take(self, hour: Hour) -> None:
         self.hours += 1
@@ -186,18 +191,20 @@ class _JoinTally:
             )
 
     def left_out(self) -> Iterator[tuple[str, str]]:
-        """What was measured and not used: its sort, and in words."""
-        pods = sorted(self.foreign_pods)
-        named = ", ".join(pods[:3]) + (", …" if len(pods) > 3 else "")
+        """What was measured and not used, or not as labels say: its sort, and in words."""
         told = {
+            "elsewhere": "GPU-minutes have the label of a job that ran on other nodes then"
+            f" ({_some(self.elsewhere_labels)}): not counted for it",
+            "stale": "GPU-minutes have the label of a job that did not hold the GPU, by this"
+            f" history ({_some(self.stale_labels)}): counted for the job that did, inferred",
             "unnamed": "GPU-minutes lie on nodes where a job held some of the GPUs, and nobody says"
             " which: not used",
             "whole": "GPU-minutes are of whole GPUs that are partitioned by MIG: not used, because"
             " no job holds the whole of one",
             "instances": "minutes of MIG instances lie on nodes where a job held GPUs, and nobody"
             " says which instance: not used (labels of pods or batch jobs say it)",
-            "foreign": f"GPU-minutes are of pods that this history does not have ({named}): not"
-            " used",
+            "foreign": "GPU-minutes are of pods that this history does not have"
+            f" ({_some(self.foreign_pods)}): not used",
             "shared": "GPU-minutes are said to be held by several jobs: not used",
             "dropped": "samples are no measurement (blank, NaN, out of range): dropped",
             "doubled": "GPU-minutes came from two series: the fuller one was used",
@@ -205,6 +212,10 @@ class _JoinTally:
         for sort, words in told.items():
             if count := getattr(self, sort):
                 yield sort, f"{count:,} {words}"
+
+
+def _some(names: set[str]) -> str:
+    return ", ".join(sorted(names)[:3]) + (", …" if len(names) > 3 else "")
 
 
 def _load_notes(loads: pl.DataFrame, idle: pl.DataFrame, tally: _JoinTally) -> Iterator[str]:
@@ -271,8 +282,12 @@ class _Holders:
         whole = len(rows)
         rows = instances.without_partitioned(rows)
         tally.whole += whole - len(rows)
-        by_label = self._by_label(rows.filter(pl.col("job").is_not_null()), now, tally)
+        running = self.attempts.filter(now).drop("gpus", "nodes")
+        met = stale_labels.pairs(rows, running, self._places)
+        rows = stale_labels.heeded(rows, met)
+        by_label = self._by_label(rows, met, tally)
         by_place = self._by_place(rows, now, tally)
+        _tally_stale(rows, by_place, tally)
         both = pl.concat([by_label, by_place.select(by_label.columns)])
         both = both.unique(["attempt", *_DEVICE, "at_ms"], maintain_order=True)
         alone = both.filter(pl.col("job").n_unique().over(*_DEVICE, "at_ms") == 1)
@@ -332,10 +347,11 @@ class _Holders:
                  for name in told.unique().to_list()}  # fmt: skip
         return told.replace_strict(names, return_dtype=pl.String)
 
-    def _by_label(self, rows: pl.DataFrame, now: pl.Expr, tally: _JoinTally) -> pl.DataFrame:
+    def _by_label(self, rows: pl.DataFrame, met: pl.DataFrame, tally: _JoinTally) -> pl.DataFrame:
         """By a label; a label on a whole GPU does not say what an instance of it did."""
-        running = self.attempts.filter(now).drop("gpus", "nodes")
-        tried = rows.join(running, on="job").filter(_is_through())
+        held = met.filter("is_there").select("row", "attempt", "start_ms", "end_ms",
+                                             instances.IS_INSTANCE)  # fmt: skip
+        tried = rows.join(held, on="row").filter(_is_through())
         is_more = pl.col(instances.IS_INSTANCE) & (pl.col("mig") == "")
         tally.whole += tried.filter(is_more)["row"].n_unique()
         return tried.filter(~is_more).drop("start_ms", "end_ms", instances.IS_INSTANCE)
@@ -347,6 +363,7 @@ class _Holders:
         a pod that it does not have is that pod's.
         """
         silent = self._own(rows, tally).drop("job").join(_sizes(rows), on="node")
+        silent = silent.filter(pl.col("is_stale") | (pl.col("labelled") == 0))
         tried = silent.join(self._places.filter(now), on="node").filter(_is_through())
         is_part, is_told = pl.col("mig") != "", pl.col("mask") != 0
         is_more = pl.col(instances.IS_INSTANCE) & ~is_part
@@ -365,7 +382,7 @@ class _Holders:
         """Rows that may be found by their place."""
         if not self._pods:
             return rows
-        is_foreign = (pl.col("pod") != "") & pl.col("job").is_null()
+        is_foreign = (pl.col("pod") != "") & ~pl.col("is_known")
         foreign = rows.filter(is_foreign)
         tally.foreign += len(foreign)
         named = foreign.select(pl.concat_str("namespace", "pod", separator="/").unique())
@@ -374,7 +391,8 @@ class _Holders:
 
 
 def _sizes(rows: pl.DataFrame) -> pl.DataFrame:
-    """Nodes without labels of jobs, with their GPUs (``size``) and MIG instances (``parts``).
+    """Nodes with their GPUs (``size``), MIG instances (``parts``), and how many minutes have the
+    label of a job that holds them (``labelled``).
 
     GPUs by their numbers, because a replaced one has its predecessor's; by UUIDs where nobody
     numbers them, as many as there are at once.
@@ -389,8 +407,16 @@ def _sizes(rows: pl.DataFrame) -> pl.DataFrame:
         labelled=pl.col("job").count(),
     )
     size = pl.when(pl.col("numbers") > 0).then("numbers").otherwise("uuids")
-    found = nodes.filter(pl.col("labelled") == 0).join(most, on="node")
-    return found.select("node", "parts", size=size)
+    return nodes.join(most, on="node").select("node", "parts", "labelled", size=size)
+
+
+def _tally_stale(rows: pl.DataFrame, by_place: pl.DataFrame, tally: _JoinTally) -> None:
+    where = pl.concat_str("label", pl.lit(" on "), "node").unique()
+    elsewhere, stale = rows.filter("is_elsewhere"), by_place.filter("is_stale")
+    tally.elsewhere += len(elsewhere)
+    tally.elsewhere_labels |= {*elsewhere.select(where).to_series().to_list()}
+    tally.stale += stale["row"].n_unique()
+    tally.stale_labels |= {*stale.select(where).to_series().to_list()}
 
 
 def _is_through() -> pl.Expr:
@@ -434,6 +460,7 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
     by_gpu = rows.group_by("attempt", "grid_ms", *_DEVICE).agg(
         pl.col("samples").sum(),
         pl.col("seen_ms").sum(),
+        pl.col("seen_ms").filter("is_stale").sum().alias("stale_ms"),
         pl.col("gap_ms").max().fill_null(MINUTE_MS),
         pl.col("memory").max(),
         pl.col("busy_field").max(),
@@ -449,7 +476,7 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
         longest_ms=longest_ms, missed_ms=longest_ms - pl.col("seen_ms"),
     )  # fmt: skip
     by_job = by_gpu.group_by("attempt", "grid_ms").agg(
-        pl.col("samples", "seen_ms").sum(),
+        pl.col("samples", "seen_ms", "stale_ms").sum(),
         pl.col("memory").mean(),
         pl.col("memory").count().alias("memory_gpus"),
         pl.col("busy_field").max(),
@@ -510,11 +537,14 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
 
 
 def _unseen_ppm() -> pl.Expr:
-    """Of the GPUs of a window, those that were not heard while others were, for so long as that."""
+    """Of the GPUs of a window, those that were not heard while others were, for so long as that; of
+    the others, what a label says is somebody else's.
+    """
     gpus = pl.max_horizontal("gpus", "gpus_seen")
     missed_ms = pl.when(pl.col("devices") == pl.col("gpus_seen")).then("missed_ms").otherwise(0)
     unseen_ms = (gpus - pl.col("gpus_seen")) * pl.col("longest_ms") + missed_ms
-    return (ONE_PPM * unseen_ms // (gpus * pl.col("longest_ms")).clip(1)).clip(0, ONE_PPM)
+    unseen = (ONE_PPM * unseen_ms // (gpus * pl.col("longest_ms")).clip(1)).clip(0, ONE_PPM)
+    return unseen + (ONE_PPM - unseen) * pl.col("stale_ms") // pl.col("seen_ms").clip(1)
 
 
 def _with_waits(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:

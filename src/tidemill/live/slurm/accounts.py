@@ -160,7 +160,7 @@ def _say_unread(
 
 def _say_unread_qos(rows: Sequence[SlurmQos], read: Collection[str], notes: list[str]) -> None:
     """QOS with limits of GPUs that are no quotas of an account, in words."""
-    names = sorted(row.name for row in rows if row.name not in read and _limits_gpus(row))
+    names = sorted({row.name for row in rows if row.name not in read and _limits_gpus(row)})
     if names:
         notes.append(
             f"{_some(names, 'QOS')} may use so many GPUs: not read as quotas, which are of teams;"

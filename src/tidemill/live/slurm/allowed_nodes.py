@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from tidemill.live.history.clusters import NodeAsk
+from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.slurm import constraints, het, hostlists
 from tidemill.live.slurm.constraints import ANY_NODE, Choices, FeatureRule
 from tidemill.live.slurm.rows import SlurmNode, SlurmPartition
@@ -131,6 +133,50 @@ def with_rules(
             unkept[re.sub(het.PART_NUMBER, "", job)] = lost[number]
     found = pl.col("asked_nodes").replace_strict(rules, default=None, return_dtype=pl.String)
     return attempts.with_columns(node_rules=found).drop("asked_nodes")
+
+
+def beside_reservations(
+    attempts: pl.DataFrame, kept: Mapping[str, str], unkept: dict[str, str]
+) -> pl.DataFrame:
+    """Attempts of which those that wait now may not use nodes that a reservation keeps for others.
+
+    ``kept``: these nodes by reservation. Who may use them nobody says here, but for jobs that ask
+    for the reservation itself (``reservation``).
+    """
+    if kept:
+        waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_eligible")
+        rows = attempts.select(
+            "job", "reservation", "node_rules", waits=waits & (pl.col("gpus") > 0)
+        )
+        rules = list[str | None]()
+        for job, own, told, is_waiting in rows.iter_rows():
+            others = [f"reservation {name} keeps {nodes} for others"
+                      for name, nodes in sorted(kept.items()) if name != own]  # fmt: skip
+            if not is_waiting or not others:
+                rules.append(told)
+                continue
+            ask = msgspec.json.decode(told, type=NodeAsk) if told else NodeAsk()
+            words = ", ".join([*([ask.unkept] if ask.unkept else []), *others])
+            rules.append(_ENCODE(replace(ask, unkept=words)).decode())
+            unkept[re.sub(het.PART_NUMBER, "", job)] = words
+        attempts = attempts.with_columns(node_rules=pl.Series(rules, dtype=pl.String))
+    return attempts.drop("reservation")
+
+
+def as_asked_now(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Attempts of which those of a job that waits have the rules that it waits by.
+
+    Of one that was requeued the accounting says less than the queue, which alone knows of nodes
+    that it names; the books have one request of a job.
+    """
+    waits = attempts.filter(pl.col("outcome") == AttemptEnd.WAITING)
+    if not len(waits):
+        return attempts
+    now = waits.select("job", now="node_rules", is_now=pl.lit(value=True))
+    now = now.unique("job", keep="last")
+    found = attempts.select("job").join(now, on="job", how="left", maintain_order="left")
+    rules = pl.when(found["is_now"].fill_null(value=False)).then(found["now"])
+    return attempts.with_columns(node_rules=rules.otherwise("node_rules"))
 
 
 def said(unkept: Mapping[str, str]) -> list[str]:

@@ -26,6 +26,7 @@ class Output(StrEnum):
     ASSOCIATIONS_TEXT = "sacctmgr -P show assoc"
     QOS_TEXT = "sacctmgr -P show qos"
     EVENTS_TEXT = "sacctmgr -P show event"
+    RESERVATIONS_TEXT = "sacctmgr -P show reservation"
     SACCT_JSON = "sacct --json"
     QUEUE_JSON = "squeue --json"
     NODES_JSON = "scontrol show node --json"
@@ -195,6 +196,18 @@ def events(zone: tzinfo | None) -> Columns:
     }
 
 
+def reservations(zone: tzinfo | None) -> Columns:
+    """Columns of `sacctmgr -P show reservation format=Name,NodeNames,Flags,Start,End`."""
+    return {
+        "name": fields.text("name"),
+        "nodename": fields.node_list("node_list"),
+        "nodenames": fields.node_list("node_list"),
+        "flags": fields.text("flags"),
+        "timestart": fields.moment("start_ms", zone),
+        "timeend": fields.moment("end_ms", zone),
+    }
+
+
 class TextTable(Struct, frozen=True):
     """One command's text: its columns, the rows they make, and the headers it is known by."""
 
@@ -216,6 +229,10 @@ def _table(
 
 # In this order a header is compared: those with more columns of their own come first.
 TEXT_TABLES = (
+    _table(
+        Output.RESERVATIONS_TEXT, reservations, rows.SlurmReservation,
+        "Name NodeName Flags TimeStart", "Name NodeNames Flags TimeStart",
+    ),
     _table(Output.EVENTS_TEXT, events, rows.SlurmNodeEvent, "NodeName TimeStart"),
     _table(Output.SACCT_TEXT, sacct, rows.SlurmJob, "JobID", "JobIDRaw"),
     _table(Output.SQUEUE_TEXT, squeue, rows.SlurmJob, "JOBID"),

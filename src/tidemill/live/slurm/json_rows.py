@@ -51,7 +51,7 @@ def _accounted(record: Record) -> Iterator[Struct]:
         partition=values.text(record.get("partition")),
         features=values.text(record.get("constraints")),
         qos=values.text(record.get("qos")),
-        reservation=values.text(part(record, "reservation", "name")),
+        reservation=values.text_alone(part(record, "reservation", "name")),
         state=state.state,
         state_flags=state.flags,
         reason=values.text(part(record, "state", "reason")),

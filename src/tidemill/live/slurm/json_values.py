@@ -64,12 +64,19 @@ def limit_ms(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
 
 
 def text(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
-    """A text that says something. 22.05 prints 0 where a reservation has no name."""
-    if value is None or value == 0 or value in NO_TEXT:
+    """A text that says something."""
+    if value is None or value in NO_TEXT:
         return None
     if not isinstance(value, str):
         raise ValueError(f"`{str(value)[:40]}` is no text")  # noqa: TRY004 - of the file
     return value
+
+
+def text_alone(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
+    """A text; anything else says nothing. For the name of a job's reservation 22.05 prints a
+    number: 0 where there is none, else where in memory it stood.
+    """
+    return text(value) if isinstance(value, str) else None
 
 
 def words(value: Any) -> list[str]:  # noqa: ANN401 - decoded JSON

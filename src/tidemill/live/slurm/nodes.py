@@ -18,6 +18,7 @@ from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.live.slurm import allowed_nodes, amounts, gpu_parts, hostlists, states
 from tidemill.live.slurm.allowed_nodes import NodeNames
 from tidemill.live.slurm.gpu_parts import GpuInstance
+from tidemill.live.slurm.reservations import is_maintenance
 from tidemill.live.slurm.rows import SlurmNode, SlurmNodeEvent, SlurmReservation
 from tidemill.model.states import NodeState
 
@@ -141,7 +142,7 @@ def _seen(
     flags = {*(node.state_flags or "").split("+")}
     state, now = out_as(node.state, node.state_flags), None
     is_off = {"CLOUD", "POWERED_DOWN"} <= flags
-    out = [*past, *maintenance]
+    out = [*past, *maintenance, *_before_record(state, node.reason_ms, past)]
     is_told = any(end is None for _, end, _ in past)
     is_told |= state is NodeState.CORDONED and bool(maintenance)
     if state is not None and not is_told and not is_off:
@@ -154,9 +155,37 @@ def _seen(
         name=node.name, gpus=node.gpus or 0, gpu_type=node.gpu_type or "",
         cpu_milli=1000 * (node.cpus or 0), memory_mib=node.memory_mib or 0,
         out=tuple(outages.apart(out)), now=now, is_off=is_off, box=node.instance_type or "",
-        reason=(node.reason or "") if state is not None else "",
+        reason=_why_out(node, state),
         since_ms=node.boot_ms if "CLOUD" in flags and not is_off else None,
     )  # fmt: skip
+
+
+def _why_out(node: SlurmNode, state: NodeState | None) -> str:
+    """Why a node is out; Slurm gives no reason for one that does not respond and has jobs still."""
+    is_silent = "NOT_RESPONDING" in (node.state_flags or "").split("+")
+    if state is NodeState.UNHEALTHY and is_silent and node.state not in states.BROKEN:
+        return ": ".join(filter(None, ("not responding", node.reason)))
+    return node.reason or ""
+
+
+def _before_record(
+    state: NodeState | None, reason_ms: int | None, past: Sequence[Outage]
+) -> Iterator[Outage]:
+    """The part of a drain in which jobs were on the node: Slurm's record begins after them."""
+    opened = [start for start, end, _ in past if end is None]
+    if state is not NodeState.DRAINING or reason_ms is None or not opened:
+        return
+    is_apart = all(end <= reason_ms for _, end, _ in past if end is not None)
+    if reason_ms < opened[0] and is_apart:
+        yield reason_ms, opened[0], state
+
+
+def recorded(
+    events: Iterable[SlurmNodeEvent], reservations: Iterable[SlurmReservation]
+) -> dict[str, list[Outage]]:
+    """When nodes took no work, as far as Slurm has written it down."""
+    past, kept = _past(events), _maintenance(reservations)
+    return {name: [*past.get(name, ()), *kept.get(name, ())] for name in {*past, *kept}}
 
 
 def _past(events: Iterable[SlurmNodeEvent]) -> dict[str, list[Outage]]:
@@ -173,7 +202,7 @@ def _maintenance(reservations: Iterable[SlurmReservation]) -> dict[str, list[Out
     """When nodes are kept for maintenance."""
     found = dict[str, list[Outage]]()
     for row in reservations:
-        if "MAINT" in (row.flags or "").upper().split(",") and row.start_ms is not None:
+        if is_maintenance(row) and row.start_ms is not None:
             stretch = (row.start_ms, row.end_ms, NodeState.CORDONED)
             for name in _names(row.node_list or ""):
                 found.setdefault(name, []).append(stretch)

@@ -17,6 +17,7 @@ from tidemill.live.slurm.evidence import LimitRules
 from tidemill.live.slurm.json_records import CUT_HINT
 from tidemill.live.slurm.reading import SlurmReading, open_output
 from tidemill.live.slurm.reservations import SeenReservations
+from tidemill.live.slurm.seen_outages import SeenOutages
 from tidemill.live.slurm.translate import Gathering
 from tidemill.model.errors import BackendError, SpecError
 
@@ -50,7 +51,7 @@ class SlurmSource:
         self._limits = LimitRules()
         self._limits_ms: int | None = None
         """When limits were last asked for; None: not yet."""
-        self._reservations = SeenReservations()
+        self._reservations, self._outages = SeenReservations(), SeenOutages()
         self._devices: pl.DataFrame | None = None
         """The GPUs of attempts, as they were told last: ``ATTEMPT`` and ``told``."""
 
@@ -95,6 +96,7 @@ class SlurmSource:
         self._add_reservations(gathering)
         shown = gathering.rules.reservations
         gathering.add_reservations(self._reservations.over(shown, now_ms, since_ms))
+        gathering.look(self._outages, now_ms, since_ms)
         if is_due:
             self._limits, self._limits_ms = gathering.rules, now_ms
         past = gathering.past(since_ms)

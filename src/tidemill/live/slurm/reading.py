@@ -27,6 +27,7 @@ ROWS_AT_ONCE = 10_000
 """Rows of JSON and scontrol per frame of columns."""
 LONGEST_HEADER = 64 << 10
 RECORD_HINT = "the record is left out; the command's own --json may say more"
+JSON_HINT = "the record is left out; the same command without --json may say it"
 
 
 class SlurmReading(ABC):
@@ -127,7 +128,7 @@ class _JsonReading(SlurmReading):
                 made = list(json_rows.ROWS[output](record))
             except (ValueError, TypeError, AttributeError) as error:
                 named = record.get("job_id", record.get("name", "?"))
-                self.refusals.add("record", number, f"`{named}` of {output}: {error}", RECORD_HINT)
+                self.refusals.add("record", number, f"`{named}` of {output}: {error}", JSON_HINT)
             else:
                 yield from made
 

@@ -9,9 +9,37 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from tidemill.live.slurm.rows import SlurmReservation
+from tidemill.model.measures import count_text
 
 _Key = tuple[str, int | None]
 """Name and start: one that repeats has the same name every day."""
+
+
+def is_maintenance(row: SlurmReservation) -> bool:
+    """Whether it closes its nodes to all, rather than keeping them for some."""
+    return "MAINT" in (row.flags or "").upper().split(",")
+
+
+def keeping(rows: Iterable[SlurmReservation], now_ms: int) -> dict[str, str]:
+    """Reservations that keep nodes for some jobs at a moment: which nodes, by name."""
+    return {
+        row.name: row.node_list
+        for row in rows
+        if row.node_list and not is_maintenance(row) and (
+            row.state == "ACTIVE"
+            or ((row.start_ms or 0) <= now_ms and (row.end_ms is None or now_ms < row.end_ms))
+        )
+    }  # fmt: skip
+
+
+def said(kept: dict[str, str]) -> list[str]:
+    """That nobody reads who may use such nodes, in words."""
+    if not kept:
+        return []
+    some = [f"{name}: {nodes}" for name, nodes in sorted(kept.items())]
+    shown = "; ".join(some[:3]) + (" …" if len(some) > 3 else "")
+    words = f"{count_text(len(kept), 'reservation')} that is not for maintenance ({shown}): who may"
+    return [f"{words} use its nodes is not read, so what is free there may not be for other jobs"]
 
 
 class SeenReservations:

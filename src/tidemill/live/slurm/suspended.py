@@ -37,7 +37,8 @@ class SuspendedTimes:
         every = pl.concat(self._found).with_columns(job=name)
         key = ["job", "start_ms"]
         rest = [pl.col(name).first() for name in pauses.PAUSES if name not in (*key, "gpus")]
-        return every.group_by(key, maintain_order=True).agg(pl.col("gpus").sum(), *rest)
+        found = every.group_by(key, maintain_order=True).agg(pl.col("gpus").sum(), *rest)
+        return found.select(*pauses.PAUSES)  # in this order from every source: they are joined
 
     def told(self, last_ms: int) -> tuple[Measurements | None, list[str]]:
         """As measured windows, and in words; ``last_ms``: up to when the rest is shown."""

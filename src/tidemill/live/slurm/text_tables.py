@@ -5,7 +5,7 @@ is left out and named by line, column and what was found. sacct prints steps amo
 are not looked at.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import tzinfo
 from typing import BinaryIO, NamedTuple
 
@@ -91,6 +91,7 @@ class TextReader:
         if self.table.makes is rows.SlurmJob:
             columns = _job_columns(columns, height, self.table.output)
             if self._is_local(chunk):
+                self._mind_elapsed(columns, chunk, ~wrong)
                 self._mind_second_hour(columns)
         yield RowFrame(self.table.makes, frames.frame_of(self.table.makes, columns, height))
 
@@ -100,6 +101,37 @@ class TextReader:
         return self.zone is not None and any(
             one.str.contains("T", literal=True).any() for one in told
         )
+
+    def _mind_elapsed(
+        self, columns: dict[str, pl.Series], chunk: LineChunk, is_kept: np.ndarray
+    ) -> None:
+        """Starts and ends in the hour that the clock showed twice, where only the second agrees
+        with how long Slurm itself counted.
+        """
+        read = {"elapsedraw": times.seconds_ms, "elapsed": times.duration_ms}
+        places = {name.lower(): i for i, name in enumerate(self.header.names)}
+        name = next((name for name in read if name in places), None)
+        if name is None or not {"start_ms", "end_ms"} <= columns.keys():
+            return
+        first = columns["start_ms"], columns["end_ms"]
+        second = tuple(second_hour.later_ms(one, str(self.zone)) for one in first)
+        is_twice = ((second[0] != first[0]) | (second[1] != first[1])).fill_null(value=False)
+        if not is_twice.any():
+            return
+        texts = chunk.fields[places[name]].filter(pl.Series(is_kept))
+        ran_ms = [
+            _or_none(read[name], text) if is_asked else None
+            for text, is_asked in zip(texts, is_twice, strict=True)
+        ]
+        length_ms = pl.Series(ran_ms, dtype=pl.Int64)
+        if "suspended_ms" in columns:  # Slurm does not count that
+            length_ms += columns["suspended_ms"].fill_null(0)
+        found = second_hour.by_length(first, (second[0], second[1]), length_ms)
+        for key, taken, later, is_later in zip(
+            ("start_ms", "end_ms"), first, second, found, strict=True
+        ):
+            columns[key] = later.zip_with(is_later, taken)
+            self.second_hours += int(is_later.sum())
 
     def _mind_second_hour(self, columns: dict[str, pl.Series]) -> None:
         """Times before what they follow, where that is so only because the clock was put back."""
@@ -171,6 +203,14 @@ def _rules(header: Header, columns: Columns) -> dict[int, fields.FieldRule]:
             rules[places[key]] = rule
             given |= {*rule.gives}
     return rules
+
+
+def _or_none(read: Callable[[str], int | None], text: str) -> int | None:
+    """What a text says; nothing where it cannot be read."""
+    try:
+        return read(text.strip())
+    except ValueError:
+        return None
 
 
 def _job_columns(

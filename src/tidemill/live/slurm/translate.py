@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, cast
 import polars as pl
 
 from tidemill.journal import deciders
+from tidemill.journal.source import OUT
 from tidemill.live import foreign
 from tidemill.live.history import by_job, clusters, gathered
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.gathered import GatheredRows
-from tidemill.live.history.rows import AttemptEnd, SeenNode
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.measured.pauses import PAUSES
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
@@ -25,12 +27,15 @@ from tidemill.live.slurm import (
     frames,
     gpu_parts,
     het,
+    job_gpus,
     job_names,
     joined,
     nodes,
+    outcomes,
     places,
     reading,
     reasons,
+    reservations,
     suspended,
 )
 from tidemill.live.slurm.allowed_nodes import NodeRequest
@@ -47,29 +52,13 @@ from tidemill.live.slurm.rows import (
     SlurmQos,
     SlurmReservation,
 )
+from tidemill.live.slurm.seen_outages import SeenOutages
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
 
-_OUTCOMES = {
-    "PENDING": AttemptEnd.WAITING,
-    "RUNNING": AttemptEnd.RUNNING,
-    "SUSPENDED": AttemptEnd.RUNNING,
-    "COMPLETED": AttemptEnd.DONE,
-    "CANCELLED": AttemptEnd.CANCELLED,
-    "REVOKED": AttemptEnd.CANCELLED,
-    "FAILED": AttemptEnd.FAILED,
-    "BOOT_FAIL": AttemptEnd.NODE_LOST,
-    "NODE_FAIL": AttemptEnd.NODE_LOST,
-    "TIMEOUT": AttemptEnd.TIMED_OUT,
-    "DEADLINE": AttemptEnd.TIMED_OUT,
-    "OUT_OF_MEMORY": AttemptEnd.OUT_OF_MEMORY,
-    "PREEMPTED": AttemptEnd.PREEMPTED,
-    "REQUEUED": AttemptEnd.REQUEUED,
-}
 _LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
-_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 _ROW = {
     "job_id": pl.Int64, "array_job_id": pl.Int64, "array_task_id": pl.Int64,
     "array_tasks": pl.String, "het_job_id": pl.Int64, "het_offset": pl.Int64, "user": pl.String,
@@ -93,11 +82,6 @@ _READ = (
     "tracks_gpus",
 )  # fmt: skip
 """What nobody asks for once it is known which GPUs a job had."""
-_OF_TRES = {
-    "tres_cpus": pl.Int64, "memory_mib": pl.Int64, "has_tres": pl.Boolean,
-    "names_gpus": pl.Boolean, "shards": pl.Int64,
-}  # fmt: skip
-"""What is read of TRES texts, which are long and nearly all the same, and not kept."""
 _WANTED = frozenset({*_ROW, "alloc_tres", "req_tres", *NodeRequest._fields})
 _WANTED_LIVE = _WANTED.union(WaitingJob._fields)
 """Of what waits now also by which rules it waits."""
@@ -123,8 +107,10 @@ class SlurmPast(NamedTuple):
     """What heterogeneous jobs request, by number."""
     paused: Measurements | None = None
     """What the accounting says of jobs that were suspended."""
-    pauses: pl.DataFrame = pl.DataFrame()
+    pauses: pl.DataFrame = pl.DataFrame(schema=PAUSES)
     """The same, of each attempt (``measured.pauses.PAUSES``)."""
+    untold_states: frozenset[str] = frozenset()
+    """In which ways nodes may have been out of service, and no file says so."""
     deciders: Mapping[str, str] = {}
     """By job: what it asks of its nodes that the books cannot keep (``journal.deciders``)."""
 
@@ -180,6 +166,10 @@ class Gathering:
         """What jobs say of the nodes that they may use, by number."""
         self._notes = list[str]()
         self._refused = dict[str, Refusals]()
+        self._now_ms: int | None = None
+        """When the cluster was asked; None: nobody says."""
+        self._outputs = set[Output]()
+        """What was read."""
 
     @property
     def rules(self) -> LimitRules:
@@ -198,6 +188,13 @@ class Gathering:
     def add_reservations(self, rows: Iterable[SlurmReservation]) -> None:
         """Have these too, which no command shows any more."""
         self._kept[SlurmReservation] += rows
+
+    def look(self, seen: SeenOutages, now_ms: int, since_ms: int) -> None:
+        """Have nodes with what was seen of them before, which no command shows any more."""
+        self._now_ms = now_ms
+        self._nodes = seen.look(self._nodes, now_ms, since_ms)
+        events = self._kept[SlurmNodeEvent]
+        events += seen.over(nodes.recorded(events, self._kept[SlurmReservation]))
 
     def add_file(self, path: Path, zone: str | None, *, is_chosen: bool) -> None:
         """Read a file; one that nobody chose by its name, and which is not Slurm's, is noted."""
@@ -228,8 +225,8 @@ class Gathering:
                 tells |= eligibility.is_told(opened.columns)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
                 flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
-                held = _as_asked() if has_asked else pl.col("gpus_allocated")
-                told = _with_tres(frame).with_columns(
+                held = job_gpus.as_asked() if has_asked else pl.col("gpus_allocated")
+                told = job_gpus.with_tres(frame, _ROW).with_columns(
                     held, **flags, rules=rules, asked_nodes=self._nodes_of(frame)
                 )
                 tracks |= bool(told["names_gpus"].any())
@@ -240,6 +237,8 @@ class Gathering:
             elif makes in self._kept:
                 self._kept[makes] += frames.rows_of(makes, frame)
         self._jobs.say(first, "tracks_gpus", tracks)
+        if opened.output is not None:
+            self._outputs.add(opened.output)
         self._notes += [f"{name}: {text}" for text in _without_columns(opened)]
         if opened.refusals.total:
             self._refused[name] = opened.refusals
@@ -276,17 +275,32 @@ class Gathering:
         )
         return found["number"]
 
+    def _untold_states(self) -> frozenset[str]:
+        """States that nodes may have been in, and no output says so.
+
+        What shows nodes as they are now says nothing of the time before. A drain is in Slurm's
+        record only from when no job is on its node, a reservation that is over only there.
+        """
+        if not self._nodes or Output.EVENTS_TEXT not in self._outputs:
+            return OUT
+        is_reserved = Output.RESERVATIONS_TEXT in self._outputs
+        return frozenset({"draining"} if is_reserved else {"draining", "cordoned"})
+
     def past(self, unknown_ms: int | None = None) -> SlurmPast:
         """What they tell together.
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
         flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
-        schema = {**_ROW, **_OF_TRES, **flags, "rules": pl.Int32, "asked_nodes": pl.Int32}
+        schema = {**_ROW, **job_gpus.OF_TRES, **flags, "rules": pl.Int32, "asked_nodes": pl.Int32}
         out = reasons.nodes_out(self._nodes) if self._nodes else None
         names = {name for part in self._jobs.each("cluster", kinds=schema)
                  for name in part["cluster"].unique().to_list()}  # fmt: skip
-        last_ms, are_several = _last_ms(self._jobs, schema), len(names) > 1
+        named_clusters = sorted(name for name in names if name)
+        if len(named_clusters) > 1 and None in names:
+            raise _of_which(named_clusters)
+        # who names none is of the one that others name: a text of squeue has no column for it
+        last_ms, are_several = _last_ms(self._jobs, schema), len(named_clusters) > 1
         words = _Words(out, [*self._waiting], self.rules, last_ms, are_several)
         named = None if self._goes_on else allowed_nodes.named_by(self._asked)
         told_names = allowed_nodes.names_of(self._nodes, self._kept[SlurmPartition], named)
@@ -297,12 +311,19 @@ class Gathering:
         )  # fmt: skip
         per_gpu, numbers = gpu_parts.shards_per_gpu(self._nodes), GatheredRows()
         shapes, held, lost, times = list[Shape](), 0, 0, suspended.SuspendedTimes()
-        kept, unkept = GatheredRows(), dict[str, str]()
+        kept, unkept, refused = GatheredRows(), dict[str, str](), 0
+        now_ms = max(last_ms, self._now_ms or 0)
+        kept_nodes = reservations.keeping(self._kept[SlurmReservation], now_ms)
         for told in _ranges(self._jobs, schema, are_several=are_several):
             numbers.add(job_names.other_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
             attempts = allowed_nodes.with_rules(times.take(attempts), allowed, unkept)
+            # of one that is watched the request was told before, and a reservation may come later
+            mine = {} if self._goes_on else kept_nodes
+            attempts = allowed_nodes.beside_reservations(attempts, mine, unkept)
+            attempts = allowed_nodes.as_asked_now(attempts)
             held += waits
+            refused += int(attempts.select(outcomes.IS_REFUSED.sum()).item() or 0)
             if are_several:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
             else:
@@ -313,16 +334,17 @@ class Gathering:
             attempts, shapes, unknown = gpu_parts.as_parts(attempts, per_gpu, shapes)
             lost += unknown
             kept.add(attempts)
-        unread = list[str]()
+        unread = reservations.said(kept_nodes)
         teams = {team for part in kept.each("team") for team in part["team"].unique().to_list()}
         queues = accounts.queues_of(
             self.rules, teams, {kind_of(node.gpu_type) for node in fleet.nodes},
-            {name for name in names if name}, unread,
+            {*named_clusters}, unread,
         )  # fmt: skip
         paused, said = times.told(last_ms)
         notes = (
             *self._notes,
             *_said_held(held),
+            *outcomes.said_refused(refused),
             *allowed_nodes.said(unkept),
             *gpu_parts.said(lost),
             *fleet.notes,
@@ -330,7 +352,7 @@ class Gathering:
         )
         return SlurmPast(
             kept, fleet.nodes, (*notes, *unread), self._refused, numbers, queues, tuple(unread),
-            shapes, paused, times.rows(),
+            shapes, paused, times.rows(), self._untold_states(),
             {job: deciders.UNKEPT + words for job, words in unkept.items()},
         )  # fmt: skip
 
@@ -376,6 +398,16 @@ def _of(path: Path, error: SpecError) -> SpecError:
     return error if is_named else SpecError(f"`{path}`: {error.message}", hint=error.hint)
 
 
+def _of_which(clusters: Sequence[str]) -> SpecError:
+    """Jobs that name no cluster beside those of several: they may be the same ones."""
+    return SpecError(
+        f"jobs of several clusters ({', '.join(clusters)}) beside jobs that name no cluster, as in"
+        " texts of squeue and of scontrol show job: nobody says of which cluster those are",
+        hint="import each cluster into a journal of its own (sacct --clusters NAME …), or give"
+        " squeue --json, which names it",
+    )
+
+
 class _Words(NamedTuple):
     """What the reasons of waiting jobs are explained with."""
 
@@ -401,14 +433,16 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     del told  # what is dropped of its columns is to be gone
     has_held = pl.col("gpus_allocated").fill_null(0) > 0
     has_held &= pl.col("start_ms").is_not_null()
+    outcome = pl.col("word").replace_strict(outcomes.WORDS, default=None, return_dtype=pl.String)
+    is_over = pl.col("end_ms").is_not_null() | (pl.col("word") != "RESIZING")
     rows = rows.with_columns(
-        outcome=pl.col("word").replace_strict(_words(), default=None, return_dtype=pl.String),
+        outcome=pl.when(is_over).then(outcome),
         start_ms=pl.when(has_held).then(pl.col("start_ms")),
         began_ms="start_ms",
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
         is_suspended=pl.col("state") == "SUSPENDED",
     )
-    rows = _without_gpus(rows).drop(
+    rows = job_gpus.without_gpus(rows).drop(
         *(name for name in job_names.NUMBERS if name not in _KEPT), *_READ
     )
     rows = eligibility.never_eligible(joined.with_accounting(rows))
@@ -421,6 +455,9 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept)
     rows = _once(rows)
     rows = _explained(eligibility.put_off(rows), words)
+    own = {i: job.reservation for i, job in enumerate(words.waiting) if job.reservation}
+    asked = pl.col("rules").replace_strict(own, default=None, return_dtype=pl.String)
+    rows = rows.with_columns(reservation=asked)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible") | pl.col("is_kept")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
@@ -429,6 +466,7 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     attempts = rows.select(
         *_SAME,
         *_KEPT,
+        "reservation",
         cpus=pl.coalesce("cpus", "tres_cpus"),
         team=pl.coalesce("account", pl.lit("unknown")),
         user=pl.coalesce("user", pl.col("uid").cast(pl.String)),
@@ -454,7 +492,10 @@ def _without_columns(opened: SlurmReading) -> Iterator[str]:
     """What a text of sacct or squeue does not say, or says twice."""
     if opened.second_hours:
         told = count_text(opened.second_hours, "time")
-        yield f"{told} taken as the second that the clock showed: the first is too early"
+        yield (
+            f"{told} taken as the second that the clock showed: the first is too early, or does not"
+            " agree with Elapsed"
+        )
     if opened.output is Output.SQUEUE_TEXT and joined.lacks_gpus(opened.columns):
         yield (
             "its columns do not say how many GPUs jobs have: taken from sacct where that has these"
@@ -473,47 +514,6 @@ def _has_asked_alone(opened: SlurmReading) -> bool:
     """Whether a text of sacct says what jobs requested, and not what they were given."""
     is_sacct = opened.output is Output.SACCT_TEXT
     return is_sacct and "ReqTRES" in opened.columns and "AllocTRES" not in opened.columns
-
-
-def _as_asked() -> pl.Expr:
-    """What jobs that are somewhere hold, where nobody says more than what they requested."""
-    is_placed = pl.col("start_ms").is_not_null() & (pl.col("state") != "PENDING")
-    return pl.when(is_placed).then("gpus_requested").alias("gpus_allocated")
-
-
-def _with_tres(jobs: pl.DataFrame) -> pl.DataFrame:
-    """The columns of jobs that are needed, with what their TRES texts say: each is read once."""
-    rows = jobs.select(*_ROW, tres=pl.coalesce("alloc_tres", "req_tres"), asked="req_tres")
-    texts, tres = rows.select("tres", "asked").unique(), pl.col("tres")
-    names_gpus = [name.str.contains("gres/gpu", literal=True) for name in (tres, pl.col("asked"))]
-    said = texts.with_columns(
-        tres_cpus=tres.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Int64),
-        memory_mib=_mib(tres),
-        has_tres=tres.is_not_null(),
-        names_gpus=pl.any_horizontal(names_gpus).fill_null(value=False),
-        shards=tres.str.extract(r"(?:^|,)gres/shard=(\d+)").cast(pl.Int64),
-    )
-    both = ["tres", "asked"]
-    rows = rows.join(said, on=both, how="left", nulls_equal=True, maintain_order="left")
-    return rows.drop(both)
-
-
-def _without_gpus(rows: pl.DataFrame) -> pl.DataFrame:
-    """The same; where GPUs are counted, jobs of which nothing else is said had none.
-
-    Those that held shards (parts of GPUs) alone have some, so many as they were on nodes.
-    """
-    is_untold = pl.col("gpus").is_null()
-    is_shard = is_untold & (pl.col("shards") > 0).fill_null(value=False)
-    is_none = is_untold & pl.col("tracks_gpus") & pl.col("has_tres")
-    nodes = pl.coalesce("node_count", "nodes_requested", 1).clip(1)
-    return rows.with_columns(
-        shards=pl.when(is_shard).then("shards"),
-        gpus=pl.when(is_shard).then(nodes).when(is_none).then(pl.lit(0)).otherwise("gpus"),
-        start_ms=pl.when(is_shard & (pl.col("word") != "PENDING"))
-        .then("began_ms")
-        .otherwise("start_ms"),
-    )
 
 
 def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
@@ -542,18 +542,6 @@ def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
         meant, on=[*names, "waits"], how="left", nulls_equal=True, maintain_order="left"
     )
     return rows.with_columns(why.select("reason_cause", "reason_layer", reason="said"))
-
-
-def _mib(tres: pl.Expr) -> pl.Expr:
-    """The memory of all nodes that a TRES text tells, in MiB."""
-    number = tres.str.extract(r"(?:^|,)mem=([\d.]+)").cast(pl.Float64)
-    unit = tres.str.extract(r"(?:^|,)mem=[\d.]+([KMGT])")
-    factor = unit.replace_strict(_MIB, default=1.0, return_dtype=pl.Float64)
-    return (number * factor).round().cast(pl.Int64)
-
-
-def _words() -> dict[str, str]:
-    return {word: str(outcome) for word, outcome in _OUTCOMES.items()}
 
 
 def _once(rows: pl.DataFrame) -> pl.DataFrame:

@@ -320,7 +320,11 @@ def _check_steps(record: StepsRecord) -> None:
     times = (record.min_step_us, record.median_step_us, record.max_step_us)
     of_steps = (record.first_step, record.last_step, *times)
     if any((value is None) == bool(record.steps) for value in of_steps):
-        raise UnusableRecord(f"{record.steps} steps ended, and what is told of them does not match")
+        must = "must be told" if record.steps else "cannot be told"
+        raise UnusableRecord(
+            f"{record.steps} steps ended: first_step, last_step, min_step_us, median_step_us and "
+            f"max_step_us {must}"
+        )
     low, middle, high = (value or 0 for value in times)
     if not low <= middle <= high:
         raise UnusableRecord(f"step times {low}, {middle}, {high} µs are not in order")

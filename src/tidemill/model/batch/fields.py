@@ -69,6 +69,8 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "xid": _E.VALUE,
     "confidence": _E.WHY,
     "covers_ms": _E.VALUE,
+    "is_back": _E.WHY,
+    "is_again": _E.TO,
     "keeps_jobs": _E.VALUE,
     "prefix": _E.TO,
     "estimate_ms": _E.TO,

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.live.kubernetes.scheduling.pretended import (
@@ -258,6 +258,8 @@ def test_a_clock_that_stands_still_stops_nobody():
 
 
 @settings(max_examples=40, deadline=None)
+@example(seed=652)  # GPUs get sick while the rest of a gang is being bound
+@example(seed=1362)
 @given(seed=st.integers(0, 2**32))
 def test_at_rest_the_journal_tells_what_the_cluster_shows(seed: int):
     """Gangs are whole or absent, no node has too much, and the journal has what the cluster has."""

@@ -165,6 +165,22 @@ def test_what_was_begun_is_brought_to_its_end_after_a_restart(monkeypatch: pytes
     assert story.where("worse") == ["-", "-"]
 
 
+def test_all_who_go_are_named_where_a_budget_keeps_some_of_them():
+    """Two jobs fill the nodes, a budget keeps one: without it both are stopped, and both named."""
+    story = Preemption(owner=None)
+    for name in ("worse0", "worse1"):
+        story.server.finish(("ml", name))
+    for name in ("kept", "loose"):
+        story.server.make(name, 8, labels={"app": name})
+    story.rest()
+    story.server.put(budget(0, app="kept"))
+    story.better_comes()
+    world = story.scheduler.loop.world
+    said = explain.why(world, live_policy(PREEMPTS), world.job_number["ml/better"]).words
+    assert "`ml/kept` would be preempted for it, and is not: the PodDisruptionBudget" in said
+    assert "or delete it: then `ml/kept` and `ml/loose` are preempted for it" in said
+
+
 def test_the_budget_that_spares_a_job_is_named():
     """`why` of the better gang says which budget keeps the worse one, by namespace and name."""
     story = Preemption()
@@ -177,6 +193,12 @@ def test_the_budget_that_spares_a_job_is_named():
         "`ml/worse` would be preempted for it, and is not: the PodDisruptionBudget `ml/keep`"
         in said
     )
+    assert (
+        "or: let more pods go under the PodDisruptionBudget `ml/keep`, or delete it: then"
+        " `ml/worse` is preempted for it"
+    ) in said
+    told = explain.eta(world, live_policy(PREEMPTS), world.job_number["ml/better"])
+    assert (told.verdict, told.wait and told.wait.p50_ms) == ("unknown", None)
     story.server.put(budget(2, app="worse"))
     story.rest()
     assert story.scheduler.loop.world.keepers == {}

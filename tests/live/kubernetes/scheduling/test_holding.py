@@ -350,8 +350,9 @@ def test_the_seat_of_a_bare_pod_that_is_gone_is_free_after_a_minute():
     world = story.scheduler.differ.world
     assert len(story.bound()) == 2
     assert [world.job_names[j] for j in story.scheduler.differ.left] == ["ml/k"]
-    (short,) = partial_gangs.partial_gangs(world).gangs
-    assert short.job == "ml/k"
+    (fact,) = partial_gangs.facts(world, world.job_number["ml/k"])
+    assert "1 of 2 replicas are placed" in fact.words
+    assert partial_gangs.partial_gangs(world).gangs == (), "it works, and waits for nothing"
 
 
 def test_pods_that_are_bound_get_an_event_as_far_as_it_costs_little():

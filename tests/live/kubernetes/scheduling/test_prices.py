@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.live.kubernetes.scheduling.pretended import PretendedServer, Scheduler
 from tests.rigs.kubernetes.cluster import Cluster
-from tests.rigs.kubernetes.scheduled import scheduling
+from tests.rigs.kubernetes.scheduled import Process, scheduling
 from tests.rigs.kubernetes.wanted import node
 from tidemill.journal import Journal
 from tidemill.journal.memory import MemoryJournal
@@ -90,3 +90,19 @@ def test_the_log_says_what_has_no_price_and_which_prices_are_kept(rig: Cluster, 
     assert found == [["nodes without a price"], [], ["prices kept"]]
     (line,) = (one for one in ours.lines() if one["event"] == "nodes without a price")
     assert line["nodes"] == ["n0"]
+
+
+def test_a_node_that_joins_without_a_price_is_named_in_the_log_too(rig: Cluster, tmp_path: Path):
+    """Each once, whatever else changes."""
+    rig.add_nodes(node("n0"))
+    with scheduling(rig, tmp_path, "--list-prices") as ours:
+        ours.wait_for("nodes without a price")
+        rig.add_nodes(node("n1"))
+        rig.wait_for("it is named", lambda: _unpriced(ours) == [["n0"], ["n1"]])
+        rig.kubectl("label", "node", "n0", "zone=mars")
+        rig.add_nodes(node("n2"))
+        rig.wait_for("the next is", lambda: _unpriced(ours) == [["n0"], ["n1"], ["n2"]])
+
+
+def _unpriced(ours: Process) -> list[list[str]]:
+    return [one["nodes"] for one in ours.lines() if one["event"] == "nodes without a price"]

@@ -264,3 +264,88 @@ def test_a_tainted_node_is_called_so(story: Read):
     assert "tainted node.kubernetes.io/disk-pressure:NoSchedule" in found
     assert "16 tainted on 2 nodes" in found
     assert "uncordon" not in found
+
+
+ON_N0 = {"nodeSelector": {"kubernetes.io/hostname": "n0"}}
+
+
+def test_a_node_with_more_in_use_than_it_has_is_busy_and_not_broken(story: Read):
+    """8 GPUs in use of which 6 are allocatable now, or 8 and 4 of another scheduler's.
+
+    Who wants the node waits for others to leave: that is the cause, and the fix.
+    """
+    story.server.make("full", 8, spec=ON_N0)
+    story.rest()
+    story.server.put_node("n0", 8, sick=2)
+    story.server.make("need6", 6, spec=ON_N0)
+    story.rest()
+    answer = story.asked("why", "ml/need6")
+    assert "`n0` is over-committed: 8 in use of 6 allocatable: takes work again when pods" in answer
+    assert "(owner: scheduling)" in answer
+    assert "fix: wait" in answer
+    assert "do not wait" not in answer
+    assert "0 Ready" not in answer
+    assert f"{story.told('need6')[1]} (owner: scheduling)" in answer
+    listed = story.asked("fleet", "--nodes")
+    assert "over-committed: 8 in use of 6 allocatable" in listed
+    assert "cordoned" not in listed
+    story.server.finish(("ml", "full"))
+    story.rest()
+    assert story.server.pods["ml", "need6"]["spec"]["nodeName"] == "n0"
+    assert "over-committed" not in story.asked("fleet", "--nodes")
+
+
+def test_a_node_that_another_scheduler_overbooked_is_busy(story: Read):
+    """Ours holds 8 of 8 when another scheduler binds 4 more there."""
+    story.server.make("ours", 8, spec=ON_N0, owner=None)
+    story.rest()
+    story.server.make("theirs", 4, on="n0")
+    story.server.make("need", 8, spec=ON_N0)
+    story.rest()
+    answer = story.asked("why", "ml/need")
+    assert "`n0` is over-committed: 12 in use of 8 allocatable: takes work again when" in answer
+    assert "not enough is free (owner: scheduling)" in answer
+    assert "8 accelerators Ready and schedulable" in answer
+    assert "do not wait" not in answer
+    assert "over-committed: 12 in use of 8" in story.asked("fleet", "--nodes")
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_nothing_is_free_on_a_node_that_another_scheduler_overbooked(story: Read, *, is_ours: bool):
+    """6 and 6 of 8 GPUs: the books find room for the first alone, but all 8 are in use.
+
+    Nobody cordoned the node, and to uncordon it helps nobody.
+    """
+    if is_ours:
+        story.server.make("first", 6, spec=ON_N0, owner=None)
+        story.rest()
+    else:
+        story.server.make("first", 6, on="n0")
+    story.server.make("theirs", 6, on="n0")
+    story.server.make("need2", 2, spec=ON_N0)
+    story.server.make("need8", 8, spec=ON_N0)
+    story.rest()
+    for name in ("need2", "need8"):
+        answer = story.asked("why", f"ml/{name}")
+        assert "`n0` is over-committed: 12 in use of 8 allocatable: takes work again" in answer
+        assert "not enough is free (owner: scheduling)" in answer
+        assert "cordon" not in answer
+        assert f"{story.told(name)[1]} (owner: scheduling)" in answer
+    listed = story.asked("fleet", "--nodes")
+    assert "over-committed: 12 in use of 8 allocatable" in listed
+    assert "cordoned" not in listed + story.asked("fleet")
+    assert '"free_milli":0' in story.asked("fleet", "--nodes", "--json").replace(" ", "")
+
+
+def test_of_a_node_with_more_in_use_than_it_has_more_may_have_failed_than_is_booked(story: Read):
+    """6 GPUs in use, 4 of 8 advertised: two fail in the books, the others when the 6 leave."""
+    story.server.make("six", 6, spec=ON_N0)
+    story.rest()
+    story.server.put_node("n0", 8, sick=4)
+    story.server.make("need8", 8, spec=ON_N0)
+    story.rest()
+    answer = story.asked("why", "ml/need8")
+    assert "replace at least 2 failed devices of `n0`" in answer
+    story.server.finish(("ml", "six"))
+    story.rest()
+    assert "replace 4 failed devices of `n0`" in story.asked("why", "ml/need8")

@@ -1,5 +1,6 @@
 """Who may decide, and over whom: one leader at a time, and work of less worth by eviction."""
 
+import signal
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -224,3 +225,82 @@ def test_etcd_that_stands_still_under_two_replicas(rig: Cluster, tmp_path: Path)
     with takeovers.two_replicas(rig, tmp_path) as both:
         _, took = takeovers.pause_often(rig, both, 2, seed=1)
     assert took[0] > LASTS_S > took[1]
+
+
+def test_a_leader_that_stands_still_is_followed_and_comes_back_as_the_other(
+    rig: Cluster, tmp_path: Path
+):
+    """Stopped (`SIGSTOP`) it keeps its session on PostgreSQL, and with it the journal: whoever has
+    the Lease now ends that session, and binds. The other goes on, writes nothing, and stands by.
+
+    The Lease passes once, and nothing is bound twice or in part.
+    """
+    if reason := postgres.missing():
+        pytest.skip(f"this test starts a real PostgreSQL, and cannot: {reason}")
+    rig.try_to("DELETE", LEASE)
+    rig.add_nodes(*(node(f"n{i}") for i in range(5)))
+    with takeovers.two_replicas(rig, tmp_path) as (leader, other):
+        leader.start()
+        leader.wait_for("began")
+        other.start()
+        other.wait_for("standing by")
+        rig.create(JOBS, gang("a", 2, 4, schedulerName=OURS))
+        rig.wait_until_running("ml", 2)
+        rig.create(JOBS, gang("b", 16, 1, schedulerName=OURS))
+        rig.wait_for("one is bound", lambda: any(n != "-" for n in where(rig, "b")), 60)
+        assert leader.process is not None
+        leader.process.send_signal(signal.SIGSTOP)
+        try:
+            rig.create(JOBS, gang("c", 1, 8, schedulerName=OURS))
+            rig.wait_until_running("ml", 19)
+            assert rig.ask("GET", LEASE)["spec"]["leaseTransitions"] == 1
+        finally:
+            leader.process.send_signal(signal.SIGCONT)
+        leader.wait_for("stands by again")
+        assert sum(line["event"] == "leading" for line in leader.lines()) == 1
+        rig.create(JOBS, gang("d", 2, 1, schedulerName=OURS))
+        rig.wait_until_running("ml", 21)
+        rig.wait_for("all is told", lambda: not wrong(rig, other.journal))
+        assert rig.ask("GET", LEASE)["spec"]["leaseTransitions"] == 1
+        assert other.stop() == 0
+        rig.create(JOBS, gang("e", 2, 1, schedulerName=OURS))
+        rig.wait_until_running("ml", 23)
+        rig.wait_for("all is told", lambda: not wrong(rig, leader.journal))
+
+
+def test_replicas_wait_for_a_server_of_the_journal_that_is_away(rig: Cluster, tmp_path: Path):
+    """PostgreSQL is away for longer than a Lease lasts: neither replica ends, both answer whoever
+    probes them and say why they are not ready, and one of them binds what came meanwhile.
+    """
+    if reason := postgres.missing():
+        pytest.skip(f"this test starts a real PostgreSQL, and cannot: {reason}")
+    rig.try_to("DELETE", LEASE)
+    rig.add_nodes(node("n0"), node("n1"))
+    with postgres.running() as server, takeovers.two_replicas(rig, tmp_path, server) as both:
+        both[0].start()
+        both[0].wait_for("began")
+        both[1].start()
+        both[1].wait_for("standing by")
+        rig.create(JOBS, gang("a", 2, 4, schedulerName=OURS))
+        rig.wait_until_running("ml", 2)
+        server.stop()
+        rig.create(JOBS, gang("b", 2, 4, schedulerName=OURS))
+        both[1].wait_for("stands by again")
+        for one, why in zip(both, ("does not answer", "cannot be used now"), strict=True):
+            assert takeovers.asked(one, "/livez") == (200, "ok\n")
+            status, said = takeovers.asked(one, "/readyz")
+            assert status == 503
+            assert why in said, said
+            assert takeovers.asked(one, "/metrics")[0] == 200
+        server.start()
+        rig.wait_until_running("ml", 4)
+        for one in both:
+            assert one.process is not None
+            assert one.process.poll() is None, one.said.read_text()
+            rig.wait_for("it is ready", partial(_is_ready, one))
+        rig.wait_for("all is told", lambda: not wrong(rig, both[0].journal))
+    assert not any("Traceback" in one.said.read_text() for one in both)
+
+
+def _is_ready(one: Process) -> bool:
+    return takeovers.asked(one, "/readyz")[0] == 200

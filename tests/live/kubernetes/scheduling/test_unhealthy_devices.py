@@ -107,6 +107,29 @@ def test_gpus_that_get_sick_while_a_bind_is_on_its_way_are_counted_before_it_is_
     assert story.bound() == {"a": "n0"}
 
 
+def test_a_gang_whose_last_gpu_got_sick_on_the_way_is_placed_elsewhere_as_a_whole():
+    """Three pods of four would hold their GPUs for as long as the fourth has none."""
+    story = Story(8, 8)
+    server, scheduler = story.server, story.scheduler
+    for i in range(4):
+        server.make(f"g-{i}", 2, gang="g", size=4)
+    story.rest()
+    (before,) = set(story.bound().values())
+    sent = scheduler.sender.bind
+
+    def late(seats: object) -> None:
+        server.put_node(before, 8, sick=1)
+        server.deliver(scheduler.view, len(server.news))
+        sent(seats)  # type: ignore[arg-type]
+        scheduler.sender.bind = sent  # type: ignore[method-assign]
+
+    scheduler.sender.bind = late  # type: ignore[method-assign]
+    server.delete(("ml", "g-3"))
+    story.rest()
+    (after,) = set(story.bound().values())
+    assert (len(story.bound()), after) == (4, "n1" if before == "n0" else "n0")
+
+
 def a_pod_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
     server.make(f"p{turn}", chance.choice((1, 2, 4)))
 

@@ -20,6 +20,7 @@ class Turn(IntEnum):
     MEASURES = 7
     ENDS_AT_ONCE = 8  # in the moment in which it began
     HELD = 9  # after an attempt: its job waits again, and not for GPUs
+    NEEDS = 10  # after an attempt: its job waits again, for fewer replicas or more
 
 
 class MOMENT(IntEnum):

@@ -3,7 +3,8 @@
 A right that was taken away, a token that ran out, a webhook that says no: a bind that would be sent
 again and again helps nobody. The server is asked whether it would take it (`dryRun`), at growing
 pauses; when it would, the job waits in the queue again. The rest of a gang that a kubelet would not
-take is held until something leaves its node.
+take is held until something leaves its node; where that has too few devices, the gang is taken back
+(``Differ``).
 """
 
 import asyncio

@@ -180,6 +180,7 @@ class Differ:
         if self.cutting.is_due(at_ms, is_cut=is_cut):
             yield from self._cut(at_ms)
         yield from self.nodes.tell_left(at_ms)
+        self.world.node_words = self.nodes.over_committed()
         view.looked()
 
     def _return_to_work(self, at_ms: int) -> Told:
@@ -404,7 +405,7 @@ class Differ:
 
     def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
-        if not now.waits or self.unit_of[j] in self.barred:
+        if not now.waits or self._is_barred(j, vacant):
             return
         left, filled = Counter(vacant), list[Vacant]()
         free = self.seating.free_devices(j, now)
@@ -424,6 +425,16 @@ class Differ:
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
         else:
             self._found[self.unit_of[j]] = now._replace(hold=NO_SEAT)
+
+    def _is_barred(self, j: int, vacant: Counter[Seat]) -> bool:
+        """Whether a half-bound gang is left as it is until the server or a kubelet takes the rest.
+
+        Not where a kubelet has too few devices by now: they may never come back, and the gang would
+        hold the others for nothing.
+        """
+        why = self.barred.get(self.unit_of[j])
+        is_short = any(self.nodes.is_short(self.lives.place_name(n)) for _, n in vacant)
+        return why is not None and not (why.reason == limits.REFUSED and is_short)
 
     def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"

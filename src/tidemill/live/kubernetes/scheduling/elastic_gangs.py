@@ -110,7 +110,8 @@ class ElasticGangs:
 
         Where the owner chooses who leaves, those who are to leave are evicted first, and it is
         asked when others are there in their place: on no node, they are the first to go. A size
-        below the least is its owner's own wish, and so is a smaller one of a gang at work.
+        below the least is its owner's own wish, and left alone. A smaller one of a gang at work
+        holds until the plan has it grow (the policy's ``grow_after``).
         """
         count, move = wanted.total(), self.world.moving.get(j)
         is_running = self.world.jobs.state.item(j) == JobState.RUNNING

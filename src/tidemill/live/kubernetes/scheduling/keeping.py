@@ -74,7 +74,8 @@ def node_reasons(differ: Differ) -> Iterator[NodeReason]:
     is_out = (state != NodeState.READY) & (state != NodeState.GONE)
     for n in is_out.nonzero()[0].tolist():  # asked every second, of thousands of nodes
         node = differ.view.nodes.get(differ.lives.place_name(n))
-        if node is not None and (words := node.why_out()):
+        words = node.why_out() if node is not None else ""
+        if words := words or world.node_words.get(n, ""):
             yield NodeReason(world.node_rows[n].name, world.nodes.since_ms.item(n), words)
 
 
@@ -85,7 +86,9 @@ def stopped_words(world: World, one: AskedEvict) -> tuple[str, str, str]:
     if one.why is Why.DRAINED:
         words = "its node, or one of its gang, is going to be taken: all of it is placed anew"
         return "Draining", "Drained", f"evicted: {words}"
-    words = "not all of its gang has a place where it is: all of it is placed anew"
+    is_gang = sum(role.count for role in world.shape_of(one.job).roles) > 1
+    place, all_of = ("a place of its gang", "all of it") if is_gang else ("its place", "it")
+    words = f"{place} was taken by a pod of another scheduler, or is lost: {all_of} is placed anew"
     return "Repacking", "Repacked", f"evicted: {words}"
 
 

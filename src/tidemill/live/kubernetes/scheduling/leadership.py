@@ -7,6 +7,7 @@ ago to be sure of it writes nothing any more, whether or not anybody has taken o
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,9 +44,21 @@ class Leadership:
         """Whether nobody else can be the leader now."""
         return time.monotonic() < self._sure_until
 
-    async def take(self) -> None:
-        """Wait until this replica is the leader."""
+    def has_leader(self) -> bool:
+        """Whether somebody else leads, as far as was seen; before the first look it is not so."""
+        holder, _, since = self._seen
+        return bool(holder) and time.monotonic() - since < self._lasts_s
+
+    async def take(self, on_other: Callable[[str], None] = lambda _: None) -> None:
+        """Wait until this replica is the leader.
+
+        ``on_other``: told who holds the Lease meanwhile, and when that changes; "": nobody known.
+        """
+        told = None
         while not await self.renew():
+            if self._seen[0] != told:
+                told = self._seen[0]
+                on_other(told)
             await asyncio.sleep(self._until_over_s())
 
     def _until_over_s(self) -> float:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.engine.fold.earlier import OVER_COMMITTED
 from tidemill.live.history import events as history
 from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
@@ -267,6 +268,30 @@ class NodeChanges:
         else:
             self._short.discard(name)
         return free[: max(lacking, 0)]
+
+    def is_short(self, name: str) -> bool:
+        """Whether more devices are held on a node than it advertises."""
+        return name in self._short
+
+    def over_committed(self) -> dict[int, str]:
+        """Nodes that take no work because more is in use there than is allocatable, in words."""
+        found = dict[int, str]()
+        for name in self._short | self._closed:
+            n, node = self._lives.node_number(name), self.view.nodes.get(name)
+            if n is None or node is None or node.why_out():
+                continue
+            pods = (
+                self.view.pods.get(key) for key in self.view.on_node.get(parts.machine(name), ())
+            )
+            used = sum(
+                pod.request.gpu.each for pod in pods
+                if pod is not None and pod.request.gpu is not None and not pod.is_over
+                and self.view.place_of(pod) == name
+            )  # fmt: skip
+            has = sum(node.allocatable.values())
+            if used > has:
+                found[n] = f"{OVER_COMMITTED}{used} in use of {has} allocatable"
+        return found
 
     def _look_at_pods(self, name: str) -> None:
         for key in self.view.on_node.get(parts.machine(name), ()):

@@ -25,7 +25,7 @@ def helps(world: World, shape: Shape, cause: Cause, *, is_spread: bool = False) 
 
     ``is_spread``: over nodes by name, so that the names it may have now are only of those there.
     """
-    if cause not in LACKS_NODES or _is_tied(shape):
+    if cause not in LACKS_NODES or _is_tied(world, shape):
         return False
     if diagnose.limit_cause(world, shape) is not Cause.NONE:
         return False  # whatever is bought, its team may not use it
@@ -37,10 +37,18 @@ def is_carried(world: World, shape: Shape, *, is_spread: bool = False) -> bool:
     return all(_is_carried(world, role, is_spread=is_spread) for role in shape.roles)
 
 
-def _is_tied(shape: Shape) -> bool:
-    """Whether its replicas have to sit together: where a new node will be nobody knows."""
+def _is_tied(world: World, shape: Shape) -> bool:
+    """Whether its replicas have to sit together, anywhere: where a new node will be nobody knows.
+
+    A gang that selects the rack that it requires may use a new node in that rack alone.
+    """
     count = sum(role.count for role in shape.roles)
-    return count > 1 and any(bond.is_required for bond in shape.bonds)
+    label = {tier.name: tier.label for tier in world.topology.tiers}
+    selected = [{key for key, _ in role.labels} for role in shape.roles]
+    return count > 1 and any(
+        bond.is_required and not all(label.get(bond.tier, "") in keys for keys in selected)
+        for bond in shape.bonds
+    )
 
 
 def _is_carried(world: World, role: Role, *, is_spread: bool) -> bool:

@@ -114,6 +114,8 @@ class SchedulerTerms(NamedTuple):
     """Whether nodes that are going to be taken are cordoned and emptied."""
     may_resize: bool = False
     """Whether owners of elastic gangs are asked for more or fewer pods."""
+    lease: str = ""
+    """The Lease whose holder decides, and writes the journal; "": there is no other."""
 
 
 def live_policy(policy: Policy, *, may_resize: bool = False) -> Policy:
@@ -158,6 +160,8 @@ class ClusterScheduler:
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
         self.beats = 0
+        self._priced, self._unpriced = -1, set[str]()
+        """How many nodes there were when prices were looked at, and who had none."""
         self._changes = 0
         self._next_at = 0.0
 
@@ -204,11 +208,11 @@ class ClusterScheduler:
         policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         self.journal = open_journal(self.terms.journal, create=True)
         try:
-            self.journal.claim()
+            refuse_other_cluster(self.journal, cluster)  # whose Lease of this name is another one
+            self._become_writer()
             if not len(self.journal):
                 begin_journal(self.journal, self.terms, self.client.clock.now_ms(), policy)
             self._begins_ms = begun_ms(self.journal, self.terms.scheduler)
-            refuse_other_cluster(self.journal, cluster)
             if cluster and not self.journal.facts().get(CLUSTER, ""):
                 self.journal.set_meta(CLUSTER, cluster)
             self.world = rebuild(self.journal)
@@ -249,6 +253,13 @@ class ClusterScheduler:
             self.journal.set_meta(key, value)
         self._rules.settled(None)
 
+    def _become_writer(self) -> None:
+        """Whoever leads writes: a leader whose Lease was taken over loses the journal too."""
+        if self.terms.lease and self._may_write():
+            self.journal.take_over(f"the Lease {self.terms.lease}")
+        else:
+            self.journal.claim()
+
     async def run(self, is_over: Callable[[], bool], longest_s: float = 1.0) -> None:
         """Look, plan and send, until told that it is over; who tells is asked that often."""
         while not is_over():
@@ -281,8 +292,7 @@ class ClusterScheduler:
         self.beats += 1
         self._say()
         self._note_types()
-        if self.beats == 1:
-            self._note_prices()
+        self._note_prices()
         return True
 
     def _new_changes(self) -> int:
@@ -353,8 +363,16 @@ class ClusterScheduler:
         self._unknown_types = found
 
     def _note_prices(self) -> None:
-        """Nodes that have no price, or another than is given now, are told when it begins."""
-        unknown, kept = self.differ.nodes.prices()
+        """Nodes that have no price, or another than is given now, are told once: when it begins,
+        or when they join.
+        """
+        if self.world.node_count == self._priced:
+            return
+        is_first, self._priced = self._priced < 0, self.world.node_count
+        found = self.differ.nodes.prices()
+        unknown = [name for name in found.unknown if name not in self._unpriced]
+        self._unpriced = {*found.unknown}
+        kept = found.kept if is_first else []
         if unknown:
             self._log(
                 "nodes without a price", count=len(unknown), nodes=unknown[:MOST_NAMED],
@@ -471,8 +489,16 @@ class ClusterScheduler:
         self.backend.stopped = [one for one in self.backend.stopped if one.job in active]
 
     @property
+    def why_standing(self) -> str:
+        """Why it does nothing at all, whether or not it leads still; "": it does."""
+        said = self.journal.away if hasattr(self, "journal") else ""
+        return f"the server of the journal does not answer: {said}" if said else ""
+
+    @property
     def why_not_ready(self) -> str:
         """Why it does not do its work, in one line; "": it does."""
+        if self.why_standing:
+            return self.why_standing
         if not self.is_watching:
             return "pods and nodes are not watched"
         if said := self.refusals.barring.said:
@@ -511,11 +537,15 @@ class ClusterScheduler:
             await self.refusals.barring.stop()
             await self.sender.stop()
             await self.sayer.stop()
-            self.loop.commit()
-            self.journal.save_snapshot(self.world)
-            self.journal.close()
-        await self._writer.close()
-        await self.client.close()
+        try:
+            if hasattr(self, "sender"):
+                self.loop.commit()
+                self.journal.save_snapshot(self.world)
+        finally:
+            if hasattr(self, "sender"):
+                self.journal.close()
+            await self._writer.close()
+            await self.client.close()
 
 
 def begin_journal(journal: Journal, terms: SchedulerTerms, begins_ms: int, policy: Policy) -> None:

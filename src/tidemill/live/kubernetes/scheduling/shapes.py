@@ -95,8 +95,7 @@ def _meek(shape: Shape) -> Shape:
 
 def at_once(job: KubeJob, count: int, done: int) -> int:
     """How many pods of a role, or in all, run at once: a Job may have more to do after those."""
-    completions = job.owner.completions if job.owner is not None else 0
-    return max(min(count, completions - done) if completions else count - done, 1)
+    return job.at_once(count, done)
 
 
 def of_pod(pod: KubePod, team: str, job_class: JobClass) -> Shape:

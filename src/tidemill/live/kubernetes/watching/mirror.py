@@ -9,7 +9,7 @@ sake, owners as long as a pod needs them. Objects are kept as what is made of th
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
 from contextlib import aclosing
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes import fields, groups
 from tidemill.live.kubernetes.api.client import (
     PAGE,
     UNREACHABLE,
@@ -28,6 +28,7 @@ from tidemill.live.kubernetes.api.client import (
 )
 from tidemill.live.kubernetes.cluster import KubeEvent
 from tidemill.live.kubernetes.fields import LATEST_MS, MalformedObjectError, Object
+from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.objects import MOST_REFUSED, RefusedObject
 from tidemill.live.kubernetes.owners import OwnerObject
@@ -91,7 +92,7 @@ class KindCopy:
         self.kind, self._now_ms, self._on_change = kind, now_ms, on_change
         self._take = readers[kind.group, kind.kind]
         self.rows: dict[Key, Any] = {}
-        self.gone: list[KubePod | OwnerObject] = []
+        self.gone: list[KubePod | OwnerObject | PodGroup] = []
         self.gone_nodes: dict[Key, KubeNode] = {}
         self.refused: dict[Key, RefusedObject] = {}
         self.state, self.said = WatchState.LISTING, ""
@@ -155,12 +156,11 @@ class KindCopy:
         """All that there is, and what was deleted and is not forgotten yet."""
         return [*self.rows.values(), *self.gone, *self.gone_nodes.values()]
 
-    def forget(self, told_ms: int, needed: set[str]) -> None:
-        """Drop what was deleted before a moment and is no owner that is still needed."""
+    def forget(self, told_ms: int, needed: Set[str | GroupKey]) -> None:
+        """Drop what was deleted before a moment and is no owner or group that is still needed."""
         self.gone = [
             one for one in self.gone
-            if (one.deleted_ms or 0) > told_ms
-            or (isinstance(one, OwnerObject) and one.uid in needed)
+            if (one.deleted_ms or 0) > told_ms or _needed_as(one) in needed
         ]  # fmt: skip
         self.gone_nodes = {
             key: node for key, node in self.gone_nodes.items() if (node.gone_ms or 0) > told_ms
@@ -200,7 +200,7 @@ class KindCopy:
     def _remove(self, key: Key, at_ms: int) -> None:
         row = self.rows.pop(key, None)
         self.refused.pop(key, None)
-        if isinstance(row, KubePod | OwnerObject):
+        if isinstance(row, KubePod | OwnerObject | PodGroup):
             row = row.deleted(at_ms)
             if self._on_change is None:  # who is told of each needs no memory of them
                 self.gone.append(row)
@@ -253,6 +253,8 @@ class ClusterCopy:
         self._missed: dict[tuple[str, str], int] = {}
         """Kinds that somebody asked for and the server did not have: how often to look soon."""
         self._is_missed = asyncio.Event()
+        self._lost: dict[str, int] = {}
+        """When nodes were deleted that pods still name."""
         self._failure: Exception | None = None
         """What a task ended with that should never end."""
 
@@ -319,24 +321,41 @@ class ClusterCopy:
         """Everything as it is now, and what was deleted since a moment."""
         self.heed()
         needed = self._needed(told_ms)
+        self._lose_nodes()
         for copy in self.copies.values():
             copy.forget(told_ms, needed)
         refused = [one for copy in self.copies.values() for one in copy.refused.values()]
         return ShownObjects(
             {
-                (kind.group, kind.kind): copy.shown()
+                (kind.group, kind.kind): [self._placed(row) for row in copy.shown()]
                 for kind, copy in self.copies.items()
             },
             refused[:MOST_REFUSED], len(refused), (*self._notes, *self._told()),
         )  # fmt: skip
 
-    def _needed(self, told_ms: int) -> set[str]:
-        """The owners of pods that are shown, by uid, and theirs."""
+    def _lose_nodes(self) -> None:
+        """Keep when nodes were deleted as long as a pod names them: some are deleted much later."""
+        nodes, pods = self.copies.get(kinds.NODES), self.copies.get(kinds.PODS)
+        if nodes is None or pods is None or not (nodes.gone_nodes or self._lost):
+            return
+        self._lost |= {name: node.gone_ms or 0 for (_, name), node in nodes.gone_nodes.items()}
+        named = {pod.node for pod in (*pods.rows.values(), *pods.gone) if isinstance(pod, KubePod)}
+        there = {name for _, name in nodes.rows}
+        self._lost = {name: ms for name, ms in self._lost.items() if name in named - there}
+
+    def _placed(self, row: Any) -> Any:  # noqa: ANN401 - whatever was made of an object
+        if isinstance(row, KubePod) and row.node in self._lost:
+            return row.without_node(self._lost[row.node])
+        return row
+
+    def _needed(self, told_ms: int) -> set[str | GroupKey]:
+        """The owners of pods that are shown, by uid, and theirs; and the pods' groups."""
         pods = self.copies.get(kinds.PODS)
         if pods is None or not any(copy.gone for copy in self.copies.values()):
             return set()
-        alive = (pod for pod in pods.gone if (pod.deleted_ms or 0) > told_ms)
-        needed = {row.owner.uid for row in (*pods.rows.values(), *alive) if row.owner is not None}
+        alive = [pod for pod in pods.gone if (pod.deleted_ms or 0) > told_ms]
+        shown: list[KubePod] = [*pods.rows.values(), *(p for p in alive if isinstance(p, KubePod))]
+        needed = {row.owner.uid for row in shown if row.owner is not None}
         above = {
             row.uid: row.owner.uid
             for copy in self.copies.values()
@@ -346,7 +365,7 @@ class ClusterCopy:
         edge = needed
         while edge := {above[uid] for uid in edge if uid in above} - needed:
             needed = needed | edge
-        return needed
+        return {*needed, *(key for row in shown if (key := groups.of_pod(row)) is not None)}
 
     def _told(self) -> Iterator[str]:
         blind = [kind.shown for kind, copy in self.copies.items() if not copy.is_settled]
@@ -493,6 +512,16 @@ class ClusterCopy:
         async with self._moved:
             copy.state, copy.said = state, said
             self._moved.notify_all()
+
+
+def _needed_as(one: KubePod | OwnerObject | PodGroup) -> str | GroupKey | None:
+    """By which those name it that still need what was deleted; None: nobody does."""
+    match one:
+        case OwnerObject():
+            return one.uid
+        case PodGroup():
+            return one.key
+    return None
 
 
 def _deleted_ms(one: Object, seen_ms: int) -> int:

@@ -1,0 +1,48 @@
+"""What nodes do not give now, though the events of a journal say so: a fact beside them.
+
+A node under work stays as the events said: what jobs held there was booked so. Whoever asks what is
+free now is told of accelerators that it does not advertise any more, and of taints that it has got
+since. It is of the last time that somebody looked.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tidemill.engine.fold import earlier
+from tidemill.engine.fold.earlier import NodeLimit
+from tidemill.journal import kept_facts
+from tidemill.model.world import World
+
+FACT = "node_limits"
+MOST = 10_000
+
+
+class SeenLimit(NamedTuple):
+    """What was seen of one node, and first when, from the zero of the journal."""
+
+    since_ms: int
+    limit: NodeLimit
+
+
+def facts(
+    kept: Mapping[str, str], told: Iterable[tuple[str, NodeLimit]], now_ms: int, where: str
+) -> dict[str, str]:
+    """What is kept, beside what was kept before; also that nothing is said any more."""
+    known = kept_facts.read(kept, FACT, dict[str, SeenLimit], where) or {}
+    found = dict[str, SeenLimit]()
+    for name, limit in sorted(told)[:MOST]:
+        before = known.get(name)
+        is_known = before is not None and before.limit == limit
+        found[name] = before if before is not None and is_known else SeenLimit(now_ms, limit)
+    return {FACT: msgspec.json.encode(found).decode()}
+
+
+def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
+    """A cluster state that knows what its nodes do not give, as far as that was so by then."""
+    told = kept_facts.read(kept, FACT, dict[str, SeenLimit], where) or {}
+    earlier.limited(
+        world, {name: one.limit for name, one in told.items() if one.since_ms <= world.now_ms}
+    )
+    return world
