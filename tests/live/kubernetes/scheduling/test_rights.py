@@ -123,12 +123,14 @@ def test_a_gang_leaves_whole_or_not_at_all_whatever_its_budget_says(rig: Cluster
             rig.wait_for("victims are told", lambda: len(preempted(rig).keys() - before) == 2)
             rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
             assert nominated(rig, "better") == ["-", "-"]
-            found = CliRunner().invoke(app, ["why", "ml/worse", "-j", str(ours.journal)])
+            why = ["why", "ml/worse", "-j", str(ours.journal)]
+            lives = "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`"  # once both pods came
+            rig.wait_for("it lives", lambda: lives in CliRunner().invoke(app, why).output)
+            found = CliRunner().invoke(app, why)
             assert ours.stop() == 0
         note = next(said for name, said in preempted(rig).items() if name not in before)
         assert "to make room for job `ml/better`" in note
         assert "priority 1000 is above 1" in note
-        assert "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`" in found.output
         assert "another scheduler" not in found.output
     finally:
         rig.try_to("DELETE", BUDGETS)
