@@ -23,6 +23,7 @@ _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
     ("by preemption", frozenset({Why.PREEMPTED, Why.REORDERED})),
     ("for a guaranteed quota", frozenset({Why.RECLAIMED})),
     ("by drains", frozenset({Why.DRAINED, Why.MAINTENANCE, Why.CONTRACT_END, Why.SURPLUS})),
+    ("evicted by others (a drain, an autoscaler, a scheduler)", frozenset({Why.EVICTED})),
     ("moved or resized", frozenset({Why.MOVED, Why.SHRUNK, Why.GROWN, Why.REPACKED})),
 )
 OTHERWISE = "for other reasons"

@@ -80,6 +80,7 @@ WHYS: Final = (
     Why.REPACKED,
     Why.TIMED_OUT,
     Why.OUT_OF_MEMORY,
+    Why.EVICTED,
 )
 CONFIDENCES: Final = (
     Confidence.UNKNOWN,

@@ -49,6 +49,7 @@ class Why(StrEnum):
     REPACKED = "stopped to be placed elsewhere"
     TIMED_OUT = "time limit reached"
     OUT_OF_MEMORY = "out of memory"
+    EVICTED = "evicted, for a drain or for others"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):

@@ -297,3 +297,17 @@ def test_a_node_that_is_deleted_and_registers_again_has_its_pods_again():
     assert cluster.seconds("ml/kept") == {"UNKNOWN": 2 * 100}
     assert cluster.seconds("ml/kept#2")["UNKNOWN"] > 2 * 100
     assert cluster.observer.late["starts"] == 1
+
+
+def test_a_pod_that_somebody_evicts_was_not_preempted_by_priority():
+    """The Eviction API says that somebody asked, and not for what: a drain, or another job."""
+    evicted = pod("one", 2, on="n0", phase="Failed")
+    evicted["status"]["conditions"] = [
+        {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+         "lastTransitionTime": moment(100)},
+    ]  # fmt: skip
+    cluster = WatchedCluster(node("n0"), pod("one", 2, on="n0"))
+    cluster.told(100, evicted)
+    cluster.look(170, 230)
+    (end,) = [one for one in cluster.observer.journal.read() if isinstance(one, ev.JobFailed)]
+    assert (end.at_ms, end.why) == (100_000, ev.Why.EVICTED)

@@ -28,13 +28,14 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.TIMED_OUT: ("timeout", "timedout", "to", "deadline"),
     AttemptEnd.OUT_OF_MEMORY: ("outofmemory", "oom", "oomkilled"),
     AttemptEnd.NODE_LOST: ("nodefail", "nodefailure", "nodelost", "bootfail", "nf"),
-    AttemptEnd.PREEMPTED: ("preempted", "evicted", "pr"),
+    AttemptEnd.PREEMPTED: ("preempted", "pr"),
+    AttemptEnd.EVICTED: ("evicted",),
     AttemptEnd.REQUEUED: ("requeued", "rescheduled"),
     AttemptEnd.CANCELLED: ("cancelled", "canceled", "aborted", "stopped", "deleted", "ca"),
     AttemptEnd.RUNNING: ("running", "r", "active"),
     AttemptEnd.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
 }  # fmt: skip
-_TAKEN_BACK = (AttemptEnd.REQUEUED, AttemptEnd.PREEMPTED, AttemptEnd.NODE_LOST)
+_TAKEN_BACK = (AttemptEnd.REQUEUED, AttemptEnd.PREEMPTED, AttemptEnd.EVICTED, AttemptEnd.NODE_LOST)
 _STARTED = {*_OUTCOMES} - {AttemptEnd.WAITING, AttemptEnd.CANCELLED}
 """What only jobs come to that were started."""
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}

@@ -30,6 +30,7 @@ _WHY: dict[AttemptEnd, Why] = {
     AttemptEnd.OUT_OF_MEMORY: Why.OUT_OF_MEMORY,
     AttemptEnd.NODE_LOST: Why.NODE_LOST,
     AttemptEnd.PREEMPTED: Why.PREEMPTED,
+    AttemptEnd.EVICTED: Why.EVICTED,
 }
 """Why an attempt stopped; nothing else says."""
 _FINISHED, _FAILED, _CANCELLED = (

@@ -28,6 +28,8 @@ class AttemptEnd(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     NODE_LOST = "node lost"
     PREEMPTED = "preempted"
+    EVICTED = "evicted"
+    """Somebody asked for it: a drain, an autoscaler, or a scheduler for another job."""
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
     UNSEEN = "end not seen"

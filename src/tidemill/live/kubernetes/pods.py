@@ -21,7 +21,7 @@ from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTes
 _DISRUPTED = {
     "PreemptionByScheduler": AttemptEnd.PREEMPTED,
     "PreemptionByKubeScheduler": AttemptEnd.PREEMPTED,
-    "EvictionByEvictionAPI": AttemptEnd.PREEMPTED,
+    "EvictionByEvictionAPI": AttemptEnd.EVICTED,
     "DeletionByTaintManager": AttemptEnd.NODE_LOST,
     "DeletionByPodGC": AttemptEnd.NODE_LOST,
     "TerminationByKubelet": AttemptEnd.NODE_LOST,
@@ -243,7 +243,7 @@ class KubePod(Struct, frozen=True, kw_only=True):
         is_other = self.bound_ms is None or self.bound_ms >= gone_ms
         if is_other or (self.end_ms is not None and self.end_ms <= gone_ms + GONE_WITHIN_MS):
             return self
-        is_evicted = self.if_deleted is AttemptEnd.PREEMPTED
+        is_evicted = self.if_deleted in (AttemptEnd.PREEMPTED, AttemptEnd.EVICTED)
         how = self.if_deleted if is_evicted else AttemptEnd.NODE_LOST
         return replace(self, phase="Failed", end_ms=gone_ms, outcome=how)
 
