@@ -64,6 +64,9 @@ class PretendedServer:
         """Binds to nodes that had too few GPUs for it, by all that was told."""
         self.faults = 0
         self.kill_after = -1
+        self.is_late = False
+        """Whether the claims of pods that are gone stay until ``take_back``."""
+        self._left: list[Key] = []
         self._uid = self._version = 0
 
     def put_node(
@@ -190,10 +193,17 @@ class PretendedServer:
         """A pod is gone, and its claim with it."""
         one = self.pods.pop(key)
         self.news.append(("Pod", key, one, True))
-        claim = (key[0], f"c-{key[1]}")
-        if claim in self.claims:
-            self.news.append(("ResourceClaim", claim, self.claims.pop(claim), True))
+        self._left.append((key[0], f"c-{key[1]}"))
+        if not self.is_late:
+            self.take_back()
         return one
+
+    def take_back(self) -> None:
+        """The cluster's controllers delete the claims of pods that are gone."""
+        for claim in self._left:
+            if claim in self.claims:
+                self.news.append(("ResourceClaim", claim, self.claims.pop(claim), True))
+        self._left.clear()
 
     def finish(self, key: Key) -> None:
         self._drop(key)

@@ -106,6 +106,29 @@ def test_a_better_job_has_a_whole_gpu_cut_for_it():
     assert len(waits) == 1, "in the queue: a whole one is on offer, which the other holds"
 
 
+def test_nobody_else_is_stopped_while_the_cluster_keeps_the_claim_of_who_left():
+    """The controllers take minutes to delete it: the job waits for that, and is placed then.
+
+    Not for ever: after ten minutes somebody else is stopped, whose claim is taken back at once.
+    """
+    for late_ms, stopped in ((5 * 60_000, 1), (11 * 60_000, 2)):
+        story = Cut(2)
+        story.comes("a", WHOLE)
+        story.comes("b", WHOLE)
+        story.server.is_late = True
+        story.comes("small", ONE, 10)
+        story.rest()
+        story.server.is_late = stopped > 1
+        story.scheduler.clock += late_ms
+        story.server.make("wakes", 0)
+        story.rest()
+        assert len(story.evicted()) == stopped
+        assert story.running()["small"] == 0
+        story.server.take_back()
+        story.rest()
+        assert (story.running()["small"], len(story.evicted())) == (1, stopped)
+
+
 def test_a_better_job_has_instances_stopped_for_a_whole_gpu():
     """Nine instances on two GPUs; a whole one is wanted: those of the GPU with fewer leave."""
     story = Cut(2)

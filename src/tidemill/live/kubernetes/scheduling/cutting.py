@@ -17,6 +17,7 @@ from tidemill.live.history.attempts import kind_of
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed
+from tidemill.live.kubernetes.scheduling.claims import Key
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.partitions import PodWants, Seated, Shelves
 from tidemill.live.kubernetes.scheduling.units import UnitNow
@@ -35,7 +36,10 @@ AGAIN_MS = MINUTE_MS
 """A search in vain is made again when devices are taken or given back, and so often: time alone
 ends protections."""
 LATEST_MS = MINUTE_MS
-"""So long after all of its victims have left a job may wait for their devices to be given back."""
+"""So long after the devices of its victims were given back a job may wait to be placed on them."""
+LONGEST_MS = 10 * MINUTE_MS
+"""So long their claims may keep them after the victims have left: the cluster takes claims back by
+itself, late where it has much to do. Whoever does not wait stops another job for nothing."""
 MOST_CONSIDERED, ROUNDS = 64, 3
 MOST_MACHINES = 200
 """With more of them a set is tried on the machines of the victims alone: all of them are looked at
@@ -62,7 +66,10 @@ class Cutting:
         self.policy = Policy()
         self.heirs: dict[UnitKey, tuple[int, ...]] = {}
         """By job: those who leave for it."""
+        self._claims: dict[UnitKey, dict[claimed.DeviceId, Key]] = {}
+        """By job: what those held who leave for it, by which claims."""
         self._left_ms: dict[UnitKey, int] = {}
+        self._free_ms: dict[UnitKey, int] = {}
         self._again_ms = 0
         view.claimed.comes_first = self.heirs.__contains__
 
@@ -75,21 +82,31 @@ class Cutting:
 
     def forget(self, at_ms: int) -> None:
         """Drop those who got their place, are gone, or waited long enough for their devices."""
-        world = self._lives.world
+        world, holder = self._lives.world, self._view.claimed.book.holder
         for unit, victims in list(self.heirs.items()):
             j = self._lives.job(unit)
             is_waiting = j is not None and world.jobs.state.item(j) == JobState.WAITING
             leaving = [v for v in victims if world.jobs.is_leaving[v]]
             stays = any(world.jobs.state.item(v) in ACTIVE for v in victims if v not in leaving)
             left_ms = at_ms if leaving else self._left_ms.setdefault(unit, at_ms)
-            if not is_waiting or stays or at_ms - left_ms > LATEST_MS:
-                del self.heirs[unit]
-                self._left_ms.pop(unit, None)
+            is_kept = any(holder.get(one) == by for one, by in self._claims[unit].items())
+            free_ms = at_ms if leaving or is_kept else self._free_ms.setdefault(unit, at_ms)
+            is_late = at_ms - free_ms > LATEST_MS or at_ms - left_ms > LONGEST_MS
+            if not is_waiting or stays or is_late:
+                self._end(unit)
                 self._view.dirty_units[unit] = None
 
     def begin(self, unit: UnitKey, victims: Iterable[int]) -> None:
         """These leave for a job."""
-        self.heirs[unit] = tuple(victims)
+        book, self.heirs[unit] = self._view.claimed.book, tuple(victims)
+        pods = (pod for j in self.heirs[unit] for pod in self._view.unit_pods(self._unit_of[j]))
+        held = {one for pod in pods for one in claimed.given_to(book, pod)}
+        self._claims[unit] = {one: book.holder[one] for one in held if one in book.holder}
+
+    def _end(self, unit: UnitKey) -> None:
+        del self.heirs[unit], self._claims[unit]
+        self._left_ms.pop(unit, None)
+        self._free_ms.pop(unit, None)
 
     def victims(self, now: UnitNow) -> list[int]:
         """Whom to stop for a job; none: nobody may be, or it would not help."""
