@@ -8,7 +8,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import NamedTuple
+
+from tests.rigs.slurm.cluster import free_ports
 
 NEEDED = ("initdb", "postgres")
 PATIENCE_S = 30.0
@@ -144,16 +145,9 @@ def running(*, in_memory: bool = True, **settings: str) -> Iterator[Server]:
             check=True, capture_output=True, cwd=folder, env=os.environ | {"PATH": PATH},
         )  # fmt: skip
         given = _QUICK | {"listen_addresses": "127.0.0.1", "max_connections": "30"} | settings
-        server = Server(folder, free_port(), given, [])
+        server = Server(folder, free_ports(1)[0], given, [])
         server.start()
         try:
             yield server
         finally:
             server.stop()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody has now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

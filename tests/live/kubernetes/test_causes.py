@@ -56,6 +56,8 @@ NODES = (
     node("c0", labels={"pool": "c"}),
     node("d0", labels={"pool": "d"}, advertised=0),
 )  # fmt: skip
+PODS = 40
+"""Of a gang that is larger than the fleet."""
 HELD = (in_pool("held-0", 6, "a"), in_pool("held-1", 6, "a"))
 WAITING: dict[str, tuple[Object, Layer, Cause, str]] = {
     "ml/busy": (in_pool("busy", 8, "a"), L3, Cause.BUSY, "needs 8 nvidia.com/gpu, and 4 are free"),
@@ -110,7 +112,7 @@ def waiting(started: Cluster) -> Iterator[Waiting]:
     started.create("/api/v1/namespaces/web/resourcequotas", quota)
     started.wait_for("the quota counts", lambda: _counts(started))
     started.create("/apis/batch/v1/namespaces/web/jobs", gang("over", 1, 2, namespace="web"))
-    started.create("/apis/batch/v1/namespaces/ml/jobs", gang("fleet-sized", 40, 8))
+    started.create("/apis/batch/v1/namespaces/ml/jobs", gang("fleet-sized", PODS, 8))
     started.create(pods, *(one for one, *_ in WAITING.values()))
     started.wait_for("both kinds are served", lambda: _is_served(started))
     started.create("/apis/kueue.x-k8s.io/v1beta1/namespaces/ml/workloads", QUEUED)
@@ -174,8 +176,11 @@ def _has_spoken(rig: Cluster) -> bool:
         if condition["type"] == "PodScheduled" and condition["status"] == "False"
     }
     events = rig.items("/api/v1/namespaces/web/events")
-    return {name.removeprefix("ml/") for name in WAITING} <= spoken and any(
-        "exceeded quota" in one["message"] for one in events
+    is_whole = sum(name.startswith("fleet-sized-") for name in spoken) == PODS
+    return (
+        is_whole
+        and {name.removeprefix("ml/") for name in WAITING} <= spoken
+        and any("exceeded quota" in one["message"] for one in events)
     )
 
 

@@ -172,6 +172,12 @@ def allow(rig: Cluster, user: str, *rules: tuple[str, str]) -> None:
     rig.create(f"{root}/clusterroles", role)
     bound = {"metadata": {"name": user}, "subjects": [whom], "roleRef": of}
     rig.create(f"{root}/clusterrolebindings", bound)
+    group, plural = rules[0]
+    asked = {"verb": "list", "group": group, "resource": plural}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+              "spec": {"user": user, "resourceAttributes": asked}}  # fmt: skip
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    rig.wait_for("it holds", lambda: rig.ask("POST", path, review)["status"]["allowed"])
 
 
 def as_user(rig: Cluster, user: str, folder: Path) -> KubernetesSource:
@@ -230,11 +236,17 @@ def test_only_reading_is_asked_for(rig: Cluster, watcher: Source):
     rig.create("/apis/batch/v1/namespaces/ml/jobs", gang("g", 2, 2))
     rig.wait_until_running("ml", 2)
     before = len(rig.audit.read_text())
+
+    def asked() -> list[Row]:
+        text = rig.audit.read_text()[before:]
+        lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        return [one for one in lines if one["user"]["username"].endswith(":tidemill:observer")]
+
     answer = watcher().poll(0)
     assert set(jobs(answer)) == {"ml/g"}
     assert answer.notes == ()
-    lines = [json.loads(line) for line in rig.audit.read_text()[before:].splitlines()]
-    mine = [one for one in lines if one["user"]["username"].endswith(":tidemill:observer")]
+    rig.wait_for("it watches", lambda: "watch" in {one["verb"] for one in asked()})
+    mine = asked()
     assert {one["verb"] for one in mine} == {"get", "list", "watch"}
     assert {one["responseStatus"]["code"] for one in mine} == {200}
     assert {one["objectRef"]["resource"] for one in mine if "objectRef" in one} >= {

@@ -41,11 +41,7 @@ Ask = Callable[..., AnswerTaken]
 def cluster(tmp_path: Path) -> Cluster:
     folder = tmp_path / "bin"
     folder.mkdir()
-    found = Cluster(folder)
-    found.source = SlurmSource(
-        timeout_s=1, environment={"PATH": f"{folder}:/usr/bin:/bin", "LC_ALL": "C"}
-    )
-    return found
+    return Cluster(folder)
 
 
 @pytest.fixture
@@ -104,6 +100,12 @@ def test_a_slow_command_is_no_answer_and_the_next_one_tells_all(
     ask()
     cluster.at(200, RUNNING)
     behaves(cluster, command, SLOW[way].format(out=cluster.folder / f"{command}.out"))
+    patient, cluster.source = (
+        cluster.source,
+        SlurmSource(
+            timeout_s=1, environment={"PATH": f"{cluster.folder}:/usr/bin:/bin", "LC_ALL": "C"}
+        ),
+    )
     begun_s = time.monotonic()
     with pytest.raises(BackendError, match=rf"asked Slurm for .*`{command}.*no answer in time"):
         ask()
@@ -114,6 +116,7 @@ def test_a_slow_command_is_no_answer_and_the_next_one_tells_all(
     assert "; it answered 20" in found.found
     assert "`not observed`" in found.so
     as_before(cluster, command)
+    cluster.source = patient
     cluster.at(300, RUNNING | {"end": 150, "state": "COMPLETED"})
     assert ask().late.words() == []
     assert doctor(where)["jobs and nodes: slurm"].found.startswith("answered 20")

@@ -39,9 +39,10 @@ def test_a_server_that_fails_is_asked_again():
 )
 def test_patience_ends(told: Told, words: str):
     """What was asked, what was found, how often, and what to do."""
+    timeout_s = 0.2 if told.after_s or told.trickle_s else 20  # others may take their time to come
     with (
         lying(lambda *_: told) as (url, _),
-        Client(url, patience_s=0.3, timeout_s=0.2) as client,
+        Client(url, patience_s=0.3, timeout_s=timeout_s) as client,
         pytest.raises(BackendError) as caught,
     ):
         client.clock_ahead_ms()
@@ -52,13 +53,11 @@ def test_patience_ends(told: Told, words: str):
 
 def test_all_questions_together_have_an_end():
     """Each is answered in time, and slowly: after so many seconds no other is asked."""
-    begun_s = time.monotonic()
-    with lying(lambda *_: Told(after_s=0.15)) as (url, asked), Client(url, within_s=0.4) as client:
-        while time.monotonic() - begun_s < 0.3:
-            client.clock_ahead_ms()
-        with pytest.raises(BackendError, match="it answers too slowly, and 0 s for all"):
-            [client.clock_ahead_ms() for _ in range(10)]
-    assert len(asked) < 6
+    with lying(lambda *_: Told(after_s=0.3)) as (url, asked), Client(url, within_s=2) as client:
+        client.clock_ahead_ms()
+        with pytest.raises(BackendError, match="it answers too slowly, and 2 s for all"):
+            [client.clock_ahead_ms() for _ in range(20)]
+    assert len(asked) < 9
 
 
 def test_an_import_ends_with_an_answer_that_never_does(

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -44,8 +45,10 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.track.spool import VARIABLE as WAITING
 
 JOBS = int(os.environ.get("TIDEMILL_SLURM_JOBS", "40"))
-LATENESS_S = 8
-"""Of what is measured: longer than an observer is away."""
+LATENESS_S = 20
+"""Of what is measured: longer than an observer is away, from a kill until the next one listens."""
+LIFE_S = 8
+"""How long an observer that listens lives at most."""
 EXPORT = """
 sacct --allusers --parsable2 --duplicates --starttime now-1hour --format ALL > sacct.txt
 scontrol --oneliner show node > nodes.txt
@@ -91,6 +94,8 @@ class Terms(NamedTuple):
     lateness: str = "2s"
     options: tuple[str, ...] = ()
     tables: str = ""
+    port: int | None = None
+    """Where it listens."""
 
 
 class Observers:
@@ -108,7 +113,12 @@ class Observers:
         rig.wait_for("the observer tells", self._has_told, 60)
 
     def kill(self, *, has_told: bool = True) -> None:
-        """SIGKILL, wherever it is, once it has told something if asked; and another begins."""
+        """SIGKILL, wherever it is, once it has told something if asked; and another begins.
+
+        One that listens does so first: else, where starting takes long, nobody does for too long.
+        """
+        if (port := self._terms.port) is not None:
+            self._rig.wait_for("the observer listens", lambda: _listens(port), 60)
         if has_told:
             self._rig.wait_for("the observer tells", self._has_told, 60)
         assert self._process.poll() is None, "it ended by itself"
@@ -182,6 +192,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
         begun_s = time.time()
         crowd.play(rig, JOBS, kill, staying=STAYING)
+        rig.wait_for("the accounting has all ends", lambda: _is_accounted(rig), 60)
         plain.stop(time.time() + 3)
         subprocess.run(
             ["bash", "-ec", EXPORT], cwd=folder, env=rig.environment, check=True, timeout=60
@@ -191,6 +202,13 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         posted.once(folder / "posted-at-once.sqlite")
         _with_prometheus(rig, folder, url, begun_s)
         yield Watched(folder / "fleet.sqlite", folder, plain.kills)
+
+
+def _is_accounted(rig: cluster.Cluster) -> bool:
+    """Whether the database knows that nobody runs but those that stay."""
+    lines = rig.run("sacct", "-X", "-D", "-n", "-P", "-a", "-S", "now-1hour",
+                    "-o", "jobname,state").splitlines()  # fmt: skip
+    return {line.split("|")[0] for line in lines if line.endswith("|RUNNING")} <= {*STAYING}
 
 
 def _activity() -> list[series.Recorded]:
@@ -212,6 +230,7 @@ def _posted(rig: cluster.Cluster, folder: Path) -> Observers:
         f"{LATENESS_S}s",
         ("--listen", str(port), "--track", str(folder / "taken")),
         f'[track]\nlisten = "127.0.0.1:{port}"\nfolder = "taken"\n',
+        port,
     )
     found = Observers(rig, folder / "posted.sqlite", terms)
     script = rig.folder / "loop.py"
@@ -230,7 +249,7 @@ def _kill_at_random(rig: cluster.Cluster, observers: Observers, ended: Path) -> 
     chance, is_over = random.Random(8), False
     while not is_over:
         is_over = ended.exists()
-        _until(rig, time.time() + chance.uniform(0, LATENESS_S))
+        _until(rig, time.time() + chance.uniform(0, LIFE_S))
         observers.kill(has_told=False)
 
 
@@ -248,6 +267,11 @@ def _with_prometheus(rig: cluster.Cluster, folder: Path, url: str, begun_s: floa
     first.kill(has_told=False)
     first.stop(0)
     Observers(rig, folder / "measured.sqlite", Terms("2s", asked, tables)).stop(time.time() + 2)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _until(rig: cluster.Cluster, at_s: float) -> None:
@@ -336,8 +360,8 @@ def test_observers_that_listen_and_are_killed_tell_what_one_would(watched: Watch
 def test_what_gpus_measured_is_what_prometheus_has(watched: Watched):
     """Of each minute that a job ran through, on a whole node and on some of its GPUs, once."""
     journal = watched.folder / "measured.sqlite"
-    begins_s = begins_ms(journal) // 1000
-    ends_s = begins_s + api.read_statement(str(journal)).world.now_ms // 1000
+    begins_s = begins_ms(journal) / 1000  # within a second, and within a minute that counts or not
+    ends_s = int(begins_s + api.read_statement(str(journal)).world.now_ms / 1000)
     sums = held_of(journal)
     for name in ("whole", "half"):
         node, gpus = STAYING[name]

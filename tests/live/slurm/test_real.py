@@ -244,9 +244,10 @@ def test_no_accounting_database_is_told(rig):
 )
 def test_a_daemon_that_stands_still_is_no_answer(rig, daemon, asked):
     """It keeps its port and says nothing (SIGSTOP): said in time, and the next answer is whole."""
+    patient = SlurmSource(timeout_s=30, environment=rig.cluster.environment)
+    since_ms = patient.now_ms() - 3_600_000
+    before = patient.poll(since_ms)
     source = SlurmSource(timeout_s=3, environment=rig.cluster.environment)
-    since_ms = source.now_ms() - 3_600_000
-    before = source.poll(since_ms)
     process = rig.cluster.processes[daemon]
     process.send_signal(signal.SIGSTOP)
     try:
@@ -254,7 +255,6 @@ def test_a_daemon_that_stands_still_is_no_answer(rig, daemon, asked):
             source.poll(since_ms)
     finally:
         process.send_signal(signal.SIGCONT)
-    patient = SlurmSource(timeout_s=30, environment=rig.cluster.environment)
     after = patient.poll(since_ms)
     assert after.is_whole
     assert set(after.attempts["job"]) >= set(before.attempts["job"])

@@ -57,6 +57,7 @@ def kill_often(
             ours.kill()
             done += 1
             fell[_where(rig, pods)] += 1
+        rig.wait_for("all pods are made", lambda: len(live(rig)) == pods)  # once looks once
         ours.start("--once")
         assert ours.process is not None
         assert ours.process.wait(120) == 0, ours.said.read_text()[-3000:]

@@ -18,6 +18,15 @@ def allowed(started: Cluster) -> Cluster:
 
 
 @pytest.fixture
+def may_drain(allowed: Cluster) -> Iterator[None]:
+    """The scheduler may cordon nodes; not any more afterwards, as other tests have it."""
+    path = str(ROOT / "deploy" / "kubernetes" / "drain.yaml")
+    allowed.kubectl("apply", "-f", path)
+    yield
+    allowed.kubectl("delete", "-f", path)
+
+
+@pytest.fixture
 def rig(allowed: Cluster) -> Iterator[Cluster]:
     """The real Kubernetes, without nodes and pods."""
     yield allowed

@@ -16,6 +16,7 @@ from tests.rigs import postgres
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, token
 from tests.rigs.kubernetes.wanted import node, pod
+from tests.rigs.slurm.cluster import free_ports
 from tidemill.cli.main import app
 from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.scheduling import rights
@@ -213,8 +214,9 @@ def test_the_first_line_of_the_log_says_what_was_done(tmp_path: Path):
 
 def test_a_port_that_is_taken_is_told_with_its_address(tmp_path: Path):
     """By a run, which stops, and by --check, which looks at the rest as well."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+    (number,) = free_ports(1)  # none that a connection is given when it is free again
+    port = str(number)
+    with socket.create_server(("127.0.0.1", number)):
         run = of_nobody(tmp_path, "--metrics", port, "--once")
         checked = of_nobody(tmp_path, "--metrics", port, "--check", "--json")
     words = f"cannot serve metrics on 127.0.0.1:{port}: address already in use"

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Event
@@ -213,6 +214,12 @@ def gpu_pods(rig: Cluster) -> Iterator[Cluster]:
     yield rig
     rig.kubectl("delete", "-f", file, "--ignore-not-found")
     rig.kubectl("label", "namespace", "--all", "tidemill/gpu-pods-")
+    for name in ("ml", "web"):  # else it is there for pods of the next test
+        rig.wait_for("it does not hold", partial(_is_free, rig, name))
+
+
+def _is_free(rig: Cluster, namespace: str) -> bool:
+    return scheduler_of(rig, pod("p", 1), namespace) != OURS
 
 
 def test_new_gpu_pods_of_a_labelled_namespace_name_us(gpu_pods: Cluster):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.live.kubernetes import made
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
@@ -21,7 +20,6 @@ from tidemill.model import events as ev
 from tidemill.model.events import Why
 from tidemill.model.world import World
 
-FILE = ROOT / "deploy" / "kubernetes" / "drain.yaml"
 SETS = "/apis/apps/v1/namespaces/ml/replicasets"
 MERGE = "application/merge-patch+json"
 
@@ -59,13 +57,13 @@ def told_of(rig: Cluster, reason: str) -> set[str]:
             if one["reason"] == reason and one.get("reportingController") == OURS}  # fmt: skip
 
 
+@pytest.mark.usefixtures("may_drain")
 def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     """Cordoned at once; after half of a short notice the whole gang goes, from other nodes too.
 
     Bare pods, and those of others, stay: nobody would make them again. When the notice is taken
     back, so is the cordon.
     """
-    rig.kubectl("apply", "-f", str(FILE))
     rig.add_nodes(node("n0"), node("n1"))
     # a set makes its pods again at once, a Job after a pause
     rig.create(SETS, replica_set("train", 2, 6, gang_notes("train", 2), schedulerName=OURS))

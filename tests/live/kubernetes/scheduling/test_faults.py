@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.conftest import ROOT
+import pytest
+
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.faults import FAULTS
 from tests.rigs.kubernetes.forwarder import Forwarder
@@ -126,12 +127,12 @@ def test_nodes_that_are_resized_cordoned_and_removed(rig: Cluster, tmp_path: Pat
     assert wrong(rig, ours.journal) == []
 
 
+@pytest.mark.usefixtures("may_drain")
 def test_kills_while_nodes_are_drained(rig: Cluster, tmp_path: Path):
     """A node is to be taken; killed four times meanwhile, every gang is whole, and where it may be.
 
     More of it, and of gangs that are resized: `python -m tests.rigs.kubernetes.moving_kills`.
     """
-    rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "drain.yaml"))
     ours = Process(rig, tmp_path, "--may-drain")
     try:
         drain_often(Killer(rig, ours, 5, seed=1))

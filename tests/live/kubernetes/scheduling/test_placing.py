@@ -76,6 +76,6 @@ def test_once_places_what_fits_and_stops(rig: Cluster, tmp_path: Path):
     rig.create(PODS, *(pod(f"p{i}", 4, schedulerName=OURS) for i in range(3)))
     with scheduling(rig, tmp_path, "--once") as ours:
         assert ours.process is not None
-        assert ours.process.wait(60) == 0
+        assert ours.process.wait(120) == 0
     assert sorted(map(bool, nodes_of(rig, "p").values())) == [False, True, True]
     assert wrong(rig, ours.journal) == []

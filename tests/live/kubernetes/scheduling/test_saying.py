@@ -69,20 +69,19 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
     rig.create(PODS, pod("tied", 1, schedulerName=OURS, metadata=tied))
     rig.create("/api/v1/namespaces/web/pods", pod("quota", 3, namespace="web", schedulerName=OURS))
     with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
-        rig.wait_for("the gang is told", lambda: told(rig, "full")[0] != "", 120)
+        rig.wait_for("the gang is told", lambda: told(rig, "full")[0] == "Unschedulable", 120)
         rig.wait_for("the rest is told", lambda: all(told(rig, n)[0] for n in ("apart", "tied")))
         web = lambda: rig.pods("web")["quota"]["status"].get("conditions", [{}])[0]  # noqa: E731
         rig.wait_for("the other team is told", lambda: web().get("reason", "") != "")
-        rig.wait_for("there are Events", lambda: len(events(rig)) >= 2)
+        about = lambda: {one["regarding"]["name"].partition("-")[0] for one in events(rig)}  # noqa: E731
+        rig.wait_for("there are Events", lambda: about() >= {"full", "apart"})
         assert ours.stop() == 0
-    assert told(rig, "full")[0] == "Unschedulable"
     assert told(rig, "apart") == (
         "NotSupported",
         "affinity.podAntiAffinity with namespaceSelector: not placed by Tidemill's scheduler yet",
     )
     assert told(rig, "tied")[0] == "UnknownTopology"
     assert web()["reason"] == "OverQuota"
-    assert {one["regarding"]["name"].partition("-")[0] for one in events(rig)} >= {"full", "apart"}
     assert all(one["note"] for one in events(rig))
 
 
@@ -94,7 +93,7 @@ def test_the_condition_follows_a_cause_that_changed_though_nothing_came_free(
     rig.create(PODS, pod("theirs", 8, nodeName="n1"))
     rig.create(JOBS, gang("wide", 2, 8, schedulerName=OURS))
     with scheduling(rig, tmp_path) as ours:
-        rig.wait_for("the gang is told", lambda: "gang" in told(rig, "wide")[1], 120)
+        rig.wait_for("the gang is told", lambda: "part of the gang" in told(rig, "wide")[1], 120)
         before = told(rig, "wide")[1]
         rig.create(PODS, pod("more", 8, nodeName="n0"))
         rig.wait_for("it is another cause", lambda: told(rig, "wide")[1] not in ("", before), 60)
@@ -199,6 +198,13 @@ def _created(rig: Cluster, name: str) -> datetime:
     return datetime.fromisoformat(rig.pods("ml")[name]["metadata"]["creationTimestamp"])
 
 
+def replace(path: Path, text: str) -> None:
+    """Another text at once: nobody who reads the file just now finds an empty one."""
+    made = path.with_suffix(".new")
+    made.write_text(text)
+    made.replace(path)
+
+
 def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, tmp_path: Path):
     """A quota that is raised lets a pod start, without a restart; a file that cannot be used is
     refused in words, and the rules before it stay.
@@ -209,10 +215,10 @@ def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, t
     rig.create(PODS, pod("wide", 4, schedulerName=OURS))
     with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
         rig.wait_for("it is told", lambda: told(rig, "wide")[0] == "OverQuota", 120)
-        policy.write_text('[policy]\norder = "nonsense"\n')
+        replace(policy, '[policy]\norder = "nonsense"\n')
         ours.wait_for("policy refused")
         assert not rig.pods("ml")["wide"]["spec"].get("nodeName")
-        policy.write_text('[[team]]\nname = "ml"\nmaximum = { H100 = 4 }\n')
+        replace(policy, '[[team]]\nname = "ml"\nmaximum = { H100 = 4 }\n')
         rig.wait_until_running("ml", 1)
         assert ours.stop() == 0
     refused = [line for line in ours.lines() if line["event"] == "policy refused"]
@@ -243,7 +249,7 @@ def test_a_bind_that_is_forbidden_is_said_everywhere(rig: Cluster, tmp_path: Pat
             why = asked(ours.journal, "why", "ml/p")
             rig.ask("PATCH", role, {"rules": rules}, kind=MERGE)
             rig.wait_until_running("ml", 1)
-            assert http(port, "/readyz") == (200, "ok\n")
+            rig.wait_for("it is well", lambda: http(port, "/readyz") == (200, "ok\n"))
             assert ours.stop() == 0
     finally:
         rig.ask("PATCH", role, {"rules": rules}, kind=MERGE)

@@ -22,7 +22,7 @@ from tidemill.model.states import JobState
 
 PRICED = ("--usd-per-hour", "3600")
 """A dollar for each GPU and second."""
-STRANDED_S = 3
+STRANDED_S = 5
 
 
 def told_ms(journal: Path) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.kubernetes.scheduling.test_placing import nodes_of
-from tests.live.kubernetes.scheduling.test_saying import JOBS, MERGE, PODS, told
+from tests.live.kubernetes.scheduling.test_saying import JOBS, MERGE, PODS, replace, told
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.interposer import Interposer
 from tests.rigs.kubernetes.scheduled import OURS, Process, scheduling, wrong
@@ -70,7 +70,7 @@ def test_the_seat_of_a_bare_pod_that_is_gone_is_free_after_a_minute(rig: Cluster
         assert nodes_of(rig, "next") == {"next": ""}
         way.ahead_s = SEAT_GRACE_MS // 1000
         way.drop()  # watches that begin anew hear what time it is
-        rig.wait_for("it runs", lambda: rig.phases("ml")["next"] == "Running", 20)
+        rig.wait_for("it runs", lambda: rig.phases("ml")["next"] == "Running")
         rig.create(PODS, member("k0"))
         rig.wait_for("it is told", lambda: told(rig, "k0")[0] == "PartialGang")
         assert "delete the gang's other pods too" in told(rig, "k0")[1]
@@ -103,7 +103,7 @@ def test_a_job_that_is_made_smaller_gives_its_node_away(rig: Cluster, tmp_path: 
         rig.add_nodes(node("cut", 1, advertised=0, more={"nvidia.com/mig-1g.10gb": 7}))
         size = {"parallelism": 1, "completions": 1}
         rig.ask("PATCH", f"{JOBS}/wide", {"spec": size}, kind=MERGE)
-        rig.wait_for("it runs", lambda: rig.phases("ml").get("next") == "Running", 30)
+        rig.wait_for("it runs", lambda: rig.phases("ml").get("next") == "Running")
         rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
         assert ours.stop() == 0
     assert nodes_of(rig, "small") == {"small": ""}
@@ -125,9 +125,9 @@ def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_p
         rig.wait_until_running("ml", 1)
         rig.create(PODS, pod("high", 8, schedulerName=OURS, priorityClassName="high"))
         rig.wait_for("it is told", lambda: told(rig, "high")[0] != "")
-        policy.write_text(POLICY.format(min_run="0s"))
-        rig.wait_for("it runs", lambda: rig.phases("ml")["high"] == "Running", 20)
-        policy.write_text(POLICY.format(min_run="0s") + RACK)
-        rig.wait_for("it is taken", lambda: times(ours, "policy changed") == 2, 20)
+        replace(policy, POLICY.format(min_run="0s"))
+        rig.wait_for("it runs", lambda: rig.phases("ml")["high"] == "Running")
+        replace(policy, POLICY.format(min_run="0s") + RACK)
+        rig.wait_for("it is taken", lambda: times(ours, "policy changed") == 2)
         assert ours.stop() == 0
     assert wrong(rig, ours.journal) == []
