@@ -33,7 +33,7 @@ from tests.rigs.kubernetes.wanted import (
     replica_set,
 )
 from tidemill.journal.memory import MemoryJournal
-from tidemill.live.kubernetes.scheduling import cutting
+from tidemill.live.kubernetes.scheduling import allocating, cutting
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
@@ -106,11 +106,14 @@ def test_a_better_job_has_a_whole_gpu_cut_for_it():
     assert len(waits) == 1, "in the queue: a whole one is on offer, which the other holds"
 
 
-def test_nobody_else_is_stopped_while_the_cluster_keeps_the_claim_of_who_left():
+def test_nobody_else_is_stopped_while_the_cluster_keeps_the_claim_of_who_left(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """The controllers take minutes to delete it: the job waits for that, and is placed then.
 
     Not for ever: after ten minutes somebody else is stopped, whose claim is taken back at once.
     """
+    monkeypatch.setattr(allocating, "MOST_TRIES", 2)  # of devices that are held
     for late_ms, stopped in ((5 * 60_000, 1), (11 * 60_000, 2)):
         story = Cut(2)
         story.comes("a", WHOLE)
