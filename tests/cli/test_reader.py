@@ -1,6 +1,7 @@
 """What people who know only the guides met: each claim of an answer, held against what is so."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tests.live.kubernetes.made import listed, node, pod
+from tidemill.cli.policy_file import PolicyFile
 from tidemill.ledger import missing
 
 
@@ -148,6 +150,26 @@ def test_a_policy_file_that_cannot_be_read_says_why(tmp_path: Path):
         found = tidemill("twin", "replay", str(tmp_path / "j.sqlite"), "--policy", str(path))
         assert f"`{path}` cannot be read: " in found.err
         assert said in found.err
+
+
+def test_a_policy_file_that_is_being_written_is_read_when_it_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """An empty file, as an editor leaves it for a moment, is a policy without any quota."""
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    path = tmp_path / "policy.toml"
+    path.write_text("[policy]\n", encoding="utf-8")
+    file = PolicyFile(path)
+    path.write_text("", encoding="utf-8")
+    assert not file.has_changed()
+    clock[0] += 0.3
+    path.write_text('[policy]\nmin_run = "1m"\n', encoding="utf-8")
+    assert not file.has_changed()
+    clock[0] += 0.6
+    assert file.has_changed()
+    assert file.read().policy.min_run_ms == 60_000
+    assert not file.has_changed()
 
 
 def test_an_empty_file_is_called_empty(tmp_path: Path):

@@ -1,5 +1,6 @@
 """The policy file of a live cluster: how work is placed, and who may use how much."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,11 +24,16 @@ Option = Annotated[
 ]
 
 
+REST_S = 0.5
+"""A file that was written so lately may not be whole: half of one may be rules without quotas."""
+
+
 class PolicyFile:
     """Rules in a file, or the default ones."""
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._stamp = path, self._found(path)
+        self._last, self._since = self._stamp, 0.0
 
     @staticmethod
     def _found(path: Path | None) -> tuple[int, int, int]:
@@ -40,8 +46,11 @@ class PolicyFile:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def has_changed(self) -> bool:
-        """Whether the file is another than the one that was read."""
-        return self._found(self._path) != self._stamp
+        """Whether the file is another than the one that was read, and has rested since."""
+        found, now = self._found(self._path), time.monotonic()
+        if found != self._last:
+            self._last, self._since = found, now
+        return found != self._stamp and now - self._since >= REST_S
 
     def read(self) -> "SchedulerRules":
         """The rules of the file as it is now."""
