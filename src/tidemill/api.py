@@ -26,6 +26,7 @@ from tidemill.journal import (
     contradictions,
     deciders,
     device_ids,
+    mfu_sources,
     node_limits,
     node_reasons,
     open_journal,
@@ -281,6 +282,7 @@ def keep_history(
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
     facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
     facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
+    facts |= mfu_sources.facts({}, history.mfu_sources)
     tells, out = history.tells_submissions, history.untold_states
     facts |= untold_facts(tells_submissions=tells, states=out)
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
@@ -408,6 +410,7 @@ def read_statement(
         return Statement(
             ledger, Calendar.of(facts), Source.of(facts), untold_states=Source.untold_states(facts),
             tells_submissions=Source.tells_submissions(facts),
+            mfu_sources=mfu_sources.by_job(facts, journal),
         )  # fmt: skip
 
 

@@ -74,19 +74,23 @@ def efficiency(
 
 
 def _print_measured(found: "Efficiencies", devices: bool) -> None:
-    """What services were asked for and, if that is wanted, what devices did."""
+    """What loops did and services were asked for and, if that is wanted, what devices did."""
     from tidemill.cli import efficiency_tables as tables
     from tidemill.ledger import served_text
 
-    if (loads := tables.loads(found)) is not None:
-        screen.out().print(loads)
-        screen.note(served_text.LOAD_LEGEND)
+    for made, legend in (
+        (tables.steps(found), served_text.STEP_LEGEND),
+        (tables.loads(found), served_text.LOAD_LEGEND),
+    ):
+        if made is not None:
+            screen.out().print(made)
+            screen.note(legend)
     if not devices:
         return
-    if (made := tables.devices(found)) is None:
+    if (figures := tables.devices(found)) is None:
         screen.note("no device was measured while these jobs ran: see `tidemill doctor`")
         return
-    screen.out().print(made)
+    screen.out().print(figures)
     screen.note(served_text.DEVICE_LEGEND)
 
 

@@ -128,14 +128,32 @@ def rows(found: Efficiencies, money: Sequence[PrintedMoney]) -> Table:
 def loads(found: Efficiencies) -> Table | None:
     """What services were asked for, a row for each that counted requests; None: nobody did."""
     some = [row for row in found.rows if row.measured.load is not None]
-    if not some:
-        return None
-    made = screen.table(found.by, *served_text.LOAD_TITLES)
-    for row in some:
-        made.add_row(row.key, *served_text.load_cells(row, _idle(row)))
-    if found.total.measured.load is not None and len(some) > 1:
-        cells = served_text.load_cells(found.total, "")
-        made.add_row("all that counted", *cells, style="bold")
+    told = [(row.key, served_text.load_cells(row, _idle(row))) for row in some]
+    if found.total.measured.load is not None:
+        told.append((_ALL, served_text.load_cells(found.total, "")))
+    return _counted(found.by, served_text.LOAD_TITLES, told) if some else None
+
+
+def steps(found: Efficiencies) -> Table | None:
+    """What training loops did, a row for each that counted steps; None: nobody did."""
+    some = [row for row in found.rows if row.measured.steps is not None]
+    told = [(row.key, served_text.step_cells(row)) for row in some]
+    if found.total.measured.steps is not None:
+        told.append((_ALL, served_text.step_cells(found.total)))
+    return _counted(found.by, served_text.STEP_TITLES, told) if some else None
+
+
+_ALL = "all that counted"
+
+
+def _counted(by: str, titles: Sequence[str], told: Sequence[tuple[str, list[str]]]) -> Table:
+    """Rows, and all of them where there are several."""
+    made = screen.table(by, *titles)
+    for key, cells in told:
+        if key != _ALL:
+            made.add_row(key, *cells)
+        elif len(told) > 2:
+            made.add_row(key, *cells, style="bold")
     return made
 
 
@@ -166,6 +184,11 @@ def measured_lines(row: HeldRow) -> list[str]:
                          strict=True))  # fmt: skip
         told = ", ".join(f"{title} {text}" for title, text in cells.items())
         found.append(f"asked for (measured): {told}")
+    if row.facts is not None and row.facts.mfu_source is not None:
+        found.append(f"MFU, as its loop says: {row.facts.mfu_source}")
+    if row.measured.steps is not None:
+        pairs = zip(served_text.STEP_TITLES, served_text.step_cells(row), strict=True)
+        found.append(f"done (measured): {', '.join(f'{title} {text}' for title, text in pairs)}")
     if figures:
         shown_figures = served_text.figures_of([row])
         told = ", ".join(

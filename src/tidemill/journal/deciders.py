@@ -6,8 +6,6 @@ policy (``advise.shadow``) leaves these jobs where they were.
 
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
 from tidemill.journal import kept_facts
 
 FACT = "decided_by"
@@ -21,13 +19,9 @@ MOST = 100_000
 
 def facts(known: Mapping[str, str], names: Iterable[tuple[str, str]]) -> dict[str, str]:
     """What is kept, after these jobs too, with who decides for them; nothing if it is no news."""
-    found = {**known, **dict(names)}
-    if found == known:
-        return {}
-    last = dict([*found.items()][-MOST:])
-    return {FACT: msgspec.json.encode(last).decode()}
+    return kept_facts.with_names(FACT, known, names, MOST)
 
 
 def by_job(kept: Mapping[str, str], where: str) -> dict[str, str]:
     """By job: who decides for it."""
-    return kept_facts.read(kept, FACT, dict[str, str], where) or {}
+    return kept_facts.by_name(kept, FACT, where)

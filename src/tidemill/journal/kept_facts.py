@@ -1,6 +1,6 @@
 """Facts that a journal keeps beside its events, as JSON: read back, or refused with words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -23,3 +23,18 @@ def read(kept: Mapping[str, str], fact: str, kind: type[Kept], where: str) -> Ke
             f" {decoding.in_words(error, kept[fact], kind)}",
             hint="its facts are damaged; `tidemill journal verify` looks at the rest",
         ) from error
+
+
+def by_name(kept: Mapping[str, str], fact: str, where: str) -> dict[str, str]:
+    """A fact that is a text by name; empty: it keeps none."""
+    return read(kept, fact, dict[str, str], where) or {}
+
+
+def with_names(
+    fact: str, known: Mapping[str, str], names: Iterable[tuple[str, str]], most: int
+) -> dict[str, str]:
+    """What is kept after these texts too, the last so many; nothing if it is no news."""
+    found = {**known, **dict(names)}
+    if found == known:
+        return {}
+    return {fact: msgspec.json.encode(dict([*found.items()][-most:])).decode()}

@@ -67,6 +67,8 @@ class HeldJob(NamedTuple):
     """How long it held its place, all attempts together; None where the window hides it."""
     asked_ms: int | None
     """The time limit (or the run time that its owner gave) of an attempt; None: nobody said."""
+    mfu_source: str | None = None
+    """Who says how efficient it was, in their own words; None: nobody said."""
 
     @property
     def asked_ppm(self) -> int | None:
@@ -263,6 +265,7 @@ def facts_of(statement: Statement, j: int) -> HeldJob:
         sum(role.count * role.cpu_milli for role in shape.roles) or None,
         sum(role.count * role.memory_mib for role in shape.roles) or None,
         int(world.jobs.attempt[j]), elapsed, int(world.jobs.estimate_ms[j]) or None,
+        statement.mfu_sources.get(world.job_names[j]),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from msgspec import UNSET, Struct, UnsetType
 
+from tidemill.ledger import served
 from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.attempts import HeldAttempt
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, OCCUPIED, Bucket
@@ -71,6 +72,8 @@ class HeldJobPart(Struct, frozen=True):
     """The time limit, or the run time that its owner gave, of one attempt."""
     asked_used_ppm: int | None
     """How much of that its attempts used, on the mean."""
+    mfu_source: str | None = None
+    """Where the loop has its MFU from, in its own words; null: it did not say."""
 
 
 class HeldLatency(Struct, frozen=True):
@@ -112,6 +115,23 @@ class HeldLoad(Struct, frozen=True):
     """Requests that waited, on the mean, in thousandths."""
     running_milli: int | None
     latencies: tuple[HeldLatency, ...]
+
+
+class HeldSteps(Struct, frozen=True):
+    """What training loops did, of the time in which that was seen; null: not measured."""
+
+    seen_ppm: int
+    """Of what was held, the share in which steps were counted."""
+    seen_gpu_s: int
+    """What was held meanwhile, since the first step of each launch."""
+    steps: int
+    tokens: int | None
+    token_gpu_s: int
+    """What was held while tokens were counted: tokens are divided by it."""
+    tokens_per_gpu_hour: float | None
+    usd_micro_per_million_tokens: int | None
+    samples: int | None
+    samples_per_gpu_hour: float | None
 
 
 class HeldFigures(Struct, frozen=True):
@@ -157,6 +177,8 @@ class HeldRowPart(Struct, frozen=True):
     """Null: nothing was measured."""
     wasted_is_lower_bound: bool = False
     """Whether more may be wasted: something was not measured of all, or has an unknown worth."""
+    steps: HeldSteps | None = None
+    """Null: no steps were counted."""
 
 
 class HeldAttemptPart(Struct, frozen=True):
@@ -226,6 +248,7 @@ def _row(row: HeldRow) -> HeldRowPart:
         row.wasted.milli_ms, row.unknown_usd_micro, row.account.unpriced_milli_ms,
         parts, _use(row), _job(row), row.wasted.confidence, _load(row), _devices(row),
         row.wasted.milli_ms is not None and row.may_be_more(wasted_buckets()),
+        _steps(row),
     )  # fmt: skip
 
 
@@ -242,6 +265,18 @@ def _load(row: HeldRow) -> HeldLoad | None:
         load.usd_micro_per_million(load.tokens_out, usd, held),
         load.waiting_milli, load.running_milli,
         tuple(_latency(figure, counts) for figure, counts in load.latencies.items()),
+    )  # fmt: skip
+
+
+def _steps(row: HeldRow) -> HeldSteps | None:
+    told, usd, held = row.measured.steps, row.usd_micro, row.held_milli_ms
+    if told is None:
+        return None
+    return HeldSteps(
+        served.seen_ppm(told.gpu_s, held), told.gpu_s, told.steps, told.tokens, told.token_gpu_s,
+        _float(served.per_gpu_hour(told.tokens, told.token_gpu_s)),
+        served.usd_micro_per_million(told.tokens, told.token_gpu_s, usd, held), told.samples,
+        _float(served.per_gpu_hour(told.samples, told.sample_gpu_s)),
     )  # fmt: skip
 
 
@@ -317,6 +352,7 @@ def _job(row: HeldRow) -> HeldJobPart | None:
     return HeldJobPart(
         facts.user, facts.team, facts.job_class, facts.gpu_milli, facts.cpu_milli, None,
         facts.memory_mib, None, facts.attempts, facts.elapsed_ms, facts.asked_ms, facts.asked_ppm,
+        facts.mfu_source,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What was measured of jobs beside their buckets: the load of services, and figures of devices.
+"""What was measured of jobs beside their buckets: requests, steps, and figures of devices.
 
 Reads batches of events. Loads are amounts and add up; figures of devices hold from one event to the
 next, and are averaged over the time and the GPUs that they hold for. Neither divides any time.
@@ -15,7 +15,7 @@ from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.columns import JOB
 from tidemill.model.figures import DeviceFigure, figure_of
-from tidemill.model.loads import LoadFigure
+from tidemill.model.loads import LENGTHS
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
@@ -42,7 +42,8 @@ class MeasuredRows(NamedTuple):
     """Amounts by bin, team, job and what was measured; jobs and teams as in ``LedgerRows``.
 
     A figure of devices is its value times GPU-seconds, and ``weight`` those; of the time that a
-    load was seen, or tokens were counted, ``weight`` is the GPU-seconds that were held in it.
+    load was seen, or tokens or steps were counted, ``weight`` is the GPU-seconds that were held in
+    it.
     """
 
     bin: I64
@@ -101,7 +102,7 @@ class MeasuredSums:
         team = world.shapes.queue[world.jobs.shape[job]].astype(np.int64)
         milli = world.shapes.total_milli[world.jobs.shape[job]].astype(np.float64)
         weight = np.zeros_like(amount)
-        is_seen = np.isin(what, (LoadFigure.SEEN_MS, LoadFigure.TOKENED_MS))
+        is_seen = np.isin(what, [int(one) for one in LENGTHS])
         weight[is_seen] = np.rint(amount[is_seen] * milli[is_seen] / 1e6)
         is_figure = what >= FIGURES
         amount = amount.copy()

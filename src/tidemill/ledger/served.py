@@ -1,4 +1,4 @@
-"""What services were asked for, and what devices did, of some jobs: ready to be shown.
+"""What services were asked for, loops trained and devices did, of some jobs: ready to be shown.
 
 Quantiles are read from counts by bucket, of as many stretches and engines as are asked for. The
 counts tell that a request took no longer than its bucket's bound, so a quantile is *at most* the
@@ -15,10 +15,36 @@ import numpy as np
 from tidemill.ledger.account import rounded
 from tidemill.ledger.measured import FIGURES, LATENCIES, MeasuredRows
 from tidemill.model.figures import SHOWN, DeviceFigure
-from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure
+from tidemill.model.loads import LENGTHS, NO_BOUND_US, LatencyFigure, LoadFigure
 from tidemill.model.tables import I64
 
 GPU_SECOND_MILLI_MS = 1_000_000
+
+
+def per_gpu_hour(amount: int | None, gpu_s: int) -> Fraction | None:
+    """Over the GPU-hours that were held while it was counted; None: nobody did."""
+    return None if amount is None or not gpu_s else Fraction(amount * 3600, gpu_s)
+
+
+def seen_ppm(gpu_s: int, held_milli_ms: int) -> int:
+    """Of what was held, the share in which something was counted."""
+    if not held_milli_ms:
+        return 0
+    return min(1_000_000, rounded(gpu_s * GPU_SECOND_MILLI_MS * 1_000_000, held_milli_ms))
+
+
+def usd_micro_per_million(
+    amount: int | None, gpu_s: int, usd_micro: int | None, held_milli_ms: int
+) -> int | None:
+    """What a million of something cost, in micro-dollars; None: unknown, or there were none.
+
+    ``usd_micro``: what all that was held cost. Of it counts the part in which they were counted
+    (``gpu_s``), as if all of it had one price.
+    """
+    if not amount or usd_micro is None or not held_milli_ms:
+        return None
+    seen = min(gpu_s * GPU_SECOND_MILLI_MS, held_milli_ms)
+    return rounded(usd_micro * seen * 1_000_000, held_milli_ms * amount)
 
 
 class LatencyCounts(NamedTuple):
@@ -67,15 +93,11 @@ class ServedLoad(NamedTuple):
 
     def tokens_per_gpu_hour(self, tokens: int | None) -> Fraction | None:
         """Over the GPU-hours that were held while they were counted; None: nobody did."""
-        if tokens is None or not self.token_gpu_s:
-            return None
-        return Fraction(tokens * 3600, self.token_gpu_s)
+        return per_gpu_hour(tokens, self.token_gpu_s)
 
     def seen_ppm(self, held_milli_ms: int) -> int:
         """Of what was held, the share in which the load was seen."""
-        if not held_milli_ms:
-            return 0
-        return min(1_000_000, rounded(self.gpu_s * GPU_SECOND_MILLI_MS * 1_000_000, held_milli_ms))
+        return seen_ppm(self.gpu_s, held_milli_ms)
 
     @property
     def tokens(self) -> int | None:
@@ -87,15 +109,22 @@ class ServedLoad(NamedTuple):
     def usd_micro_per_million(
         self, tokens: int | None, usd_micro: int | None, held_milli_ms: int
     ) -> int | None:
-        """What a million tokens cost, in micro-dollars; None: unknown, or there were none.
+        """What a million tokens cost, in micro-dollars; None: unknown, or there were none."""
+        return usd_micro_per_million(tokens, self.token_gpu_s, usd_micro, held_milli_ms)
 
-        ``usd_micro``: what all that was held cost. Of it counts the part in which tokens were
-        counted, as if all of it had one price.
-        """
-        if not tokens or usd_micro is None or not held_milli_ms:
-            return None
-        seen = min(self.token_gpu_s * GPU_SECOND_MILLI_MS, held_milli_ms)
-        return rounded(usd_micro * seen * 1_000_000, held_milli_ms * tokens)
+
+class TrainedSteps(NamedTuple):
+    """The steps of one training job or of several."""
+
+    gpu_s: int
+    """GPU-seconds that were held while steps were counted."""
+    steps: int
+    tokens: int | None
+    """None: nobody counts them."""
+    token_gpu_s: int
+    """GPU-seconds that were held while tokens were counted."""
+    samples: int | None
+    sample_gpu_s: int
 
 
 class MeasuredGroup(NamedTuple):
@@ -106,6 +135,7 @@ class MeasuredGroup(NamedTuple):
     """Means, in the units of each."""
     figure_gpu_s: Mapping[DeviceFigure, int]
     """GPU-seconds for which each is known."""
+    steps: TrainedSteps | None = None
 
 
 NOTHING = MeasuredGroup(None, {}, {})
@@ -131,7 +161,23 @@ def _group(measured: MeasuredRows, some_rows: I64) -> MeasuredGroup:
         if held := int(weight[some].sum()):
             figures[figure] = rounded(int(amount[some].sum()), held)
             times[figure] = held
-    return MeasuredGroup(_load(what, bound, amount, weight), figures, times)
+    load, steps = _load(what, bound, amount, weight), _steps(what, amount, weight)
+    return MeasuredGroup(load, figures, times, steps)
+
+
+def _steps(what: I64, amount: I64, weight: I64) -> TrainedSteps | None:
+    """None: nobody counts steps."""
+    held = {figure: int(weight[what == figure].sum()) for figure in LENGTHS}
+    if not (what == LoadFigure.STEPPED_MS).any():
+        return None
+    steps, tokens, samples = (
+        int(amount[what == figure].sum()) if (what == figure).any() else None
+        for figure in (LoadFigure.STEPS, LoadFigure.TRAINED_TOKENS, LoadFigure.SAMPLES)
+    )
+    return TrainedSteps(
+        held[LoadFigure.STEPPED_MS], steps or 0, tokens, held[LoadFigure.TRAINED_TOKENED_MS],
+        samples, held[LoadFigure.SAMPLED_MS],
+    )  # fmt: skip
 
 
 def _load(what: I64, bound: I64, amount: I64, weight: I64) -> ServedLoad | None:

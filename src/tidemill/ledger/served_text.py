@@ -1,8 +1,9 @@
-"""The load of services and the figures of devices as cells of tables, for terminal and report."""
+"""Requests, steps and figures of devices as cells of tables, for terminal and report."""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
+from tidemill.ledger import served
 from tidemill.ledger.efficiency import HeldRow
 from tidemill.ledger.served import LatencyCounts, ServedLoad
 from tidemill.model.figures import DeviceFigure
@@ -21,6 +22,16 @@ LOAD_LEGEND = (
     " seen; waiting and running: requests, on the mean; p50, p99: at most so long, read from the"
     " engines' histograms; idle: of the GPU-hours held, nothing was asked for (or devices stood"
     " still); seen: of the GPU-hours held, with requests counted"
+)
+STEP_TITLES = (
+    "steps", "tokens", "tokens per GPU-hour", "$ per million tokens", "samples",
+    "samples per GPU-hour", "seen",
+)  # fmt: skip
+STEP_LEGEND = (
+    "steps, tokens and samples as the loops count them (`tidemill.track`), those that were done"
+    " again after a failure too; per GPU-hour held since the first step of each launch, with all"
+    " stalls in it; $ per million tokens: what was held meanwhile cost; seen: of the GPU-hours"
+    " held, with steps counted"
 )
 DEVICE_TITLES = {
     DeviceFigure.SM_ACTIVE: "SM active",
@@ -56,6 +67,22 @@ def load_cells(row: HeldRow, idle: str) -> list[str]:
         latency_text(load, LatencyFigure.BETWEEN_TOKENS, HIGH),
         latency_text(load, LatencyFigure.WHOLE, HIGH),
         idle, f"{load.seen_ppm(row.held_milli_ms) / 10_000:.0f} %",
+    ]  # fmt: skip
+
+
+def step_cells(row: HeldRow) -> list[str]:
+    """The cells of ``STEP_TITLES`` of one row whose loops count steps."""
+    told = row.measured.steps
+    assert told is not None, "only training loops have steps"
+    per_million = served.usd_micro_per_million(
+        told.tokens, told.token_gpu_s, row.usd_micro, row.held_milli_ms
+    )
+    return [
+        f"{told.steps:,}", _count(told.tokens),
+        _rate(served.per_gpu_hour(told.tokens, told.token_gpu_s)),
+        UNKNOWN if per_million is None else dollars_text(per_million), _count(told.samples),
+        _rate(served.per_gpu_hour(told.samples, told.sample_gpu_s)),
+        f"{served.seen_ppm(told.gpu_s, row.held_milli_ms) / 10_000:.0f} %",
     ]  # fmt: skip
 
 

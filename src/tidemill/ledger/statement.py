@@ -7,7 +7,7 @@ for every contract and every time bin, to the last milli·ms.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
@@ -75,6 +75,7 @@ class Statement:
         *,
         tells_submissions: bool = True,
         untold_states: frozenset[str] = frozenset(),
+        mfu_sources: Mapping[str, str] = {},  # nobody writes it
     ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
@@ -86,6 +87,8 @@ class Statement:
         self.untold_states = untold_states
         """In which ways (``source.OUT``) nodes may have been out of service, and nobody says so:
         then they count as Ready."""
+        self.mfu_sources = mfu_sources
+        """By job: who says how efficient it was, in their own words."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
         self._told = ledger.told

@@ -11,7 +11,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
-from tidemill.model.loads import LoadSource
+from tidemill.model.loads import TRAINING, LoadSource
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
@@ -77,7 +77,7 @@ class Told:
         self._mark(0, 0, busy)
         share = busy[:, EventColumn.VALUE]
         self._mark(1, _IN_PART, busy[(share > 0) & (share < ONE_PPM)])
-        loads = rows[kind == _LOAD]
+        loads = rows[(kind == _LOAD) & (rows[:, EventColumn.WHY] < TRAINING)]
         self._mark(1, _ASKED, loads)
         self._mark(1, _SERVES, loads[loads[:, EventColumn.TO] == LoadSource.TRACK])
         self._mark(0, 1, rows[kind == _SAVES])

@@ -300,7 +300,8 @@ class FigureSeen(_Event, frozen=True, tag="figure_seen"):
 
 
 class LoadSeen(_Event, frozen=True, tag="load_seen"):
-    """What a running service was asked for in a stretch of time that begins now (``model.loads``).
+    """What a running job did in a stretch of time that begins now: the requests of a service, the
+    steps of a training loop (``model.loads``).
 
     Told of a stretch when it is over. A figure that is not told of a stretch that was seen is 0 if
     it is told of others, else unknown. The ledger divides no time by it: that a service was idle is

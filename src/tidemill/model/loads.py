@@ -1,4 +1,4 @@
-"""The load of a service: what requests it was asked for and served, stretch by stretch.
+"""What a job did, stretch by stretch: the requests of a service, the steps of a training loop.
 
 All amounts of a stretch add up with those of others: counts, and levels as what they add up to over
 time (two requests that wait for ten milliseconds are 20 request-milliseconds). Latencies are counts
@@ -31,6 +31,27 @@ class LoadFigure(IntEnum):
     """Requests that were run, times how long."""
     TOKENED_MS = 7
     """How long tokens were counted."""
+    STEPPED_MS = 8
+    """How long the steps of a training loop were counted: all of it was seen."""
+    STEPS = 9
+    """Steps that ended, as the first of its ranks counts them."""
+    TRAINED_TOKENS = 10
+    """Tokens in the steps of all ranks."""
+    TRAINED_TOKENED_MS = 11
+    """How long those were counted."""
+    SAMPLES = 12
+    """Samples in the steps of all ranks."""
+    SAMPLED_MS = 13
+    """How long those were counted."""
+
+
+LENGTHS: Final = frozenset({
+    LoadFigure.SEEN_MS, LoadFigure.TOKENED_MS, LoadFigure.STEPPED_MS,
+    LoadFigure.TRAINED_TOKENED_MS, LoadFigure.SAMPLED_MS,
+})  # fmt: skip
+"""Figures that are a length of time: what was held in it is known."""
+TRAINING: Final = LoadFigure.STEPPED_MS
+"""The first figure of training loops; those below are of services."""
 
 
 class LatencyFigure(IntEnum):

@@ -121,6 +121,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
             for dimension in breakdown.TITLES
             if dimension != "user" or any(statement.world.job_users)
         ],
+        "steps": served.steps(statement),
         "services": served.services(statement),
         "devices": served.devices(statement),
         "jobs": waits.jobs(statement),

@@ -1,4 +1,4 @@
-"""What was measured beside the ledger, on the page: services by their load, jobs by their devices.
+"""What was measured beside the ledger, on the page: steps, requests, and what devices did.
 
 Those that held most come first; a page has room for some. Where the jobs of a window were rolled up
 the rows are teams.
@@ -39,6 +39,14 @@ def services(statement: Statement) -> MeasuredTable | None:
         found, some, served_text.LOAD_TITLES, lambda row: served_text.load_cells(row, _idle(row)),
         served_text.LOAD_LEGEND,
     )  # fmt: skip
+
+
+def steps(statement: Statement) -> MeasuredTable | None:
+    """What training loops did; None: nobody counted steps."""
+    found = _held(statement, LoadFigure.STEPPED_MS, LoadFigure.STEPPED_MS)
+    some = [row for row in found.rows if row.measured.steps is not None]
+    titles, legend = served_text.STEP_TITLES, served_text.STEP_LEGEND
+    return _table(found, some, titles, served_text.step_cells, legend)
 
 
 def devices(statement: Statement) -> MeasuredTable | None:

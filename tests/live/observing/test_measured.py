@@ -103,7 +103,8 @@ def _stretch(from_s: int, until_s: int, **parts: float) -> Record:
         return found | told | {"steps": 0}
     step = {"min_step_us": 1_000_000, "median_step_us": 1_000_000, "max_step_us": 1_000_000}
     work = {"compute_us": 1_000_000 - sum(told.values()), "mflop": 800_000_000}
-    return found | told | work | step | {"steps": 1, "first_step": from_s, "last_step": from_s}
+    done = {"steps": 1, "first_step": from_s, "last_step": from_s, "tokens": 100 + from_s}
+    return found | told | work | step | done
 
 
 def written(record: Record) -> int:
@@ -137,6 +138,13 @@ def by_name(statement: Statement) -> dict[tuple[str, str], int]:
     return {(Bucket(b).name, names[j]): amount for (b, j), amount in found.items() if amount}
 
 
+def steps_done(statement: Statement) -> dict[str, tuple[int, int | None]]:
+    """Steps and tokens of each job that counted them."""
+    rows = efficiency.efficiencies(statement, "job").rows
+    told = {row.key: row.measured.steps for row in rows}
+    return {key: (steps.steps, steps.tokens) for key, steps in told.items() if steps is not None}
+
+
 @pytest.mark.parametrize("is_killed", [True, False])
 def test_what_loops_tell_is_booked_as_an_import_books_it(
     cluster: Cluster, tmp_path: Path, *, is_killed: bool
@@ -166,6 +174,9 @@ def test_what_loops_tell_is_booked_as_an_import_books_it(
     names = loops.names_in(launches, {"7", "8", "9"})
     whole = imported(cluster, tracking.measured(launches, names), found.world.now_ms // 1000)
     assert by_name(found) == by_name(whole)
+    assert steps_done(found) == steps_done(whole)
+    assert steps_done(found)["8"] == (205, sum(100 + s for s in range(50, 255)))
+    assert steps_done(found)["7"][0] == 290 - 35, "as its first rank counts them"
     assert found.total().milli_ms[Bucket.CHECKPOINT] > 0
     assert found.total().milli_ms[Bucket.STARTING] == (4 * 15 + 8 * 10) * 1_000_000
 

@@ -68,6 +68,8 @@ class History(NamedTuple):
     """Which cards drivers reported errors of."""
     contradictions: Sequence[Contradiction] = ()
     """Where those who measured contradict the scheduler."""
+    mfu_sources: Sequence[tuple[str, str]] = ()
+    """Jobs, and who says how efficient they were."""
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
@@ -188,6 +190,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         contradictions=(
             () if measured is None else (*measured.contradictions(), *work.against)
         ),
+        mfu_sources=() if measured is None else measured.mfu_sources(),
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from tidemill.model import measured as packed
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import JOB, MEASURED
 from tidemill.model.figures import STEPS, DeviceFigure, FigureSource, figure_of
-from tidemill.model.loads import LoadFigure
+from tidemill.model.loads import LENGTHS
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.rows import Shape
 from tidemill.model.states import Confidence, JobClass
@@ -169,14 +169,18 @@ def rows_of(
 
 
 def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
-    """What services were asked for, stretch by stretch, while they were up."""
+    """What services were asked for and loops did, stretch by stretch, while they were up.
+
+    An amount is told once: of the attempt in which most of its stretch lies.
+    """
     inside = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"}).join(loads, on="job")
     inside = inside.with_columns(
         at_ms=pl.max_horizontal("from_ms", "start_ms"), until=pl.min_horizontal("to_ms", "end_ms")
     ).filter(pl.col("at_ms") < pl.col("until"))
     is_latency = pl.col("bound_us").is_not_null()
-    is_length = ~is_latency & (pl.col("figure") == int(LoadFigure.SEEN_MS))
+    is_length = ~is_latency & pl.col("figure").is_in([int(one) for one in LENGTHS])
     length = pl.col("until") - pl.col("at_ms")
+    inside = inside.filter(length == length.max().over("job", "start_ms", "end_ms"))
     told = inside.with_columns(amount=pl.when(is_length).then(length).otherwise("amount"))
     told = told.sort("at_ms", *_KEY, "figure", "bound_us")
     named = {EventColumn.WHY: "figure", EventColumn.VALUE: "amount"}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.live.measured import flops, stalls, stretches
-from tidemill.live.measured.windows import UPS, WINDOWS, Measurements, nothing
+from tidemill.live.measured.windows import SAID, UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
     BeganRecord,
     CheckpointBegunRecord,
@@ -75,7 +75,7 @@ class Process:
         """The first time: later it goes back within its own work."""
         self.backs: list[WentBack] = []
         """When it went back within its own work, or read a checkpoint before it began any."""
-        self._worked_us = 1000 * FOREVER_MS
+        self.worked_us = 1000 * FOREVER_MS
         """Since when it does steps."""
         self.first_step: int | None = None
         """The number of the first step that it told."""
@@ -98,8 +98,8 @@ class Process:
                 self.ended = record
             case StepsRecord():
                 self.stretches.append(record)
-                if record.steps and record.from_us < self._worked_us:
-                    self._worked_us, self.first_step = record.from_us, record.first_step
+                if record.steps and record.from_us < self.worked_us:
+                    self.worked_us, self.first_step = record.from_us, record.first_step
             case CheckpointBegunRecord():
                 self.begun[record.checkpoint] = record
             case CheckpointSavedRecord() | CheckpointFailedRecord():
@@ -160,7 +160,7 @@ class Process:
 
     def went_back(self) -> list["WentBack"]:
         """When it went back after its first step, and when it worked again, by time."""
-        told = [one for one in self.backs if one.at_us > self._worked_us]
+        told = [one for one in self.backs if one.at_us > self.worked_us]
         told.sort(key=lambda one: one.at_us)
         return [one._replace(again_us=self._again_us(one)) for one in told]
 
@@ -303,17 +303,27 @@ def measured(
     ``since_us``: windows of the time before it are not asked for.
     """
     told = renamed(told, names or {})
-    windows, ups = list[pl.DataFrame](), []
+    windows, ups, said = list[pl.DataFrame](), [], dict[str, str]()
     for launch in told:
         job = launch.job
         windows.append(_windows(launch, since_us).with_columns(job=pl.lit(job)))
         up_us = launch.up_us
         up_ms = None if up_us is None else up_us // 1000
         ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service))
+        if source := _mfu_source(launch):
+            said[job] = source
     return nothing()._replace(
         windows=pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
         ups=pl.DataFrame(ups, schema=UPS, orient="row"),
+        said=pl.DataFrame([*said.items()], schema=SAID, orient="row"),
     )
+
+
+def _mfu_source(launch: Launch) -> str:
+    """Where it has its efficiency from, as it says itself; its last word. Empty: it does not."""
+    told = [one for process in launch.processes for one in process.efficiencies if _says(one)]
+    said = [one.source for one in sorted(told, key=lambda one: one.at_us) if one.source]
+    return said[-1] if said else ""
 
 
 def names_in(
@@ -553,11 +563,13 @@ def _add_work(
 def _add_efficiencies(
     process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
 ) -> None:
-    """Add what a loop or its profiler says of its MFU, or FLOP/s: it holds from then on."""
+    """Add what a loop or its profiler says of its MFU, or FLOP/s: it holds from then on, and for
+    all of the bin in which it is said.
+    """
     told = sorted((e for e in process.efficiencies if _says(e)), key=lambda one: one.at_us)
     if not told:
         return
-    at = np.searchsorted(np.array([e.at_us for e in told]), edges[:-1], side="right") - 1
+    at = np.searchsorted(np.array([e.at_us for e in told]), edges[1:], side="left") - 1
     is_told = (at >= 0) & (edges[:-1] < process.last_us)
     mfus = [_mfu_ppm(e) for e in told]
     is_mfu = is_told & np.array([mfu is not None for mfu in mfus])[at]

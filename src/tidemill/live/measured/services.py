@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import polars as pl
 
 from tidemill.live.measured.loops import Launch
-from tidemill.live.measured.windows import LOADS, WINDOWS, Measurements
+from tidemill.live.measured.windows import LOADS, MINUTE_US, WINDOWS, Measurements
 from tidemill.live.track.records import LoadRecord
 from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure, LoadSource
 from tidemill.model.measures import FOREVER_MS
 
 SOURCE = "service"
-MINUTE_US = 60_000_000
 _COUNTS = {
     LoadFigure.REQUESTS: "requests",
     LoadFigure.TOKENS_IN: "tokens_in",

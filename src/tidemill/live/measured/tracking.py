@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured import loops, ranks, saves, services
+from tidemill.live.measured import loops, ranks, saves, services, trained
 from tidemill.live.measured.loops import LONGEST_AFTER_MS, SECOND_US, Launch, Process
 from tidemill.live.measured.windows import WINDOWS, Measurements
 from tidemill.model.measures import FOREVER_MS
@@ -53,6 +53,7 @@ def measured(
     windows = pl.DataFrame(rows, {name: WINDOWS[name] for name in columns}, orient="row")
     found = found._replace(windows=pl.concat([found.windows, windows], how="diagonal"))
     found = found._replace(saves=saves.frame(named))
+    found = trained.with_steps(found, named, since_us, until_us)
     return services.with_loads(found, named, since_us, until_us)
 
 

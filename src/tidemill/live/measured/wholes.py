@@ -38,6 +38,8 @@ def judged(pieces: pl.DataFrame, jobs: pl.DataFrame, key: Sequence[str]) -> Judg
     idle = (ONE_PPM - pl.col("busy_ppm")).fill_null(0)
     # a loop waits on its own GPUs; devices are those of the whole job
     is_own = waits + pl.col("own_ppm") >= idle + pl.col("mfu_ppm")
+    # an MFU is said of steps: a loop that stands still to save takes none back
+    is_saving = pl.col("checkpoint_ppm").fill_null(0) >= ONE_PPM
     lasted = pl.col("end_ms") - pl.col("start_ms")
     mean = {name: (pl.col(name) * lasted).sum() // lasted.sum() for name in ("lost", "mfu_ppm")}
     minutes = (
@@ -45,7 +47,7 @@ def judged(pieces: pl.DataFrame, jobs: pl.DataFrame, key: Sequence[str]) -> Judg
             lost=pl.when(is_own).then(waits).otherwise(idle),
             mfu_ppm=pl.when(is_own).then("own_ppm").otherwise("mfu_ppm"),
         )
-        .filter(pl.col("mfu_ppm").is_not_null())
+        .filter(pl.col("mfu_ppm").is_not_null() & ~is_saving)
         .group_by(*key, pl.col("start_ms") // JUDGED_MS)
         .agg(**mean, from_ms=pl.col("start_ms").min(), to_ms=pl.col("end_ms").max())
         .with_columns(ppm=pl.col("lost") + pl.col("mfu_ppm"))

@@ -16,6 +16,8 @@ from tidemill.model import lives
 
 DEVICES = "dcgm"
 """Who measures devices, by whatever exporter."""
+MINUTE_US = 60_000_000
+"""Records of a second are added up to minutes of the clock."""
 
 WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,  # the name of the job in the books (``ATTEMPTS.job``)
@@ -87,7 +89,7 @@ LOADS: dict[str, pl.DataType | type[pl.DataType]] = {
     "bound_us": pl.Int64,  # of a bucket of latencies: what is in it took no longer
     "amount": pl.Int64,
 }
-"""One row per service, stretch of time and figure; stretches of one source do not overlap."""
+"""One row per job, stretch of time and figure; stretches of one source do not overlap."""
 
 
 CONTRADICTIONS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -101,6 +103,10 @@ CONTRADICTIONS: dict[str, pl.DataType | type[pl.DataType]] = {
 """One row per node or job of which a source says otherwise than the scheduler."""
 
 
+SAID: dict[str, pl.DataType | type[pl.DataType]] = {"job": pl.String, "source": pl.String}
+"""One row per job that says where it has its efficiency from."""
+
+
 class Measurements(NamedTuple):
     """All that was measured of the jobs of a history."""
 
@@ -110,6 +116,7 @@ class Measurements(NamedTuple):
     errors: pl.DataFrame = pl.DataFrame(schema=ERRORS)
     loads: pl.DataFrame = pl.DataFrame(schema=LOADS)
     against: pl.DataFrame = pl.DataFrame(schema=CONTRADICTIONS)
+    said: pl.DataFrame = pl.DataFrame(schema=SAID)
 
     def with_against(self, found: Iterable[Contradiction]) -> "Measurements":
         """The same, and where whoever measured it contradicts the scheduler."""
@@ -130,6 +137,10 @@ class Measurements(NamedTuple):
             return self
         whose = pl.DataFrame({"job": [*later.values()], "later": [*later]})
         return self._replace(**{key: _also(table, whose) for key, table in told.items()})
+
+    def mfu_sources(self) -> list[tuple[str, str]]:
+        """Jobs, and where they have their efficiency from."""
+        return [(job, source) for job, source in self.said.iter_rows()]
 
     def contradictions(self) -> list[Contradiction]:
         """Where those who measured it contradict the scheduler."""

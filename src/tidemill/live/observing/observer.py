@@ -17,6 +17,7 @@ from tidemill.journal import (
     deciders,
     device_ids,
     exists,
+    mfu_sources,
     node_limits,
     node_reasons,
     open_journal,
@@ -210,6 +211,7 @@ class Observer:
             is_unwatched=is_gap,
         )  # fmt: skip
         self._keep_devices(measured)
+        self._keep_mfu_sources(measured)
         against = [*answer.against, *(measured.contradictions() if measured is not None else ())]
         notes += self._keep_contradictions(against)
         for batch in going.batches(until_ms):
@@ -292,6 +294,14 @@ class Observer:
         for key, value in device_ids.facts(known, told).items():
             if kept.get(key) != value:
                 self._journal.set_meta(key, value)
+
+    def _keep_mfu_sources(self, measured: Measurements | None) -> None:
+        """Who says how efficient jobs are."""
+        if measured is None or measured.said.is_empty():
+            return
+        known = mfu_sources.by_job(self._journal.facts(), self._journal.where)
+        for key, value in mfu_sources.facts(known, measured.mfu_sources()).items():
+            self._journal.set_meta(key, value)
 
     def _keep_contradictions(self, told: Sequence[contradictions.Contradiction]) -> list[str]:
         """Where sources contradict each other; what of it is news, in words."""

@@ -1,0 +1,74 @@
+"""What training loops tell of their steps (``tidemill.track``), as amounts of stretches of time.
+
+Records of a second are added up to minutes of the clock, over all ranks. What one rank did not say
+of a minute (its tokens, its samples), or a rank that tells nothing, leaves that amount unknown.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from tidemill.live.measured import loops
+from tidemill.live.measured.loops import Launch, Process
+from tidemill.live.measured.windows import LOADS, MINUTE_US, Measurements
+from tidemill.live.track.records import StepsRecord
+from tidemill.model.loads import LoadFigure, LoadSource
+from tidemill.model.measures import FOREVER_MS
+
+_COUNTS = {
+    "tokens": (LoadFigure.TRAINED_TOKENS, LoadFigure.TRAINED_TOKENED_MS),
+    "samples": (LoadFigure.SAMPLES, LoadFigure.SAMPLED_MS),
+}
+"""What steps have, and how long it was counted."""
+
+_NEVER_US = 1000 * FOREVER_MS
+
+
+def with_steps(
+    found: Measurements,
+    told: Sequence[Launch],
+    since_us: int = 0,
+    until_us: int = _NEVER_US,
+) -> Measurements:
+    """What was measured, and the steps of records that end after one moment and up to another."""
+    rows = [
+        (launch.job, *span, int(LoadSource.TRACK), int(figure), None, amount)
+        for launch in told
+        for span, figure, amount in _amounts(launch, since_us, until_us)
+    ]
+    more = pl.DataFrame(rows, schema=LOADS, orient="row")
+    return found._replace(loads=pl.concat([found.loads, more]))
+
+
+def _amounts(
+    launch: Launch, since_us: int, until_us: int
+) -> Iterator[tuple[tuple[int, int], LoadFigure, int]]:
+    """Span, figure and amount of each that is known, minute by minute since its first step."""
+    is_whole = not loops.silent_ranks(launch)
+    first = min((p.rank for p in launch.processes if p.worked_us < _NEVER_US), default=-1)
+    for minute in _minutes(launch, since_us, until_us):
+        start_us, end_us = minute[0][1].from_us, max(one.until_us for _, one in minute)
+        span = (max(start_us, since_us) // 1000, end_us // 1000)
+        length = span[1] - span[0]
+        if length <= 0:
+            continue
+        yield span, LoadFigure.STEPPED_MS, length
+        yield span, LoadFigure.STEPS, sum(one.steps for p, one in minute if p.rank == first)
+        for name, (figure, counted) in _COUNTS.items():
+            some = [getattr(one, name) for _, one in minute if one.steps]
+            if is_whole and some and None not in some:
+                yield span, figure, sum(some)
+                yield span, counted, length
+
+
+def _minutes(
+    launch: Launch, since_us: int, until_us: int
+) -> Iterator[list[tuple[Process, StepsRecord]]]:
+    """The records of a launch from its first step on, by the minute in which they begin."""
+    by_minute = dict[int, list[tuple[Process, StepsRecord]]]()
+    for process in launch.processes:
+        for one in process.stretches:
+            if since_us < one.until_us <= until_us and one.from_us >= process.worked_us:
+                by_minute.setdefault(one.from_us // MINUTE_US, []).append((process, one))
+    for minute in sorted(by_minute):
+        yield sorted(by_minute[minute], key=lambda pair: (pair[1].from_us, pair[0].rank))
