@@ -84,7 +84,7 @@ def test_told_in_two_parts_it_is_the_same(cut_s: float):
 
     def sums(since_us: int, until_us: int) -> dict[int, int]:
         found = tracking.measured(launches, since_us=since_us, until_us=until_us).loads
-        return {figure: found.filter(figure=figure)["amount"].sum() for figure in LoadFigure}
+        return {figure: int(found.filter(figure=figure)["amount"].sum()) for figure in LoadFigure}
 
     first, second, whole = (sums(*part) for part in ((0, cut_us), (cut_us, 10**18), (0, 10**18)))
     for figure in (LoadFigure.STEPS, LoadFigure.TRAINED_TOKENS, LoadFigure.SAMPLES):
