@@ -23,10 +23,6 @@ from tidemill.journal import (
     MEMORY,
     Journal,
     completeness,
-    contradictions,
-    deciders,
-    device_ids,
-    mfu_sources,
     node_limits,
     node_reasons,
     open_journal,
@@ -43,7 +39,7 @@ from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.rolled_up import GoneError
-from tidemill.journal.source import FACT, STATES, SUBMISSIONS, Source, untold_facts
+from tidemill.journal.source import FACT, STATES, SUBMISSIONS, Source
 from tidemill.model.batch import Batch
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
@@ -279,12 +275,8 @@ def keep_history(
     ledger.foresee(history.foreseen)
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
-    facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
-    facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
-    facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
-    facts |= mfu_sources.facts({}, history.mfu_sources)
+    facts |= history.facts()
     tells, out = history.tells_submissions, history.untold_states
-    facts |= untold_facts(tells_submissions=tells, states=out)
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)
         completeness.begin(opened, begun)
@@ -410,7 +402,6 @@ def read_statement(
         return Statement(
             ledger, Calendar.of(facts), Source.of(facts), untold_states=Source.untold_states(facts),
             tells_submissions=Source.tells_submissions(facts),
-            mfu_sources=mfu_sources.by_job(facts, journal),
         )  # fmt: skip
 
 

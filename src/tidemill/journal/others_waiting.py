@@ -29,6 +29,11 @@ def gone_on(spans: Spans, at_ms: int, until_ms: int, *, waits: bool) -> Spans:
     return found if len(found) <= MOST else [(found[0][0], found[1][1]), *found[2:]]
 
 
+def within(spans: Spans, start_ms: int, end_ms: int) -> int:
+    """For how long they waited between two moments."""
+    return sum(max(0, min(to, end_ms) - max(since, start_ms)) for since, to in spans)
+
+
 def facts(spans: Spans) -> dict[str, str]:
     """What is kept."""
     return {FACT: msgspec.json.encode(spans).decode()}

@@ -30,7 +30,7 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import others_waiting, submissions
+from tidemill.journal import mfu_sources, others_waiting, submissions
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -107,7 +107,8 @@ class Ledger:
         self.window = window or Window()
         self.waits_from_ms = self.window.start_ms
         """Jobs that were submitted before are in no wait of this window."""
-        self.others_waited: others_waiting.Spans = []
+        self._others_waited: others_waiting.Spans = []
+        self.mfu_sources: Mapping[str, str] = {}
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()
@@ -219,9 +220,14 @@ class Ledger:
                 rows[j, HELD.HELD_MS] += rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
-        self.others_waited = others_waiting.of(facts, where)
+        self._others_waited = others_waiting.of(facts, where)
+        self.mfu_sources = mfu_sources.by_job(facts, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
+
+    def others_waited_ms(self, start_ms: int, end_ms: int) -> int:
+        """For how long pods waited for other schedulers between two moments."""
+        return others_waiting.within(self._others_waited, start_ms, end_ms)
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""

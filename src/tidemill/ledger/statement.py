@@ -7,7 +7,7 @@ for every contract and every time bin, to the last milli·ms.
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
@@ -75,7 +75,6 @@ class Statement:
         *,
         tells_submissions: bool = True,
         untold_states: frozenset[str] = frozenset(),
-        mfu_sources: Mapping[str, str] = {},  # nobody writes it
     ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
@@ -87,7 +86,7 @@ class Statement:
         self.untold_states = untold_states
         """In which ways (``source.OUT``) nodes may have been out of service, and nobody says so:
         then they count as Ready."""
-        self.mfu_sources = mfu_sources
+        self.mfu_sources = ledger.mfu_sources
         """By job: who says how efficient it was, in their own words."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
@@ -97,10 +96,7 @@ class Statement:
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
-        self.others_waited_ms = sum(
-            max(0, min(to_ms, self.end_ms) - max(from_ms, self.start_ms))
-            for from_ms, to_ms in ledger.others_waited
-        )
+        self.others_waited_ms = ledger.others_waited_ms(self.start_ms, self.end_ms)
         """For how long pods waited for other schedulers, whose demand these books do not have."""
         self.past = ledger.past
         """What in it was rolled up; None: nothing, and every event of the window was read."""

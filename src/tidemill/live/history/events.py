@@ -7,9 +7,18 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import NodeLimit
+from tidemill.journal import (
+    contradictions,
+    deciders,
+    device_ids,
+    mfu_sources,
+    node_reasons,
+    submissions,
+)
 from tidemill.journal.contradictions import Contradiction
 from tidemill.journal.device_ids import DeviceNamed
 from tidemill.journal.node_reasons import NodeReason
+from tidemill.journal.source import untold_facts
 from tidemill.live.history import clusters, earlier, fitting, fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import (
@@ -70,6 +79,17 @@ class History(NamedTuple):
     """Where those who measured contradict the scheduler."""
     mfu_sources: Sequence[tuple[str, str]] = ()
     """Jobs, and who says how efficient they were."""
+
+    def facts(self) -> dict[str, str]:
+        """What a journal keeps of it beside the events."""
+        tells, out = self.tells_submissions, self.untold_states
+        return (
+            submissions.facts(self.submitted_before) | node_reasons.facts(self.node_reasons)
+            | deciders.facts({}, self.deciders.items()) | device_ids.facts((), self.devices)
+            | contradictions.facts(contradictions.gone_on((), self.contradictions))
+            | mfu_sources.facts({}, self.mfu_sources)
+            | untold_facts(tells_submissions=tells, states=out)
+        )  # fmt: skip
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
-from tidemill.live.measured import flops, stalls, stretches
+from tidemill.live.measured import flops, stalls, stated, stretches
 from tidemill.live.measured.windows import SAID, UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
     BeganRecord,
@@ -195,7 +195,7 @@ class Process:
         self.saved = [one for one in self.saved if one.at_us >= saved_us]
         self.begun = {n: one for n, one in self.begun.items() if n not in done}
         self.over_us = {n: at_us for n, at_us in self.over_us.items() if n in self.begun}
-        said = [one for one in self.efficiencies if one.at_us <= kept_us and _says(one)]
+        said = [one for one in self.efficiencies if one.at_us <= kept_us and stated.says(one)]
         later = [one for one in self.efficiencies if one.at_us > kept_us]
         self.efficiencies = [*sorted(said, key=lambda one: one.at_us)[-1:], *later]
 
@@ -310,20 +310,14 @@ def measured(
         up_us = launch.up_us
         up_ms = None if up_us is None else up_us // 1000
         ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service))
-        if source := _mfu_source(launch):
+        every = (one for process in launch.processes for one in process.efficiencies)
+        if source := stated.source(every):
             said[job] = source
     return nothing()._replace(
         windows=pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
         ups=pl.DataFrame(ups, schema=UPS, orient="row"),
         said=pl.DataFrame([*said.items()], schema=SAID, orient="row"),
     )
-
-
-def _mfu_source(launch: Launch) -> str:
-    """Where it has its efficiency from, as it says itself; its last word. Empty: it does not."""
-    told = [one for process in launch.processes for one in process.efficiencies if _says(one)]
-    said = [one.source for one in sorted(told, key=lambda one: one.at_us) if one.source]
-    return said[-1] if said else ""
 
 
 def names_in(
@@ -424,7 +418,7 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
         before = sums["covered"].copy()
         told |= _add_stretches(process, edges, sums)
         sums["heard"] += (sums["covered"] > before) * process.gpus
-        _add_efficiencies(process, edges, sums)
+        stated.add(process.efficiencies, process.gpus, process.last_us, edges, sums)
         if says_work:
             _add_work(process, edges, sums)
     covered = sums["covered"]
@@ -558,39 +552,6 @@ def _add_work(
     done = flops.spread(process.stretches, process.unended_us)
     sums[_WORK] += np.diff(np.interp(edges, done.at_us, done.mflop))
     sums["untold"] += np.diff(np.interp(edges, done.at_us, done.untold_us)) * process.gpus
-
-
-def _add_efficiencies(
-    process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
-) -> None:
-    """Add what a loop or its profiler says of its MFU, or FLOP/s: it holds from then on, and for
-    all of the bin in which it is said.
-    """
-    told = sorted((e for e in process.efficiencies if _says(e)), key=lambda one: one.at_us)
-    if not told:
-        return
-    at = np.searchsorted(np.array([e.at_us for e in told]), edges[1:], side="left") - 1
-    is_told = (at >= 0) & (edges[:-1] < process.last_us)
-    mfus = [_mfu_ppm(e) for e in told]
-    is_mfu = is_told & np.array([mfu is not None for mfu in mfus])[at]
-    is_rate = is_told & ~is_mfu
-    mfu = np.array([mfu or 0 for mfu in mfus], np.float64)[at]
-    rate = np.array([e.mflop_per_s or 0 for e in told], np.float64)[at]
-    sums["mfu"] += np.where(is_mfu, mfu * process.gpus, 0)
-    sums["counted"] += np.where(is_mfu, process.gpus, 0)
-    sums["rate"] += np.where(is_rate, rate, 0)
-    sums["rated"] += np.where(is_rate, process.gpus, 0)
-
-
-def _says(one: EfficiencyRecord) -> bool:
-    return one.mfu_ppm is not None or one.mflop_per_s is not None
-
-
-def _mfu_ppm(one: EfficiencyRecord) -> int | None:
-    """The MFU that it says, or FLOP/s over the peak that it counts from; None: FLOP/s alone."""
-    if one.mfu_ppm is None and one.mflop_per_s is not None and one.peak_mflop_per_s:
-        return one.mflop_per_s * ONE_PPM // one.peak_mflop_per_s
-    return one.mfu_ppm
 
 
 def _where(
