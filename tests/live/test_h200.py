@@ -7,6 +7,7 @@ it, ``gpu.csv`` is what nvidia-smi showed meanwhile; see ``examples/track/h200``
 
 import csv
 import json
+import os
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -153,11 +154,34 @@ def _seconds(text: str) -> float:
     return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC).timestamp()
 
 
+@pytest.mark.parametrize("name", ["journal.jsonl", "report.html"])
+def test_the_journal_and_the_report_are_what_the_files_make(tmp_path: Path, name: str):
+    """Whoever has neither GPU nor Python can read both; ``TIDEMILL_GOLDEN=write`` makes them."""
+    files = ("jobs.csv", "--nodes", "nodes.csv", "--track", "records.jsonl")
+    journal = str(tmp_path / "h200.sqlite")
+    tidemill("import", "csv", *files, "-j", journal, cwd=FOLDER)
+    tidemill("journal", "export", "h200.sqlite", "journal.jsonl", cwd=tmp_path)
+    tidemill("report", "report.html", "-j", "h200.sqlite", cwd=tmp_path)
+    made = (tmp_path / name).read_text()
+    if os.environ.get("TIDEMILL_GOLDEN") == "write":
+        (FOLDER / name).write_text(made)
+    assert (FOLDER / name).read_text() == made
+
+
+def test_the_kept_journal_has_the_same_books(ledger: dict[str, Any], tmp_path: Path):
+    """Imported, it is the ledger of the tables and records, line by line."""
+    journal = str(tmp_path / "kept.sqlite")
+    tidemill("journal", "import", str(FOLDER / "journal.jsonl"), journal)
+    kept = json.loads(tidemill("ledger", journal, "--by", "job", "--json").out)
+    assert kept["lines"] == ledger["lines"]
+    assert kept["breakdown"] == ledger["breakdown"]
+
+
 def test_the_folder_holds_no_secret():
     """Only what the README names."""
     assert {path.name for path in Path(FOLDER).iterdir()} == {
-        "README.md", "gpu.csv", "jobs.csv", "nodes.csv", "record.py", "records.jsonl", "serve.py",
-        "stopwatch.json", "train.py",
+        "README.md", "gpu.csv", "jobs.csv", "journal.jsonl", "nodes.csv", "record.py",
+        "records.jsonl", "report.html", "serve.py", "stopwatch.json", "train.py",
     }  # fmt: skip
     assert {path.name for path in FRAMEWORKS.iterdir() if path.is_file()} == {
         "README.md", "huggingface_loop.py", "jobs.csv", "lightning_loop.py", "nodes.csv",
