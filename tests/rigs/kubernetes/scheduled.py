@@ -176,17 +176,26 @@ def gang_of(pod: Object) -> str:
 
 
 def over_committed(rig: Cluster) -> dict[str, int]:
-    """Nodes with more GPUs in use than they have, and by how much."""
+    """Nodes with more in use than they have (GPUs, milli-CPUs, pods), and by how much."""
     used = dict[str, Counter[str]]()
     for pod in live(rig):
-        used.setdefault(pod["spec"].get("nodeName", ""), Counter()).update(accelerators(pod))
+        asked = used.setdefault(pod["spec"].get("nodeName", ""), Counter())
+        asked.update(accelerators(pod) + Counter(pods=1))
+        for container in pod["spec"]["containers"]:
+            asked["cpu"] += _milli(container["resources"].get("requests", {}).get("cpu", "0"))
     found = dict[str, int]()
     for node in rig.items("/api/v1/nodes"):
-        has = Counter({key: int(n) for key, n in node["status"]["allocatable"].items()
-                       if key.startswith(ACCELERATORS)})  # fmt: skip
+        has = Counter({key: _milli(n) if key == "cpu" else int(n)
+                       for key, n in node["status"]["allocatable"].items()
+                       if key.startswith((ACCELERATORS, "cpu", "pods"))})  # fmt: skip
         if over := used.get(node["metadata"]["name"], Counter[str]()) - has:
             found[node["metadata"]["name"]] = over.total()
     return found
+
+
+def _milli(cpus: str) -> int:
+    """A quantity of CPUs in thousandths, as people write them."""
+    return int(cpus[:-1]) if cpus.endswith("m") else round(1000 * float(cpus))
 
 
 def in_part(rig: Cluster) -> dict[str, tuple[int, int]]:
@@ -224,9 +233,44 @@ def held_in_journal(journal: str) -> Counter[tuple[str, int]]:
     return found
 
 
+def placed_in_cluster(rig: Cluster) -> dict[str, Counter[str]]:
+    """Where the pods of each gang of ours, and of each bare pod of ours with GPUs, are."""
+    found = dict[str, Counter[str]]()
+    for pod in live(rig):
+        is_ours = pod["spec"].get("schedulerName") == OURS and gpus(pod)
+        is_bare = not pod["metadata"].get("ownerReferences")
+        name = gang_of(pod) or (_name(pod) if is_bare else "")
+        if is_ours and name and pod["spec"].get("nodeName"):
+            found.setdefault(name, Counter())[pod["spec"]["nodeName"]] += 1
+    return found
+
+
+def _name(pod: Object) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+
+
+def placed_in_journal(journal: str) -> dict[str, Counter[str]]:
+    """Where the replicas of each job are, as the journal alone tells it."""
+    with open_journal(journal) as opened:
+        world = rebuild(opened)
+    found = dict[str, Counter[str]]()
+    for j, pieces in world.placements.items():
+        told = found.setdefault(world.job_names[j].partition("#")[0], Counter())
+        for piece in pieces:
+            node = world.node_rows[piece.node].name.partition("#")[0].partition("/")[0]
+            told[node] += piece.replicas
+    return found
+
+
 def wrong(rig: Cluster, journal: str) -> list[str]:
     """Everything that must not be, in words; empty when all is as it must be."""
-    found = [f"{name} is over-committed by {over}" for name, over in over_committed(rig).items()]
+    placed = placed_in_journal(journal)
+    found = [
+        f"{name} is on {dict(where)}, the journal says {dict(placed.get(name, Counter()))}"
+        for name, where in placed_in_cluster(rig).items()
+        if placed.get(name) != where
+    ]
+    found += [f"{name} is over-committed by {over}" for name, over in over_committed(rig).items()]
     found += [f"{name} is bound in part: {of}" for name, of in in_part(rig).items()]
     here, told = held_in_cluster(rig), held_in_journal(journal)
     found += [f"only the cluster has {one}" for one in here - told]
