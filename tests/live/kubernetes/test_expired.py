@@ -200,3 +200,35 @@ def test_what_was_forgotten_while_the_server_was_away_is_listed_at_once(
     with lying(answer) as (address, _):
         asyncio.run(copy(ApiClient(access(address, tmp_path))))
     assert listed_s - refused_s < 1.0, "2.56 s is the pause that had come to be"
+
+
+def test_a_watch_that_was_cut_goes_on_from_its_last_bookmark_without_a_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A kind in which nothing changed is known up to the bookmark: nothing is read again."""
+    monkeypatch.setattr(mirror, "FIRST_PAUSE_S", 0.01)
+    server, since = Forgetful(is_in_stream=False), list[str]()
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "4711"}}}
+
+    def answer(number: int, asked: Asked) -> Told:
+        query = parse_qs(urlsplit(asked.path).query)
+        if "watch" not in query:
+            return server.answer(number, asked)
+        if "/pods" in asked.path:
+            assert query["allowWatchBookmarks"] == ["true"]
+            since.append(query["resourceVersion"][0])
+        return Told(200, json.dumps(bookmark).encode() + b"\n")  # and the connection ends
+
+    async def copy(client: ApiClient) -> None:
+        copied = ClusterCopy(client, lambda: 0, on_change=lambda *_: None)
+        await copied.start()
+        async with asyncio.timeout(20):
+            while len(since) < 4:
+                await asyncio.sleep(0.01)
+        await copied.stop()
+        await client.close()
+
+    with lying(answer) as (address, _):
+        asyncio.run(copy(ApiClient(access(address, tmp_path))))
+    assert since[:4] == ["7", "4711", "4711", "4711"]
+    assert server.lists == 1
