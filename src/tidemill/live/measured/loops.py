@@ -82,6 +82,8 @@ class Process:
         self.efficiencies: list[EfficiencyRecord] = []
         self.loads: list[LoadRecord] = []
         self.is_service = False
+        self.tells_flops = False
+        """Whether it ever told the FLOPs of a step: then time without a step did none."""
         self._forgotten_up_us: int | None = None
         self.unended_us = 0
         """How long it computed since its last step, before the stretches that it still has."""
@@ -98,6 +100,7 @@ class Process:
                 self.ended = record
             case StepsRecord():
                 self.stretches.append(record)
+                self.tells_flops |= record.mflop is not None
                 if record.steps and record.from_us < self._worked_us:
                     self._worked_us, self.first_step = record.from_us, record.first_step
             case CheckpointBegunRecord():
@@ -408,7 +411,7 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     names = (*_PARTS, _WORK, "covered", "heard", "untold", "mfu", "counted", "rate", "rated")
     sums = {name: np.zeros(len(edges) - 1) for name in names}
     at_work = [one for one in launch.processes if one.stretches and one.gpus]
-    says_work = any(s.mflop is not None for one in at_work for s in one.stretches)
+    says_work = any(one.tells_flops for one in at_work)
     told: set[str] = set()
     for process in at_work:
         before = sums["covered"].copy()
