@@ -1,14 +1,16 @@
 """What training loops tell (``tidemill.track``) as windows and launches of their jobs.
 
-A *launch* is all processes of a job whose lives overlap: its ranks. Their stretches are added up
-over equal bins of time, each rank with the GPUs that it uses; a bin is a second, or more where a
-launch is long, so that no launch has more than ``MOST_BINS`` of them.
+A *launch* is all processes of a job whose lives overlap: its ranks, or several that know nothing of
+each other (trials on one GPU each). Their stretches are added up over equal bins of time, each with
+the GPUs that it uses; a bin is a second, or more where a launch is long, so that no launch has more
+than ``MOST_BINS`` of them.
 
 ``LoopRecords`` takes records as they come and forgets what was told, so that what is held in memory
 follows how many processes run, not for how long.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +45,7 @@ EARLIER_AT_MOST = 180
 """So many longer pieces of stretches whose time was told are kept, for an hour: a rank is compared
 with what was usual for it."""
 _PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
+_WAITS = ("checkpoint_us", "data_us", "communication_us")
 _NAMES = {part: f"{part.removesuffix('_us')}_ppm" for part in _PARTS}
 _WORK = "mflop"
 
@@ -213,8 +216,10 @@ class Launch(NamedTuple):
 
     @property
     def gpus(self) -> int:
-        """Of all its processes."""
-        return sum(process.gpus for process in self.processes)
+        """The most that its processes used at once."""
+        begins = [(one.first_us, one.gpus) for one in self.processes]
+        ends = [(max(one.last_us, one.first_us + 1), -one.gpus) for one in self.processes]
+        return max(accumulate(gpus for _, gpus in sorted([*begins, *ends])), default=0)
 
     @property
     def is_service(self) -> bool:
@@ -223,9 +228,22 @@ class Launch(NamedTuple):
 
     @property
     def up_us(self) -> int | None:
-        """When the last of its processes began its loop; None: one has not."""
-        ups = [process.up_us for process in self.processes if process.gpus]
+        """When the last of its ranks began its loop; None: one has not."""
+        by_rank = dict[int, list[Process]]()
+        for process in self.processes:
+            if process.gpus:
+                by_rank.setdefault(process.rank, []).append(process)
+        ups = [_up_us(some) for some in by_rank.values()]
         return None if not ups or None in ups else max(up for up in ups if up is not None)
+
+
+def _up_us(processes: Sequence[Process]) -> int | None:
+    """When processes that call themselves one rank had begun their loops: those that were there
+    before the first had. One that came later took the place of another.
+    """
+    ups = [(one.first_us, up_us) for one in processes if (up_us := one.up_us) is not None]
+    first_us = min((up_us for _, up_us in ups), default=0)
+    return max((up_us for began_us, up_us in ups if began_us <= first_us), default=None)
 
 
 class LoopRecords:
@@ -268,13 +286,18 @@ def launches(records: Iterable[TrackRecord]) -> list[Launch]:
 
 
 def _together(job: str, processes: list[Process]) -> Iterator[Launch]:
-    """Processes whose lives overlap are one launch; the same rank twice is another."""
+    """Processes whose lives overlap are one launch.
+
+    The same rank again is another one, also where clocks of machines differ by a little; but not
+    while others go on: then it was started again alone, or they know nothing of each other.
+    """
     processes.sort(key=lambda process: process.first_us)
     group: list[Process] = []
     for process in processes:
         if group:
-            is_after = process.first_us >= max(one.last_us for one in group)
-            if is_after or process.rank in {one.rank for one in group}:
+            shared_us = max(one.last_us for one in group) - process.first_us
+            is_known = process.rank in {one.rank for one in group}
+            if shared_us <= (STILL_US if is_known else 0):
                 yield _launch(job, group)
                 group = []
         group.append(process)
@@ -306,13 +329,14 @@ def measured(
     ``since_us``: windows of the time before it are not asked for.
     """
     told = renamed(told, names or {})
-    windows, ups = list[pl.DataFrame](), []
+    windows, ups = list[pl.DataFrame](), list[tuple[str, int, int | None, bool, int, int]]()
     for launch in told:
         job = launch.job
         windows.append(_windows(launch, since_us).with_columns(job=pl.lit(job)))
         up_us = launch.up_us
         up_ms = None if up_us is None else up_us // 1000
-        ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service))
+        last_ms, number = launch.last_us // 1000, len(ups)
+        ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service, last_ms, number))
     return nothing()._replace(
         windows=pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
         ups=pl.DataFrame(ups, schema=UPS, orient="row"),
@@ -420,8 +444,9 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
         _add_efficiencies(process, edges, sums)
         if says_work:
             _add_work(process, edges, sums)
-    covered = sums["covered"]
-    is_covered = covered > 0
+    is_covered = sums["covered"] > 0
+    idle, ended_gpus = _ended(launch, edges, sums["covered"])
+    covered = sums["covered"] + idle
     whole = np.maximum(covered, 1)
     columns: dict[str, NDArray[np.int64]] = {
         "start_ms": edges[:-1] // 1000,
@@ -429,11 +454,15 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     }
     for name in told & {*_PARTS}:
         columns[_NAMES[name]] = np.rint(sums[name] * ONE_PPM / whole).astype(np.int64)
-    columns["heard_gpus"] = sums["heard"].astype(np.int64)
+    explained = sum((sums[name] for name in told & {*_WAITS}), np.zeros(len(covered)))
+    busy = 1 - (idle + explained) / whole
+    heard = np.minimum(sums["heard"] + ended_gpus, launch.gpus)
+    columns["heard_gpus"] = heard.astype(np.int64)
     columns["silent_gpus"] = launch.gpus + _untold_gpus(launch) - columns["heard_gpus"]
     frame = pl.DataFrame(columns).with_columns(
-        source=pl.lit(SOURCE), said_gpus=pl.lit(_said_gpus(launch), pl.Int64)
-    )
+        source=pl.lit(SOURCE), said_gpus=pl.lit(_said_gpus(launch), pl.Int64),
+        busy_ppm=_where(idle > 0, busy * ONE_PPM, busy, np.zeros(len(covered))),
+    )  # fmt: skip
     worked = np.maximum(covered - sums["untold"], 1)
     is_said = says_work & (2 * sums["untold"] <= covered)
     frame = frame.with_columns(
@@ -447,6 +476,25 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     none = {_NAMES[name]: 0 for name in sorted(told & {*_PARTS})}
     rest = (_afterwards(launch, none), _unsaid(launch, none), _silence(launch))
     return pl.concat([frame, *rest], how="diagonal")
+
+
+def _ended(
+    launch: Launch, edges: NDArray[np.int64], covered: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The GPU-time of each bin that processes left when they said that they are done, while others
+    go on and none took their place; and how many GPUs that is at most.
+    """
+    over = [one for one in launch.processes if one.ended is not None and one.gpus]
+    ends, gpus = np.array([one.last_us for one in over]), np.array([one.gpus for one in over])
+    order = np.argsort(ends, kind="stable")
+    ends, gpus = ends[order], gpus[order]
+    upto = np.concatenate(([0.0], np.cumsum(gpus * 1.0)))
+    moments = np.concatenate(([0.0], np.cumsum(gpus * (ends - edges[0]) * 1.0)))
+    edges = np.minimum(edges, launch.last_us)
+    at = np.searchsorted(ends, edges, side="left")
+    left = upto[at] * (edges - edges[0]) - moments[at]
+    room = launch.gpus * np.diff(edges) - covered
+    return np.clip(np.diff(left), 0, np.maximum(room, 0)), upto[at[1:]]
 
 
 def silent_ranks(launch: Launch) -> int:
