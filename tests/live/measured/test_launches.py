@@ -20,6 +20,7 @@ from tidemill.live.track.records import (
     BeganRecord,
     CheckpointSavedRecord,
     EndedRecord,
+    RestartedRecord,
     RestoredRecord,
     StepsRecord,
     TrackRecord,
@@ -196,3 +197,34 @@ def test_a_rank_that_is_started_again_alone_is_not_silent():
     found = seconds(books(told, (0, 100), gpus=2))
     assert found[Bucket.STARTING] == 20
     assert Bucket.REWORK not in found
+
+
+def ten_seconds(seq: int, at_s: int, up_s: int) -> StepsRecord:
+    """A stretch of a loop that comes up in it, and then does a step a second: half of that it waits
+    for data, a quarter it computes, a quarter it logs.
+    """
+    steps = at_s + 10 - up_s
+    return StepsRecord(
+        v=1, job="a", run="r", rank=0, seq=seq, from_us=us(at_s), until_us=us(at_s + 10),
+        skew_us=0, steps=steps, data_us=500_000 * steps, compute_us=250_000 * steps,
+        other_us=us(up_s) - us(at_s) + 250_000 * steps, up_us=us(up_s), first_step=1,
+        last_step=steps, last_end_us=us(at_s + 10), min_step_us=SECOND_US,
+        median_step_us=SECOND_US, max_step_us=SECOND_US, mflop=MFLOP * steps,
+    )  # fmt: skip
+
+
+def test_start_up_and_restart_end_where_the_loop_says():
+    """Up after 4 s, back to the beginning after 10 s, and up again 3 s later.
+
+    What it does outside of steps after that is no start-up, and its waits are whole.
+    """
+    head: dict[str, Any] = {"v": 1, "job": "a", "run": "r", "rank": 0}
+    told: list[TrackRecord] = [
+        BeganRecord(**head, seq=0, at_us=us(0), gpus=1), ten_seconds(1, 0, 4),
+        RestartedRecord(**head, seq=2, at_us=us(10), step=0), ten_seconds(3, 10, 13),
+        EndedRecord(**head, seq=4, at_us=us(20), outcome="finished"),
+    ]  # fmt: skip
+    assert seconds(books(told, (0, 20))) == {
+        Bucket.STARTING: 4, Bucket.REWORK: 6, Bucket.RESTART: 3, Bucket.HOST: 3.5,
+        Bucket.USEFUL: 0.7, Bucket.BELOW_PEAK: 2.8,
+    }  # fmt: skip

@@ -102,7 +102,7 @@ class Process:
             case EndedRecord():
                 self.ended = record
             case StepsRecord():
-                self.stretches.append(record)
+                self.stretches += stretches.at_up(record)
                 self.tells_flops |= record.mflop is not None
                 if record.steps and record.from_us < self._worked_us:
                     self._worked_us, self.first_step = record.from_us, record.first_step
@@ -160,6 +160,8 @@ class Process:
         if self.loads:  # a service tells them from when it is ready on
             return min(load.from_us for load in self.loads)
         for stretch in self.stretches:
+            if stretch.up_us is not None:
+                return stretch.up_us
             if stretch.until_us - stretch.from_us > stretch.other_us:
                 return stretch.from_us + stretch.other_us
         return None
@@ -173,11 +175,14 @@ class Process:
     def _again_us(self, back: "WentBack") -> int | None:
         """When its loop did something after it went back; None: not yet.
 
-        Of the stretch in which it went back, what was outside of steps is taken to be after it.
+        Where it does not say when: of the stretch in which it went back, what was outside of steps
+        is taken to be after it.
         """
         if back.again_us is not None:
             return back.again_us
         for one in self.stretches:
+            if one.up_us is not None and one.up_us >= back.at_us:
+                return one.up_us
             since_us = max(one.from_us, back.at_us)
             if one.until_us - since_us > one.other_us:
                 return since_us + one.other_us
@@ -431,7 +436,7 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     first_us = launch.first_us + skipped_us // bin_us * bin_us
     edges = np.arange(first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
     begun = [one for process in launch.processes for one in process.begun.values()]
-    edges = stalls.with_begins(edges, begun)
+    edges = _with_ups(stalls.with_begins(edges, begun), launch)
     names = (*_PARTS, _WORK, "covered", "heard", "untold", "mfu", "counted", "rate", "rated")
     sums = {name: np.zeros(len(edges) - 1) for name in names}
     at_work = [one for one in launch.processes if one.stretches and one.gpus]
@@ -476,6 +481,16 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     none = {_NAMES[name]: 0 for name in sorted(told & {*_PARTS})}
     rest = (_afterwards(launch, none), _unsaid(launch, none), _silence(launch))
     return pl.concat([frame, *rest], how="diagonal")
+
+
+def _with_ups(edges: NDArray[np.int64], launch: Launch) -> NDArray[np.int64]:
+    """Edges of bins, and those where the loop began to work, went back, or worked again: what it
+    did before is no work.
+    """
+    backs = [one for process in launch.processes for one in process.went_back()]
+    told = (launch.up_us, *(us for one in backs for us in (one.at_us, one.again_us)))
+    more = np.array([us for us in told if us is not None], np.int64)
+    return np.union1d(edges, more[(more > edges[0]) & (more < edges[-1])])
 
 
 def _ended(
