@@ -11,6 +11,7 @@ from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tidemill import api
 from tidemill.cli.straggler_tables import odds
+from tidemill.cli.underused import advice
 from tidemill.journal import open_journal
 from tidemill.live.history import journalled
 from tidemill.live.measured.underused import UnderusedJob
@@ -37,8 +38,11 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return journal
 
 
-def kept_hours(path: Path, hours: range) -> Path:
-    """Hours of g1, g2 and g3: g2's GPU 5 lowers its clock after the first, g3 is hardly used."""
+def kept_hours(path: Path, hours: range, minutes: int = 60) -> Path:
+    """Hours of g1, g2 and g3: g2's GPU 5 lowers its clock after the first, g3 is hardly used.
+
+    ``minutes``: of each that are known.
+    """
     folder = HourFolder(path)
     folder.begin("http://prometheus", 0)
     for hour in hours:
@@ -55,7 +59,7 @@ def kept_hours(path: Path, hours: range) -> Path:
             }
             for node in ("g1", "g2", "g3")
             for gpu in range(8)
-            for minute in range(60)
+            for minute in range(minutes)
         ]  # fmt: skip
         gpus = pl.DataFrame(rows, schema=GPU_MINUTES)
         nothing = (pl.DataFrame(schema=PODS), pl.DataFrame(schema=NODE_WAITS))
@@ -160,6 +164,23 @@ def test_a_gpu_below_its_peers(fleet: Path, minutes: Path):
     assert row.split()[:5] == ["101", "g2", "5", "41", "%"]
     assert "1,400 (1,980) MHz" in row
     assert "88 (60) °C" in row
+
+
+def test_gpus_that_were_not_busy_for_long_are_not_judged(fleet: Path, tmp_path: Path):
+    """Less than forty minutes are known: nobody says that no GPU is below its peers."""
+    short = kept_hours(tmp_path, range(1, 2), minutes=30)
+    ran = tidemill("stragglers", str(fleet), "--prometheus", str(short))
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines() == ["no job could be judged by the clocks of its GPUs"]
+    said = " ".join(ran.err.split())
+    assert "2 jobs not judged: the clocks of most of their GPUs are known of less than 40m" in said
+
+
+def test_a_job_of_which_two_have_no_room_on_a_gpu_is_not_to_be_shared():
+    """Below half of everything, and still too large for a second one beside it."""
+    alone = UnderusedJob("p2", "bob", None, "H100", 4, 1, 140_000, 60_000, 490_000, None)
+    assert alone.fits == 1
+    assert advice(alone) == "a smaller GPU type (two of it have no room on one GPU)"
 
 
 def test_shares_that_a_journal_keeps_in_steps_say_so():

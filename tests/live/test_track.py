@@ -78,6 +78,8 @@ def test_a_record_is_typed_and_unknown_fields_are_passed_over():
             "0 steps ended: first_step, last_step, min_step_us, median_step_us and max_step_us",
         ),
         (stretch(first_step=None), "2 steps ended: first_step, last_step, "),
+        (stretch(up_us=T0 - 1), "`up_us` is -1 µs after `from_us`; until then all is `other_us`"),
+        (stretch(up_us=T0 + 9_999), "`up_us` is 9999 µs after `from_us`; until then all is"),
         (stretch(median_step_us=6_000), "step times 4000, 6000, 5000 µs are not in order"),
         (
             line("job_ended", outcome="exploded"),

@@ -50,6 +50,23 @@ def test_the_time_of_restoring_is_no_step_s():
     assert meter.cut(6000).step_us == [10, 10, 3]
 
 
+def test_when_a_loop_begins_to_work_is_told_once():
+    """With its first part, and again with the first one after it went back."""
+    meter = StepMeter(0)
+    assert meter.cut(10).up_us is None
+    meter.enter(15, DATA)
+    meter.leave(16, DATA)
+    step(meter, 18, 19)
+    assert [meter.cut(20).up_us, meter.cut(30).up_us] == [15, None]
+    meter.start_again()
+    assert meter.cut(40).up_us is None
+    step(meter, 45, 50)
+    meter.begin_step(52)
+    assert meter.cut(60).up_us == 45
+    meter.start_again()
+    assert meter.cut(70).up_us == 60, "it went back within a step, and is in it still"
+
+
 def test_a_step_that_failed_is_no_step():
     """Its time is spent all the same."""
     meter = StepMeter(0)

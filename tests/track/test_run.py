@@ -157,6 +157,22 @@ def test_steps_of_another_thread_are_not_counted_and_that_is_said_once(
     assert caplog.text.count("steps of another thread than the one that called `track.job`") == 1
 
 
+def test_a_loop_says_when_it_works_and_works_again(tmp_path: Path):
+    """What was before a restart is told apart from what came after it."""
+    with track.job("a", to=f"file:{tmp_path}", every_s=60) as run:
+        with run.step():
+            pass
+        run.restart(step=0)
+        with run.step():
+            pass
+    records = whole(tmp_path).records
+    first, second = (one for one in stretches(records) if one.steps)
+    (back,) = (one for one in records if isinstance(one, RestartedRecord))
+    assert first.up_us is not None
+    assert second.up_us is not None
+    assert first.up_us < first.until_us == second.from_us == back.at_us < second.up_us
+
+
 def test_restarts_and_efficiency(tmp_path: Path):
     """A loop that begins again counts from its checkpoint; figures keep their source."""
     with track.job("train", to=f"file:{tmp_path}") as run:

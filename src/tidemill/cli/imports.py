@@ -155,11 +155,11 @@ def track_command(
 ) -> None:
     """The books of training loops by themselves, as they told them with tidemill.track."""
     from tidemill.journal.source import OUT
-    from tidemill.live.measured import loops, tracking
+    from tidemill.live.measured import launch_names, tracking
 
     refuse_target(journal, path, force=force)
     told = tracked(path)
-    attempts = loops.attempts(told, gpu_type=gpu_type)
+    attempts = launch_names.attempts(told, gpu_type=gpu_type)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
     measured, window = tracking.measured(told), BooksWindow.read(start, end, zone)
     if window.end_ms is None:  # loops that were killed, or still run, were there until they spoke
@@ -431,12 +431,12 @@ def loops_of(
 
     ``ahead_ms``: how far their clocks were ahead; ``end_ms``: up to when jobs are shown.
     """
-    from tidemill.live.measured import clocks, loops, tracking
+    from tidemill.live.measured import clocks, launch_names, loops, tracking
 
     if path is None:
         return None
     told = tracked(path, ahead_ms)
-    names = loops.names_in(told, set(whose.attempts["job"].to_list()), whose.pods)
+    names = launch_names.names_in(told, set(whose.attempts["job"].to_list()), whose.pods)
     known = [launch for launch in told if launch.job in names]
     if len(known) < len(told):
         lost = sorted({launch.job for launch in told} - set(names))

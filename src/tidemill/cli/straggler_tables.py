@@ -9,7 +9,7 @@ from tidemill.cli import screen
 from tidemill.journal.moments import Calendar
 from tidemill.ledger.account import shown
 from tidemill.live.measured.loops import Launch
-from tidemill.live.measured.slow_devices import DeviceStragglers
+from tidemill.live.measured.slow_devices import BIN_MS, DeviceStragglers
 from tidemill.live.measured.stragglers import (
     NotJudged,
     SlowLaunch,
@@ -18,7 +18,7 @@ from tidemill.live.measured.stragglers import (
     UnlikeLaunch,
 )
 from tidemill.model.measures import HOUR_MS, ONE_PPM, dollars_text, duration_text
-from tidemill.workload.slow.devices import DeviceFigures
+from tidemill.workload.slow.devices import FEWEST_MINUTES, DeviceFigures
 from tidemill.workload.slow.peers import RULE
 from tidemill.workload.slow.ranks import Missing
 
@@ -245,7 +245,9 @@ def print_devices(found: DeviceStragglers, calendar: Calendar, top: int) -> None
     """What devices say of each other."""
     console = screen.out()
     judged = f"clocks of several GPUs are known of {screen.count(found.jobs, 'job')}"
-    if not found.suspects:
+    if not found.jobs:
+        console.print("no job could be judged by the clocks of its GPUs")
+    elif not found.suspects:
         console.print(f"no GPU runs below its peers; {judged}", soft_wrap=True)
     else:
         console.print(
@@ -256,6 +258,12 @@ def print_devices(found: DeviceStragglers, calendar: Calendar, top: int) -> None
             "longer: by so much takes what is bound by compute at this clock, and in a synchronous"
             " job every other GPU waits for it; the rest: of it and (in brackets) of the other GPUs"
             " of its job"
+        )
+    if found.too_short:
+        screen.note(
+            f"{screen.count(found.too_short, 'job')} not judged: the clocks of most of their GPUs"
+            f" are known of less than {duration_text(FEWEST_MINUTES * BIN_MS)} in which they were"
+            " busy; ask again when they have run longer"
         )
     if found.without_clocks:
         screen.note(

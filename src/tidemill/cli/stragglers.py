@@ -88,11 +88,11 @@ def _refuse_too_little(journal: str | None, track: Path | None, prometheus: str 
 def _launches(track: Path, held: "JournalHoldings | None", job: str) -> "list[Launch]":
     """What was tracked, by the names of the journal's jobs where there is one."""
     from tidemill.cli.imports import tracked
-    from tidemill.live.measured import loops
+    from tidemill.live.measured import launch_names
 
     told = tracked(track)
     if held is not None:
-        names = loops.names_in(told, set(held.whose.attempts["job"].to_list()))
+        names = launch_names.names_in(told, set(held.whose.attempts["job"].to_list()))
         told = [launch._replace(job=names.get(launch.job, launch.job)) for launch in told]
     if job and not any(launch.job == job for launch in told):
         some = sorted({launch.job for launch in told})

@@ -154,7 +154,7 @@ def _jobs(rows: "tuple[UnderusedJob, ...]") -> "Table":
     for row in rows:
         made.add_row(
             row.job, row.user or "?", f"{row.gpus:,} {row.gpu_type}".strip(),
-            f"{row.gpu_hours:,.1f}", dollars_text(row.usd_micro), *_rounded_axes(row), _advice(row),
+            f"{row.gpu_hours:,.1f}", dollars_text(row.usd_micro), *_rounded_axes(row), advice(row),
         )  # fmt: skip
     return made
 
@@ -168,11 +168,13 @@ def _axes(row: "UnderusedJob | UsedDevice") -> tuple[str, ...]:
     return tuple("?" if ppm is None else f"{ppm / 10_000:.0f} %" for ppm in shares)
 
 
-def _advice(row: "UnderusedJob") -> str:
+def advice(row: "UnderusedJob") -> str:
     """What its use leaves room for."""
     whom = f"`{row.user}`" if row.user else "its owner"
     if max(row.compute_ppm, row.bandwidth_ppm) < HARDLY_PPM:
         return f"ask {whom} whether it needs a GPU; end it where it only waits"
+    if row.fits < 2:
+        return "a smaller GPU type (two of it have no room on one GPU)"
     least = "at least " * bool(row.step_ppm)
     return (
         f"share: {least}{row.fits} of it on one GPU (MIG, MPS or time-slicing), or a smaller GPU"

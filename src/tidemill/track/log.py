@@ -62,7 +62,8 @@ class LoopLog:
                 if self._meter.end_step(now_us, entry.number, self._amounts(entry)):
                     keep("steps", self._meter.cut(now_us))
             else:
-                if entry.kind in {"restored", "restarted"}:
+                if entry.kind in {"restored", "restarted"}:  # what was before it is told apart
+                    keep("steps", self._meter.cut(us(entry.at_ns)))
                     self._meter.start_again()
                 keep(entry.kind, {"at_us": us(entry.at_ns), **entry.fields})
 

@@ -54,14 +54,16 @@ class LoopWindow(NamedTuple):
     amounts: StepAmounts
     last_end_us: int | None
     """When the last of them ended; None: nobody kept it."""
+    up_us: int | None
+    """When the loop began to work in it, or worked again; None: it did so before, or does not."""
 
 
 class StepMeter:
     """Adds up one window after the other."""
 
     __slots__ = (
-        "_amounts", "_begun_us", "_durations", "_ended_us", "_first", "_from_us", "_last",
-        "_mark_us", "_spent", "_stack", "_used",
+        "_amounts", "_begun_us", "_durations", "_ended_us", "_first", "_from_us", "_is_up",
+        "_last", "_mark_us", "_spent", "_stack", "_up_us", "_used",
     )  # fmt: skip
 
     def __init__(self, now_us: int) -> None:
@@ -70,6 +72,7 @@ class StepMeter:
         self._mark_us = now_us
         self._begun_us = now_us
         self._ended_us = -1  # when the last step ended; -1: there is none to count from
+        self._is_up = False
         self._open(now_us)
 
     def _open(self, now_us: int) -> None:
@@ -78,12 +81,15 @@ class StepMeter:
         self._durations: list[int] = []
         self._first = self._last = 0
         self._amounts = NOTHING
+        self._up_us: int | None = None
 
     def enter(self, now_us: int, part: int) -> None:
         """Enter a part."""
         self._pass(now_us)
         self._used[part] = True
         self._stack.append(part)
+        if not self._is_up:
+            self._is_up, self._up_us = True, self._mark_us
 
     def leave(self, now_us: int, part: int) -> None:
         """Leave the innermost block of this part, and whatever was entered in it and not left."""
@@ -122,6 +128,8 @@ class StepMeter:
     def start_again(self) -> None:
         """The next step is not counted from the last one: a checkpoint was read in between."""
         self._ended_us = -1
+        self._is_up = len(self._stack) > 1
+        self._up_us = self._mark_us if self._is_up else None
 
     def cut(self, now_us: int) -> LoopWindow:
         """The window that ends now; the next one begins now."""
@@ -130,6 +138,7 @@ class StepMeter:
         window = LoopWindow(
             self._from_us, now_us, tuple(self._spent), tuple(self._used), self._first, self._last,
             self._durations, self._amounts, None if self._ended_us < 0 else self._ended_us,
+            self._up_us,
         )  # fmt: skip
         self._open(now_us)
         return window

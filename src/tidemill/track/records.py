@@ -33,6 +33,7 @@ def steps_fields(window: LoopWindow, skew_us: int) -> Fields:
         "checkpoint_us": checkpoint_us,
         "compute_us": compute_us,
         "other_us": other_us,
+        "up_us": window.up_us,
     }
     return fields | _of_steps(window) if window.step_us else fields
 

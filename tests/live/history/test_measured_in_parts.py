@@ -36,9 +36,7 @@ def a_measurement(story: list[Row], luck: Random) -> dict[str, list[Row]]:
             continue  # nobody measures it
         start, end = row["start_ms"], row["end_ms"]
         if int(row["job"][1:]) % 2:
-            up = start + luck.choice((1, 3, 10, 25))
-            launch = {"job": row["job"], "began_ms": start + 1}
-            ups.append(launch | {"up_ms": up if up < end else None})
+            ups += some_launches(row, len(ups), luck)
             for at in range(start + 5, end, 35):
                 saves += a_save(row["job"], at, luck)
         for source, step in (("track", 10), ("dcgm", 15), ("ranks", 20)):
@@ -61,12 +59,24 @@ def a_measurement(story: list[Row], luck: Random) -> dict[str, list[Row]]:
     return {"windows": windows, "saves": saves, "ups": ups}
 
 
+def some_launches(row: Row, number: int, luck: Random) -> list[Row]:
+    """The launch of an attempt; some are launched again within it."""
+    start, end = row["start_ms"], row["end_ms"]
+    up = start + luck.choice((1, 3, 10, 25))
+    one = {"job": row["job"], "began_ms": start + 1, "last_ms": end, "launch": number}
+    found = [one | {"up_ms": up if up < end else None}]
+    if luck.random() < 0.3 and up + 20 < end:
+        found.append(one | {"began_ms": up + 5, "up_ms": up + 20, "launch": number + 1})
+    return found
+
+
 def a_save(job: str, at: int, luck: Random) -> list[Row]:
     """A checkpoint; after some of them its loop goes back, and works again later."""
     saved: Row = {"job": job, "at_ms": at, "covers_ms": at - 4}
     if luck.random() < 0.7:
         return [saved]
     back, again = at + 7, at + 7 + luck.choice((1, 6, 15))
+    saved |= {"left_ms": luck.choice((None, back - 2))}
     return [saved, saved | {"at_ms": back, "covers_ms": back, "is_back": True},
             saved | {"at_ms": again, "covers_ms": again, "is_again": True}]  # fmt: skip
 

@@ -14,7 +14,7 @@ from tidemill.journal.contradictions import ContradictionSort
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import History, build
-from tidemill.live.measured import flops, loops, tracking
+from tidemill.live.measured import flops, launch_names, loops, tracking
 from tidemill.live.measured.loops import LoopRecords
 from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
@@ -62,7 +62,7 @@ def said(**what: Any) -> EfficiencyRecord:
 def history_of(told: list[TrackRecord], gpu_type: str = "H100") -> History:
     """The history of loops by themselves."""
     launches = loops.launches(told)
-    attempts = loops.attempts(launches, gpu_type=gpu_type)
+    attempts = launch_names.attempts(launches, gpu_type=gpu_type)
     return build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
 
 
@@ -140,6 +140,33 @@ def test_work_whose_flops_nobody_told_is_unknown():
     statement = books(others)
     assert seconds(statement, Bucket.USEFUL) == 0
     assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(30, abs=0.1)
+
+
+def test_what_a_loop_does_after_its_last_step_is_no_step():
+    """A last evaluation of minutes, in a stretch in whose beginning the last step ended."""
+    outside: dict[str, Any] = {"compute_us": 0, "other_us": 1_000_000}
+    told = [stretch(s, PEAK) for s in range(10)]
+    told += [stretch(10, PEAK / 100, compute_us=10_000, last_end_us=T0_US + 10_010_000)]
+    told += [stretch(s, **outside) for s in range(11, 60)]
+    statement = books(whole(*told, end_s=60))
+    assert seconds(statement, Bucket.USEFUL) == pytest.approx(10.01, abs=0.01)
+    assert seconds(statement, Bucket.UNKNOWN) == 0
+
+
+def test_an_evaluation_that_is_watched_does_nothing_useful():
+    """Minutes without a step after steps that told their FLOPs: an observer forgot those."""
+    records = LoopRecords()
+    outside: dict[str, Any] = {"compute_us": 0, "other_us": 1_000_000}
+    for record in whole(
+        *(stretch(s, PEAK) for s in range(10)), *(stretch(s, **outside) for s in range(10, 60)),
+        end_s=60,
+    ):  # fmt: skip
+        records.take(record)
+    mark_us = T0_US + 30_000_000
+    records.forget(mark_us, T0_US)
+    windows = tracking.measured(records.launches(), since_us=mark_us).windows
+    told = windows.filter(source=loops.SOURCE).filter(pl.col("end_ms") <= T0_US // 1000 + 60_000)
+    assert told["mflop_per_s"].unique().to_list() == [0]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 10)), min_size=2, max_size=40), st.data())
@@ -220,7 +247,9 @@ def of_eight(told: list[TrackRecord], gpus: int | None, world: int | None) -> Hi
         for one in told
     ]
     launches = loops.launches(told)
-    attempts = loops.attempts(launches, gpu_type="H100").with_columns(gpus=pl.lit(8, pl.Int64))
+    attempts = launch_names.attempts(launches, gpu_type="H100").with_columns(
+        gpus=pl.lit(8, pl.Int64)
+    )
     return build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
 
 

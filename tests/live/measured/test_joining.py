@@ -33,11 +33,14 @@ def window(start_s: int, end_s: int, source: str = "track", job: str = "a", **sh
 
 def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measurements:
     """What was measured, from rows."""
-    saved = [("a", T0, *(T0 + 1000 * s for s in one), False, False) for one in saves]
+    saved = [("a", T0, None, *(T0 + 1000 * s for s in one), False, False) for one in saves]
+    launched = [
+        ("a", T0 + 1000 * at, up, True, up or T0 + 1000 * at, n) for n, (at, up) in enumerate(ups)
+    ]
     return Measurements(
         pl.DataFrame([*windows], schema=WINDOWS),
         pl.DataFrame(saved, SAVES, orient="row"),
-        pl.DataFrame([("a", T0 + 1000 * at, up, True) for at, up in ups], UPS, orient="row"),
+        pl.DataFrame(launched, UPS, orient="row"),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.live.history.events import build
-from tidemill.live.measured import loops, tracking
+from tidemill.live.measured import launch_names, loops, tracking
 from tidemill.live.measured.loops import LoopRecords
 from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
@@ -45,7 +45,7 @@ def gang(slow: int | None = 2, ranks: int = 4, waits: bool = True) -> Iterator[T
 def books(told: list[TrackRecord], gpus: int | None = None) -> Statement:
     """The books of loops by themselves; ``gpus``: that a scheduler shows for their job."""
     launches = loops.launches(told)
-    attempts = loops.attempts(launches, gpu_type="H100")
+    attempts = launch_names.attempts(launches, gpu_type="H100")
     attempts = attempts if gpus is None else attempts.with_columns(gpus=pl.lit(gpus, pl.Int64))
     history = build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
     return api.keep_history(history).statement

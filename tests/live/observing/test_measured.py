@@ -27,7 +27,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.live.history import assuming
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import ATTEMPTS
-from tidemill.live.measured import loops, tracking
+from tidemill.live.measured import launch_names, loops, tracking
 from tidemill.live.measured.windows import ERRORS, WINDOWS, Measurements, nothing
 from tidemill.live.observing.measuring import (
     LoopsMeasuring,
@@ -171,7 +171,7 @@ def test_what_loops_tell_is_booked_as_an_import_books_it(
     found = api.read_statement(str(where))
     reader = TrackReader()
     launches = loops.launches(reader.stream(folder))
-    names = loops.names_in(launches, {"7", "8", "9"})
+    names = launch_names.names_in(launches, {"7", "8", "9"})
     whole = imported(cluster, tracking.measured(launches, names), found.world.now_ms // 1000)
     assert by_name(found) == by_name(whole)
     assert steps_done(found) == steps_done(whole)

@@ -47,10 +47,11 @@ class _Piece(NamedTuple):
 def spread(stretches: Sequence[StepsRecord], unended_us: int) -> DoneWork:
     """The work of stretches in order; ``unended_us``: computed before them since the last step.
 
-    A step that never ended told nothing; ranks and steps that tell no FLOPs did not do none.
+    A step that never ended told nothing; ranks and steps that tell no FLOPs did not do none. What a
+    loop does after its last step without computing is no step.
     """
     edges, mflop, untold = [stretches[0].from_us], [0.0], [0.0]
-    waiting, ahead_us = list[_Piece](), float(unended_us)
+    waiting, ahead_us, open_us = list[_Piece](), float(unended_us), unended_us
 
     def told(amount: float | None) -> None:
         whole = ahead_us + sum(piece.compute_us for piece in waiting)
@@ -67,10 +68,11 @@ def spread(stretches: Sequence[StepsRecord], unended_us: int) -> DoneWork:
         if one.steps:
             waiting.append(before)
             told(one.mflop)
-            waiting, ahead_us = [after], 0.0
+            waiting, ahead_us, open_us = [after], 0.0, _least_after_us(one, after)
         else:
             waiting.append(after)
-    told(None if any(piece.compute_us for piece in waiting) else 0)
+            open_us += one.compute_us or 0
+    told(None if open_us else 0)
     return DoneWork(np.array(edges, np.int64), np.array(mflop), np.array(untold))
 
 
@@ -94,13 +96,16 @@ def _divided(one: StepsRecord) -> tuple[_Piece, _Piece]:
         one.compute_us or 0,
         one.until_us - end_us,
     )
-    after = compute * rest_us / max(1, length)
+    rest = _Piece(end_us, one.until_us, compute * rest_us / max(1, length))
     if one.steps and one.checkpoint_us:
-        after = min(after, max(0, rest_us - (length - compute)))
-    return (
-        _Piece(one.from_us, end_us, compute - after),
-        _Piece(end_us, one.until_us, after),
-    )
+        rest = rest._replace(compute_us=min(rest.compute_us, _least_after_us(one, rest)))
+    return _Piece(one.from_us, end_us, compute - rest.compute_us), rest
+
+
+def _least_after_us(one: StepsRecord, after: _Piece) -> int:
+    """How long it computed after its last step at least: what the other parts leave no room for."""
+    others_us = one.until_us - one.from_us - (one.compute_us or 0)
+    return max(0, after.until_us - after.from_us - others_us)
 
 
 class JudgedWindows(NamedTuple):

@@ -67,21 +67,16 @@ _WIDTH = len(EventColumn)
 def with_ups(attempts: pl.DataFrame, measured: Measurements) -> pl.DataFrame:
     """The attempts with when their loop began to work, where it tells that.
 
-    A launch belongs to the attempt in which it began; of several (one a rank) the last one counts.
-    One whose loop had not begun by the end of its attempt never came up.
+    Of several launches of an attempt (a launcher starts its processes again when one fails) the
+    first one that came up counts. An attempt in which none had begun by its end never came up.
     """
     if measured.ups.is_empty():
         return attempts
-    row = attempts.with_row_index("row").filter(pl.col("start_ms").is_not_null())
-    inside = (pl.col("began_ms") >= pl.col("start_ms") - SKEW_MS) & (
-        pl.col("began_ms") <= pl.col("end_ms").fill_null(FOREVER_MS)
-    )
+    rows = attempts.with_row_index("row").filter(pl.col("start_ms").is_not_null())
     found = (
-        row.select("row", "job", "start_ms", "end_ms")
-        .join(measured.ups, on="job")
-        .filter(inside)
+        _launches_in(rows, measured.ups)
         .group_by("row")
-        .agg(told_ms=pl.col("up_ms").fill_null(FOREVER_MS).max())
+        .agg(told_ms=pl.col("up_ms").min().fill_null(FOREVER_MS))
     )
     joined = attempts.with_row_index("row").join(found, on="row", how="left", maintain_order="left")
     last = pl.max_horizontal("start_ms", (pl.col("end_ms") - 1).fill_null(FOREVER_MS))
@@ -89,6 +84,23 @@ def with_ups(attempts: pl.DataFrame, measured: Measurements) -> pl.DataFrame:
     return joined.with_columns(
         up_ms=pl.when(pl.col("told_ms").is_null()).then("up_ms").otherwise(up)
     ).drop("row", "told_ms")
+
+
+def _launches_in(rows: pl.DataFrame, ups: pl.DataFrame) -> pl.DataFrame:
+    """Launches by the attempt (``row``) that each belongs to: in whose time most of it lies.
+
+    By its own clock it may have begun before its attempt did, and even have been over.
+    """
+    ends = pl.col("end_ms").fill_null(FOREVER_MS)
+    began = pl.col("began_ms")
+    shared = pl.min_horizontal(ends, "last_ms") - pl.max_horizontal("start_ms", "began_ms")
+    return (
+        rows.select("row", "job", "start_ms", "end_ms")
+        .join(ups, on="job")
+        .filter((began >= pl.col("start_ms") - SKEW_MS) & (began <= ends))
+        .sort("launch", -shared, "row")
+        .unique("launch", keep="first", maintain_order=True)
+    )
 
 
 def idle_as_services(
@@ -471,7 +483,8 @@ def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> 
     """What is safe, and at the beginning of each attempt that tells it, that nothing is yet.
 
     Where its loop spoke only later, from then on: what was before is no work that was measured. By
-    the clock of its loop the last save may be after the end.
+    the clock of its loop the last save may be after the end. A loop is launched again within an
+    attempt if the launch before it was heard of in it.
     """
     told = runs.join(before, on=_KEY, how="left").with_columns(
         began_ms=pl.coalesce("began_ms", "start_ms"), tells=pl.col("tells").fill_null(value=False)
@@ -479,8 +492,10 @@ def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> 
     last_ms, at_ms = pl.col("end_ms") - 1, pl.col("at_ms")
     is_at_end = pl.col("is_over") & at_ms.is_between(last_ms, last_ms + clocks.SLACK_MS)
     is_at_end &= pl.col("launched_ms") < pl.col("end_ms")
+    is_at_end &= pl.col("left_ms").is_null()
+    is_own = pl.col("left_ms").is_null() | (pl.col("left_ms") > pl.col("began_ms"))
     inside = told.join(measured.saves, on="job").filter(
-        at_ms.is_between(pl.col("start_ms"), last_ms) | is_at_end
+        is_own & (at_ms.is_between(pl.col("start_ms"), last_ms) | is_at_end)
     )
     at_ms = pl.max_horizontal("at_ms", "covers_ms").clip(upper_bound=last_ms)
     saved = inside.with_columns(at_ms=at_ms).select(

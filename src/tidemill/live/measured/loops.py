@@ -1,21 +1,22 @@
 """What training loops tell (``tidemill.track``) as windows and launches of their jobs.
 
-A *launch* is all processes of a job whose lives overlap: its ranks. Their stretches are added up
-over equal bins of time, each rank with the GPUs that it uses; a bin is a second, or more where a
-launch is long, so that no launch has more than ``MOST_BINS`` of them.
+A *launch* is all processes of a job whose lives overlap: its ranks, or several that know nothing of
+each other (trials on one GPU each). Their stretches are added up over equal bins of time, each with
+the GPUs that it uses; a bin is a second, or more where a launch is long, so that no launch has more
+than ``MOST_BINS`` of them.
 
 ``LoopRecords`` takes records as they come and forgets what was told, so that what is held in memory
 follows how many processes run, not for how long.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.live.measured import flops, stalls, stated, stretches
 from tidemill.live.measured.windows import SAID, UPS, WINDOWS, Measurements, nothing
 from tidemill.live.track.records import (
@@ -39,10 +40,13 @@ SAVING_US = 3_600_000_000
 """So long the ranks of a job may take to save one checkpoint."""
 LONGEST_AFTER_MS = 30 * 86_400_000
 SECOND_US = 1_000_000
+STILL_US = 5 * SECOND_US
+"""Loops tell something every second; who was silent for longer is gone."""
 EARLIER_AT_MOST = 180
 """So many longer pieces of stretches whose time was told are kept, for an hour: a rank is compared
 with what was usual for it."""
 _PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
+_WAITS = ("checkpoint_us", "data_us", "communication_us")
 _NAMES = {part: f"{part.removesuffix('_us')}_ppm" for part in _PARTS}
 _WORK = "mflop"
 
@@ -82,6 +86,8 @@ class Process:
         self.efficiencies: list[EfficiencyRecord] = []
         self.loads: list[LoadRecord] = []
         self.is_service = False
+        self.tells_flops = False
+        """Whether it ever told the FLOPs of a step: then time without a step did none."""
         self._forgotten_up_us: int | None = None
         self.unended_us = 0
         """How long it computed since its last step, before the stretches that it still has."""
@@ -97,7 +103,8 @@ class Process:
             case EndedRecord():
                 self.ended = record
             case StepsRecord():
-                self.stretches.append(record)
+                self.stretches += stretches.at_up(record)
+                self.tells_flops |= record.mflop is not None
                 if record.steps and record.from_us < self.worked_us:
                     self.worked_us, self.first_step = record.from_us, record.first_step
             case CheckpointBegunRecord():
@@ -154,6 +161,8 @@ class Process:
         if self.loads:  # a service tells them from when it is ready on
             return min(load.from_us for load in self.loads)
         for stretch in self.stretches:
+            if stretch.up_us is not None:
+                return stretch.up_us
             if stretch.until_us - stretch.from_us > stretch.other_us:
                 return stretch.from_us + stretch.other_us
         return None
@@ -167,11 +176,14 @@ class Process:
     def _again_us(self, back: "WentBack") -> int | None:
         """When its loop did something after it went back; None: not yet.
 
-        Of the stretch in which it went back, what was outside of steps is taken to be after it.
+        Where it does not say when: of the stretch in which it went back, what was outside of steps
+        is taken to be after it.
         """
         if back.again_us is not None:
             return back.again_us
         for one in self.stretches:
+            if one.up_us is not None and one.up_us >= back.at_us:
+                return one.up_us
             since_us = max(one.from_us, back.at_us)
             if one.until_us - since_us > one.other_us:
                 return since_us + one.other_us
@@ -210,8 +222,10 @@ class Launch(NamedTuple):
 
     @property
     def gpus(self) -> int:
-        """Of all its processes."""
-        return sum(process.gpus for process in self.processes)
+        """The most that its processes used at once."""
+        begins = [(one.first_us, one.gpus) for one in self.processes]
+        ends = [(max(one.last_us, one.first_us + 1), -one.gpus) for one in self.processes]
+        return max(accumulate(gpus for _, gpus in sorted([*begins, *ends])), default=0)
 
     @property
     def is_service(self) -> bool:
@@ -220,9 +234,22 @@ class Launch(NamedTuple):
 
     @property
     def up_us(self) -> int | None:
-        """When the last of its processes began its loop; None: one has not."""
-        ups = [process.up_us for process in self.processes if process.gpus]
+        """When the last of its ranks began its loop; None: one has not."""
+        by_rank = dict[int, list[Process]]()
+        for process in self.processes:
+            if process.gpus:
+                by_rank.setdefault(process.rank, []).append(process)
+        ups = [_up_us(some) for some in by_rank.values()]
         return None if not ups or None in ups else max(up for up in ups if up is not None)
+
+
+def _up_us(processes: Sequence[Process]) -> int | None:
+    """When processes that call themselves one rank had begun their loops: those that were there
+    before the first had. One that came later took the place of another.
+    """
+    ups = [(one.first_us, up_us) for one in processes if (up_us := one.up_us) is not None]
+    first_us = min((up_us for _, up_us in ups), default=0)
+    return max((up_us for began_us, up_us in ups if began_us <= first_us), default=None)
 
 
 class LoopRecords:
@@ -265,13 +292,18 @@ def launches(records: Iterable[TrackRecord]) -> list[Launch]:
 
 
 def _together(job: str, processes: list[Process]) -> Iterator[Launch]:
-    """Processes whose lives overlap are one launch; the same rank twice is another."""
+    """Processes whose lives overlap are one launch.
+
+    The same rank again is another one, also where clocks of machines differ by a little; but not
+    while others go on: then it was started again alone, or they know nothing of each other.
+    """
     processes.sort(key=lambda process: process.first_us)
     group: list[Process] = []
     for process in processes:
         if group:
-            is_after = process.first_us >= max(one.last_us for one in group)
-            if is_after or process.rank in {one.rank for one in group}:
+            shared_us = max(one.last_us for one in group) - process.first_us
+            is_known = process.rank in {one.rank for one in group}
+            if shared_us <= (STILL_US if is_known else 0):
                 yield _launch(job, group)
                 group = []
         group.append(process)
@@ -303,13 +335,15 @@ def measured(
     ``since_us``: windows of the time before it are not asked for.
     """
     told = renamed(told, names or {})
-    windows, ups, said = list[pl.DataFrame](), [], dict[str, str]()
+    windows, said = list[pl.DataFrame](), dict[str, str]()
+    ups = list[tuple[str, int, int | None, bool, int, int]]()
     for launch in told:
         job = launch.job
         windows.append(_windows(launch, since_us).with_columns(job=pl.lit(job)))
         up_us = launch.up_us
         up_ms = None if up_us is None else up_us // 1000
-        ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service))
+        last_ms, number = launch.last_us // 1000, len(ups)
+        ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service, last_ms, number))
         every = (one for process in launch.processes for one in process.efficiencies)
         if source := stated.source(every):
             said[job] = source
@@ -320,86 +354,6 @@ def measured(
     )
 
 
-def names_in(
-    told: Sequence[Launch],
-    jobs: Collection[str],
-    pods: Mapping[tuple[str, str], str] | None = None,
-) -> dict[str, str]:
-    """How the books call the jobs of launches: by their name, or by what else names them.
-
-    ``pods``: the job of each pod, by namespace and name. Jobs that the books do not know are left
-    out.
-    """
-    found: dict[str, str] = {}
-    for launch in told:
-        for name in (*names_of(launch), *_by_pods(launch, pods or {})):
-            if name in jobs:
-                found.setdefault(launch.job, name)
-    return found
-
-
-def _by_pods(launch: Launch, pods: Mapping[tuple[str, str], str]) -> Iterator[str]:
-    for process in launch.processes:
-        ids = process.began.ids if process.began is not None else {}
-        if (job := pods.get((ids.get("namespace", ""), ids.get("pod", "")))) is not None:
-            yield job
-
-
-def names_of(launch: Launch) -> Iterator[str]:
-    """By what names the books may have the job of a launch, but for its pods."""
-    yield launch.job
-    for process in launch.processes:
-        ids = process.began.ids if process.began is not None else {}
-        if "slurm_array_job" in ids and "slurm_array_task" in ids:
-            yield f"{ids['slurm_array_job']}_{ids['slurm_array_task']}"
-        if "slurm_job" in ids:
-            yield ids["slurm_job"]
-
-
-def attempts(told: Sequence[Launch], gpu_type: str = "") -> pl.DataFrame:
-    """The launches as attempts, where no scheduler tells of them: ``ATTEMPTS``.
-
-    One that told nothing of its end was killed when it last told anything; unless that is within a
-    few seconds of when everybody was last heard of.
-    """
-    until_us = max((launch.last_us for launch in told), default=0)
-    rows = []
-    for i, launch in enumerate(told):
-        is_last = i + 1 == len(told) or told[i + 1].job != launch.job
-        outcome = _outcome(launch, is_last, until_us)
-        began = [process.began for process in launch.processes if process.began is not None]
-        hosts = sorted({one.host for one in began if one.host})
-        rows.append(
-            {
-                "job": launch.job, "submit_ms": None,
-                "start_ms": launch.first_us // 1000,
-                "end_ms": None if outcome is AttemptEnd.RUNNING else launch.last_us // 1000,
-                "outcome": outcome, "gpus": launch.gpus, "gpu_type": gpu_type,
-                "nodes": hosts or None,
-                "team": next((one.team for one in began if one.team), None),
-                "user": next((one.user for one in began if one.user), None),
-            }
-        )  # fmt: skip
-    schema = {name: kind for name, kind in ATTEMPTS.items() if rows and name in rows[0]}
-    return pl.DataFrame(rows, schema=schema)
-
-
-STILL_US = 5 * SECOND_US
-"""Loops tell something every second; who was silent for longer is gone."""
-
-
-def _outcome(launch: Launch, is_last: bool, until_us: int) -> AttemptEnd:
-    ends = [process.ended for process in launch.processes]
-    told = [end.outcome for end in ends if end is not None]
-    if "failed" in told:
-        return AttemptEnd.FAILED
-    if None not in ends and told:
-        return AttemptEnd.DONE if "interrupted" not in told else AttemptEnd.CANCELLED
-    if is_last and launch.last_us > until_us - STILL_US:
-        return AttemptEnd.RUNNING
-    return AttemptEnd.FAILED if is_last else AttemptEnd.REQUEUED
-
-
 def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     """Bins of a launch with the shares of their time, averaged over GPUs."""
     skipped_us = min(max(0, since_us - launch.first_us), launch.last_us - launch.first_us)
@@ -408,11 +362,11 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     first_us = launch.first_us + skipped_us // bin_us * bin_us
     edges = np.arange(first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
     begun = [one for process in launch.processes for one in process.begun.values()]
-    edges = stalls.with_begins(edges, begun)
+    edges = _with_ups(stalls.with_begins(edges, begun), launch)
     names = (*_PARTS, _WORK, "covered", "heard", "untold", "mfu", "counted", "rate", "rated")
     sums = {name: np.zeros(len(edges) - 1) for name in names}
     at_work = [one for one in launch.processes if one.stretches and one.gpus]
-    says_work = any(s.mflop is not None for one in at_work for s in one.stretches)
+    says_work = any(one.tells_flops for one in at_work)
     told: set[str] = set()
     for process in at_work:
         before = sums["covered"].copy()
@@ -421,8 +375,9 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
         stated.add(process.efficiencies, process.gpus, process.last_us, edges, sums)
         if says_work:
             _add_work(process, edges, sums)
-    covered = sums["covered"]
-    is_covered = covered > 0
+    is_covered = sums["covered"] > 0
+    idle, ended_gpus = _ended(launch, edges, sums["covered"])
+    covered = sums["covered"] + idle
     whole = np.maximum(covered, 1)
     columns: dict[str, NDArray[np.int64]] = {
         "start_ms": edges[:-1] // 1000,
@@ -430,11 +385,15 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     }
     for name in told & {*_PARTS}:
         columns[_NAMES[name]] = np.rint(sums[name] * ONE_PPM / whole).astype(np.int64)
-    columns["heard_gpus"] = sums["heard"].astype(np.int64)
+    explained = sum((sums[name] for name in told & {*_WAITS}), np.zeros(len(covered)))
+    busy = 1 - (idle + explained) / whole
+    heard = np.minimum(sums["heard"] + ended_gpus, launch.gpus)
+    columns["heard_gpus"] = heard.astype(np.int64)
     columns["silent_gpus"] = launch.gpus + _untold_gpus(launch) - columns["heard_gpus"]
     frame = pl.DataFrame(columns).with_columns(
-        source=pl.lit(SOURCE), said_gpus=pl.lit(_said_gpus(launch), pl.Int64)
-    )
+        source=pl.lit(SOURCE), said_gpus=pl.lit(_said_gpus(launch), pl.Int64),
+        busy_ppm=_where(idle > 0, busy * ONE_PPM, busy, np.zeros(len(covered))),
+    )  # fmt: skip
     worked = np.maximum(covered - sums["untold"], 1)
     is_said = says_work & (2 * sums["untold"] <= covered)
     frame = frame.with_columns(
@@ -448,6 +407,35 @@ def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     none = {_NAMES[name]: 0 for name in sorted(told & {*_PARTS})}
     rest = (_afterwards(launch, none), _unsaid(launch, none), _silence(launch))
     return pl.concat([frame, *rest], how="diagonal")
+
+
+def _with_ups(edges: NDArray[np.int64], launch: Launch) -> NDArray[np.int64]:
+    """Edges of bins, and those where the loop began to work, went back, or worked again: what it
+    did before is no work.
+    """
+    backs = [one for process in launch.processes for one in process.went_back()]
+    told = (launch.up_us, *(us for one in backs for us in (one.at_us, one.again_us)))
+    more = np.array([us for us in told if us is not None], np.int64)
+    return np.union1d(edges, more[(more > edges[0]) & (more < edges[-1])])
+
+
+def _ended(
+    launch: Launch, edges: NDArray[np.int64], covered: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The GPU-time of each bin that processes left when they said that they are done, while others
+    go on and none took their place; and how many GPUs that is at most.
+    """
+    over = [one for one in launch.processes if one.ended is not None and one.gpus]
+    ends, gpus = np.array([one.last_us for one in over]), np.array([one.gpus for one in over])
+    order = np.argsort(ends, kind="stable")
+    ends, gpus = ends[order], gpus[order]
+    upto = np.concatenate(([0.0], np.cumsum(gpus * 1.0)))
+    moments = np.concatenate(([0.0], np.cumsum(gpus * (ends - edges[0]) * 1.0)))
+    edges = np.minimum(edges, launch.last_us)
+    at = np.searchsorted(ends, edges, side="left")
+    left = upto[at] * (edges - edges[0]) - moments[at]
+    room = launch.gpus * np.diff(edges) - covered
+    return np.clip(np.diff(left), 0, np.maximum(room, 0)), upto[at[1:]]
 
 
 def silent_ranks(launch: Launch) -> int:

@@ -49,11 +49,17 @@ class LaunchRanks(NamedTuple):
 
 
 def of_launch(launch: Launch) -> LaunchRanks:
-    """The ranks of a launch that use GPUs and told steps, over common windows of steps."""
+    """The ranks of a launch that use GPUs and told steps, over common windows of steps.
+
+    Where several processes call themselves one rank, nobody says who is in step with whom: one of
+    all is left.
+    """
     told = sorted(
         (one for one in launch.processes if one.gpus and any(s.steps for s in _told(one))),
         key=lambda one: one.rank,
     )
+    if len({one.rank for one in told}) < len(told):
+        told = told[:1]
     worlds = [one.began.world for one in told if one.began is not None and one.began.world]
     places = tuple(_place(one) for one in told)
     return LaunchRanks(launch.job, max(worlds, default=None), places, _windows(told))

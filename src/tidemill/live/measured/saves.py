@@ -3,7 +3,8 @@
 A launch says which checkpoints it saved. One that was killed may have lost what it said last; but
 the next one says from which step it went on, and so that all up to that step was saved. The same
 holds of a loop that goes back within its process: until then, and from then on, it is like two
-launches.
+launches. And two launches within one attempt of a job are like a loop that goes back: a launcher
+started its processes again, and what was not saved is lost.
 
 One that does not say what it read, and begins with a later step than the first, went on from the
 step before it. Steps 0 and 1 prove nothing: they are what a loop counts that gives no numbers, or
@@ -54,14 +55,25 @@ class _LaunchPart(NamedTuple):
 
 def frame(told: Sequence[Launch]) -> pl.DataFrame:
     """What of launches was safe, by job and time: ``SAVES``."""
-    rows = [
-        (launch.job, launch.first_us // 1000, save.at_us // 1000, save.covers_us // 1000,
-         save.is_back, save.is_again)
-        for launch, after in pairwise((*told, None))
-        if launch is not None
-        for save in of(launch, after if after is not None and after.job == launch.job else None)
-    ]  # fmt: skip
+    rows = list[_Row]()
+    for launch, following in pairwise((*told, None)):
+        assert launch is not None, "only the last of them is"
+        after = following if following is not None and following.job == launch.job else None
+        rows += [_row(launch, save, None) for save in of(launch, after)]
+        if after is not None:
+            left_ms = launch.last_us // 1000
+            rows += [_row(launch, save, left_ms) for save in launched_again(launch, after)]
     return pl.DataFrame(rows, schema=SAVES, orient="row")
+
+
+_Row = tuple[str, int, int | None, int, int, bool, bool]
+
+
+def _row(launch: Launch, save: Save, left_ms: int | None) -> _Row:
+    return (
+        launch.job, launch.first_us // 1000, left_ms, save.at_us // 1000, save.covers_us // 1000,
+        save.is_back, save.is_again,
+    )  # fmt: skip
 
 
 def of(launch: Launch, after: Launch | None) -> Iterator[Save]:
@@ -72,11 +84,26 @@ def of(launch: Launch, after: Launch | None) -> Iterator[Save]:
     backs, start_us = _backs(launch), 0
     for back in backs:
         yield from _of_part(launch, _LaunchPart(start_us, back.at_us, back.step))
-        yield Save(back.at_us, back.at_us, is_back=True)
+        yield Save(back.at_us, launch.first_us, is_back=True)
         if back.again_us is not None:
             yield Save(back.again_us, back.again_us, is_again=True)
         start_us = back.at_us
     yield from _of_part(launch, _LaunchPart(start_us, launch.last_us + 1, _restored(after)))
+
+
+def launched_again(launch: Launch, after: Launch) -> Iterator[Save]:
+    """What becomes of a launch when its job is launched again, if that is within one attempt.
+
+    One that finished kept all that it did, unless the next goes back before its end. A service has
+    nothing to save.
+    """
+    if launch.is_service or after.is_service:
+        return
+    if not _is_broken_off(launch) and _restored(after) is None:
+        yield Save(after.first_us, launch.last_us)
+    yield Save(after.first_us, launch.first_us, is_back=True)
+    if (up_us := after.up_us) is not None:
+        yield Save(up_us, up_us, is_again=True)
 
 
 def _of_part(launch: Launch, part: _LaunchPart) -> Iterator[Save]:
@@ -94,7 +121,7 @@ def _backs(launch: Launch) -> list[WentBack]:
     every = [one for process in launch.processes for one in process.went_back()]
     for one in sorted(every, key=lambda one: one.at_us):
         last = found[-1] if found else None
-        if last is None or (last.again_us is not None and one.at_us >= last.again_us):
+        if last is None or (last.again_us is not None and one.at_us > last.again_us):
             found.append(one)
             continue
         steps = [step for step in (last.step, one.step) if step is not None]

@@ -33,7 +33,9 @@ class DeviceStragglers(NamedTuple):
 
     suspects: tuple[DeviceSuspect, ...]
     jobs: int
-    """With several devices of one model whose clocks are known."""
+    """That were judged: clocks of several devices of one model are known for long enough."""
+    too_short: int
+    """Jobs of whose devices too little is known while they were at work."""
     without_clocks: int
     """Jobs with several devices of which nobody told the clock."""
 
@@ -44,14 +46,16 @@ class DeviceStragglers(NamedTuple):
                 "figures": one.found.figures._asdict(), "peers": one.found.peers._asdict()}}
             for one in self.suspects
         ]  # fmt: skip
-        return {"suspects": rows, "jobs": self.jobs, "without_clocks": self.without_clocks}
+        counts = {name: getattr(self, name) for name in ("jobs", "too_short", "without_clocks")}
+        return {"suspects": rows, **counts}
 
 
 def find(hours: Iterable[Hour], held: HeldGpus) -> DeviceStragglers:
     """Devices whose clock is below that of the other devices of their model in the same job."""
     parts = [_binned(held.of(hour)) for hour in hours]
     rows = pl.concat(parts) if parts else pl.DataFrame()
-    suspects, judged, silent = list[DeviceSuspect](), set[str](), set[str]()
+    suspects, judged = list[DeviceSuspect](), set[str]()
+    short, silent = set[str](), set[str]()
     if len(rows):
         for (job, _), some in rows.group_by("job", "model", maintain_order=True):
             if some.select(pl.struct("node", "uuid", "minor").n_unique()).item() < 2:
@@ -59,10 +63,15 @@ def find(hours: Iterable[Hour], held: HeldGpus) -> DeviceStragglers:
             if some["clock_mhz"].is_null().all():
                 silent.add(str(job))
                 continue
-            judged.add(str(job))
-            suspects += _of_job(str(job), some)
+            told, who = _of_job(some)
+            (judged if devices.is_judged(told) else short).add(str(job))
+            for one in devices.find(told):
+                node, uuid, minor = who.row(one.device)
+                suspects.append(DeviceSuspect(str(job), node, uuid, minor, one))
     order = sorted(suspects, key=lambda one: (-one.found.slow_ppm, one.job, one.node, one.minor))
-    return DeviceStragglers(tuple(order), len(judged), len(silent - judged))
+    return DeviceStragglers(
+        tuple(order), len(judged), len(short - judged), len(silent - short - judged)
+    )
 
 
 def _binned(minutes: pl.DataFrame) -> pl.DataFrame:
@@ -72,7 +81,8 @@ def _binned(minutes: pl.DataFrame) -> pl.DataFrame:
     return whole.group_by("job", *_DEVICE, at).agg(pl.col(*_FIGURES).mean())
 
 
-def _of_job(job: str, rows: pl.DataFrame) -> list[DeviceSuspect]:
+def _of_job(rows: pl.DataFrame) -> tuple[DeviceMinutes, pl.DataFrame]:
+    """What the devices of a job did, and which column is whose."""
     times = np.unique(rows["at_ms"].to_numpy())
     who = rows.select("node", "uuid", "minor").unique().sort("node", "minor", "uuid")
     numbered = rows.join(who.with_row_index("device"), on=["node", "uuid", "minor"])
@@ -84,9 +94,4 @@ def _of_job(job: str, rows: pl.DataFrame) -> list[DeviceSuspect]:
         made[at, column] = numbered[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
         return made
 
-    told = DeviceMinutes(times, *(table(name) for name in _FIGURES))
-    found = []
-    for one in devices.find(told):
-        node, uuid, minor = who.row(one.device)
-        found.append(DeviceSuspect(job, node, uuid, minor, one))
-    return found
+    return DeviceMinutes(times, *(table(name) for name in _FIGURES)), who

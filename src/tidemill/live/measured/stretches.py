@@ -1,4 +1,7 @@
-"""Stretches of one process whose time was told, in longer pieces: for those who compare ranks."""
+"""Stretches of one process: up to where its loop began to work, and from there on.
+
+Those whose time was told are kept in longer pieces, for those who compare ranks.
+"""
 
 from collections.abc import Iterable
 
@@ -10,6 +13,22 @@ PIECE_US = 20_000_000
 """The length of a piece."""
 _TIMES = ("data_us", "communication_us", "checkpoint_us", "compute_us")
 _AMOUNTS = ("tokens", "samples", "mflop")
+_OF_STEPS = (
+    "first_step", "last_step", "last_end_us", "min_step_us", "median_step_us", "max_step_us",
+)  # fmt: skip
+
+
+def at_up(one: StepsRecord) -> list[StepsRecord]:
+    """A stretch in which its loop began to work as two: what was before that, and the rest."""
+    if one.up_us is None or one.up_us == one.from_us:
+        return [one]
+    before_us = one.up_us - one.from_us
+    none = {name: None if getattr(one, name) is None else 0 for name in _TIMES}
+    before = replace(
+        one, until_us=one.up_us, other_us=before_us, up_us=None, steps=0, **none,
+        **dict.fromkeys((*_OF_STEPS, *_AMOUNTS)),
+    )  # fmt: skip
+    return [before, replace(one, from_us=one.up_us, other_us=one.other_us - before_us)]
 
 
 def joined(stretches: Iterable[StepsRecord]) -> list[StepsRecord]:

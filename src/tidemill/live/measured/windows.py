@@ -53,9 +53,11 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
 SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,
     "launched_ms": pl.Int64,  # when the first process of the launch began
+    "left_ms": pl.Int64,  # of a loop that was launched again: when the launch before it was last
+    # heard of; null: it says this of itself
     "at_ms": pl.Int64,  # when it was known to be safe
     "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more
-    "is_back": pl.Boolean,  # its loop went back within its process: the rest is lost
+    "is_back": pl.Boolean,  # its loop goes back, or is launched again: the rest is lost
     "is_again": pl.Boolean,  # it works again after that
 }
 """One row per checkpoint that was saved, and per loop that went back to one."""
@@ -65,6 +67,8 @@ UPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "began_ms": pl.Int64,  # when a process of it began
     "up_ms": pl.Int64,  # when its loop began to work; null: it has not
     "saves": pl.Boolean,  # whether it tells what it saves: a service does not
+    "last_ms": pl.Int64,  # when it was last heard of
+    "launch": pl.Int64,  # its number: of several jobs that had one name, it is of one
 }
 """One row per launch of a job that tells its steps."""
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 from tidemill.journal.asked_sources import SourcePart
-from tidemill.live.measured import clocks, loops, tracking
+from tidemill.live.measured import clocks, launch_names, loops, tracking
 from tidemill.live.measured.joining import SKEW_MS
 from tidemill.live.measured.windows import Measurements, nothing
 from tidemill.live.prometheus import contradicting, fetching, joining
@@ -112,7 +112,7 @@ class LoopsMeasuring:
         self._loops.forget(1000 * span.mark_ms, 1000 * since_ms)
         launches = self._loops.launches()
         jobs = {*whose.attempts["job"].to_list(), *whose.numbers}
-        found_in = loops.names_in(launches, jobs, whose.pods)
+        found_in = launch_names.names_in(launches, jobs, whose.pods)
         names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
         known = [launch for launch in launches if launch.job in names]
         found = tracking.measured(known, names, 1000 * span.mark_ms, 1000 * span.until_ms)
@@ -128,7 +128,7 @@ class LoopsMeasuring:
         return MeasuredPart(found.with_against(against), late, tuple(notes))
 
     def _is_booked(self, launch: loops.Launch, whose: Whose) -> bool:
-        names = [*loops.names_of(launch)]
+        names = [*launch_names.names_of(launch)]
         return any(prefix + name in whose.booked for prefix in self._prefixes for name in names)
 
     def _notes(self, told: list[loops.Launch]) -> list[str]:

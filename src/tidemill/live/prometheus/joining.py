@@ -22,7 +22,7 @@ from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
 from tidemill.model.errors import SpecError
 from tidemill.model.loads import LoadFigure
-from tidemill.model.measures import FOREVER_MS, ONE_PPM, count_text
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, count_text, duration_text
 
 RESOLUTION_MS = 5 * MINUTE_MS
 LEAST_SEEN = 0.5
@@ -135,8 +135,9 @@ def _on_jobs_clock(rows: pl.DataFrame, ahead_ms: int) -> pl.DataFrame:
 def refuse_resolution(resolution_ms: int) -> None:
     """Refuse windows that do not divide an hour into whole minutes."""
     if resolution_ms < MINUTE_MS or HOUR_MS % resolution_ms or resolution_ms % MINUTE_MS:
+        length = duration_text(resolution_ms)
         raise SpecError(
-            f"windows of {resolution_ms / MINUTE_MS:g} minutes do not divide an hour",
+            f"an hour is not divided into whole minutes by windows of {length}",
             hint="give --resolution 1m, 2m, 5m, 10m, 15m, 30m or 1h",
         )
 

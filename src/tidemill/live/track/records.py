@@ -96,6 +96,8 @@ class StepsRecord(_TrackRecord, frozen=True, kw_only=True, tag="steps"):
     """The rest of the time within steps."""
     other_us: Micros
     """The time outside steps and all other parts: start-up, evaluation, logging."""
+    up_us: AtUs | None = None
+    """When the loop began to work in it, or worked again after it went back."""
     first_step: Count | None = None
     """The number of the first step that ended."""
     last_step: Count | None = None
@@ -293,8 +295,10 @@ def moved(record: TrackRecord, ahead_us: int) -> TrackRecord:
         record = replace(
             record, from_us=record.from_us - ahead_us, until_us=record.until_us - ahead_us
         )
-        if isinstance(record, StepsRecord) and record.last_end_us is not None:
-            record = replace(record, last_end_us=record.last_end_us - ahead_us)
+        if isinstance(record, StepsRecord):
+            told = {name: getattr(record, name) for name in ("last_end_us", "up_us")}
+            later = {name: us - ahead_us for name, us in told.items() if us is not None}
+            record = replace(record, **later)
         return record
     return replace(record, at_us=record.at_us - ahead_us)
 
@@ -316,6 +320,12 @@ def _check_steps(record: StepsRecord) -> None:
         raise UnusableRecord(
             f"the parts add up to {told_us} µs, the stretch has "
             f"{record.until_us - record.from_us} µs"
+        )
+    before_us = 0 if record.up_us is None else record.up_us - record.from_us
+    if not 0 <= before_us <= record.other_us:
+        raise UnusableRecord(
+            f"`up_us` is {before_us} µs after `from_us`; until then all is `other_us`, which is"
+            f" {record.other_us} µs"
         )
     times = (record.min_step_us, record.median_step_us, record.max_step_us)
     of_steps = (record.first_step, record.last_step, *times)

@@ -56,11 +56,9 @@ class SlowDevice(NamedTuple):
 
 def find(told: DeviceMinutes, rule: SlowRule = DEVICE_RULE) -> tuple[SlowDevice, ...]:
     """The devices whose clock stands out, the slowest first."""
-    clock = np.where((told.busy < BUSY) | (told.clock_mhz <= 0), np.nan, told.clock_mhz)
-    is_known = np.isfinite(clock).mean(axis=1) > 0.5 if clock.size else np.zeros(len(clock), bool)
-    at = np.flatnonzero(is_known)
-    if clock.shape[1] < 2 or len(at) < FEWEST_MINUTES:
+    if not is_judged(told):
         return ()
+    clock, at = _at_work(told)
     logs = -np.log(clock[at])
 
     def looked(left: list[int]) -> PeerLook:
@@ -81,6 +79,19 @@ def find(told: DeviceMinutes, rule: SlowRule = DEVICE_RULE) -> tuple[SlowDevice,
             )
         )  # fmt: skip
     return tuple(sorted(made, key=lambda one: (-one.slow_ppm, one.device)))
+
+
+def is_judged(told: DeviceMinutes) -> bool:
+    """Whether there are several devices, most of which were at work for long enough."""
+    clock, at = _at_work(told)
+    return clock.shape[1] > 1 and len(at) >= FEWEST_MINUTES
+
+
+def _at_work(told: DeviceMinutes) -> tuple[F64, I64]:
+    """Clocks of devices at work, and the minutes in which those of most devices are known."""
+    clock: F64 = np.where((told.busy < BUSY) | (told.clock_mhz <= 0), np.nan, told.clock_mhz)
+    is_known = np.isfinite(clock).mean(axis=1) > 0.5 if clock.size else np.zeros(len(clock), bool)
+    return clock, np.flatnonzero(is_known)
 
 
 def _figures(told: DeviceMinutes, minutes: I64, devices: I64) -> DeviceFigures:
