@@ -356,6 +356,7 @@ def owner_of(one: Object) -> Owner | None:
 _ASKS = (
     "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
     "priorityClassName", "preemptionPolicy", "resourceClaims", "topologySpreadConstraints",
+    "resources", "overhead",
 )  # fmt: skip
 """What of a spec is a request, beside its volumes and what its containers ask for."""
 _OF_CONTAINER = ("resources", "restartPolicy", "ports")
@@ -422,8 +423,9 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
 
 
 def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
-    """What one term of a node selector asks of the labels of nodes."""
-    return tuple(map(label_condition, fields.each(term, "matchExpressions")))
+    """What one term of a node selector asks of the labels of nodes, and of their names."""
+    told = (*fields.each(term, "matchExpressions"), *fields.each(term, "matchFields"))
+    return tuple(map(label_condition, told))
 
 
 def _volumes(spec: Object) -> Iterator[str]:
@@ -443,6 +445,17 @@ def _unkept(spec: Object) -> Iterator[str]:
 
 
 def _requested(spec: Object) -> dict[str, float]:
+    """What a pod requests: for itself, else by its containers; and what its runtime takes."""
+    total = _by_containers(spec)
+    least = fields.amounts(spec, "resources", "requests")
+    most = fields.amounts(spec, "resources", "limits")
+    total |= {name: amount for name, amount in most.items() if not total.get(name)} | least
+    for resource, amount in fields.amounts(spec, "overhead").items():
+        total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+def _by_containers(spec: Object) -> dict[str, float]:
     """What all containers request together; those that run before the others, at most as much."""
     total: dict[str, float] = {}
     for container in fields.each(spec, "containers"):

@@ -19,7 +19,7 @@ from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, 
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
-from tidemill.live.kubernetes.nodes import FEATURES, KubeNode
+from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
@@ -396,7 +396,7 @@ def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int]
         name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
         labels=tuple(sorted(
-            (k, v) for k, v in node.labels.items() if k in named or not k.startswith(FEATURES)
+            (k, v) for k, v in node.labels.items() if k in named or not k.startswith(RARELY_ASKED)
         )),
         taints=tuple(sorted({
             taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints
