@@ -226,3 +226,18 @@ def test_a_node_that_was_replaced_under_its_name_is_two_machines(tmp_path: Path)
     assert hours(run) == {
         Bucket.NO_DEMAND: 8 + 8, Bucket.UNKNOWN: 40 + 8, Bucket.NOT_OBSERVED: 32,
     }  # fmt: skip
+
+
+def test_a_node_that_registered_again_under_its_work_is_one_machine(tmp_path: Path):
+    """A node was deleted and registered again at 10 h; a, there since 1 h, works on to the end.
+
+    8 GPUs are paid for 12 h: 4 of them worked for 11.
+    """
+    first, second = node("n1", at=6 * HOUR), node("n1", at=12 * HOUR, since=10 * HOUR)
+    first["metadata"]["uid"], second["metadata"]["uid"] = "first", "second"
+    runs = running("a", 4, 1)
+    past = read(tmp_path, b=listed(first, *SYSTEM, runs), a=listed(second, *SYSTEM, runs))
+    run = books(past)
+    assert [row.name for row in run.world.node_rows] == ["n1"]
+    assert hours(run) == {Bucket.NO_DEMAND: 8 + 4 * 11, Bucket.UNKNOWN: 4 * 11}
+    assert not [note for note in past.notes if "no more" in note]
