@@ -502,3 +502,16 @@ def test_fit_asks_for_parts_that_are_cut_already_and_else_for_whole_gpus(
     path.write_text(json.dumps(made.listed(machine, pod("a", 2, on="n0"))))
     assert tidemill("import", "kubernetes", str(path), "-j", journal).code == 0
     assert answer in tidemill("fit", *asked, "-j", journal).out
+
+
+@pytest.mark.parametrize(
+    ("reason", "how"),
+    [("Evicted", "evicted"), ("Terminated", "node lost"), ("", "node lost")],
+)
+def test_a_pod_that_its_kubelet_ended_was_evicted_or_its_node_shut_down(reason: str, how: str):
+    """A node that is short of memory evicts; one that shuts down is lost: its status tells."""
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    ended = pod("a", 4, on="n0", end=600, phase="Failed", conditions=[told])
+    ended["status"]["reason"] = reason
+    (row,) = translate.translate(made.taken(node("n0"), ended)).attempts.rows(named=True)
+    assert row["outcome"] == how

@@ -177,8 +177,7 @@ LATER: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     "a larger disk than any": (
         [*POOL, HOLDS],
         waits("Insufficient ephemeral-storage", requests={"ephemeral-storage": "200Gi"}), L4,
-        Cause.NONE, "requests 200 GiB of its node's disk on one node; the largest that it could"
-        " use has 100",
+        Cause.NONE, "requests 200 GiB of its node's disk on one node",
     ),
     "no place for a pod": (
         [node("n0", labels={"pool": "a"}, amounts={"pods": "1"}), RUNS], waits("Too many pods"), L3,
