@@ -426,3 +426,38 @@ def test_a_pod_larger_than_its_quota_never_comes():
     assert reasons.by_quota(told.format(0, 0)).cause is Cause.OVER_LIMIT_ALWAYS
     assert reasons.by_quota(told.format(2, 2)).cause is Cause.OVER_LIMIT
     assert reasons.by_quota("exceeded quota").cause is Cause.OVER_LIMIT
+
+
+@pytest.mark.parametrize("places", [["n0", "n0"], ["", ""]])
+def test_pods_of_a_gang_that_nobody_has_created_are_missed(places: list[str]):
+    """Of a gang of four two pods exist, bound or not, and much is free: the others are why."""
+    some = workers("g", 2, 1, places)
+    world = world_of(node("n0"), pytorch_job("g", 4, 1), *some)
+    layer, _, words = reason(world, "ml/g")
+    assert layer is L4
+    assert "by its nodes and pods: 2 of the 4 pods that it needs to start do not exist" in words
+    assert words.endswith("(kubectl describe pytorchjobs.kubeflow.org -n ml g)")
+    told = explain.why(world, Policy(), world.job_number["ml/g"]).words
+    assert "2 of the 4 pods that it needs to start do not exist" in told
+
+
+def test_an_admitted_workload_without_pods_says_that_it_has_none():
+    """Kueue has admitted it: what it waits for is who creates its pods."""
+    told = workload("w", "")
+    told["status"]["conditions"] = [
+        {"type": kind, "status": "True", "reason": kind} for kind in ("QuotaReserved", "Admitted")
+    ]
+    world = world_of(node("n0"), RUNS, told)
+    (words,) = [reason(world, name)[2] for name in world.job_number if name != "ml/runs"]
+    assert "4 of the 4 pods that it needs to start do not exist" in words
+
+
+def test_a_node_that_is_being_emptied_for_a_pod_is_named():
+    """Its scheduler has chosen n0 and deletes a pod there, which has not ended yet."""
+    leaves = pod("runs", 8, on="n0")
+    leaves["metadata"]["deletionTimestamp"] = made.moment(900)
+    waiting = pod("x", 8, message=SAID)
+    waiting["status"]["nominatedNodeName"] = "n0"
+    found = reason(world_of(node("n0"), leaves, waiting), "ml/x")
+    assert found[1] is Cause.PROMISED
+    assert "its scheduler has chosen n0 for it, where ml/runs must end first" in found[2]
