@@ -203,20 +203,60 @@ def test_the_line_about_nodes_that_came_furthest_counts(case: str):
     assert found[:2] == (layer, cause)
 
 
+def dra_node(*, at: int = 3600) -> list[Object]:
+    """A node whose eight GPUs are given out by claims."""
+    devices = [
+        {"name": f"gpu-{i}", "attributes": {
+            "type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100 80GB HBM3"},
+        }} for i in range(8)
+    ]  # fmt: skip
+    told = {
+        "driver": "gpu.nvidia.com", "nodeName": "dra", "pool": {"name": "dra"}, "devices": devices,
+    }  # fmt: skip
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    return [
+        node("dra", amounts=BARE, labels=labels, at=at),
+        made.owner("resource.k8s.io/v1", "ResourceSlice", "s", told),
+    ]
+
+
 def test_gpus_that_are_given_out_by_claims_are_not_asked_for_by_name():
     """A node whose GPUs DRA gives out advertises none, and no device plugin should run there."""
     selected = {"nodeSelector": {"kubernetes.io/hostname": "dra"}}
-    bare = node("dra", amounts=BARE, labels={"node.kubernetes.io/instance-type": "p5.48xlarge"})
-    published = made.owner("resource.k8s.io/v1", "ResourceSlice", "s", {
-        "driver": "gpu.nvidia.com", "nodeName": "dra", "pool": {"name": "dra"},
-        "devices": [{"name": f"gpu-{i}", "attributes": {
-            "type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100 80GB HBM3"},
-        }} for i in range(8)],
-    })  # fmt: skip
     waiting = pod("x", 1, message=SAID, spec=selected)
-    found = reason(world_of(node("n0"), RUNS, bare, published, waiting), "ml/x")
+    world = world_of(node("n0"), RUNS, *dra_node(), waiting)
+    found = reason(world, "ml/x")
     assert "which no node with nvidia.com/gpu has; GPUs of dra are given out by claims" in found[2]
     assert found[:2] == (L4, Cause.IMPOSSIBLE_LABEL)
+    words = explain.why(world, Policy(), world.job_number["ml/x"]).words
+    assert "labels, taints or node affinity keep it off every node" in words
+
+
+@pytest.mark.parametrize("by_claim", [True, False])
+def test_a_claim_is_not_given_what_a_device_plugin_has_nor_inversely(by_claim: bool):
+    """One of two H100 nodes gives its GPUs out by claims; the other has room, and is no help."""
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 8}
+    wanted = {"devices": {"requests": [{"name": "g", "exactly": exactly}]}}
+    claims = [
+        made.owner("resource.k8s.io/v1", "ResourceClaim", name, wanted)
+        for name in ("held", "wanted")
+    ]  # fmt: skip
+    given = [{"driver": "gpu.nvidia.com", "pool": "dra", "device": f"gpu-{i}"} for i in range(8)]
+    claims[0]["status"] = {
+        "allocation": {"devices": {"results": given}},
+        "reservedFor": [{"resource": "pods", "name": "h"}],
+    }
+    named = [
+        {"resourceClaims": [{"name": "x", "resourceClaimName": one}]} for one in ("held", "wanted")
+    ]
+    holds, waits = pod("h", 0, on="dra", spec=named[0]), pod("x", 0, message=SAID, spec=named[1])
+    if not by_claim:
+        holds, waits = pod("h", 8, on="n0"), pod("x", 8, message=SAID)
+    world = world_of(node("n0"), *dra_node(), *claims, holds, waits)
+    answer = explain.why(world, Policy(), world.job_number["ml/x"])
+    assert answer.cause == "busy"
+    assert f"needs 8 {'GPUs by claim' if by_claim else 'nvidia.com/gpu'}, and 0" in answer.words
+    assert "8 more free on 1 node that it may not use" in answer.words
 
 
 @pytest.mark.parametrize(

@@ -345,7 +345,10 @@ def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list
             found.append(node)
             continue
         kind = node.gpu_type or published.type_on(node.name)
-        found.append(replace(node, capacity=has, allocatable=has, gpu_type=kind))
+        labels = node.labels if resources.CLAIMED not in has else {
+            **node.labels, resources.BY_CLAIM: "yes",
+        }  # fmt: skip
+        found.append(replace(node, capacity=has, allocatable=has, gpu_type=kind, labels=labels))
     return found
 
 

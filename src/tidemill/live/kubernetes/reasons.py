@@ -23,6 +23,7 @@ LONGEST_WORDS = 500
 """Of a reason, as events keep it."""
 SHORTEST_QUOTE = 20
 _NAMED = 3
+_CLAIMED = re.compile(f"{CLAIMED}(?!/)")
 REFUSALS = {
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
     "UnknownGang": "it waits for a pod group that does not exist",
@@ -147,7 +148,8 @@ def by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> W
     asked = (request, missing, size)
     if asked not in fleet.answered:
         found = _by_facts(fleet, request, missing, size)
-        fleet.answered[asked] = replace(found, is_of_facts=True)
+        words = _CLAIMED.sub("GPUs by claim", found.words)
+        fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]
 
 

@@ -29,7 +29,7 @@ from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, he
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
-from tidemill.model.node_rules import NodeRules
+from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Queue, Role, Shape, Share
 
 _ROWS_AT_ONCE = 1 << 13
@@ -186,7 +186,7 @@ class _Translation:
         """What a role asks for, in the words of the model; None: that cannot be said."""
         assert role.request.gpu is not None, "roles without GPUs are left out"
         resource, count = role.request.gpu
-        rules = role.request.rules if self.cluster.nodes else NodeRules()  # unlisted: unlabelled
+        rules = self._rules(role) if self.cluster.nodes else NodeRules()  # unlisted: unlabelled
         self.selected |= rules.keys
         if count > MAX_DEVICES:
             self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
@@ -198,6 +198,28 @@ class _Translation:
             cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
             kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
         )  # fmt: skip
+
+    def _rules(self, role: JobRole) -> NodeRules:
+        """Which nodes a role may be on; a claim is given nothing that a plugin has, nor inversely.
+
+        That is said where GPU types do not tell the two apart.
+        """
+        assert role.request.gpu is not None, "roles without GPUs are left out"
+        rules, resource = role.request.rules, role.request.gpu.resource
+        by_claim = self._having.get(resources.CLAIMED, set())
+        if resource == resources.CLAIMED or resources.is_cut_by_claim(resource):
+            others = (having for one, having in self._having.items() if one != resources.CLAIMED)
+            if by_claim.isdisjoint(set().union(*others)):
+                return rules
+            return rules._replace(
+                labels=tuple(sorted((*rules.labels, (resources.BY_CLAIM, "yes"))))
+            )
+        if by_claim.isdisjoint(self._having.get(resource, ())):
+            return rules
+        by_plugin = LabelCondition(resources.BY_CLAIM, LabelTest.ABSENT)
+        return rules._replace(
+            affinity=tuple((*choice, by_plugin) for choice in rules.affinity or ((),))
+        )
 
     def _instance(self, role: JobRole, rules: NodeRules) -> Role | None:
         """MIG instances that whole GPUs are cut for: parts of those, by MIG's geometry."""
