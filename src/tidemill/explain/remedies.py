@@ -159,13 +159,16 @@ def _at_least(case: Case) -> str:
 
 def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     """The fix, and what keeps the job out when nodes that are cordoned take work: it is tried."""
-    if place is not Place.CORDONED or case.world.is_looked_on or not case.trials.may_try():
+    if place is not Place.CORDONED or not case.trials.may_try():
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
         return fix
-    opened = case.trials.opened(nodes)
-    cause, ahead = rerun.outcome(opened, case.policy, case.j, sweeps=case.memo.sweeps)
+    opened, sweeps = case.trials.opened(nodes), case.memo.sweeps
+    if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
+        cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
+    else:
+        cause, ahead = rerun.outcome(opened, case.policy, case.j, sweeps=sweeps)
     if cause is Cause.NONE:
         return fix
     return replace(fix, words=f"{fix.words}; {phrasing.still_waits(opened, cause, ahead)}")

@@ -52,6 +52,11 @@ HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
         [node("n0", 1), node("n1", unschedulable=True), RUNS],
         pod("x", 8, message=SAID), L2, Cause.NOTHING_READY, "1 cordoned, 0 not Ready",
     ),
+    "cordoned, which it tolerates": (
+        [node("n0", 1), node("n1", unschedulable=True), RUNS, pod("too", 1, on="n1")],
+        pod("x", 8, message=SAID, spec={"tolerations": [{"operator": "Exists"}]}), L3, Cause.BUSY,
+        "needs 8 nvidia.com/gpu, and 7 are free",
+    ),
     "tainted by Kubernetes": (
         [node("n0", 1), node("n1", taints=[PRESSURE]), RUNS],
         pod("x", 8, message=SAID), L2, Cause.NOTHING_READY,

@@ -136,3 +136,14 @@ def test_a_quota_that_the_books_do_not_have_is_quoted():
         words = explain.why(world, Policy(), world.job_number["ml/r"]).words
         assert text in words
         assert "do what its own scheduler's reason asks for" in words
+
+
+@pytest.mark.parametrize(("held", "rest"), [(1, "; then it still waits, because "), (0, "")])
+def test_uncordoning_a_node_that_is_too_full_is_no_fix_by_itself(held: int, rest: str):
+    """It needs 8 GPUs on one node, and the cordoned one has 7 of them free: that is said."""
+    closed = node("n0", unschedulable=True)
+    runs = [pod("r", 4, on="n1"), *([pod("h", held, on="n0")] if held else [])]
+    world = world_of(closed, node("n1", 4), *runs, pod("w", 8, message=FULL))
+    fix = explain.why(world, Policy(), world.job_number["ml/w"]).fix.words
+    assert fix.startswith(f"uncordon `n0`: {8 - held} accelerators are free there{rest}")
+    assert fix.endswith("there") is not bool(held)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, KubeNode
+from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
@@ -251,7 +251,7 @@ def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | Non
         first = _taints(chosen[0], request)[0]
         words = f"does not tolerate the taint {first} of {_nodes(chosen)}, all that it could use"
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
-    ready = [node for node in open_ if node.takes_work]
+    ready = [node for node in open_ if _takes(node, request)]
     if not ready:
         cordoned = sum(node.is_unschedulable for node in open_)
         tainted = [node for node in open_ if node.conditions and not node.is_unschedulable]
@@ -274,7 +274,7 @@ def _no_room(
     """Nodes take work, and have no room for it now."""
     assert request.gpu is not None
     resource, count = request.gpu
-    usable = [node for node in chosen if node.takes_work and not _taints(node, request)]
+    usable = [node for node in chosen if _takes(node, request) and not _taints(node, request)]
     most = sum(node.allocatable.get(resource, 0) // count for node in usable)
     if size > most:
         words = f"a gang of {size} pods of {count} {resource}; nodes that take work hold {most}"
@@ -297,6 +297,15 @@ def _no_room(
         words = f"only {fits} of its {missing} missing pods fit: {sum(free)} {resource} are free"
         return _ours(Cause.PARTIAL_GANG, words)
     return _ours(Cause.BUSY, f"needs {missing * count} {resource}, and {sum(free)} are free")
+
+
+def _takes(node: KubeNode, request: PodRequest) -> bool:
+    """Whether a node takes a pod by its state: on one that is cordoned it may tolerate that."""
+    if node.is_unschedulable and not request.tolerates(UNSCHEDULABLE, "", "NoSchedule"):
+        return False
+    return node.is_ready and all(
+        request.tolerates(one.key, one.value, one.effect) for one in node.conditions
+    )
 
 
 def _taints(node: KubeNode, request: PodRequest) -> list[str]:
