@@ -138,6 +138,8 @@ class _Translation:
             " device it is: not booked"
             for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
         )  # fmt: skip
+        if unknown := sum(_has_unknown_claim(cluster, pod) for pod in cluster.pods):
+            self._notes[_UNKNOWN_CLAIM] = unknown
 
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
@@ -361,6 +363,21 @@ class _Translation:
             digest = sha256(repr(job.key).encode()).hexdigest()[:8]
             name = f"{name[: LONGEST_NAME - 9]}-{digest}"
         return name
+
+
+_UNKNOWN_CLAIM = (
+    "pods have claims of devices (DRA) that nobody shows: whether they are of GPUs is unknown, and"
+    " they are not booked (kubectl get resourceclaims,resourceclaimtemplates -A)"
+)
+
+
+def _has_unknown_claim(cluster: Cluster, pod: KubePod) -> bool:
+    """Whether a pod may have devices by a claim of which neither it nor its template is known."""
+    return pod.request.gpu is None and any(
+        (pod.namespace, name) not in cluster.claims
+        and (pod.namespace, pod.claim_names.get(inside, "")) not in cluster.claims
+        for inside, name in pod.request.claims
+    )
 
 
 def _decider(job: KubeJob) -> str:
