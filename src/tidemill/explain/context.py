@@ -29,6 +29,11 @@ from tidemill.scheduling.snapshot import Snapshot
 NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY})
 """Causes that lie with what contracts and nodes lack now."""
 _LACKS_ROOM = frozenset(Cause) - NEVER - NO_SUPPLY - {Cause.NONE}
+_SHOWN_ALWAYS = frozenset({
+    Cause.NONE, Cause.NOT_ELIGIBLE, Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED,
+    Cause.CPU_BINDS, Cause.MEMORY_BINDS,
+})  # fmt: skip
+"""Causes of which what jobs hold is evidence enough, whoever says them."""
 
 
 class Case(NamedTuple):
@@ -69,6 +74,8 @@ class Case(NamedTuple):
     """The other roles of a gang that fit now, and beside which ``hosted`` is counted."""
     spared: tuple[int, ...] = ()
     """Jobs that would be preempted for it if the cluster let them go."""
+    is_only_told: bool = False
+    """Whether its own scheduler says the cause, and nothing in the books shows it."""
 
     def wish(self) -> Wish:
         """The job as something to find alternatives for."""
@@ -139,7 +146,7 @@ def open_case(
     cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
     if j in looked.placed:
         cause = Cause.NONE
-    cause = rerun.as_told(world, j, cause)
+    ours, cause = cause, rerun.as_told(world, j, cause)
     before, line = world, rerun.line(world, policy, memo, j, looked.causes)
     due = rerun.due_before(world, policy, memo, j, looked) if cause in _LACKS_ROOM else []
     if due:
@@ -175,7 +182,7 @@ def open_case(
         certificates.certificate(world, shape) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,
-        spared=spared,
+        spared=spared, is_only_told=cause is not ours and cause not in _SHOWN_ALWAYS,
     )  # fmt: skip
 
 

@@ -33,7 +33,8 @@ NAMED = 3
 
 def evidence(case: Case) -> tuple[Fact, ...]:
     """The numbers that prove the cause, the most telling first."""
-    made = (make(case) for make in (_unlisted, _due, *_OF_CAUSE.get(case.cause, ()), *_ALWAYS))
+    of_cause = () if case.is_only_told else _OF_CAUSE.get(case.cause, ())
+    made = (make(case) for make in (_unlisted, _due, *of_cause, *_ALWAYS))
     return tuple(fact for fact in made if fact is not None)
 
 

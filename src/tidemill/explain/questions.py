@@ -8,7 +8,7 @@ asked, because nodes that come back would not help; that is also what the schedu
 from tidemill.explain import facts, phrasing
 from tidemill.explain.answers import Question
 from tidemill.explain.context import NO_SUPPLY, Case
-from tidemill.model.reasons import NEVER, Cause, Layer
+from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import UNKEPT
 
 QUESTIONS = {
@@ -20,11 +20,14 @@ QUESTIONS = {
 """In the order in which they are asked, by whose a "no" is."""
 HAS_ANY = "has the cluster any accelerator that it may use?"
 MAY_START = "does its own scheduler let it start?"
-"""The first of them, of a cluster that is only looked at; and the last, where it is held."""
+"""The first of them, of a cluster that is only looked at; and the last, where it is held, or where
+its own scheduler alone says why."""
 
 
 def questions(case: Case) -> tuple[Question, ...]:
     """The questions up to the first "no"."""
+    if case.is_only_told:
+        return (_yes(Layer.RESERVATION, case, facts.claimed), _may_start(case))
     asked = [_claimed(case)]
     if case.cause is Cause.NOTHING_CLAIMED:
         return tuple(asked)
@@ -68,6 +71,12 @@ def _room(case: Case) -> Question:
     found = facts.evidence(case)
     text = f"{phrasing.cause(case.world, case.cause)}: {found[0].words}"
     return _no(Layer.SCHEDULING, case, text, *found)
+
+
+def _may_start(case: Case) -> Question:
+    """What its own scheduler says, where nothing here shows whether that is so."""
+    text = phrasing.cause(case.world, case.cause)
+    return Question(int(LAYER_OF[case.cause]), MAY_START, "no", text, facts.evidence(case))
 
 
 def _unknown(case: Case) -> Question | None:

@@ -43,7 +43,7 @@ class Remedy(NamedTuple):
 
 def remedy(case: Case) -> Remedy:
     """What to do about a case."""
-    found = _REMEDIES[case.cause](case)
+    found = _as_it_says() if case.is_only_told else _REMEDIES[case.cause](case)
     ways = tuple(PricedFix(one.way_out) for one in facts.deadlocks(case) if one.way_out)
     fixes = (*ways, *found.fixes)  # what is deadlocked does not come free
     return found._replace(fixes=(*fixes[:1], *spared.let_go(case), *fixes[1:]))
@@ -159,13 +159,16 @@ def _at_least(case: Case) -> str:
 
 def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     """The fix, and what keeps the job out when nodes that are cordoned take work: it is tried."""
-    if place is not Place.CORDONED or case.world.is_looked_on or not case.trials.may_try():
+    if place is not Place.CORDONED or not case.trials.may_try():
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
         return fix
-    opened = case.trials.opened(nodes)
-    cause, ahead = rerun.outcome(opened, case.policy, case.j, sweeps=case.memo.sweeps)
+    opened, sweeps = case.trials.opened(nodes), case.memo.sweeps
+    if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
+        cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
+    else:
+        cause, ahead = rerun.outcome(opened, case.policy, case.j, sweeps=sweeps)
     if cause is Cause.NONE:
         return fix
     return replace(fix, words=f"{fix.words}; {phrasing.still_waits(opened, cause, ahead)}")
@@ -209,12 +212,7 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 def _fits_now(case: Case) -> Remedy:
     if case.world.is_looked_on and case.world.reason_of(case.j) is not None:
-        return _make(
-            "",
-            PricedFix(
-                "do what its own scheduler's reason asks for: no GPU that comes free starts it"
-            ),
-        )
+        return _as_it_says()
     if case.world.is_looked_on:
         ask = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
         return _make("", PricedFix(f"ask the cluster's own scheduler why ({ask})"))
@@ -222,6 +220,11 @@ def _fits_now(case: Case) -> Remedy:
     return _make(
         ahead if case.trials.is_submitted else "", PricedFix("wait: the next cycle places it")
     )
+
+
+def _as_it_says() -> Remedy:
+    words = "do what its own scheduler's reason asks for: no GPU that comes free starts it"
+    return _make("", PricedFix(words))
 
 
 def _over_limit(case: Case) -> Remedy:

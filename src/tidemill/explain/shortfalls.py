@@ -11,6 +11,8 @@ from tidemill.model.reasons import Cause
 
 def shortfall(case: Case) -> Certificate | None:
     """What does not fit, in numbers; None where it is not the room that is lacking."""
+    if case.is_only_told:
+        return None
     make = _SHORTFALLS.get(case.cause)
     found = case.proof if make is None else make(case)
     if found is None:

@@ -226,3 +226,35 @@ def test_a_node_that_was_replaced_under_its_name_is_two_machines(tmp_path: Path)
     assert hours(run) == {
         Bucket.NO_DEMAND: 8 + 8, Bucket.UNKNOWN: 40 + 8, Bucket.NOT_OBSERVED: 32,
     }  # fmt: skip
+
+
+def test_a_node_that_registered_again_under_its_work_is_one_machine(tmp_path: Path):
+    """A node was deleted and registered again at 10 h; a, there since 1 h, works on to the end.
+
+    8 GPUs are paid for 12 h: 4 of them worked for 11.
+    """
+    first, second = node("n1", at=6 * HOUR), node("n1", at=12 * HOUR, since=10 * HOUR)
+    first["metadata"]["uid"], second["metadata"]["uid"] = "first", "second"
+    runs = running("a", 4, 1)
+    past = read(tmp_path, b=listed(first, *SYSTEM, runs), a=listed(second, *SYSTEM, runs))
+    run = books(past)
+    assert [row.name for row in run.world.node_rows] == ["n1"]
+    assert hours(run) == {Bucket.NO_DEMAND: 8 + 4 * 11, Bucket.UNKNOWN: 4 * 11}
+    assert not [note for note in past.notes if "no more" in note]
+
+
+def page(*objects: Object, more: int = 0) -> Object:
+    """A list of pods as the API gives it in pages; ``more``: how many are on further ones."""
+    meta = {"continue": "next", "remainingItemCount": more} if more else {}
+    return {"apiVersion": "v1", "kind": "PodList", "items": list(objects), "metadata": meta}
+
+
+def test_pages_that_are_in_no_file_are_missed(tmp_path: Path):
+    """Of pods two pages are here: a third with 30 is said to be missing, and none where it is."""
+    nodes = listed(node("n1", at=HOUR))
+    first, second = page(running("a", 4, 0), more=31), page(running("b", 2, 0), more=30)
+    past = read(tmp_path, nodes=nodes, first=first, second=second)
+    assert past.refusals == 31
+    assert "PodList goes on on another page" in past.refused[0].found
+    whole = read(tmp_path, nodes=nodes, first=first, second=second, third=page(running("c", 1, 0)))
+    assert whole.refusals == 0

@@ -54,18 +54,18 @@ def test_a_node_that_is_not_listed_any_more_has_nothing_free():
 
 def test_a_word_with_two_owners_counts_each_job_once(capsys: pytest.CaptureFixture[str]):
     """Two pods would fit, and their scheduler says one word for two things of two layers."""
-    taint = "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: a100}."
+    taken = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
     held = "0/1 nodes are available: 1 node(s) had volume node affinity conflict."
     runs = pod("runs", 1, on="n0")
-    waits = pod("x", 1, message=taint), pod("y", 2, message=held)
+    waits = pod("x", 1, message=taken), pod("y", 2, message=held)
     past = translate(made.taken(node("n0"), runs, *waits))
     history = events.build(past.attempts, past.nodes, until_ms=BEGIN_MS + 300_000,
                            shapes=past.shapes)  # fmt: skip
     found = explain.board(api.keep_history(history).world, Policy())
     assert {row.says for row in found.rows} == {"Unschedulable"}
-    assert {(row.owner, row.jobs) for row in found.rows} == {("provisioning", 1), ("workload", 1)}
+    assert {(row.owner, row.jobs) for row in found.rows} == {("scheduling", 1), ("workload", 1)}
     assert {(job.job, job.owner) for job in found.waiting} == {
-        ("ml/x", "provisioning"), ("ml/y", "workload"),
+        ("ml/x", "scheduling"), ("ml/y", "workload"),
     }  # fmt: skip
     pending._print_causes(found, found.waiting, str, is_all=True)
     told = [line.split() for line in capsys.readouterr().out.splitlines() if "Unsch" in line]

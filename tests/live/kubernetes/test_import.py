@@ -365,6 +365,20 @@ def test_dra_devices_are_held_by_name():
     assert world.placements[0][0].devices == 0b1010_0000
 
 
+@pytest.mark.parametrize(("is_shown", "count"), [(True, 0), (False, 1)])
+def test_pods_whose_claims_nobody_shows_are_counted(is_shown: bool, count: int):
+    """A claim that is gone with its pod is told by its template; without both, nothing is known."""
+    request = {"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    shape = made.owner("resource.k8s.io/v1", "ResourceClaimTemplate", "t", spec)
+    by_claim = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
+    ended = pod("a", 0, on="n0", end=600, spec=by_claim)
+    ended["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": "a-x-1"}]
+    past = translate.translate(made.taken(node("n0"), ended, *([shape] if is_shown else [])))
+    assert len(past.attempts) == 1 - count
+    assert sum(note.startswith("1 pods have claims") for note in past.notes) == count
+
+
 def test_a_folder_a_list_and_single_objects_are_read(tmp_path: Path):
     """The same cluster in three forms, one of them compressed, gives the same attempts."""
     objects = [node("n0"), node("n1"), pod("a", 1, on="n0")]
@@ -502,3 +516,16 @@ def test_fit_asks_for_parts_that_are_cut_already_and_else_for_whole_gpus(
     path.write_text(json.dumps(made.listed(machine, pod("a", 2, on="n0"))))
     assert tidemill("import", "kubernetes", str(path), "-j", journal).code == 0
     assert answer in tidemill("fit", *asked, "-j", journal).out
+
+
+@pytest.mark.parametrize(
+    ("reason", "how"),
+    [("Evicted", "evicted"), ("Terminated", "node lost"), ("", "node lost")],
+)
+def test_a_pod_that_its_kubelet_ended_was_evicted_or_its_node_shut_down(reason: str, how: str):
+    """A node that is short of memory evicts; one that shuts down is lost: its status tells."""
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    ended = pod("a", 4, on="n0", end=600, phase="Failed", conditions=[told])
+    ended["status"]["reason"] = reason
+    (row,) = translate.translate(made.taken(node("n0"), ended)).attempts.rows(named=True)
+    assert row["outcome"] == how

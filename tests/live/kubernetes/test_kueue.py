@@ -182,3 +182,18 @@ def test_a_pod_may_name_its_workload():
     named: Object = {"annotations": {"kueue.x-k8s.io/workload": "job-r-1"}}
     lone = [pod(f"x-{i}", 2, on="n0", **named) for i in range(4)]
     assert waiting(world_of(*NODES, workload(of="Other"), *lone)) == {}
+
+
+def test_a_gang_whose_owner_is_shown_only_later_goes_on():
+    """Its pods are seen before the object that owns them: it names their role, and is one job."""
+    owner = ("kubeflow.org/v1", "PyTorchJob", "g")
+    specs = {"pytorchReplicaSpecs": {"Master": {"replicas": 2, "template": template(2)}}}
+    shown_later = made.owner(*owner, specs)
+    pair = [pod(f"g-{i}", 2, on="n0", owner=owner, created=300, bound=300) for i in range(2)]
+    observer = Observer(made.BEGIN_MS)
+    for at, objects in ((600, pair), (1200, [*pair, shown_later])):
+        past = translate(made.taken(node("n0", at=at), *objects), looks_back=False)
+        shown = SourceAnswer(past.attempts, past.nodes, 0, shapes=past.shapes)
+        observer.take(shown, made.BEGIN_MS + 1000 * at)
+    assert [*observer.world.job_number] == ["ml/g"]
+    assert observer.world.jobs.state[0] == JobState.RUNNING

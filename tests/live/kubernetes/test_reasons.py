@@ -1,5 +1,7 @@
 """Why pods wait: the classic causes, and those that the same line of the scheduler hides."""
 
+from typing import Any
+
 import pytest
 
 from tests.live.kubernetes import made
@@ -22,6 +24,15 @@ FULL = [pod("runs", 8, on="n0"), pod("too", 8, on="n1")]
 
 PRESSURE = {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}
 
+
+def named(name: str) -> Object:
+    """Node affinity for one node by its name, as a DaemonSet's pods have it."""
+    only = {"key": "metadata.name", "operator": "In", "values": [name]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [only]}]}
+    must = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"nodeAffinity": {must: terms}}}
+
+
 HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     "none anywhere": (
         [node("n0", amounts={**BARE, "amd.com/gpu": "8"}),
@@ -41,6 +52,11 @@ HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
         [node("n0", 1), node("n1", unschedulable=True), RUNS],
         pod("x", 8, message=SAID), L2, Cause.NOTHING_READY, "1 cordoned, 0 not Ready",
     ),
+    "cordoned, which it tolerates": (
+        [node("n0", 1), node("n1", unschedulable=True), RUNS, pod("too", 1, on="n1")],
+        pod("x", 8, message=SAID, spec={"tolerations": [{"operator": "Exists"}]}), L3, Cause.BUSY,
+        "needs 8 nvidia.com/gpu, and 7 are free",
+    ),
     "tainted by Kubernetes": (
         [node("n0", 1), node("n1", taints=[PRESSURE]), RUNS],
         pod("x", 8, message=SAID), L2, Cause.NOTHING_READY,
@@ -54,6 +70,28 @@ HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     "more CPU than any node has": (
         [node("n0"), RUNS], pod("x", 1, message=SAID, cpu="200"), L4, Cause.IMPOSSIBLE_SIZE,
         "requests 200 CPUs on one node; the largest that it could use has 192",
+    ),
+    "more CPU for the pod than any node has": (
+        [node("n0"), RUNS],
+        pod("x", 1, message=SAID, spec={"resources": {"requests": {"cpu": "200"}}}), L4,
+        Cause.IMPOSSIBLE_SIZE, "requests 200 CPUs on one node",
+    ),
+    "more CPU with that of its runtime": (
+        [node("n0"), RUNS], pod("x", 1, message=SAID, spec={"overhead": {"cpu": "190"}}), L4,
+        Cause.IMPOSSIBLE_SIZE, "requests 198 CPUs on one node",
+    ),
+    "a node by name that is full": (
+        [node("n0"), node("n1"), FULL[0]], pod("x", 1, message=SAID, spec=named("n0")), L3,
+        Cause.BUSY, "needs 1 nvidia.com/gpu, and 0 are free",
+    ),
+    "a node by name that is tainted": (
+        [node("n0"), node("n1", taints=[TAINT]), RUNS],
+        pod("x", 1, message=SAID, spec=named("n1")), L4, Cause.IMPOSSIBLE_LABEL,
+        "does not tolerate the taint {dedicated: infra} of n1",
+    ),
+    "a node by name that is not there": (
+        [node("n0"), RUNS], pod("x", 1, message=SAID, spec=named("n7")), L4,
+        Cause.IMPOSSIBLE_LABEL, "selects `metadata.name` in `n7`, which no node",
     ),
     "an unhealthy device": (
         [node("n0", 7, capacity={"nvidia.com/gpu": "8"}), RUNS],
@@ -99,6 +137,146 @@ def test_facts_tell_apart_what_one_line_hides(case: str):
     assert found[2].startswith(f'Unschedulable "{SAID}"')
     assert found[2].endswith("(kubectl describe pod -n ml x)")
     assert found[2] in explain.why(world, Policy(), world.job_number["ml/x"]).words
+
+
+OTHER = "1 node(s) had untolerated taint {own: x}, 7 node(s) didn't match Pod's node affinity/sel"
+HCA = {"rdma/hca": "2", "ephemeral-storage": "100Gi"}
+POOL = [node("n0", labels={"pool": "a"}, amounts=HCA), node("n1", taints=[TAINT])]
+CHOSEN = {"nodeSelector": {"pool": "a"}}
+HOLDS = pod("holds", 1, on="n0", requests={"rdma/hca": "2", "ephemeral-storage": "60Gi"})
+GAUDI = pod("x", {"habana.ai/gaudi": 1}, message="0/9 nodes: 9 Insufficient habana.ai/gaudi")
+COUNTED = node("n0", labels={"nvidia.com/gpu.count": "8"})
+
+
+def waits(said: str, **rest: Any) -> Object:
+    """A pod that selects some nodes, which others are not; some of the line is about those."""
+    return pod("x", 1, message=f"0/9 nodes are available: 1 {said}, {OTHER}.", spec=CHOSEN, **rest)
+
+
+LATER: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
+    "other pods are too near": (
+        [*POOL, HOLDS], waits("node(s) didn't match pod anti-affinity rules"), L3, Cause.TOPOLOGY,
+        "where other pods are keeps it",
+    ),
+    "a port is taken": (
+        [*POOL, HOLDS], waits("node(s) didn't have free ports for the requested pod ports"), L3,
+        Cause.NONE, "nodes have no port",
+    ),
+    "a network card is taken": (
+        [*POOL, HOLDS], waits("Insufficient rdma/hca", requests={"rdma/hca": "1"}), L3, Cause.NONE,
+        "enough nvidia.com/gpu are free, but not the rdma/hca beside them",
+    ),
+    "more network cards than a node has": (
+        [*POOL, HOLDS], waits("Insufficient rdma/hca", requests={"rdma/hca": "4"}), L4, Cause.NONE,
+        "requests 4 rdma/hca on one node; the largest that it could use has 2",
+    ),
+    "a resource that no node has": (
+        [*POOL, HOLDS], waits("Insufficient x.io/nic", requests={"x.io/nic": "1"}), L4, Cause.NONE,
+        "requests x.io/nic, which no node that it could use has",
+    ),
+    "the disk is full": (
+        [*POOL, HOLDS],
+        waits("Insufficient ephemeral-storage", requests={"ephemeral-storage": "50Gi"}), L3,
+        Cause.NONE, "not the disk beside them",
+    ),
+    "a larger disk than any": (
+        [*POOL, HOLDS],
+        waits("Insufficient ephemeral-storage", requests={"ephemeral-storage": "200Gi"}), L4,
+        Cause.NONE, "requests 200 GiB of its node's disk on one node",
+    ),
+    "no place for a pod": (
+        [node("n0", labels={"pool": "a"}, amounts={"pods": "1"}), RUNS], waits("Too many pods"), L3,
+        Cause.NONE, "are free, but their nodes take no more pods",
+    ),
+    "nothing that is known": (
+        [*POOL, HOLDS], waits("Insufficient nvidia.com/gpu"), L3, Cause.NONE,
+        "7 nvidia.com/gpu are free, which is enough for it",
+    ),
+    "another vendor's": (
+        [COUNTED, RUNS], GAUDI, L1, Cause.NOTHING_CLAIMED,
+        "no node has habana.ai/gaudi; they have nvidia.com/gpu",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_the_line_about_nodes_that_came_furthest_counts(case: str):
+    """Most nodes have other labels, and one that has them falls at a later rule: that is why."""
+    objects, waiting, layer, cause, words = LATER[case]
+    found = reason(world_of(*objects, waiting), "ml/x")
+    assert words in found[2]
+    assert found[:2] == (layer, cause)
+
+
+def dra_node(*, at: int = 3600) -> list[Object]:
+    """A node whose eight GPUs are given out by claims."""
+    devices = [
+        {"name": f"gpu-{i}", "attributes": {
+            "type": {"string": "gpu"}, "productName": {"string": "NVIDIA H100 80GB HBM3"},
+        }} for i in range(8)
+    ]  # fmt: skip
+    told = {
+        "driver": "gpu.nvidia.com", "nodeName": "dra", "pool": {"name": "dra"}, "devices": devices,
+    }  # fmt: skip
+    labels = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    return [
+        node("dra", amounts=BARE, labels=labels, at=at),
+        made.owner("resource.k8s.io/v1", "ResourceSlice", "s", told),
+    ]
+
+
+def test_gpus_that_are_given_out_by_claims_are_not_asked_for_by_name():
+    """A node whose GPUs DRA gives out advertises none, and no device plugin should run there."""
+    selected = {"nodeSelector": {"kubernetes.io/hostname": "dra"}}
+    waiting = pod("x", 1, message=SAID, spec=selected)
+    world = world_of(node("n0"), RUNS, *dra_node(), waiting)
+    found = reason(world, "ml/x")
+    assert "which no node with nvidia.com/gpu has; GPUs of dra are given out by claims" in found[2]
+    assert found[:2] == (L4, Cause.IMPOSSIBLE_LABEL)
+    words = explain.why(world, Policy(), world.job_number["ml/x"]).words
+    assert "labels, taints or node affinity keep it off every node" in words
+
+
+@pytest.mark.parametrize("by_claim", [True, False])
+def test_a_claim_is_not_given_what_a_device_plugin_has_nor_inversely(by_claim: bool):
+    """One of two H100 nodes gives its GPUs out by claims; the other has room, and is no help."""
+    exactly = {"deviceClassName": "gpu.nvidia.com", "count": 8}
+    wanted = {"devices": {"requests": [{"name": "g", "exactly": exactly}]}}
+    claims = [
+        made.owner("resource.k8s.io/v1", "ResourceClaim", name, wanted)
+        for name in ("held", "wanted")
+    ]  # fmt: skip
+    given = [{"driver": "gpu.nvidia.com", "pool": "dra", "device": f"gpu-{i}"} for i in range(8)]
+    claims[0]["status"] = {
+        "allocation": {"devices": {"results": given}},
+        "reservedFor": [{"resource": "pods", "name": "h"}],
+    }
+    named = [
+        {"resourceClaims": [{"name": "x", "resourceClaimName": one}]} for one in ("held", "wanted")
+    ]
+    holds, waits = pod("h", 0, on="dra", spec=named[0]), pod("x", 0, message=SAID, spec=named[1])
+    if not by_claim:
+        holds, waits = pod("h", 8, on="n0"), pod("x", 8, message=SAID)
+    world = world_of(node("n0"), *dra_node(), *claims, holds, waits)
+    answer = explain.why(world, Policy(), world.job_number["ml/x"])
+    assert answer.cause == "busy"
+    assert f"needs 8 {'GPUs by claim' if by_claim else 'nvidia.com/gpu'}, and 0" in answer.words
+    assert "8 more free on 1 node that it may not use" in answer.words
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpus"),
+    [
+        ({"resources": {"requests": {"cpu": "20"}}}, 20),
+        ({"resources": {"limits": {"cpu": "20"}}}, 8),
+        ({"overhead": {"cpu": "250m"}}, 8.25),
+        ({"resources": {"requests": {"cpu": "20"}}, "overhead": {"cpu": "1"}}, 21),
+    ],
+)
+def test_a_pod_s_own_request_goes_before_that_of_its_containers(spec: Object, cpus: float):
+    """What it requests as a whole counts, with what its runtime takes; a limit is no request."""
+    shape = world_of(node("n0"), pod("x", 1, on="n0", spec=spec)).shape_rows[0]
+    assert shape.roles[0].cpu_milli == 1000 * cpus
 
 
 def test_what_a_job_tolerates_does_not_keep_it_out():
@@ -293,3 +471,38 @@ def test_a_pod_larger_than_its_quota_never_comes():
     assert reasons.by_quota(told.format(0, 0)).cause is Cause.OVER_LIMIT_ALWAYS
     assert reasons.by_quota(told.format(2, 2)).cause is Cause.OVER_LIMIT
     assert reasons.by_quota("exceeded quota").cause is Cause.OVER_LIMIT
+
+
+@pytest.mark.parametrize("places", [["n0", "n0"], ["", ""]])
+def test_pods_of_a_gang_that_nobody_has_created_are_missed(places: list[str]):
+    """Of a gang of four two pods exist, bound or not, and much is free: the others are why."""
+    some = workers("g", 2, 1, places)
+    world = world_of(node("n0"), pytorch_job("g", 4, 1), *some)
+    layer, _, words = reason(world, "ml/g")
+    assert layer is L4
+    assert "by its nodes and pods: 2 of the 4 pods that it needs to start do not exist" in words
+    assert words.endswith("(kubectl describe pytorchjobs.kubeflow.org -n ml g)")
+    told = explain.why(world, Policy(), world.job_number["ml/g"]).words
+    assert "2 of the 4 pods that it needs to start do not exist" in told
+
+
+def test_an_admitted_workload_without_pods_says_that_it_has_none():
+    """Kueue has admitted it: what it waits for is who creates its pods."""
+    told = workload("w", "")
+    told["status"]["conditions"] = [
+        {"type": kind, "status": "True", "reason": kind} for kind in ("QuotaReserved", "Admitted")
+    ]
+    world = world_of(node("n0"), RUNS, told)
+    (words,) = [reason(world, name)[2] for name in world.job_number if name != "ml/runs"]
+    assert "4 of the 4 pods that it needs to start do not exist" in words
+
+
+def test_a_node_that_is_being_emptied_for_a_pod_is_named():
+    """Its scheduler has chosen n0 and deletes a pod there, which has not ended yet."""
+    leaves = pod("runs", 8, on="n0")
+    leaves["metadata"]["deletionTimestamp"] = made.moment(900)
+    waiting = pod("x", 8, message=SAID)
+    waiting["status"]["nominatedNodeName"] = "n0"
+    found = reason(world_of(node("n0"), leaves, waiting), "ml/x")
+    assert found[1] is Cause.PROMISED
+    assert "its scheduler has chosen n0 for it, where ml/runs must end first" in found[2]

@@ -103,3 +103,47 @@ def test_what_keeps_a_job_out_beside_its_quota_counts_only_nodes_that_it_may_use
     assert "0 accelerators free" in words
     assert "the quota is not all that keeps it out: not enough is free" in words
     assert "scattered" not in words
+
+
+OF_UNLISTED = (
+    "2 node(s) didn't match Pod's node affinity/selector",
+    "2 node(s) were unschedulable",
+    "2 Insufficient cpu",
+    "2 Insufficient nvidia.com/gpu",
+    "2 node(s) didn't match pod anti-affinity rules",
+    "2 node(s) had untolerated taint {own: true}",
+    "pod has unbound immediate PersistentVolumeClaims",
+    "cannot allocate all claims",
+    "2 minMember of the gang",
+)
+
+
+@pytest.mark.parametrize("message", OF_UNLISTED)
+def test_what_is_said_of_nodes_that_nobody_lists_is_quoted(message: str):
+    """Where nodes may not be read, nothing proves the cause: its scheduler's word is told."""
+    told = f"0/2 nodes are available: {message}."
+    world = world_of(pod("r", 4, on="n0"), pod("w", 4, message=told))
+    words = explain.why(world, Policy(), world.job_number["ml/w"]).words
+    assert message in words
+    assert "all of them Ready" not in words
+
+
+def test_a_quota_that_the_books_do_not_have_is_quoted():
+    """A workload above its queue's quota, of which no nodes are listed, has its queue's word."""
+    for text in ("insufficient unused quota for nvidia.com/gpu", "request > maximum capacity"):
+        told = condition("QuotaReserved", 0, "False", reason="Pending", message=text)
+        world = world_of(pod("s", 4, on="n0"), job(suspend=True), workload(told))
+        words = explain.why(world, Policy(), world.job_number["ml/r"]).words
+        assert text in words
+        assert "do what its own scheduler's reason asks for" in words
+
+
+@pytest.mark.parametrize(("held", "rest"), [(1, "; then it still waits, because "), (0, "")])
+def test_uncordoning_a_node_that_is_too_full_is_no_fix_by_itself(held: int, rest: str):
+    """It needs 8 GPUs on one node, and the cordoned one has 7 of them free: that is said."""
+    closed = node("n0", unschedulable=True)
+    runs = [pod("r", 4, on="n1"), *([pod("h", held, on="n0")] if held else [])]
+    world = world_of(closed, node("n1", 4), *runs, pod("w", 8, message=FULL))
+    fix = explain.why(world, Policy(), world.job_number["ml/w"]).fix.words
+    assert fix.startswith(f"uncordon `n0`: {8 - held} accelerators are free there{rest}")
+    assert fix.endswith("there") is not bool(held)

@@ -156,8 +156,10 @@ class ToldJobs:
     def in_told_roles(self, job: ToldJob, row: dict[str, Any]) -> dict[str, Any] | None:
         """A row by the roles that its job was told to have; None: it has others."""
         shown, told = self.shapes[row["shape"]].roles, self._world.shape_rows[job.shape].roles
-        held_as = held_name(job.name)
-        found = [_role_among(told, role, held_as if r == 0 else role.name)
+        other = held_name(job.name)
+        if len(shown) == len(told) == 1:  # its owner, who names it, may be known only later
+            other = told[0].name
+        found = [_role_among(told, role, other if r == 0 else role.name)
                  for r, role in enumerate(shown)]  # fmt: skip
         if None in found:
             return None
@@ -190,13 +192,13 @@ class ToldJobs:
         ]  # fmt: skip
 
 
-def _role_among(told: Sequence[Role], role: Role, held_as: str) -> int | None:
+def _role_among(told: Sequence[Role], role: Role, also: str) -> int | None:
     """The number of a role among those that were told; None: there is none like it.
 
-    ``held_as``: its name, if its job was held at first: that stays when it is released.
+    ``also``: a name that it may have been told by, such as that of a job that was held at first.
     """
     for r, other in enumerate(told):
-        is_named = other.name in (role.name, held_as)
+        is_named = other.name in (role.name, also)
         if is_named and (other.accelerators, other.milli, other.profile) == (
             role.accelerators, role.milli, role.profile
         ):  # fmt: skip

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.history.earlier import EARLIER
+from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import (
     autoscaler,
     budgets,
@@ -231,9 +232,10 @@ def _by_machine(
     mine, joined = dict[str, list[KubeNode]](), dict[str, list[int]]()
     for node in all_nodes:
         mine.setdefault(node.name, []).append(node)
+    on = _on_several({name for name, some in mine.items() if len(some) > 1}, all_pods)
     found = list[KubeNode]()
-    for name, some in mine.items():
-        some.sort(key=lambda node: node.created_ms or 0)
+    for name, every in mine.items():
+        some = _machines(every, on.get(name, ()))
         for node, after in pairwise(some):
             joined.setdefault(name, []).append(after.created_ms or 0)
             gone_ms = min(node.gone_ms or LATEST_MS, after.created_ms or LATEST_MS)
@@ -244,6 +246,37 @@ def _by_machine(
     if not joined:
         return found, all_pods
     return found, [_on_machine(pod, joined.get(pod.node, ())) for pod in all_pods]
+
+
+def _on_several(names: set[str], all_pods: list[KubePod]) -> dict[str, list[KubePod]]:
+    """Pods with accelerators on nodes of some names."""
+    found = dict[str, list[KubePod]]()
+    for pod in all_pods if names else ():
+        if pod.node in names and pod.request.gpu is not None:
+            found.setdefault(pod.node, []).append(pod)
+    return found
+
+
+def _machines(some: list[KubeNode], pods: Sequence[KubePod]) -> list[KubeNode]:
+    """The machines that had one name, in turn; one that registered again is one, as it is now.
+
+    Its work tells: pods with accelerators that were there before went on there.
+    """
+    first, *later = sorted(some, key=lambda node: node.created_ms or 0)
+    found = [first]
+    for node in later:
+        joined_ms = node.created_ms or 0
+        if any(_goes_on(pod, joined_ms) for pod in pods):
+            found[-1] = replace(node, created_ms=found[-1].created_ms)
+        else:
+            found.append(node)
+    return found
+
+
+def _goes_on(pod: KubePod, joined_ms: int) -> bool:
+    """Whether a pod was on its node before a moment, and after it."""
+    is_there = pod.bound_ms is not None and pod.bound_ms < joined_ms < (pod.end_ms or LATEST_MS)
+    return is_there and pod.outcome is not AttemptEnd.NODE_LOST
 
 
 def _on_machine(pod: KubePod, joined: Sequence[int]) -> KubePod:
@@ -312,7 +345,10 @@ def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list
             found.append(node)
             continue
         kind = node.gpu_type or published.type_on(node.name)
-        found.append(replace(node, capacity=has, allocatable=has, gpu_type=kind))
+        labels = node.labels if resources.CLAIMED not in has else {
+            **node.labels, resources.BY_CLAIM: "yes",
+        }  # fmt: skip
+        found.append(replace(node, capacity=has, allocatable=has, gpu_type=kind, labels=labels))
     return found
 
 

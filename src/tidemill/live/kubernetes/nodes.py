@@ -25,8 +25,13 @@ LEAVING = ("karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByCl
 """Taints of nodes that an autoscaler takes away."""
 OF_CONDITIONS = "node.kubernetes.io/"
 """Taints that Kubernetes sets by itself: not-ready, unreachable, unschedulable, …-pressure."""
-FEATURES = "feature.node.kubernetes.io/"
-"""Labels of a node's parts, about a hundred per node: kept when somebody selects by them."""
+COUNT = "nvidia.com/gpu.count"
+"""The label of GPU feature discovery that says how many GPUs a node has."""
+NAME = "metadata.name"
+"""The name of a node, as node affinity calls it (`matchFields`): kept as a label is."""
+RARELY_ASKED = ("feature.node.kubernetes.io/", NAME)
+"""How labels begin that are kept when somebody selects by them alone: of a node's parts there are
+about a hundred per node, and its name tells no two sorts of nodes apart."""
 
 
 class Taint(Struct, frozen=True):
@@ -212,6 +217,7 @@ def read(one: Object) -> KubeNode:
         labels[prices.PROVIDER_ID] = provider
     ready = fields.condition(one, "Ready")
     name, box = fields.text(one, "metadata", "name"), prices.instance_type_in(labels)
+    labels[NAME] = name
     capacity = fields.amounts(one, "status", "capacity")
     if "status" not in one:
         raise MalformedObjectError("has no status")
@@ -250,7 +256,7 @@ def _whole(amounts: Mapping[str, float], name: str) -> int | None:
 
 def _expected(labels: Mapping[str, str], box: str, profile: str) -> int:
     """Devices by the label of GPU feature discovery, else by the instance type."""
-    told = labels.get("nvidia.com/gpu.count", "")
+    told = labels.get(COUNT, "")
     if told.isdecimal() and len(told) < 6 and not profile:  # with a profile it counts instances
         return int(told)
     return resources.box_size(box)

@@ -106,6 +106,10 @@ class Objects:
         self._files: list[ExportFile] = []
         """What each file shows, where there are several."""
         self._last: dict[tuple[str, str], dict[tuple[str, str], LastShown]] = {}
+        self._goes_on: dict[str, tuple[str, int]] = {}
+        """By kind of list: where one goes on on another page, and how many more there are."""
+        self._whole: set[str] = set()
+        """Kinds of lists of which one is whole, or the last page."""
 
     def read(self, kind: str, groups: Iterable[str], take: Callable[[Object], Read]) -> list[Read]:
         """What a function makes of each object of a kind; what it cannot read is refused.
@@ -125,11 +129,11 @@ class Objects:
                     self.refuse(f"{kind} {namespace + '/' if namespace else ''}{name}", str(error))
         return found
 
-    def refuse(self, where: str, found: str) -> None:
+    def refuse(self, where: str, found: str, count: int = 1) -> None:
         """Leave something out, and remember that."""
         for file in self._files[-1:]:  # what is missing in it may be this
             file.is_cut = True
-        self.refusals += 1
+        self.refusals += count
         if len(self.refused) < MOST_REFUSED:
             self.refused.append(RefusedObject(where, found))
 
@@ -138,7 +142,14 @@ class Objects:
         self._files.append(ExportFile(folder, name))
 
     def compare(self) -> None:
-        """All files were taken in: what later ones do not show is known."""
+        """All files were taken in: what later ones do not show is known, and which pages lack."""
+        for kind, (where, count) in self._goes_on.items():
+            if kind not in self._whole:
+                found = (
+                    f"{kind or 'the list'} goes on on another page, and that is in no file: what is"
+                    " there is in no books (kubectl get … -o json writes all of it)"
+                )
+                self.refuse(where, found, count)
         self._last, self._files = exports.last_shown(self._files), []
 
     def add(
@@ -181,7 +192,7 @@ class Objects:
             if one.items is None or not isinstance(kind, str) or not isinstance(version, str):
                 self._add_unread(told, one.first, one.end, place)
                 continue
-            self._is_cut(one.told)
+            self._is_cut(one.told, place)
             of = kind.removesuffix("List")
             spans = zip(one.items[::2], one.items[1::2], strict=True)
             for k, (first, end) in enumerate(spans, 1):
@@ -207,11 +218,16 @@ class Objects:
             unread = UnreadObject(told, first, end, version)
             self._keep(unread, head, where, raw, is_listed=in_list)
 
-    def _is_cut(self, told: dict[str, Any]) -> None:
+    def _is_cut(self, told: dict[str, Any], where: str) -> None:
         """Remember whether a list goes on on another page."""
-        meta = told.get("metadata")
+        meta, kind = told.get("metadata"), str(told.get("kind", ""))
+        if not isinstance(meta, dict) or not meta.get("continue"):
+            self._whole.add(kind)
+            return
         for file in self._files[-1:]:
-            file.is_cut |= isinstance(meta, dict) and bool(meta.get("continue"))
+            file.is_cut = True
+        more = meta.get("remainingItemCount")  # nobody counts those that a selector leaves
+        self._goes_on.setdefault(kind, (where, more if isinstance(more, int) and more > 0 else 1))
 
     def _keep(
         self, one: Object | UnreadObject, head: _Head, where: str, told: Object | bytes,
@@ -247,7 +263,7 @@ class Objects:
         if not isinstance(items, list):
             self.refuse(where, "`items` is no list")
             return
-        self._is_cut(told)
+        self._is_cut(told, where)
         of = kind.removesuffix("List")
         for i, one in enumerate(items, 1):
             if isinstance(one, dict) and "items" in one:

@@ -8,7 +8,10 @@ from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
+from tidemill.model.measures import count_text
 from tidemill.model.reasons import Cause, Layer
+
+_NAMED = 3
 
 
 class PendingReason(NamedTuple):
@@ -45,7 +48,7 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
         return _made(found, "Kueue", workload.message, workload.shown_by)
     if waits:
         return _of_pods(cluster, fleet, job, waits)
-    return _not_up(job) or _without_pods(cluster, job)
+    return _not_up(job) or _without_pods(cluster, job) or _incomplete(job)
 
 
 _STUCK = {
@@ -88,7 +91,7 @@ def _of_pods(
     missing = max(1, size - bound)
     said = first.message or _said(cluster, first)
     facts = reasons.by_facts(fleet, first.request, missing, size)
-    found = facts
+    found = _being_emptied(cluster, first) or facts
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
     group = job.group
@@ -96,6 +99,8 @@ def _of_pods(
     if facts is not None and not facts.is_sure and found is facts and group and group.message:
         found = reasons.by_message(f"gang {group.message}") or found
         said, shown = group.message, group.shown_by
+    if found is facts and (facts is None or not facts.is_sure) and (lacks := _incomplete(job)):
+        return lacks
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
@@ -112,6 +117,34 @@ def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
         return _made(reasons.by_quota(failed.message), "FailedCreate", failed.message, shown)
     refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
+
+
+def _incomplete(job: KubeJob) -> PendingReason | None:
+    """A gang that does not start because somebody has yet to create some of its pods."""
+    wanted = sum(map(job.needed, job.roles))
+    needed = min(job.least or wanted, wanted)
+    missing = needed - sum(not pod.is_over for pod in job.pods)
+    if missing <= 0:
+        return None
+    do = "does" if missing == 1 else "do"
+    words = f"{missing:,} of the {count_text(needed, 'pod')} that it needs to start {do} not exist"
+    found = WhyPending(Cause.NONE, Layer.WORKLOAD, words, is_of_facts=True)
+    of = job.workload or job.group
+    return _made(found, "Pending", "", _shown_owner(job) if of is None else of.shown_by)
+
+
+def _being_emptied(cluster: Cluster, pod: KubePod) -> WhyPending | None:
+    """That its scheduler has chosen a node for a pod and stops others there, which go on."""
+    leaving = [
+        one.full_name for one in cluster.pods
+        if pod.nominated and one.node == pod.nominated and not one.is_over
+        and one.leaves_ms is not None and one.request.gpu is not None
+    ]  # fmt: skip
+    if not leaving:
+        return None
+    names = ", ".join(leaving[:_NAMED]) + (", …" if len(leaving) > _NAMED else "")
+    words = f"its scheduler has chosen {pod.nominated} for it, where {names} must end first"
+    return WhyPending(Cause.PROMISED, Layer.SCHEDULING, words, is_of_facts=True)
 
 
 def _silent(pod: KubePod, said: str) -> str:

@@ -24,11 +24,11 @@ _DISRUPTED = {
     "EvictionByEvictionAPI": AttemptEnd.EVICTED,
     "DeletionByTaintManager": AttemptEnd.NODE_LOST,
     "DeletionByPodGC": AttemptEnd.NODE_LOST,
-    "TerminationByKubelet": AttemptEnd.NODE_LOST,
 }
 """Why something else ended a pod, by the reason of its condition `DisruptionTarget`."""
 _BY_REASON = {
     "DeadlineExceeded": AttemptEnd.TIMED_OUT,
+    "Evicted": AttemptEnd.EVICTED,
     "NodeLost": AttemptEnd.NODE_LOST,
     "NodeShutdown": AttemptEnd.NODE_LOST,
     "Terminated": AttemptEnd.NODE_LOST,
@@ -302,7 +302,7 @@ def read(one: Object) -> KubePod:
     up_ms = max(begun) if is_up else None
     if is_over and not told and not _was_refused(one, conditions):
         up_ms = bound_ms  # whether it ran nobody says: it is not booked as never started
-    disrupted = _disrupted(conditions)
+    disrupted = _disrupted(one, conditions)
     return KubePod(
         namespace=fields.text(one, "metadata", "namespace") or "default",
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
@@ -356,6 +356,7 @@ def owner_of(one: Object) -> Owner | None:
 _ASKS = (
     "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
     "priorityClassName", "preemptionPolicy", "resourceClaims", "topologySpreadConstraints",
+    "resources", "overhead",
 )  # fmt: skip
 """What of a spec is a request, beside its volumes and what its containers ask for."""
 _OF_CONTAINER = ("resources", "restartPolicy", "ports")
@@ -422,8 +423,9 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
 
 
 def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
-    """What one term of a node selector asks of the labels of nodes."""
-    return tuple(map(label_condition, fields.each(term, "matchExpressions")))
+    """What one term of a node selector asks of the labels of nodes, and of their names."""
+    told = (*fields.each(term, "matchExpressions"), *fields.each(term, "matchFields"))
+    return tuple(map(label_condition, told))
 
 
 def _volumes(spec: Object) -> Iterator[str]:
@@ -443,6 +445,16 @@ def _unkept(spec: Object) -> Iterator[str]:
 
 
 def _requested(spec: Object) -> dict[str, float]:
+    """What a pod requests: for itself, else by its containers; and what its runtime takes."""
+    total = _by_containers(spec)
+    most, least = (fields.amounts(spec, "resources", one) for one in ("limits", "requests"))
+    total |= {name: amount for name, amount in most.items() if not total.get(name)} | least
+    for resource, amount in fields.amounts(spec, "overhead").items():
+        total[resource] = total.get(resource, 0) + amount
+    return total
+
+
+def _by_containers(spec: Object) -> dict[str, float]:
     """What all containers request together; those that run before the others, at most as much."""
     total: dict[str, float] = {}
     for container in fields.each(spec, "containers"):
@@ -578,9 +590,11 @@ def _outcome(
     return _BY_REASON.get(fields.text(one, "status", "reason"), AttemptEnd.FAILED)
 
 
-def _disrupted(conditions: Mapping[str, Object]) -> AttemptEnd | None:
+def _disrupted(one: Object, conditions: Mapping[str, Object]) -> AttemptEnd | None:
     """How something else ended it; None: nothing did."""
     found = conditions.get("DisruptionTarget")
     if found is None or fields.text(found, "status") != "True":
         return None
+    if fields.text(found, "reason") == "TerminationByKubelet":  # its node runs out, or shuts down
+        return _BY_REASON.get(fields.text(one, "status", "reason"), AttemptEnd.NODE_LOST)
     return _DISRUPTED.get(fields.text(found, "reason"), AttemptEnd.FAILED)

@@ -7,12 +7,13 @@ the line is quoted. Where no nodes were given the line has to do.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes.nodes import OF_CONDITIONS, KubeNode
+from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
@@ -22,6 +23,7 @@ LONGEST_WORDS = 500
 """Of a reason, as events keep it."""
 SHORTEST_QUOTE = 20
 _NAMED = 3
+_CLAIMED = re.compile(f"{CLAIMED}(?!/)")
 REFUSALS = {
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
     "UnknownGang": "it waits for a pod group that does not exist",
@@ -47,15 +49,16 @@ def _ours(cause: Cause, words: str) -> WhyPending:
     return WhyPending(cause, LAYER_OF[cause], words)
 
 
+CPU, MEMORY, DISK, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+"""Of what a node has beside accelerators, that which every node has, as Kubernetes calls it."""
+
+
 class FleetNow:
     """Nodes as they are now, and what pods hold of them."""
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
         self.nodes = list(nodes)
-        self._by_name = {node.name: node for node in self.nodes}
-        self._used: dict[str, dict[str, int]] = {}
-        self._cpu: dict[str, int] = {}
-        self._memory: dict[str, int] = {}
+        self._used: dict[str, Counter[str]] = {}
         self.answered: dict[tuple[PodRequest, int, int], WhyPending] = {}
         """Of what was asked before: thousands of pods that wait are a few forms."""
         for pod in pods:
@@ -63,17 +66,18 @@ class FleetNow:
                 self._hold(pod)
 
     def _hold(self, pod: KubePod) -> None:
-        request, node = pod.request, pod.node
-        if request.gpu is not None:
-            mine = self._used.setdefault(node, {})
-            mine[request.gpu.resource] = mine.get(request.gpu.resource, 0) + request.gpu.each
-        self._cpu[node] = self._cpu.get(node, 0) + request.cpu_milli
-        self._memory[node] = self._memory.get(node, 0) + request.memory_mib
+        mine = self._used.setdefault(pod.node, Counter())
+        mine.update(_beside(pod.request))
+        if pod.request.gpu is not None:
+            mine[pod.request.gpu.resource] += pod.request.gpu.each
 
     def free(self, node: KubeNode, resource: str) -> int:
         """How many of a resource nobody holds on a node."""
-        used = self._used.get(node.name, {}).get(resource, 0)
-        return max(0, node.allocatable.get(resource, 0) - used)
+        return max(0, node.allocatable.get(resource, 0) - self._held(node, resource))
+
+    def _held(self, node: KubeNode, resource: str) -> int:
+        mine = self._used.get(node.name)
+        return mine[resource] if mine is not None else 0
 
     def hosts(self, node: KubeNode, request: PodRequest, *, of_gpus: bool = False) -> int:
         """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone."""
@@ -81,21 +85,60 @@ class FleetNow:
         count = self.free(node, request.gpu.resource) // request.gpu.each
         if of_gpus:
             return count
-        if request.cpu_milli:
-            left = node.cpu_milli - self._cpu.get(node.name, 0)
-            count = min(count, max(0, left) // request.cpu_milli)
-        if request.memory_mib:
-            left = node.memory_mib - self._memory.get(node.name, 0)
-            count = min(count, max(0, left) // request.memory_mib)
-        return count
+        return min([count, *self._hosts_beside(node, request).values()])
 
-    def is_bound_by(self, nodes: list[KubeNode], request: PodRequest) -> Cause:
-        """Which of CPU and memory keeps pods off nodes whose accelerators are free."""
+    def _hosts_beside(self, node: KubeNode, request: PodRequest) -> dict[str, int]:
+        """How many fit on a node, by each of what it has beside accelerators."""
+        has = ((name, asked, _has(node, name)) for name, asked in _beside(request).items())
+        return {
+            name: max(0, most - self._held(node, name)) // asked
+            for name, asked, most in has if most is not None
+        }  # fmt: skip
+
+    def lacking(self, nodes: list[KubeNode], request: PodRequest) -> str:
+        """What keeps pods off nodes whose accelerators are free: of what there is least."""
         for node in nodes:
-            left = node.cpu_milli - self._cpu.get(node.name, 0)
-            if self.hosts(node, request, of_gpus=True) and left < request.cpu_milli:
-                return Cause.CPU_BINDS
-        return Cause.MEMORY_BINDS
+            beside = self._hosts_beside(node, request)
+            least = min(beside, key=beside.__getitem__, default="")
+            if least and beside[least] < self.hosts(node, request, of_gpus=True):
+                return least
+        raise AssertionError("asked only where some node has too little beside its accelerators")
+
+
+def _beside(request: PodRequest) -> dict[str, int]:
+    """What a pod takes of its node beside accelerators."""
+    asked = {
+        CPU: request.cpu_milli, MEMORY: request.memory_mib, DISK: request.disk_bytes, PODS: 1,
+        **dict(request.extras),
+    }  # fmt: skip
+    return {name: amount for name, amount in asked.items() if amount}
+
+
+def _has(node: KubeNode, name: str) -> int | None:
+    """How much a node has of that; None: nobody says, and it may have any amount."""
+    match name:
+        case "cpu":
+            return node.cpu_milli or None
+        case "memory":
+            return node.memory_mib or None
+        case "ephemeral-storage":
+            return node.disk_bytes or 0
+        case "pods":
+            return node.most_pods
+        case _:
+            return node.extras.get(name, 0)
+
+
+_UNITS = {
+    CPU: (1000, "CPUs"), MEMORY: (1024, "GiB of memory"), DISK: (2**30, "GiB of its node's disk"),
+}  # fmt: skip
+"""By how much an amount is divided for people, and what it then is."""
+_SHORT = {
+    CPU: "not the CPU beside them", MEMORY: "not the memory beside them",
+    DISK: "not the disk beside them", PODS: "their nodes take no more pods",
+}  # fmt: skip
+_BOUND = {CPU: Cause.CPU_BINDS, MEMORY: Cause.MEMORY_BINDS}
+"""Of what else is short, the books have nothing: no cause of theirs is it."""
 
 
 def by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> WhyPending | None:
@@ -105,7 +148,8 @@ def by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> W
     asked = (request, missing, size)
     if asked not in fleet.answered:
         found = _by_facts(fleet, request, missing, size)
-        fleet.answered[asked] = replace(found, is_of_facts=True)
+        words = _CLAIMED.sub("GPUs by claim", found.words)
+        fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]
 
 
@@ -126,9 +170,10 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
         if most := max((node.capacity.get(resource, 0) for node in selected), default=0):
             words = f"requests {count} {resource} on one node; the largest that it selects has"
             return _ours(Cause.IMPOSSIBLE_SIZE, f"{words} {most}")
-        if should := [node for node in selected if node.expected]:
+        if should := [node for node in selected if _should_have(node, resource)]:
             return _silent("no node that it selects", should, resource)
         words = f"selects {_selected(request)}, which no node with {resource} has"
+        words += _by_claims(selected)
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
     found = _too_large_beside(chosen, request) or _too_large(chosen, request, size)
     if found:
@@ -138,14 +183,25 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
 
 def _not_advertised(fleet: FleetNow, resource: str) -> WhyPending:
     """No node has it: none was cut or shared so; or those that should have any show nothing."""
-    vendor = resource.partition("/")[0]
-    should = [node for node in fleet.nodes if node.expected
-              and not any(name.startswith(vendor) for name in node.capacity)]  # fmt: skip
-    if should:
+    if should := [node for node in fleet.nodes if _should_have(node, resource)]:
         return _silent("no node", should, resource)
     has = sorted({name for node in fleet.nodes for name in node.capacity if name != CLAIMED})
     beside = f"; they have {', '.join(has)}" if has else ""
-    return _ours(Cause.NOTHING_CLAIMED, f"no node has {resource}{beside}")
+    return _ours(Cause.NOTHING_CLAIMED, f"no node has {resource}{beside}{_by_claims(fleet.nodes)}")
+
+
+def _should_have(node: KubeNode, resource: str) -> bool:
+    """Whether a node should have accelerators of a resource's vendor, and shows none of them."""
+    vendor = resource.partition("/")[0]
+    told = COUNT.partition("/")[0] if COUNT in node.labels else ""
+    shown = (name == CLAIMED or name.startswith(vendor) or not told for name in node.capacity)
+    return bool(node.expected) and told in ("", vendor) and not any(shown)
+
+
+def _by_claims(nodes: list[KubeNode]) -> str:
+    """That nodes have accelerators, and give them out otherwise than by a resource."""
+    some = [node for node in nodes if node.capacity.get(CLAIMED)]
+    return f"; GPUs of {_nodes(some)} are given out by claims (DRA)" if some else ""
 
 
 def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:
@@ -157,14 +213,22 @@ def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:
 
 
 def _too_large_beside(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
-    """No node that it could use has as much CPU or memory as one pod requests."""
-    for what, asked, most in (
-        ("CPUs", request.cpu_milli / 1000, max(node.cpu_milli for node in chosen) / 1000),
-        ("GiB of memory", request.memory_mib / 1024, max(n.memory_mib for n in chosen) / 1024),
-    ):
-        if asked > most > 0:  # a node that says nothing of it may have any amount
-            words = f"requests {asked:,.6g} {what} on one node; the largest that it could use has"
-            return _ours(Cause.IMPOSSIBLE_SIZE, f"{words} {most:,.6g}")
+    """No node that it could use has as much of something else as one pod requests."""
+    for name, asked in _beside(request).items():
+        have = [_has(node, name) for node in chosen]
+        most = max((0 if one is None else one for one in have), default=0)
+        if asked <= most or any(one is None for one in have):
+            continue
+        by, unit = _UNITS.get(name, (1, name))
+        words = f"requests {asked / by:,.6g} {unit} on one node; the largest that it could use has"
+        words = (
+            f"{words} {most / by:,.6g}"
+            if most
+            else f"requests {name}, which no node that it could use has"
+        )
+        if name in _BOUND:
+            return _ours(Cause.IMPOSSIBLE_SIZE, words)
+        return WhyPending(Cause.NONE, L4, words)
     return None
 
 
@@ -187,7 +251,7 @@ def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | Non
         first = _taints(chosen[0], request)[0]
         words = f"does not tolerate the taint {first} of {_nodes(chosen)}, all that it could use"
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
-    ready = [node for node in open_ if node.takes_work]
+    ready = [node for node in open_ if _takes(node, request)]
     if not ready:
         cordoned = sum(node.is_unschedulable for node in open_)
         tainted = [node for node in open_ if node.conditions and not node.is_unschedulable]
@@ -210,7 +274,7 @@ def _no_room(
     """Nodes take work, and have no room for it now."""
     assert request.gpu is not None
     resource, count = request.gpu
-    usable = [node for node in chosen if node.takes_work and not _taints(node, request)]
+    usable = [node for node in chosen if _takes(node, request) and not _taints(node, request)]
     most = sum(node.allocatable.get(resource, 0) // count for node in usable)
     if size > most:
         words = f"a gang of {size} pods of {count} {resource}; nodes that take work hold {most}"
@@ -222,9 +286,10 @@ def _no_room(
         words = f"{sum(free)} {resource} are free, which is enough for it"
         return WhyPending(Cause.NONE, L3, words, is_sure=False)
     if by_gpus >= missing:
-        what = fleet.is_bound_by(usable, request)
-        short = "CPU" if what is Cause.CPU_BINDS else "memory"
-        return _ours(what, f"enough {resource} are free, but not the {short} beside them")
+        what = fleet.lacking(usable, request)
+        short = _SHORT.get(what, f"not the {what} beside them")
+        words = f"enough {resource} are free, but {short}"
+        return WhyPending(_BOUND.get(what, Cause.NONE), L3, words)
     if sum(free) >= missing * count and count > 1:
         words = f"{sum(free)} {resource} are free, but at most {max(free)} on one node"
         return _ours(Cause.SCATTERED, words)
@@ -232,6 +297,15 @@ def _no_room(
         words = f"only {fits} of its {missing} missing pods fit: {sum(free)} {resource} are free"
         return _ours(Cause.PARTIAL_GANG, words)
     return _ours(Cause.BUSY, f"needs {missing * count} {resource}, and {sum(free)} are free")
+
+
+def _takes(node: KubeNode, request: PodRequest) -> bool:
+    """Whether a node takes a pod by its state: on one that is cordoned it may tolerate that."""
+    if node.is_unschedulable and not request.tolerates(UNSCHEDULABLE, "", "NoSchedule"):
+        return False
+    return node.is_ready and all(
+        request.tolerates(one.key, one.value, one.effect) for one in node.conditions
+    )
 
 
 def _taints(node: KubeNode, request: PodRequest) -> list[str]:
@@ -257,10 +331,14 @@ def _nodes(nodes: list[KubeNode]) -> str:
 
 
 _Rule = Callable[[re.Match[str]], WhyPending]
-_LINES: tuple[tuple[str, _Rule], ...] = (
+_Lines = tuple[tuple[str, _Rule], ...]
+_OF_AMOUNTS: _Lines = (
     (r"Insufficient cpu", lambda _: _ours(Cause.CPU_BINDS, "not enough CPU is free")),
     (r"Insufficient memory", lambda _: _ours(Cause.MEMORY_BINDS, "not enough memory is free")),
     (r"Insufficient (\S+?)[,.]?(?:\s|$)", lambda m: _ours(Cause.BUSY, f"not enough {m[1]} free")),
+)
+"""Lines of a scheduler about what nodes have left."""
+_OF_OTHERS: _Lines = (
     (
         r"cannot allocate all claims|resourceclaim",
         lambda _: _ours(Cause.BUSY, "its claim of devices cannot be allocated now"),
@@ -269,6 +347,21 @@ _LINES: tuple[tuple[str, _Rule], ...] = (
         r"(?:pod group|podgroup|PodGroup|gang|minMember|minAvailable|Coscheduling)",
         lambda _: _ours(Cause.PARTIAL_GANG, "not all of its pods fit together"),
     ),
+    (
+        r"pod affinity|pod anti-affinity|topology spread|topology",
+        lambda _: _ours(Cause.TOPOLOGY, "where other pods are keeps it from nodes that are free"),
+    ),
+    (
+        r"volume|persistentvolumeclaim|PersistentVolumeClaim",
+        lambda _: WhyPending(Cause.NONE, L4, "its volumes are not there, or on other nodes"),
+    ),
+    (
+        r"free ports|Too many pods",
+        lambda _: WhyPending(Cause.NONE, L3, "nodes have no port, or no place for a pod, left"),
+    ),
+)
+"""Lines about what nodes and requests do not show."""
+_OF_NODES: _Lines = (
     (
         r"(?=.*didn't match (?:Pod's )?node).*untolerated taint (\{(?!node\.kubernetes)[^}]*\})",
         lambda m: WhyPending(
@@ -294,28 +387,23 @@ _LINES: tuple[tuple[str, _Rule], ...] = (
         r"untolerated taint (\{[^}]*\})",
         lambda m: WhyPending(Cause.NONE, L2, f"does not tolerate the taint {m[1]}"),
     ),
-    (
-        r"pod affinity|pod anti-affinity|topology spread|topology",
-        lambda _: _ours(Cause.TOPOLOGY, "where other pods are keeps it from nodes that are free"),
-    ),
-    (
-        r"volume|persistentvolumeclaim|PersistentVolumeClaim",
-        lambda _: WhyPending(Cause.NONE, L4, "its volumes are not there, or on other nodes"),
-    ),
-    (
-        r"free ports|Too many pods",
-        lambda _: WhyPending(Cause.NONE, L3, "nodes have no port, or no place for a pod, left"),
-    ),
 )
-_OTHER_THAN_ROOM = tuple(
-    rule for rule in _LINES if not rule[0].startswith("Insufficient (")
-)  # fmt: skip
+"""Lines about what nodes are. The scheduler counts each node under the first rule that keeps a pod
+off it, and asks these first: where another line is beside them, nodes passed these and fell there.
+"""
 
 
 def by_message(message: str, *, beside_room: bool = False) -> WhyPending | None:
-    """What a scheduler's own line says; ``beside_room``: of what nodes and pods do not show."""
+    """What a scheduler's own line says; ``beside_room``: where by nodes and pods it would fit.
+
+    Then some node is as it must be and has accelerators left: only the rest can keep it off.
+    """
     told = message.partition(" preemption: ")[0]
-    for pattern, rule in _OTHER_THAN_ROOM if beside_room else _LINES:
+    if beside_room:
+        rules: _Lines = (*_OF_OTHERS, *_OF_AMOUNTS[:2])
+    else:
+        rules = (*_OF_AMOUNTS, *_OF_OTHERS, *_OF_NODES)
+    for pattern, rule in rules:
         found = re.search(pattern, told)
         if found:
             return rule(found)

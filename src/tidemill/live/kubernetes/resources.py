@@ -27,6 +27,8 @@ CLAIMED = "resource claims"
 """Instead of a resource name: devices that DRA allocates."""
 CUT = f"{CLAIMED}/"
 """Before a MIG profile: an instance of it, which a whole device is cut for."""
+BY_CLAIM = "tidemill/devices-by-claim"
+"""The label, in the books, of nodes whose whole devices are given out by claims alone."""
 MOST_DEVICES = 10_000
 
 

@@ -19,7 +19,7 @@ from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, 
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
-from tidemill.live.kubernetes.nodes import FEATURES, KubeNode
+from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
@@ -29,7 +29,7 @@ from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, he
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
-from tidemill.model.node_rules import NodeRules
+from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Queue, Role, Shape, Share
 
 _ROWS_AT_ONCE = 1 << 13
@@ -138,6 +138,8 @@ class _Translation:
             " device it is: not booked"
             for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
         )  # fmt: skip
+        if unknown := sum(_has_unknown_claim(cluster, pod) for pod in cluster.pods):
+            self._notes[_UNKNOWN_CLAIM] = unknown
 
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
@@ -186,7 +188,7 @@ class _Translation:
         """What a role asks for, in the words of the model; None: that cannot be said."""
         assert role.request.gpu is not None, "roles without GPUs are left out"
         resource, count = role.request.gpu
-        rules = role.request.rules if self.cluster.nodes else NodeRules()  # unlisted: unlabelled
+        rules = self._rules(role) if self.cluster.nodes else NodeRules()  # unlisted: unlabelled
         self.selected |= rules.keys
         if count > MAX_DEVICES:
             self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
@@ -198,6 +200,28 @@ class _Translation:
             cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
             kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
         )  # fmt: skip
+
+    def _rules(self, role: JobRole) -> NodeRules:
+        """Which nodes a role may be on; a claim is given nothing that a plugin has, nor inversely.
+
+        That is said where GPU types do not tell the two apart.
+        """
+        assert role.request.gpu is not None, "roles without GPUs are left out"
+        rules, resource = role.request.rules, role.request.gpu.resource
+        by_claim = self._having.get(resources.CLAIMED, set())
+        if resource == resources.CLAIMED or resources.is_cut_by_claim(resource):
+            others = (having for one, having in self._having.items() if one != resources.CLAIMED)
+            if by_claim.isdisjoint(set().union(*others)):
+                return rules
+            return rules._replace(
+                labels=tuple(sorted((*rules.labels, (resources.BY_CLAIM, "yes"))))
+            )
+        if by_claim.isdisjoint(self._having.get(resource, ())):
+            return rules
+        by_plugin = LabelCondition(resources.BY_CLAIM, LabelTest.ABSENT)
+        return rules._replace(
+            affinity=tuple((*choice, by_plugin) for choice in rules.affinity or ((),))
+        )
 
     def _instance(self, role: JobRole, rules: NodeRules) -> Role | None:
         """MIG instances that whole GPUs are cut for: parts of those, by MIG's geometry."""
@@ -341,6 +365,21 @@ class _Translation:
         return name
 
 
+_UNKNOWN_CLAIM = (
+    "pods have claims of devices (DRA) that nobody shows: whether they are of GPUs is unknown, and"
+    " they are not booked (kubectl get resourceclaims,resourceclaimtemplates -A)"
+)
+
+
+def _has_unknown_claim(cluster: Cluster, pod: KubePod) -> bool:
+    """Whether a pod may have devices by a claim of which neither it nor its template is known."""
+    return pod.request.gpu is None and any(
+        (pod.namespace, name) not in cluster.claims
+        and (pod.namespace, pod.claim_names.get(inside, "")) not in cluster.claims
+        for inside, name in pod.request.claims
+    )
+
+
 def _decider(job: KubeJob) -> str:
     """Who decides for a job, or which constraints that we do not know bind it.
 
@@ -396,7 +435,7 @@ def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int]
         name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
         labels=tuple(sorted(
-            (k, v) for k, v in node.labels.items() if k in named or not k.startswith(FEATURES)
+            (k, v) for k, v in node.labels.items() if k in named or not k.startswith(RARELY_ASKED)
         )),
         taints=tuple(sorted({
             taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints

@@ -13,7 +13,7 @@ from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import WHOLE, SeenNode
 from tidemill.live.kubernetes import parts
-from tidemill.live.kubernetes.nodes import FEATURES
+from tidemill.live.kubernetes.nodes import RARELY_ASKED
 from tidemill.live.kubernetes.scheduling import seats, shapes
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
@@ -115,7 +115,7 @@ class NodeChanges:
             return self.world.topology.unasked
         rows = (self.view.nodes.get(name) for name in self.view.dirty_nodes)
         news = {key for row in rows if row is not None for key in row.labels}
-        news = {key for key in news if not key.startswith(FEATURES)} - known - {*POOLS}
+        news = {key for key in news if not key.startswith(RARELY_ASKED)} - known - {*POOLS}
         return tuple(sorted((*known, *sorted(news)[: MAX_UNASKED - len(known)])))
 
     def _seen(self, name: str) -> SeenNode | None:
