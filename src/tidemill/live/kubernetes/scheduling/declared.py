@@ -57,6 +57,17 @@ def unseen(namespace: str, owner: Owner) -> Unplaceable:
     )
 
 
+def above_others(team: str, below: Sequence[str]) -> Unplaceable:
+    """Jobs belong to the lowest teams."""
+    some = ", ".join(f"`{name}`" for name in below[:3])
+    more = f" and {len(below) - 3:,} more" if len(below) > 3 else ""
+    return Unplaceable(
+        "TeamAboveOthers",
+        f"its team `{team}` has teams below it ({some}{more}), and jobs belong to the lowest"
+        " ones: give it to one of those, or take it from above them in the policy",
+    )
+
+
 def templates(cluster: Cluster, job: KubeJob) -> tuple[PodTemplate, ...]:
     """The pods that the owner of a job wants, or that what it owns does; none: nobody says."""
     key = job.key
