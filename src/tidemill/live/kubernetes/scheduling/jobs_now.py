@@ -175,12 +175,14 @@ class JobsNow:
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:
             return Unplaceable(NO_COUNTER, lack)
+        if lacks is None and (missing := self._surplus.lack_of(unit, pending)) is not None:
+            return missing
         there = [r for _, r in waits]
         is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
             wanted = sum(role.count for role in shape.roles)
             wanted = wanted if lacks is None else len(waits) + lacks
-            return declared.incomplete(pending, wanted)
+            return declared.incomplete(pending, wanted, len(pending))
         return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])
 
     def _unsized(self, unit: PodUnit) -> Unplaceable | None:
