@@ -87,6 +87,8 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     """Devices that it should have by its labels or instance type; 0: nobody says."""
     notice: NodeNotice | None = None
     """That it is going to be taken."""
+    unread: tuple[str, str] | None = None
+    """An annotation that should say when, and cannot be read; None: there is none."""
     is_cordoned_by_us: bool = False
     extras: Mapping[str, int] = {}
     """What pods may have of other resources that nodes give out."""
@@ -243,7 +245,7 @@ def read(one: Object) -> KubeNode:
         box=box, terms=prices.terms_in(labels), gpu_type=product.gpu_type, profile=product.profile,
         seen_ms=max([ms for ms in (*beats, created_ms) if ms is not None], default=0),
         expected=_expected(labels, box, product.profile), notice=notices.of_node(one),
-        extras=dict(resources.others(allocatable)),
+        unread=notices.unread(one), extras=dict(resources.others(allocatable)),
         most_pods=_whole(allocatable, "pods"),
         disk_bytes=_whole(allocatable, "ephemeral-storage"),
         is_cordoned_by_us=notices.CORDONED in fields.words(one, "metadata", "annotations"),

@@ -5,6 +5,7 @@ labels that clouds and their handlers set. Autoscalers that empty nodes by thems
 them.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -25,6 +26,9 @@ _TAINTS = {
     "aws-node-termination-handler/asg-lifecycle-termination": (Why.DRAINED, None),
 }
 """Taints: why, and how long after they were set the node is taken; None: nobody says."""
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_LONGEST = 100
+"""Of an annotation that is no notice, as it is shown."""
 
 
 class NodeNotice(NamedTuple):
@@ -38,6 +42,8 @@ class NodeNotice(NamedTuple):
     since_ms: int | None = None
     until_ms: int | None = None
     """When it is there again; None: nobody says."""
+    length_ms: int | None = None
+    """How long after it was given the node is taken; None: nobody says, or the moment is known."""
 
 
 def of_node(one: Object) -> NodeNotice | None:
@@ -50,10 +56,29 @@ def of_node(one: Object) -> NodeNotice | None:
         for key, why in _LABELS.items()
         if labels.get(key, "").isdecimal()
     ]
-    found += [_taint(taint) for taint in fields.each(one, "spec", "taints")]
+    taints = [*fields.each(one, "spec", "taints")]
+    ours_ms = {told.get(CORDONED, ""): _cordoned_ms(taints)}
+    found += [_taint(taint, ours_ms.get(fields.text(taint, "key"))) for taint in taints]
     some = [notice for notice in found if notice is not None]
+    return min(some, key=_nearness, default=None)
+
+
+def unread(one: Object) -> tuple[str, str] | None:
+    """An annotation of a node with a moment that is none, and what it is; None: all can be read."""
+    told = fields.words(one, "metadata", "annotations")
+    for key in (DRAIN_BY, MAINTENANCE):
+        moments = told.get(key, "").split("/", 1 if key == MAINTENANCE else 0)
+        if key in told and None in map(_moment_ms, moments):
+            return key, told[key][:_LONGEST]
+    return None
+
+
+def _nearness(notice: NodeNotice) -> float:
+    """The first to end comes first: seconds or minutes after it was given, at a moment, or open."""
+    if notice.length_ms is not None:
+        return 0
     far = datetime.max.replace(tzinfo=UTC).timestamp() * 1000
-    return min(some, key=lambda notice: notice.deadline_ms or far, default=None)
+    return far if notice.deadline_ms is None else notice.deadline_ms
 
 
 def _at(key: str, told: str) -> NodeNotice | None:
@@ -69,14 +94,23 @@ def _window(told: str) -> NodeNotice | None:
     return NodeNotice(Why.MAINTENANCE, MAINTENANCE, from_ms, until_ms=to_ms)
 
 
-def _taint(taint: Object) -> NodeNotice | None:
+def _taint(taint: Object, ours_ms: int | None) -> NodeNotice | None:
+    """``ours_ms``: when we cordoned the node for it. Most who taint a node do not say when."""
     known = _TAINTS.get(fields.text(taint, "key"))
     if known is None:
         return None
     why, length_ms = known
-    added_ms = fields.moment_ms(taint, "timeAdded")
-    deadline_ms = None if length_ms is None or added_ms is None else added_ms + length_ms
-    return NodeNotice(why, fields.text(taint, "key"), deadline_ms, added_ms)
+    added_ms, key = fields.moment_ms(taint, "timeAdded"), fields.text(taint, "key")
+    if length_ms is None or added_ms is None:
+        since_ms = ours_ms if added_ms is None else added_ms
+        return NodeNotice(why, key, None, since_ms, length_ms=length_ms)
+    return NodeNotice(why, key, added_ms + length_ms, added_ms)
+
+
+def _cordoned_ms(taints: Iterable[Object]) -> int | None:
+    """When a node was cordoned, by the taint that Kubernetes sets then; None: it is not."""
+    found = [one for one in taints if fields.text(one, "key") == _UNSCHEDULABLE]
+    return fields.moment_ms(found[0], "timeAdded") if found else None
 
 
 def _moment_ms(told: str) -> int | None:

@@ -28,6 +28,7 @@ REFUSALS = {
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
     "UnknownGang": "it waits for a pod group that does not exist",
     "UnknownTopology": "it requires a tier of the topology that its scheduler does not know",
+    "TeamAboveOthers": "its team has teams below it, and jobs belong to the lowest ones",
     "NotSupported": "its scheduler does not place what it requests",
 }
 """Reasons of pods whose scheduler does not look for room: what is free has no part in it."""

@@ -134,6 +134,12 @@ class PretendedServer:
             self._claim(f"c-{name}", such, on, one)
         self._put((one["metadata"]["namespace"], name), one)
 
+    def resize(self, key: Key, **amounts: str) -> None:
+        """A pod that runs requests something else from now on."""
+        one = json.loads(json.dumps(self.pods[key]))
+        one["spec"]["containers"][0]["resources"]["requests"] |= amounts
+        self._put(key, one)
+
     def annotate(self, name: str, **told: str) -> None:
         """Annotations of a pod of ours by their names after `tidemill/`; `_` is `-`."""
         key = ("ml", name)

@@ -110,6 +110,20 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
                                "effect": "NoSchedule", "timeAdded": "2026-11-17T08:00:00Z"}]}},
          NodeNotice(Why.SPOT_RECLAIM, "aws-node-termination-handler/spot-itn", 1_794_902_520_000,
                     1_794_902_400_000)),
+        ({"spec": {"taints": [{"key": "aws-node-termination-handler/spot-itn",
+                               "effect": "NoSchedule"}]}},
+         NodeNotice(Why.SPOT_RECLAIM, "aws-node-termination-handler/spot-itn", length_ms=120_000)),
+        ({"metadata": {"annotations": {"tidemill/drain-by": "2026-11-17T08:00:00Z"}},
+          "spec": {"taints": [{"key": "cloud.google.com/impending-node-termination"}]}},
+         NodeNotice(Why.SPOT_RECLAIM, "cloud.google.com/impending-node-termination",
+                    length_ms=30_000)),
+        ({"metadata": {"annotations": {
+            "tidemill/cordoned": "aws-node-termination-handler/scheduled-maintenance"}},
+          "spec": {"taints": [{"key": "aws-node-termination-handler/scheduled-maintenance"},
+                              {"key": "node.kubernetes.io/unschedulable",
+                               "timeAdded": "2026-11-17T08:00:00Z"}]}},
+         NodeNotice(Why.MAINTENANCE, "aws-node-termination-handler/scheduled-maintenance", None,
+                    1_794_902_400_000)),
         ({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}, None),
     ],
 )  # fmt: skip
@@ -156,3 +170,58 @@ def test_the_last_leave_a_minute_before_or_after_half_of_a_shorter_notice(
         clock.now += 500
     assert due_ms is not None
     assert due_ms == max(deadline_ms - 1000 * lead_s, Hands.now)
+
+
+@pytest.mark.parametrize(
+    ("key", "after_s"),
+    [
+        ("aws-node-termination-handler/spot-itn", 60),
+        ("cloud.google.com/impending-node-termination", 15),
+        ("aws-node-termination-handler/scheduled-maintenance", 3540),
+    ],
+)
+def test_a_taint_that_does_not_say_since_when_it_is_there_counts_from_when_it_was_seen(
+    key: str, after_s: int
+):
+    """The time that is left begins once: it does not move on with the clock."""
+    clock, view = Hands(), ClusterView("tidemill")
+    told = made.node("n0", unschedulable=True)
+    told["spec"]["taints"] = [{"key": key, "effect": "NoSchedule"}]
+    view.take(ServedKind("", "v1", "Node", "nodes"), ("", "n0"), nodes.read(told), False)
+    drains = Drains(
+        World(), view, None, clock, 0, may_evict=lambda _: True, log=lambda *_, **__: None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    drains.drain_ms = 3_600_000
+    drains.look()
+    view.dirty_nodes.clear()
+    clock.now += 1000 * after_s - 1
+    drains.look()
+    assert not view.dirty_nodes
+    clock.now += 1
+    drains.look()
+    assert [*view.dirty_nodes] == ["n0"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (notices.DRAIN_BY, "2026-11-17T08:00:00"),
+        (notices.MAINTENANCE, "tonight"),
+        (notices.MAINTENANCE, "2026-11-17T08:00:00Z/10:00"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_as_a_notice_is_told_once(key: str, value: str):
+    """Whoever wrote it would wait for a drain that never comes."""
+    view, said = ClusterView("tidemill"), list[dict[str, Any]]()
+    told = made.node("n0")
+    told["metadata"]["annotations"] = {key: value}
+    view.take(ServedKind("", "v1", "Node", "nodes"), ("", "n0"), nodes.read(told), False)
+    drains = Drains(
+        World(), view, None, Hands(), 0, may_evict=lambda _: True,  # type: ignore[arg-type]
+        log=lambda event, **rest: said.append({"event": event, **rest}),
+    )  # fmt: skip
+    drains.look()
+    drains.look()
+    (one,) = said
+    assert one["event"] == "notice cannot be read"
+    assert (one["annotation"], one["found"]) == (key, value)

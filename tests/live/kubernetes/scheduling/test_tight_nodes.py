@@ -1,4 +1,4 @@
-"""Pods that a kubelet would refuse, for its disk or its pods: elsewhere, or held and said."""
+"""Pods that a kubelet would refuse, for disk, CPU or its pods: elsewhere, or held and said."""
 
 from typing import Any
 
@@ -115,3 +115,46 @@ def test_what_a_node_does_not_advertise_it_has_not(resource: str):
     story.server.make("none", 1, cpu="0", memory="0")
     story.rest()
     assert story.bound() == {"none": "n0"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "large", "small", "said"),
+    [
+        ("cpu", "186", "20", "has 6 cores left, and 20 are requested"),
+        ("memory", "1992Gi", "100Gi", "has 24.0 GiB of memory left, and 100.0 are requested"),
+    ],
+)
+def test_a_pod_that_was_resized_in_place_has_what_it_requests_now(
+    resource: str, large: str, small: str, said: str
+):
+    """What it was placed with is in the books: the kubelet counts what it has by now.
+
+    Others go elsewhere, and wait where they may not; they start when it is smaller again.
+    """
+    story = Story(8)
+    story.server.make("first", 1, requests={resource: "1"})
+    story.rest()
+    story.server.resize(("ml", "first"), **{resource: large})
+    story.server.make("next", 1, requests={resource: small})
+    story.rest()
+    assert story.bound() == {"first": "n0"}
+    reason, words = story.held()["ml/next"]
+    assert reason == "BindRefused"
+    assert f"node `n0` {said}" in words
+    story.server.put_node("n1", 8)
+    story.server.make("free", 1, requests={resource: small})
+    story.rest()
+    assert story.bound() == {"first": "n0", "free": "n1", "next": "n1"}
+
+
+def test_a_pod_starts_when_one_that_was_resized_in_place_is_smaller_again():
+    """Nothing has left the node, and there is room."""
+    story = Story(8)
+    story.server.make("first", 1, requests={"cpu": "1"})
+    story.rest()
+    story.server.resize(("ml", "first"), cpu="186")
+    story.server.make("next", 1, requests={"cpu": "20"})
+    story.rest()
+    story.server.resize(("ml", "first"), cpu="2")
+    story.rest()
+    assert story.bound() == {"first": "n0", "next": "n0"}

@@ -16,7 +16,7 @@ from tidemill.live.kubernetes.watching.mirror import LOOK_SOON_S
 
 SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-group-total-count"}
 """Gangs that are no objects: the annotation that says how many pods they have."""
-MOST_DIGITS = 6
+MOST = 999_999
 UNREAD = (
     "an object that is not watched: the cluster has no such objects, or we may not read them; a"
     f" resource definition that was just added is found within {LOOK_SOON_S:.0f} seconds"
@@ -57,6 +57,17 @@ def unseen(namespace: str, owner: Owner) -> Unplaceable:
     )
 
 
+def above_others(team: str, below: Sequence[str]) -> Unplaceable:
+    """Jobs belong to the lowest teams."""
+    some = ", ".join(f"`{name}`" for name in below[:3])
+    more = f" and {len(below) - 3:,} more" if len(below) > 3 else ""
+    return Unplaceable(
+        "TeamAboveOthers",
+        f"its team `{team}` has teams below it ({some}{more}), and jobs belong to the lowest"
+        " ones: give it to one of those, or take it from above them in the policy",
+    )
+
+
 def templates(cluster: Cluster, job: KubeJob) -> tuple[PodTemplate, ...]:
     """The pods that the owner of a job wants, or that what it owns does; none: nobody says."""
     key = job.key
@@ -86,22 +97,33 @@ def size(pods: Sequence[KubePod]) -> int:
 
 def _size_flaw(pod: KubePod, gang: str, annotation: str) -> Unplaceable | None:
     told = pod.annotations.get(annotation)
-    if told is not None and told.isdecimal() and 0 < len(told) <= MOST_DIGITS and int(told) > 0:
+    if told is not None and told.isdecimal() and len(told) < 20 and 0 < int(told) <= MOST:
         return None
-    found = "is missing" if told is None else f"is `{told[:40]}`, no number above 0"
+    found = "is missing" if told is None else f"is `{told[:40]}`, no number from 1 to {MOST:,}"
     return Unplaceable(
         "MalformedGang", f"it names the gang `{gang}`, and the annotation {annotation} {found}"
     )
 
 
-def incomplete(there: Sequence[KubePod], wanted: int) -> Unplaceable:
-    """A gang of which some pods are missing, or held back by somebody else."""
-    if gates := sorted({gate for pod in there for gate in pod.gates}):
-        return Unplaceable("SchedulingGated", f"held by its scheduling gates: {', '.join(gates)}")
-    if lacks := sorted({lack for pod in there for lack in pod.lacks}):
+def incomplete(
+    pending: Sequence[KubePod], wanted: int, there: int, of_others: Sequence[str] = ()
+) -> Unplaceable:
+    """A gang of which some pods are missing, or held back by somebody else.
+
+    ``there``: how many of its pods are; ``of_others``: the schedulers that further ones name.
+    """
+    if gates := sorted({gate for pod in pending for gate in pod.gates}):
+        held = sum(bool(pod.gates) for pod in pending)
+        whose = f"{held} of the {wanted} pods of its gang are" if wanted > 1 else "it is"
+        return Unplaceable(
+            "SchedulingGated", f"{whose} held by scheduling gates: {', '.join(gates)}"
+        )
+    if lacks := sorted({lack for pod in pending for lack in pod.lacks}):
         more = f"; {len(lacks) - 1:,} more" if len(lacks) > 1 else ""
         return Unplaceable("WaitingForClaim", f"it waits for its devices: {lacks[0]}{more}")
+    names = ", ".join(f"`{name}`" for name in sorted(set(of_others)))
+    more = f"; {len(of_others):,} more by another scheduler ({names})" if of_others else ""
     return Unplaceable(
         "WaitingForGang",
-        f"{len(there)} of the {wanted} pods of its gang are there: it starts with all",
+        f"{there} of the {wanted} pods of its gang are there: it starts with all{more}",
     )

@@ -46,6 +46,7 @@ from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
     as_held,
+    booked,
     comes_back,
     new_job,
     new_team,
@@ -99,7 +100,7 @@ class Differ:
         self._is_being_sent = is_being_sent
         self.lives = PresentLives(world)
         self.nodes = NodeChanges(self.lives, view, price_of)
-        self.rules = FleetRules()
+        self.rules = self._looked_by = FleetRules()
         self.begins_ms = 0
         """When the journal began, by the clock of the cluster."""
         self.leaving: list[int] = []
@@ -277,6 +278,9 @@ class Differ:
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
+        if self.rules != self._looked_by:  # a tier or a team may be what a job waits for
+            self._looked_by = self.rules
+            self.view.dirty_units.update(dict.fromkeys(self.view.units()))
         told = self.rules.topology if self.rules.topology.tiers else world.topology
         wanted = replace(told, unasked=self.nodes.unasked())
         if wanted != world.topology:
@@ -345,7 +349,8 @@ class Differ:
         j, world = self.lives.job(key), self.world
         if j is None:
             if not isinstance(now.shape, Shape):
-                now = now._replace(shape=as_held(now, self.view.shape_of(now.held[0][0])))
+                shape = booked(world, self.view.shape_of(now.held[0][0]))
+                now = now._replace(shape=as_held(now, shape))
             j = yield from self._new(at_ms, key, now)
         seen, told = Counter(seat for _, seat in now.held), self.seating.devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:

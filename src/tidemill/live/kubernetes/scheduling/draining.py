@@ -29,6 +29,10 @@ LEAD_MS = 60_000
 """So long before a deadline the last gangs are evicted: 30 s are the usual grace of pods, and as
 long again for budgets and the API server. Of a shorter notice, half."""
 MERGE = "application/merge-patch+json"
+_AS = (
+    "a moment with its zone, such as 2026-11-17T08:00:00Z; of tidemill/maintenance two of them with"
+    " a slash between"
+)
 
 
 class DrainClock(Protocol):
@@ -58,46 +62,62 @@ class Drains:
         """How long before a deadline a node takes no new work any more: the policy's ``drain``."""
         self._told: dict[str, int] = {}
         """By node: how often it was to be looked at so far (0: drained, 1: emptied)."""
-        self._heard: dict[str, tuple[int | None, int]] = {}
-        """By node: the deadline of its notice, and when that was first seen."""
+        self._heard: dict[str, tuple[tuple[str, int | None], int]] = {}
+        """By node: whose notice it has and for when, and when that was first seen."""
+        self._unread: dict[str, tuple[str, str]] = {}
+        """By machine: an annotation with a moment that is none, and that was told."""
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._refused: set[str] = set()
         self.cordoned = 0
 
     # When ---------------------------------------------------------------------------------------
 
-    def deadline_ms(self, notice: NodeNotice) -> int:
+    def deadline_ms(self, name: str, notice: NodeNotice) -> int:
         """By when a node is to be empty, since 1970; where nobody says, the policy does."""
         if notice.deadline_ms is not None:
             return notice.deadline_ms
-        since_ms = notice.since_ms
-        return (self._clock.now_ms() if since_ms is None else since_ms) + self.drain_ms
+        length_ms = self.drain_ms if notice.length_ms is None else notice.length_ms
+        return self._since_ms(name, notice) + length_ms
+
+    def _since_ms(self, name: str, notice: NodeNotice) -> int:
+        """When a notice was given; where nobody says, when it was first seen."""
+        if notice.since_ms is not None:
+            return notice.since_ms
+        heard = self._heard.get(name)
+        return self._clock.now_ms() if heard is None else heard[1]
 
     def is_on(self, node: KubeNode) -> bool:
         """Whether a node is to be drained now."""
         notice, now_ms = node.notice, self._clock.now_ms()
         if notice is None or (notice.until_ms is not None and now_ms >= notice.until_ms):
             return False
-        return now_ms >= self.deadline_ms(notice) - self.drain_ms
+        return now_ms >= self.deadline_ms(node.name, notice) - self.drain_ms
 
     def _is_due(self, name: str, notice: NodeNotice) -> bool:
         """Whether everybody has to leave now."""
-        deadline_ms, since_ms = self.deadline_ms(notice), notice.since_ms
-        if since_ms is None:
-            since_ms = self._heard.get(name, (None, 0))[1]
-        lead_ms = min(LEAD_MS, max(0, deadline_ms - since_ms) // 2)
+        deadline_ms = self.deadline_ms(name, notice)
+        lead_ms = min(LEAD_MS, max(0, deadline_ms - self._since_ms(name, notice)) // 2)
         return self._clock.now_ms() >= deadline_ms - lead_ms
 
     def _hear(self, node: KubeNode, notice: NodeNotice) -> None:
         """Note when a notice came; of one from before we began that is not known, and long ago."""
-        if self._heard.get(node.name, (None, 0))[0] != notice.deadline_ms:
-            is_old = node.is_cordoned_by_us and node.name not in self._heard
-            now_ms = 0 if is_old else self._clock.now_ms()
-            self._heard[node.name] = notice.deadline_ms, now_ms
+        heard, whose = self._heard.get(node.name), (notice.said, notice.deadline_ms)
+        if heard is None or heard[0] != whose:
+            is_old = node.is_cordoned_by_us and heard is None
+            self._heard[node.name] = whose, 0 if is_old else self._clock.now_ms()
+
+    def _read(self, node: KubeNode) -> None:
+        """Say once of an annotation that it has a moment which is none."""
+        name = parts.machine(node.name)
+        if node.unread is not None and self._unread.get(name) != node.unread:
+            self._unread[name] = node.unread
+            key, found = node.unread
+            self._log("notice cannot be read", node=name, annotation=key, found=found, hint=_AS)
 
     def look(self) -> None:
         """Nodes whose time has come are looked at again; they are cordoned, or not any more."""
         for name, node in self._view.nodes.items():
+            self._read(node)
             if node.notice is None and not node.is_cordoned_by_us:
                 self._told.pop(name, None)
                 self._heard.pop(name, None)
@@ -119,7 +139,7 @@ class Drains:
         """A node that is to be drained, and whoever has to leave it."""
         world, notice = self._world, node.notice
         assert notice is not None, "it is on"
-        deadline_ms = min(max(self.deadline_ms(notice) - self._begins_ms, 0), FOREVER_MS)
+        deadline_ms = min(max(self.deadline_ms(node.name, notice) - self._begins_ms, 0), FOREVER_MS)
         state = NodeState(world.nodes.state.item(n))
         is_told = state is NodeState.DRAINING
         if is_told and notice.deadline_ms is not None:

@@ -15,7 +15,7 @@ from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
 from tidemill.live.kubernetes.scheduling.seats import Marks
-from tidemill.live.kubernetes.scheduling.units import new_job, new_team, note
+from tidemill.live.kubernetes.scheduling.units import booked, new_job, new_team, note
 from tidemill.live.kubernetes.scheduling.view import Key
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB
@@ -63,7 +63,7 @@ class ForeignPods:
         n = self._lives.node_number(self._view.place_of(pod))
         assert n is not None, "it was found"
         j = self._lives.present(name)
-        shape = self._view.shape_of(pod)
+        shape = booked(world, self._view.shape_of(pod))
         was = world.shape_of(j) if j is not None else shape  # its class stays: owners come and go
         if j is not None and (replace(shape, kind=was.kind) != was or j in self._seating.unit_of):
             yield ev.JobCancelled(at_ms, j)

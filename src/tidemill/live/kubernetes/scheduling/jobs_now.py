@@ -28,11 +28,13 @@ from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.surplus import SurplusPods
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
+    booked,
     end_of,
     in_gang,
     key_of,
     may_be_stopped,
     note,
+    teams_below,
 )
 from tidemill.live.kubernetes.scheduling.view import PodUnit
 from tidemill.model.rows import Shape
@@ -98,8 +100,7 @@ class JobsNow:
             elif pod.leaves_ms is None and pod.is_bindable:
                 waits.append((pod, r))
         shape = self._tight.kept(unit.key, [pod for pod, _ in alive], shape)
-        if isinstance(shape, Shape) and not may_be_stopped(alive):
-            shape = shapes.unstoppable(shape)
+        shape = self._booked(shape, alive, holds=bool(held) or is_lost)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
         lacks = scale.now - len(waits) if scale is not None else None
@@ -109,6 +110,16 @@ class JobsNow:
         end = None if alive else end_of(pod for pod, _ in mine)
         estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
         return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+
+    def _booked(
+        self, shape: Shape | Unplaceable, alive: spreading.Placed, *, holds: bool
+    ) -> Shape | Unplaceable:  # fmt: skip
+        """What a job is in the books: whether it may be stopped, and of which team it is."""
+        if isinstance(shape, Unplaceable):
+            return shape
+        if not may_be_stopped(alive):
+            shape = shapes.unstoppable(shape)
+        return booked(self._lives.world, shape) if holds else shape
 
     def _kept(
         self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed, topology: Topology
@@ -150,6 +161,8 @@ class JobsNow:
         """
         if isinstance(shape, Unplaceable):
             return shape
+        if below := teams_below(self._lives.world, shape.team):
+            return declared.above_others(shape.team, below)
         with_gpus = [pod for pod in pending if pod.request.gpu is not None]
         if (owner := self._view.awaited.of(self._view.cluster, with_gpus)) is not None:
             return declared.unseen(unit.key.namespace, owner)
@@ -162,12 +175,14 @@ class JobsNow:
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:
             return Unplaceable(NO_COUNTER, lack)
+        if lacks is None and (missing := self._surplus.lack_of(unit, pending)) is not None:
+            return missing
         there = [r for _, r in waits]
         is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
         if is_part if lacks is None else lacks:
             wanted = sum(role.count for role in shape.roles)
             wanted = wanted if lacks is None else len(waits) + lacks
-            return declared.incomplete(pending, wanted)
+            return declared.incomplete(pending, wanted, len(pending))
         return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])
 
     def _unsized(self, unit: PodUnit) -> Unplaceable | None:

@@ -1,4 +1,4 @@
-"""What a kubelet refuses: a resource that it has not or not any more, pods per node, disk, ports.
+"""What a kubelet refuses: too little of a resource, CPU, memory or disk, pods per node, ports.
 
 A pod that is bound beyond them fails there. So each bind is held against them before it is sent;
 nodes that are full of pods take no more (``Differ``), and ports are rules (``neighbours``). A job
@@ -219,7 +219,7 @@ def _said(row: KubeNode, there: Sequence[KubePod], new: Sequence[KubePod]) -> st
         return f"node `{row.name}` takes {row.most_pods} pods and has {len(there)}"
     if said := _devices(row, there, new):
         return said
-    if said := _unadvertised(row, new):
+    if said := _cpu_and_memory(row, there, new):
         return said
     if said := _disk(row, there, sum(pod.request.disk_bytes for pod in new)):
         return said
@@ -242,14 +242,32 @@ def _devices(row: KubeNode, there: Iterable[KubePod], new: Iterable[KubePod]) ->
     return ""
 
 
-def _unadvertised(row: KubeNode, new: Iterable[KubePod]) -> str:
-    """That a node has no CPU or memory at all, and a pod requests some; "": it has."""
-    for pod in new:
-        if pod.request.cpu_milli and not row.cpu_milli:
-            return f"node `{row.name}` has no `cpu`"
-        if pod.request.memory_mib and not row.memory_mib:
-            return f"node `{row.name}` has no `memory`"
+def _cpu_and_memory(row: KubeNode, there: Iterable[KubePod], new: Sequence[KubePod]) -> str:
+    """That a node has too little CPU or memory beside these pods, or none; "": it has enough.
+
+    The plan counts them too, by what pods requested when they were placed: those that run may
+    request more by now (a resize in place), wherever on the machine they sit.
+    """
+    cpu, memory = _total(new)
+    if not cpu and not memory:
+        return ""
+    cpu_used, memory_used = _total(there)
+    if cpu and cpu + cpu_used > row.cpu_milli:
+        left = max(0, row.cpu_milli - cpu_used)
+        return f"node `{row.name}` has {left / 1000:g} cores left, and {cpu / 1000:g} are requested"
+    if memory and memory + memory_used > row.memory_mib:
+        left = max(0, row.memory_mib - memory_used)
+        return (
+            f"node `{row.name}` has {left / 1024:,.1f} GiB of memory left, and"
+            f" {memory / 1024:,.1f} are requested"
+        )
     return ""
+
+
+def _total(pods: Iterable[KubePod]) -> tuple[int, int]:
+    """Cores in milli and MiB that pods request together."""
+    rows = [(pod.request.cpu_milli, pod.request.memory_mib) for pod in pods]
+    return sum(cpu for cpu, _ in rows), sum(mib for _, mib in rows)
 
 
 def _held(pods: Iterable[KubePod]) -> Counter[str]:

@@ -4,8 +4,9 @@ Which pods are the gang is settled before anything of the group is looked at, so
 counted in both.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey, alone
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import declared, seats, sizes
@@ -38,7 +39,14 @@ class SurplusPods:
                 self._share_out(unit, least, max(least, held))
 
     def _least(self, unit: PodUnit) -> int | None:
-        """How many pods the gang of a group has: by its object, or by what its pods declare.
+        """How many pods with accelerators the gang of a group has; None: nobody says."""
+        told = self._declared(unit)
+        if not told:
+            return told
+        return max(told - len(self._view.apart.without_gpus(unit.key)), 1)
+
+    def _declared(self, unit: PodUnit) -> int | None:
+        """How many pods a group needs to start: by its object, or by what its pods declare.
 
         None: nobody says.
         """
@@ -47,6 +55,19 @@ class SurplusPods:
             return unit.job.group.least
         mine = [pod for pod in unit.pods if view.pods.get(key_of(pod)) is pod]
         return declared.size([*mine, *(view.pods[one] for one in view.beyond(key))]) or None
+
+    def lack_of(self, unit: PodUnit, pending: Sequence[KubePod]) -> Unplaceable | None:
+        """That pods of a group are missing; None: all are there that it needs, or it is none.
+
+        Those that have done their work are not made again.
+        """
+        wanted = (self._declared(unit) or 0) if unit.key.kind == "PodGroup" else 0
+        apart = self._view.apart
+        there = len(apart.without_gpus(unit.key))
+        there += sum(not pod.is_over or pod.outcome is AttemptEnd.DONE for pod in unit.pods)
+        if there >= wanted:
+            return None
+        return declared.incomplete(pending, wanted, there, apart.of_others(unit.key))
 
     def _share_out(self, unit: PodUnit, least: int, size: int) -> None:
         """Those on nodes first are the gang, but for those that were a job of their own before."""

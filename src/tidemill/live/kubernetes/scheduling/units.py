@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.seats import Seat
@@ -18,6 +19,8 @@ from tidemill.model.world import World
 
 PREEMPTIBLE = "tidemill/preemptible"
 """The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
+_ITSELF = " (itself)"
+"""After the name of a team with others below it: what was bound of it although it has no jobs."""
 
 
 class Vacant(NamedTuple):
@@ -98,7 +101,30 @@ def new_job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
 def new_team(world: World, at_ms: int, team: str) -> Iterator[ev.Event]:
     """A team that nobody declared has no quota."""
     if team not in world.queue_number:
-        yield ev.QueueSet(at_ms, Queue(team))
+        above = team.removesuffix(_ITSELF)
+        is_below = above != team and above in world.queue_number
+        yield ev.QueueSet(at_ms, Queue(team, parent=above if is_below else ""))
+
+
+def teams_below(world: World, team: str) -> list[str]:
+    """The teams that a policy puts under another one, by name."""
+    q = world.queue_number.get(team)
+    if q is None or world.tree.is_leaf[q]:
+        return []
+    return sorted(
+        row.name for row in world.queue_rows
+        if row.parent == team and not row.name.endswith(_ITSELF)
+    )  # fmt: skip
+
+
+def booked(world: World, shape: Shape) -> Shape:
+    """What something that holds its place is booked as: a team above others has no jobs.
+
+    It counts as one of those below it, so that the quota above it knows of it.
+    """
+    if not teams_below(world, shape.team):
+        return shape
+    return replace(shape, team=f"{shape.team[: LONGEST_NAME - len(_ITSELF)]}{_ITSELF}")
 
 
 def team_changes(world: World, wanted: Iterable[Queue]) -> Iterator[Queue]:
@@ -107,9 +133,12 @@ def team_changes(world: World, wanted: Iterable[Queue]) -> Iterator[Queue]:
     Whoever asks sets each before the next.
     """
     rows = {queue.name: queue for queue in wanted}
+    above = {queue.parent for queue in rows.values()}
     for row in world.queue_rows:
-        if row.name not in rows and row != Queue(row.name):
-            yield Queue(row.name)
+        stays = row.name.endswith(_ITSELF) and row.parent in above
+        bare = Queue(row.name, parent=row.parent if stays else "")
+        if row.name not in rows and row != bare:
+            yield bare
     for name, queue in rows.items():
         known = world.queue_number.get(name)
         if known is None or world.queue_rows[known] != queue:

@@ -22,6 +22,7 @@ from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed, extras, shapes, volumes
+from tidemill.live.kubernetes.scheduling.apart import MembersApart
 from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.extras import ExtraShare
@@ -84,6 +85,7 @@ class ClusterView:
         """Namespaces whose budgets changed."""
         self._beyond: dict[Key, UnitKey] = {}
         """Pods beyond what their group needs to start: each is a job of its own."""
+        self.apart = MembersApart()
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
@@ -224,7 +226,10 @@ class ClusterView:
     def unit(self, key: UnitKey) -> PodUnit:
         """The pods of a job of ours, and what it requests in all."""
         pods = self.unit_pods(key)
-        return PodUnit(key, jobs.job_of(self.cluster, self._rule, key, pods, None), tuple(pods))
+        every = pods
+        if others := self.apart.without_gpus(key):
+            every = [*pods, *(self.pods[one] for one in others if one in self.pods)]
+        return PodUnit(key, jobs.job_of(self.cluster, self._rule, key, every, None), tuple(pods))
 
     def unit_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job of ours."""
@@ -340,6 +345,7 @@ class ClusterView:
         if is_gone:
             self._gone[key] = row
             before = self.pods.pop(key, None) or before
+            self._stand_apart(key, row, is_gone=True)
             self._unplace(key, before)
             self._touch(key, row)
             self._stir(key, row, is_gone=True)
@@ -356,8 +362,19 @@ class ClusterView:
             self._sit(key, row.node)
         if self.is_ours(row):
             self._file(key, row)
+        self._stand_apart(key, row, is_gone=False)
         self._touch(key, row)
         self._stir(key, row, is_gone=False)
+
+    def _stand_apart(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
+        """Look again at the gang that a pod names and is no part of, as it is counted there."""
+        unit = None if groups.of_pod(pod) is None else jobs.unit_of(self.cluster, pod)
+        is_apart = unit is not None and not is_gone
+        is_apart = is_apart and (pod.request.gpu is None or not self.is_ours(pod))
+        for one in self.apart.take(key, pod, unit if is_apart else None):
+            if one in self._units:
+                self.dirty_units[one] = None
+                self.changed()
 
     def _stir(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
         """Look again at jobs whose rules name a pod, and at those that its rules name."""

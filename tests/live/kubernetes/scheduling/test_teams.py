@@ -1,0 +1,64 @@
+"""Policies that change, and pods whose namespace is a team that a policy puts above others."""
+
+import pytest
+
+from tests.live.kubernetes.scheduling.test_holding import Story
+from tidemill.live.kubernetes.scheduling.differ import FleetRules
+from tidemill.model.rows import Queue, Share
+from tidemill.model.topology import Tier, Topology
+
+BELOW = (Queue("org", (Share("H100", limit_milli=8_000),)), Queue("ml", parent="org"))
+
+
+def story(*queues: Queue) -> Story:
+    """A cluster with one node, and a policy with these teams."""
+    made = Story(8)
+    made.scheduler.differ.rules = FleetRules(queues)
+    return made
+
+
+def test_a_pod_of_a_team_above_others_waits_and_says_whose_it_may_be():
+    """Jobs belong to the lowest teams: it is held, others are placed, and it is when it may be."""
+    told = story(*BELOW)
+    told.server.make("up", 1, namespace="org")
+    told.server.make("down", 1)
+    told.rest()
+    assert told.bound() == {"down": "n0"}
+    reason, words = told.held()["org/up"]
+    assert reason == "TeamAboveOthers"
+    assert "its team `org` has teams below it (`ml`)" in words
+    told.scheduler.differ.rules = FleetRules((Queue("org"), Queue("ml")))
+    told.scheduler.backend.look()
+    told.rest()
+    assert told.bound() == {"down": "n0", "up": "n0"}
+    assert told.held() == {}
+
+
+@pytest.mark.parametrize("spec", [{}, {"schedulerName": "tidemill"}], ids=["of others", "of ours"])
+def test_what_runs_of_a_team_above_others_counts_there(spec: dict[str, str]):
+    """Pods that are bound hold what they hold: of a quota of 8 for all of it, 3 are left."""
+    told = story(*BELOW)
+    told.server.make("up", 5, namespace="org", on="n0", spec=spec)
+    told.server.make("large", 4)
+    told.server.make("small", 3)
+    told.rest()
+    assert told.bound() == {"up": "n0", "small": "n0"}
+    world = told.scheduler.differ.world
+    assert world.queue_rows[world.queue_number["org (itself)"]].parent == "org"
+    told.scheduler.differ.rules = FleetRules((Queue("org"), Queue("ml")))
+    told.scheduler.backend.look()
+    told.rest()
+    assert world.tree.is_leaf[world.queue_number["org"]]
+
+
+def test_a_pod_that_waits_for_a_tier_is_placed_when_the_policy_declares_it():
+    """Nothing else has to change in the cluster for that."""
+    told = story()
+    told.server.make("tied", 1, annotations={"tidemill/required-topology": "rack"})
+    told.rest()
+    assert told.held()["ml/tied"][0] == "UnknownTopology"
+    tiers = (Tier("rack", "topology.kubernetes.io/rack"),)
+    told.scheduler.differ.rules = FleetRules((), Topology(tiers))
+    told.scheduler.backend.look()
+    told.rest()
+    assert told.bound() == {"tied": "n0"}
