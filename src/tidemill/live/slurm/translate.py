@@ -216,7 +216,7 @@ class Gathering:
 
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
-        first, tracks, has_asked = len(self._jobs), False, _has_asked_alone(opened)
+        first, tracks, lacks_held = len(self._jobs), False, _lacks_held(opened)
         opened.wanted = _WANTED_LIVE if opened.output in _LIVE else _WANTED
         for makes, frame in opened.frames():
             if makes is SlurmJob and len(frame):
@@ -224,8 +224,12 @@ class Gathering:
                 tells = frame["eligible_ms"].null_count() < len(frame)
                 tells |= eligibility.is_told(opened.columns)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
-                flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
-                held = job_gpus.as_asked() if has_asked else pl.col("gpus_allocated")
+                flags = {
+                    "is_live": pl.lit(is_live),
+                    "tells_eligible": pl.lit(tells),
+                    "lacks_held": pl.lit(lacks_held),
+                }
+                held = job_gpus.as_asked() if lacks_held else pl.col("gpus_allocated")
                 told = job_gpus.with_tres(frame, _ROW).with_columns(
                     held, **flags, rules=rules, asked_nodes=self._nodes_of(frame)
                 )
@@ -291,7 +295,8 @@ class Gathering:
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
-        flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
+        names_of_flags = ("is_live", "tells_eligible", "lacks_held", "tracks_gpus")
+        flags = dict.fromkeys(names_of_flags, pl.Boolean)
         schema = {**_ROW, **job_gpus.OF_TRES, **flags, "rules": pl.Int32, "asked_nodes": pl.Int32}
         out = reasons.nodes_out(self._nodes) if self._nodes else None
         names = {name for part in self._jobs.each("cluster", kinds=schema)
@@ -506,14 +511,17 @@ def _without_columns(opened: SlurmReading) -> Iterator[str]:
     for names, words in _LOST:
         if lost := [name for name in names if name not in opened.columns]:
             yield f"no column {', '.join(lost)}, {words}"
-    if _has_asked_alone(opened):
+    if _lacks_held(opened):
         yield "no column AllocTRES: jobs that ran are taken to hold what they requested (ReqTRES)"
 
 
-def _has_asked_alone(opened: SlurmReading) -> bool:
-    """Whether a text of sacct says what jobs requested, and not what they were given."""
+def _lacks_held(opened: SlurmReading) -> bool:
+    """Whether a text of sacct or squeue says what jobs requested, and not what they were given."""
+    names = {name.upper() for name in opened.columns}
+    if opened.output is Output.SQUEUE_TEXT:
+        return "TRES_ALLOC" not in names
     is_sacct = opened.output is Output.SACCT_TEXT
-    return is_sacct and "ReqTRES" in opened.columns and "AllocTRES" not in opened.columns
+    return is_sacct and "REQTRES" in names and "ALLOCTRES" not in names
 
 
 def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
