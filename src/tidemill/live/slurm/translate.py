@@ -452,7 +452,7 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     )
     rows = eligibility.never_eligible(joined.with_accounting(rows))
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    is_put_off = pl.col("reason").is_in(eligibility.HELD).fill_null(value=False)
+    is_put_off = eligibility.IS_PUT_OFF.fill_null(value=False)
     is_kept = is_open & is_put_off  # also after an attempt: requeued and held
     is_held = is_put_off | (pl.col("tells_eligible") & ~pl.col("is_live"))
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
@@ -529,11 +529,12 @@ def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
     names = ["reason", "reason_text", "required_nodes", "rules"]
     waits = (pl.col("state") == "PENDING") & (pl.col("reason") != "")
     told = rows.filter(waits).select(names).unique(maintain_order=True)
-    found = [
-        reasons.meaning(reason, text, required=required, out=words.out)
-        for reason, text, required, _ in told.iter_rows()
-    ]
     jobs = [WaitingJob() if i is None else words.waiting[i] for i in told["rules"]]
+    usable = [evidence.usable(job, words.rules.partitions) for job in jobs]
+    found = [
+        reasons.meaning(reason, text, required=required, usable=mine, out=words.out)
+        for (reason, text, required, _), mine in zip(told.iter_rows(), usable, strict=True)
+    ]
     found = [
         evidence.by_rules(one, job, words.rules, words.now_ms)
         for one, job in zip(found, jobs, strict=True)
