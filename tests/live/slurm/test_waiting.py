@@ -192,7 +192,8 @@ def test_nodes_that_are_said_to_be_down_and_are_up_are_no_matter_of_provisioning
     """22.05 says *DOWN, DRAINED or reserved* also of nodes that other jobs fill."""
     down = reasons.NODES_DOWN
     up, out = frozenset[str](), frozenset({"n7"})
-    for more in ({"required": "n[7-8]"}, {"usable": "n[7-8]"}):
+    told: list[dict[str, Any]] = [{"required": "n[7-8]"}, {"usable": "n[7-8]"}]
+    for more in told:
         assert said("Resources", text=down, out=up, **more).endswith("[SCHEDULING]")
         assert "its nodes are up" in said("Resources", text=down, out=up, **more)
         assert said("Resources", text=down, out=out, **more).endswith("[PROVISIONING]")

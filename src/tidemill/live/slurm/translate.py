@@ -307,7 +307,9 @@ class Gathering:
         # who names none is of the one that others name: a text of squeue has no column for it
         last_ms, are_several = _last_ms(self._jobs, schema), len(named_clusters) > 1
         words = _Words(out, [*self._waiting], self.rules, last_ms, are_several)
-        named = None if self._goes_on else allowed_nodes.named_by(self._asked)
+        named = allowed_nodes.named_by(self._asked)
+        if self._goes_on:  # a node is told once, and who will name it is not known yet
+            named |= {node.name for node in self._nodes}
         told_names = allowed_nodes.names_of(self._nodes, self._kept[SlurmPartition], named)
         allowed = [allowed_nodes.allowed(one, told_names) for one in self._asked]
         fleet = nodes.fleet_of(
