@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -20,12 +19,10 @@ from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.advance import NO_FIGURES, Advance, SourceAnswer
-from tidemill.live.history.clusters import NodeAsk
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import SeenNode
 from tidemill.model import events as ev
 from tidemill.model.events import Event
-from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState, NodeState
@@ -593,18 +590,3 @@ def test_a_requeued_job_whose_rows_come_and_go_is_told_on(shown: tuple[list[Row]
     assert len(observer.world.placements) == 1
     assert observer.world.now_ms == 165
     assert worked(observer) >= 165 - 145, "from the watermark on at the latest"
-
-
-def test_a_journal_whose_nodes_do_not_say_their_names_goes_on_without_them():
-    """Nodes that say them now, and jobs that name them: nobody is kept out, and no node is anew."""
-    observer = Observer()
-    up_to(observer, 50)
-    named = [replace(node, labels=(("node", node.name),)) for node in NODES]
-    ask = NodeAsk(affinity=((LabelCondition("node", LabelTest.IN, ("n0",)),),))
-    waits = {"job": "h", "gpus": 8, "submit_ms": 60, "is_per_node": True, "node_count": 1}
-    waits |= {"node_rules": msgspec.json.encode(ask).decode()}
-    for ms in (100, 150):
-        up_to(observer, ms, waits, nodes=named)
-    assert observer.world.node_count == len(NODES)
-    (role,) = observer.world.shape_rows[observer.world.jobs.shape.item(0)].roles
-    assert (role.affinity, role.name.endswith("nodes n0")) == ((), True)

@@ -36,6 +36,7 @@ from tidemill.live.slurm import (
     reading,
     reasons,
     reservations,
+    spread,
     suspended,
 )
 from tidemill.live.slurm.allowed_nodes import NodeRequest
@@ -75,6 +76,7 @@ _KEPT = (*het.PART, "cluster")
 _SAME = (
     "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
     "reason_cause", "reason_layer", "memory_mib", "shards", "asked_nodes", *suspended.COLUMNS,
+    *spread.TOLD,
 )  # fmt: skip
 """What attempts have as rows of jobs say it."""
 _READ = (
@@ -335,6 +337,7 @@ class Gathering:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
             else:
                 attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
+            attempts, shapes = spread.as_gangs(attempts, fleet.nodes, fleet.parts, shapes)
             attempts = nodes.on_parts(attempts, fleet.parts)
             attempts = gpu_parts.as_instances(attempts, fleet.instances)
             attempts, shapes = het.as_gangs(attempts, shapes)
