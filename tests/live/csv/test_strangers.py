@@ -286,3 +286,35 @@ def test_a_job_may_be_called_none(tmp_path: Path):
     rows, notes = said(tmp_path, f"job,start,end,gpus\nnone,{row}none,{row}B,{row}")
     assert rows["job"].to_list() == ["row 2", "row 3", "B"]
     assert "`job` holds words such as `none` in 2 rows: taken as no name" in notes
+
+
+@pytest.mark.parametrize(
+    ("cell", "nodes"),
+    [
+        ("n1", ["n1"]), ("n1 n2", ["n1", "n2"]), ("['n1', 'n2']", ["n1", "n2"]),
+        ("n[1-3]", ["n1", "n2", "n3"]), ("gpu[01,03-04]", ["gpu01", "gpu03", "gpu04"]),
+        ("n[1-2];m7", ["n1", "n2", "m7"]), ("a[1-2]b", ["a1b", "a2b"]), ("None assigned", None),
+    ],
+)  # fmt: skip
+def test_nodes_may_be_folded_as_slurm_prints_them(tmp_path: Path, cell: str, nodes: list[str]):
+    """`n[1-3]` is three nodes, and no node is called `n[1-3`."""
+    where = tmp_path / "jobs.csv"
+    where.write_text(f'job,submit,start,end,gpus,nodelist\n{ISO},"{cell}"\n')
+    read = tables.read_jobs(where, {}, "UTC")
+    assert read.attempts["nodes"].to_list() == [nodes]
+
+
+def test_a_folded_list_that_is_none_is_refused_with_its_row(tmp_path: Path):
+    """A range that ends before it begins."""
+    where = tmp_path / "jobs.csv"
+    where.write_text(f'job,submit,start,end,gpus,nodelist\n{ISO},"n[3-1]"\n')
+    with pytest.raises(SpecError, match=r"`n\[3-1\]` in row 2, which is no list of nodes"):
+        tables.read_jobs(where, {}, "UTC")
+
+
+def test_a_row_of_a_table_of_nodes_may_stand_for_several(tmp_path: Path):
+    """`gpu[01-03]`, as sinfo prints nodes that are alike."""
+    where = tmp_path / "nodes.csv"
+    where.write_text("node,gpus,gpu_type\ngpu[01-03],8,H100\nlogin,0,\n")
+    names = [(node.name, node.gpus) for node in tables.read_nodes(where).nodes]
+    assert names == [("gpu01", 8), ("gpu02", 8), ("gpu03", 8), ("login", 0)]

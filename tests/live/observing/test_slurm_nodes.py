@@ -131,13 +131,14 @@ def _fits(where: Path) -> str:
     return json.loads(out)["answer"]["questions"][-1]["answer"]
 
 
-def _waiting(cluster: Cluster, seconds: int, *jobs: dict[str, object]) -> None:
+def _waiting(cluster: Cluster, seconds: int, *jobs: dict[str, object], **more: object) -> None:
     """It is so many seconds later, and job 8 waits in partition `train`."""
     cluster.at(seconds, *jobs)
     told = {
         "job_id": 8, "job_state": "PENDING", "partition": "train", "account": "research",
         "state_reason": "Resources", "submit_time": BEGIN_S + 30, "eligible_time": BEGIN_S + 30,
         "tres_req_str": "cpu=8,node=1,gres/gpu=8", "node_count": 1, "tres_per_node": "gpu:8",
+        **more,
     }  # fmt: skip
     cluster.print("squeue", json.dumps({"jobs": [told]}))
 
@@ -167,3 +168,22 @@ def test_a_journal_that_has_no_partitions_goes_on_without_them(
     _waiting(shown, 200, BUSY)
     ask()
     assert _fits(tmp_path / "fleet.sqlite") == "yes"
+
+
+@pytest.mark.parametrize(
+    ("asked", "fits"),
+    [
+        ({}, "yes"), ({"required_nodes": "n1"}, "no"), ({"required_nodes": "n2"}, "yes"),
+        ({"excluded_nodes": "n2"}, "no"), ({"excluded_nodes": "n[1,3-9]"}, "yes"),
+    ],
+)  # fmt: skip
+def test_nodes_that_a_job_names_count_as_on_import(
+    shown: Cluster, ask: Ask, tmp_path: Path, asked: dict[str, object], fits: str
+):
+    """n1 is busy and n2 free: `--nodelist` and `--exclude` say which of them it may use."""
+    shown.print("scontrol", NODES.format(n2="train"))
+    shown.at(60)
+    ask()
+    _waiting(shown, 200, BUSY, **asked)
+    ask()
+    assert _fits(tmp_path / "fleet.sqlite") == fits

@@ -98,3 +98,45 @@ def test_the_guide_has_the_format_of_squeue():
     """One line to copy."""
     text = (ROOT / "docs" / "guides" / "import-your-cluster.md").read_text(encoding="utf-8")
     assert f"-o '{SQUEUE_FORMAT}'" in text
+
+
+def _queue(*rows: tuple[object, ...]) -> str:
+    """A text of squeue in the format of the guide."""
+    head = "JOBID;STATE;REASON;SUBMIT_TIME;START_TIME;END_TIME;NODES;NODELIST;USER;ACCOUNT;"
+    head += "PARTITION;TRES_PER_NODE;TIME_LIMIT;REQ_NODES;EXC_NODES;FEATURES"
+    return "\n".join([head, *(";".join(map(str, row)) for row in rows)]) + "\n"
+
+
+def _queued(number: int, state: str, end: str, gres: str = "gres:gpu:h100:8") -> tuple[object, ...]:
+    start = f"{DAY}08:00:00"
+    rest = ("1", "t1", "root", "vision", "gpu", gres, "5:00", "", "", "(null)")
+    return (number, state, "None", start, start, f"{DAY}{end}", *rest)
+
+
+@pytest.mark.parametrize("gres", ["gres:gpu:h100:8", "N/A"])
+def test_who_is_over_in_both_is_over_once(tmp_path: Path, gres: str):
+    """`--states=all` shows jobs that just ended; `--gpus=8` is in no column of a text of squeue."""
+    done, _ = _imported(tmp_path, [], squeue=_queue(_queued(1, "COMPLETED", "09:00:00", gres)))
+    assert "1 job of 1 team: 1 done" in done.out
+    assert "left out" not in done.err
+    assert "stopped early" not in done.out
+
+
+def test_a_text_of_squeue_alone_shows_what_runs(tmp_path: Path):
+    """It says what jobs requested and where they are: they hold that."""
+    (tmp_path / "squeue.txt").write_text(
+        _queue(_queued(1, "COMPLETED", "09:00:00"), _queued(2, "RUNNING", "20:00:00"))
+    )
+    past = translate.read([tmp_path / "squeue.txt"], "UTC")
+    held = past.attempts.select("outcome", "gpus", "nodes").rows()
+    assert sorted(held) == [("done", 8, ["t1"]), ("running", 8, ["t1"])]
+
+
+def test_who_was_given_more_than_it_requested_holds_that(tmp_path: Path):
+    """`--exclusive --gres=gpu:1` has all GPUs of its node, as sacct alone says."""
+    row = f"2|nlp|RUNNING|{DAY}08:00:00|{DAY}08:00:00|{DAY}08:00:00|Unknown|1|t1|{TRES}|cpu=1"
+    squeue = _queue(_queued(2, "RUNNING", "20:00:00", "gres:gpu:h100:1"))
+    (tmp_path / "squeue.txt").write_text(squeue)
+    (tmp_path / "sacct.txt").write_text(f"{HEADER}\n{row}\n")
+    past = translate.read([tmp_path / "squeue.txt", tmp_path / "sacct.txt"], "UTC")
+    assert past.attempts["gpus"].to_list() == [8]

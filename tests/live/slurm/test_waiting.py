@@ -18,7 +18,7 @@ from tests.rigs.slurm.story import STORY
 from tests.rigs.slurm.waiting import WAITING, Waits
 from tidemill.live.observing.observer import Observer, ObserverTerms
 from tidemill.live.prices.rules import flat
-from tidemill.live.slurm import evidence, limits, reasons
+from tidemill.live.slurm import evidence, limits, reasons, translate
 from tidemill.live.slurm.evidence import LimitRules, WaitingJob
 from tidemill.live.slurm.polling import SlurmSource
 from tidemill.live.slurm.rows import (
@@ -186,3 +186,57 @@ def test_every_limit_of_slurms_has_a_column():
     )
     assert reasons.meaning("Priority").limit is None
     assert reasons.meaning("AssocGrpGRES").cause is Cause.OVER_LIMIT
+
+
+def test_nodes_that_are_said_to_be_down_and_are_up_are_no_matter_of_provisioning():
+    """22.05 says *DOWN, DRAINED or reserved* also of nodes that other jobs fill."""
+    down = reasons.NODES_DOWN
+    up, out = frozenset[str](), frozenset({"n7"})
+    told: list[dict[str, Any]] = [{"required": "n[7-8]"}, {"usable": "n[7-8]"}]
+    for more in told:
+        assert said("Resources", text=down, out=up, **more).endswith("[SCHEDULING]")
+        assert "its nodes are up" in said("Resources", text=down, out=up, **more)
+        assert said("Resources", text=down, out=out, **more).endswith("[PROVISIONING]")
+    assert said("Resources", text=down, out=up).endswith("[PROVISIONING]")
+    kept = said("Resources", text=down, required="n2", out=up)
+    assert "reservation of a node that it requests by name (`fix`" in kept
+
+
+def test_a_reservation_of_all_nodes_of_a_partition_is_named():
+    """A job that names no node waits for it all the same; of some nodes others may be free."""
+    word = "ReqNodeNotAvail, May be reserved for other job"
+    up = frozenset[str]()
+    assert "all nodes of its partition (`fix`" in said(word, usable="n[1-2]", out=up)
+    some = said(word, usable="n[1-3]", out=up)
+    assert "kept for a job that goes first" in some
+    assert "to see it: scontrol show node n[1-3]" in some
+    assert "to see it: scontrol show job" in said(word, out=up)
+
+
+def test_only_nodes_that_a_job_names_are_called_so():
+    """`UnavailableNodes` are Slurm's words: the job may have named none."""
+    word = "ReqNodeNotAvail, UnavailableNodes:n8"
+    assert "the nodes that Slurm names are up" in said(word, out=frozenset({"n7"}))
+    assert "a node that it may use is down" in said(word, out=frozenset({"n8"}))
+    named = said(word, required="n8", out=frozenset({"n8"}))
+    assert "a node that it requests is down" in named
+
+
+def test_partitions_of_a_job_say_which_nodes_it_may_use():
+    """Those of all that it was submitted to."""
+    rows = (SlurmPartition(name="a", nodes="n[1-2]"), SlurmPartition(name="b", nodes="n3"),
+            SlurmPartition(name="c", nodes="n4"))  # fmt: skip
+    assert evidence.usable(ADA._replace(partition="a,b"), rows) == "n[1-2],n3"
+    assert evidence.usable(ADA, rows) is None
+
+
+def test_who_was_requeued_and_held_is_no_demand_however_it_is_written(tmp_path: Path):
+    """squeue prints blanks, scontrol underscores."""
+    for word in ("job requeued in held state", "job_requeued_in_held_state"):
+        row = f"7;PENDING;{word};2026-11-02T08:00:00;N/A;N/A;1;;ada;optics;gpu;gres:gpu:2;5:00"
+        head = "JOBID;STATE;REASON;SUBMIT_TIME;START_TIME;END_TIME;NODES;NODELIST;USER;ACCOUNT;"
+        where = tmp_path / "squeue.txt"
+        where.write_text(f"{head}PARTITION;TRES_PER_NODE;TIME_LIMIT\n{row}\n")
+        past = translate.read([where], "UTC")
+        assert past.attempts["is_eligible"].to_list() == [False]
+        assert past.attempts["reason"].str.contains("requeued, and held").all()

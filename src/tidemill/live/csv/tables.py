@@ -1,6 +1,7 @@
 """Tables of jobs and of nodes, read into what a history needs (``live.history.rows``)."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from tidemill.live.history.clusters import label
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.prices import currencies
 from tidemill.live.prices.labels import REGION
+from tidemill.live.slurm import hostlists
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_DEVICES
@@ -87,7 +89,7 @@ def read_jobs(
     fault = f"where 0 to {MOST_GPUS:,} GPUs can be"
     faults.check(rows[found["gpus"]], is_none, found["gpus"], fault, "mend the row")
     if "nodes" in found:
-        columns |= _nodes(rows[found["nodes"]])
+        columns["nodes"] = _nodes(rows[found["nodes"]], found["nodes"], faults)
     if "outcome" in found:
         columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"], faults)
         if "start_ms" not in columns and columns["outcome"].is_in([*_STARTED]).any():
@@ -204,7 +206,7 @@ def read_nodes(path: Path) -> ReadNodes:
         for name in _PRICES
     )
     nodes, priced = dict[str, tuple[int, SeenNode]](), dict[str, int]()
-    for i, bare in enumerate(names):
+    for i, bare in _each_node(names):
         count = gpus[i]
         if bare is None or count is None or not 0 <= count <= MAX_DEVICES:
             many = "no number of" if count is None else f"{count:,}"
@@ -233,6 +235,15 @@ def read_nodes(path: Path) -> ReadNodes:
             _price(priced, kind_of(kinds[i] or ""), round(usd * 1_000_000), path)
     notes += _unread(rows, found)
     return ReadNodes([node for _, node in nodes.values()], priced, found, tuple(notes))
+
+
+def _each_node(names: Sequence[str | None]) -> Iterator[tuple[int, str | None]]:
+    """Rows with their node; one that stands for several (`gpu[01-04]`) once for each."""
+    for i, name in enumerate(names):
+        folded = _unfolded(name) if name and re.search(_FOLDED, name) else []
+        yield from ((i, one) for one in folded)
+        if not folded:
+            yield i, name
 
 
 def _unread(rows: pl.DataFrame | TextRows, found: Mapping[str, str]) -> list[str]:
@@ -350,11 +361,33 @@ def _as_it_stands(
     return found
 
 
-def _nodes(texts: pl.Series) -> dict[str, pl.Series]:
-    """Names of nodes, parted by commas, blanks, semicolons or bars."""
-    given = times.blank(texts).str.strip_chars("[]\"'")
-    parted = given.str.replace_all(r"[\"']", "").str.replace_all(r"[\s,;|+]+", ",").str.split(",")
-    return {"nodes": parted}
+_FOLDED = r"[^\s,;|+\[\]\"']\[[\d,\s-]+\]"
+"""A name that goes on in brackets, as Slurm folds names: `gpu[01-04,07]`."""
+
+
+def _nodes(texts: pl.Series, column: str, faults: CellFaults) -> pl.Series:
+    """Names of nodes, parted by commas, blanks, semicolons or bars, or folded as Slurm prints."""
+    given = times.blank(texts).str.replace_all(r"[\"']", "")
+    given = given.zip_with(~given.is_in([*hostlists.NO_NODES]), times.nothing(len(given)))
+    is_folded = given.str.contains(_FOLDED).fill_null(value=False)
+    parted = given.str.strip_chars("[]").str.replace_all(r"[\s,;|+]+", ",").str.split(",")
+    if not is_folded.any():
+        return parted
+    names = {text: _unfolded(text) for text in given.filter(is_folded).unique().to_list()}
+    is_bad = is_folded & given.is_in([text for text, found in names.items() if not found])
+    hint = "write names one by one, or as Slurm folds them: gpu[01-04,07]"
+    faults.check(given, is_bad, column, "which is no list of nodes", hint)
+    unfolded = pl.Series([names.get(text) for text in given], dtype=pl.List(pl.String))
+    return unfolded.zip_with(is_folded, parted)
+
+
+def _unfolded(text: str) -> list[str]:
+    """The names that a folded list stands for; none where it is no list."""
+    inner = re.sub(r"\[[^\[\]]*\]", lambda found: re.sub(r"\s", "", found[0]), text.strip())
+    try:
+        return [*hostlists.expand(re.sub(r"[\s,;|+]+(?![^\[\]]*\])", ",", inner).strip(","))]
+    except ValueError:
+        return []
 
 
 def _outcomes(texts: pl.Series, column: str, faults: CellFaults) -> pl.Series:

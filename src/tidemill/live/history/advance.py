@@ -16,7 +16,7 @@ from tidemill.journal.contradictions import Contradiction
 from tidemill.live.history import clusters, events, fitting, fleet, telling
 from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
-from tidemill.live.history.clusters import Labels, unlabelled
+from tidemill.live.history.clusters import NODE_NAME, Labels, unlabelled
 from tidemill.live.history.fitting import RoomShown
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
@@ -109,6 +109,21 @@ def _of_no_partition(shown: SourceAnswer) -> SourceAnswer:
     return shown._replace(attempts=attempts, nodes=nodes, shapes=shapes)
 
 
+def _of_no_name(shown: SourceAnswer) -> SourceAnswer:
+    """The same for a journal whose nodes do not say their names: nobody can require them."""
+    rules = {rule: clusters.of_no_name(rule)
+             for rule in shown.attempts["node_rules"].drop_nulls().unique()}  # fmt: skip
+    shapes = [
+        replace(shape, roles=tuple(map(clusters.nameless, shape.roles))) for shape in shown.shapes
+    ]
+    nodes = [
+        replace(node, labels=tuple(one for one in node.labels if one[0] != NODE_NAME))
+        for node in shown.nodes
+    ]
+    attempts = shown.attempts.with_columns(pl.col("node_rules").replace(rules))
+    return shown._replace(attempts=attempts, nodes=nodes, shapes=shapes)
+
+
 def _slurm_labels(labels: Labels) -> Labels:
     """What nodes say of their partitions and features."""
     return tuple(sorted(one for one in labels if clusters.is_of_slurm(one[0])))
@@ -138,6 +153,8 @@ class Advance:
             shown = _of_one(shown)
         if self._lacks_partitions(shown.nodes):
             shown = _of_no_partition(shown)
+        if self._lacks_names(shown.nodes):
+            shown = _of_no_name(shown)
         self._shown, self._price_of = shown, price_of
         self._listed = {node.name: node for node in shown.nodes}
         every = (*world.shape_rows, *shown.shapes)
@@ -297,6 +314,13 @@ class Advance:
         told = [n for node in nodes if _slurm_labels(node.labels)
                 and (n := self._present(node.name)) is not None]  # fmt: skip
         return bool(told) and not any(_slurm_labels(self._world.node_rows[n].labels) for n in told)
+
+    def _lacks_names(self, nodes: Sequence[SeenNode]) -> bool:
+        """Whether the journal has nodes that say their names now, and did not."""
+        told = [n for node in nodes if NODE_NAME in dict(node.labels)
+                and (n := self._present(node.name)) is not None]  # fmt: skip
+        rows = self._world.node_rows
+        return bool(told) and not any(NODE_NAME in dict(rows[n].labels) for n in told)
 
     def _number(self, name: str, at_ms: int) -> int | None:
         """The number of a node that is there at a moment, as it is shown if nobody sits on it."""

@@ -15,11 +15,13 @@ from tidemill.live.history.gathered import Tables, columns_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text
-from tidemill.model.node_rules import Affinity
+from tidemill.model.node_rules import Affinity, LabelTest
 from tidemill.model.rows import CLUSTER, FEATURE, PARTITION, UNKEPT, Role
 
 Labels = tuple[tuple[str, str], ...]
 _LONGEST_NAME = 200
+NODE_NAME = "node"
+"""The label of a node of Slurm that jobs name (`--nodelist`, `--exclude`), or may name."""
 
 
 def label(cluster: str | None) -> Labels:
@@ -55,6 +57,34 @@ def anywhere(role: Role) -> Role:
     labels = tuple(pair for pair in role.labels if not is_of_slurm(pair[0]))
     is_about = any(is_of_slurm(one.key) for choice in role.affinity for one in choice)
     return replace(role, labels=labels, affinity=() if is_about else role.affinity)
+
+
+def of_no_name(rules: str | None) -> str | None:
+    """What an attempt asks of its nodes but for their names, which nobody can require then."""
+    asked = msgspec.json.decode(rules, type=NodeAsk) if rules else NodeAsk()
+    affinity, words = _without_names(asked.affinity)
+    if not words:
+        return rules
+    unkept = ", ".join(filter(None, [asked.unkept, words]))
+    return msgspec.json.encode(replace(asked, affinity=affinity, unkept=unkept)).decode()
+
+
+def nameless(role: Role) -> Role:
+    """A role that may be on nodes of any name."""
+    affinity, words = _without_names(role.affinity)
+    name = f"{UNKEPT}{words}"[:_LONGEST_NAME] if words else role.name
+    return replace(role, name=name, affinity=affinity)
+
+
+def _without_names(affinity: Affinity) -> tuple[Affinity, str]:
+    """Choices of nodes without what they say of names, and that in words."""
+    named = dict.fromkeys(one for choice in affinity for one in choice if one.key == NODE_NAME)
+    if not named:
+        return affinity, ""
+    rest = [tuple(one for one in choice if one.key != NODE_NAME) for choice in affinity]
+    words = (f"{'nodes' if one.test is LabelTest.IN else 'not nodes'} {','.join(one.values)}"
+             for one in named)  # fmt: skip
+    return tuple(dict.fromkeys(rest)) if all(rest) else (), ", ".join(words)
 
 
 def labelled(nodes: Iterable[SeenNode], attempts: Tables) -> list[SeenNode]:

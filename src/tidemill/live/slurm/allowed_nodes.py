@@ -1,9 +1,9 @@
 """Which nodes the jobs of a Slurm cluster may use: partition, `--constraint`, named nodes.
 
 Nodes are labelled with their partitions (`partition/train`) and features (`feature/nvlink`), and
-those that jobs name with their name; jobs require those labels, or one of several choices of them
-(``model.node_rules``). What that cannot say, or what no node tells of, is told beside it, so that
-nobody takes it for a job that may be anywhere.
+those that jobs name, or may name yet, with their name; jobs require those labels, or one of several
+choices of them (``model.node_rules``). What that cannot say, or what no node tells of, is told
+beside it, so that nobody takes it for a job that may be anywhere.
 """
 
 import re
@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from tidemill.live.history.clusters import NodeAsk
+from tidemill.live.history.clusters import NODE_NAME, NodeAsk
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.slurm import constraints, het, hostlists
 from tidemill.live.slurm.constraints import ANY_NODE, Choices, FeatureRule
@@ -24,8 +24,6 @@ from tidemill.model.measures import count_text
 from tidemill.model.node_rules import MOST_CONDITIONS, LabelCondition, LabelTest, Pair
 from tidemill.model.rows import FEATURE, PARTITION
 
-NODE_NAME = "node"
-"""The label of a node that some job names (`--nodelist`, `--exclude`)."""
 MOST_NAMED = 1_000
 """Nodes that one job names: more are not kept."""
 _ENCODE = msgspec.json.Encoder().encode
@@ -59,14 +57,14 @@ class NodeNames(NamedTuple):
     """All features of all nodes."""
     known: frozenset[str]
     """All partitions that nodes are in, or that are listed."""
-    named: frozenset[str] | None
-    """Nodes that are labelled with their names; None: none may be."""
+    named: frozenset[str]
+    """Nodes that are labelled with their names."""
 
 
 def names_of(
     nodes: Iterable[SlurmNode],
     partitions: Iterable[SlurmPartition],
-    named: frozenset[str] | None,
+    named: frozenset[str],
 ) -> NodeNames:
     """What nodes and partitions say of each other."""
     found, features, known = dict[str, set[str]](), set[str](), set[str]()
@@ -87,7 +85,7 @@ def names_of(
 def labels_of(node: SlurmNode, names: NodeNames) -> tuple[Pair, ...]:
     """What a node is labelled with."""
     partitions = sorted(names.partitions.get(node.name, ()))
-    own = ((NODE_NAME, node.name),) if node.name in (names.named or ()) else ()
+    own = ((NODE_NAME, node.name),) if node.name in names.named else ()
     return (
         *((PARTITION + name, "") for name in partitions),
         *((FEATURE + name, "") for name in sorted(_words(node.features))),
@@ -109,7 +107,7 @@ def allowed(asked: NodeRequest, names: NodeNames) -> AllowedNodes:
     parts = [
         _of_partitions(asked.partition, names, unkept),
         _of_features(asked, names, unkept),
-        _of_names(asked, names, unkept),
+        _of_names(asked, unkept),
     ]
     choices = tuple(
         tuple(dict.fromkeys(one for choice in some for one in choice)) for some in product(*parts)
@@ -221,12 +219,12 @@ def _of_features(asked: NodeRequest, names: NodeNames, unkept: list[str]) -> Cho
     return found.choices
 
 
-def _of_names(asked: NodeRequest, names: NodeNames, unkept: list[str]) -> Choices:
+def _of_names(asked: NodeRequest, unkept: list[str]) -> Choices:
     """Nodes that it is to be on, if they are all of its nodes; and those that it must not be on."""
     wanted, excluded = _expanded(asked.required_nodes), _expanded(asked.excluded_nodes)
     if not wanted and not excluded:
         return ANY_NODE
-    is_known = names.named is not None and max(len(wanted), len(excluded)) <= MOST_NAMED
+    is_known = max(len(wanted), len(excluded)) <= MOST_NAMED
     conditions = list[LabelCondition]()
     for text, some, test in (
         (asked.required_nodes, wanted, LabelTest.IN),

@@ -9,6 +9,8 @@ HELD = (
     "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
 )  # fmt: skip
 """Reasons of jobs that no free GPU would start."""
+IS_PUT_OFF = pl.col("reason").str.replace_all(" ", "_", literal=True).is_in(HELD)
+"""Whether a job waits for such a reason; `squeue` prints some with blanks, others do not."""
 _ELIGIBLE = frozenset({"Eligible", "ELIGIBLE_TIME"})
 """Columns that say since when jobs wait for GPUs; where it is unknown, they never did."""
 
@@ -40,7 +42,7 @@ def put_off(rows: pl.DataFrame) -> pl.DataFrame:
     """
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     is_later = is_open & pl.col("is_live") & (pl.col("eligible_ms") > pl.col("submit_ms"))
-    is_later &= pl.col("reason").is_in(HELD)
+    is_later &= IS_PUT_OFF
     is_later = is_later.fill_null(value=False)
     later = rows.filter(is_later).select("job")
     if not len(later):

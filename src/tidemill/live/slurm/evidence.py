@@ -64,7 +64,7 @@ def by_rules(
             found, layer=Layer.WORKLOAD, cause=Cause.OVER_LIMIT_ALWAYS,
             words=f"requests more GPUs than {_WHOSE[found.limit.is_of_qos]} ever allows",
         )  # fmt: skip
-    if found.cause is Cause.BUSY and found.reason.startswith("ReqNodeNotAvail"):
+    if found.cause in (Cause.BUSY, Cause.RESERVED) and (found.nodes or found.usable):
         return _kept(found, job, rules.reservations, now_ms)
     return found
 
@@ -81,20 +81,31 @@ def _is_too_large(limit: LimitNamed, job: WaitingJob, rules: LimitRules) -> bool
     return any(row.get(_GPU, job.gpus_requested) < job.gpus_requested for row in told)
 
 
+def usable(job: WaitingJob, partitions: Sequence[SlurmPartition]) -> str | None:
+    """The nodes of a job's partitions, folded; None: not told."""
+    names = (job.partition or "").split(",")
+    return ",".join(row.nodes for row in partitions if row.nodes and row.name in names) or None
+
+
 def _kept(
     found: ReasonMeaning, job: WaitingJob, rows: Sequence[SlurmReservation], now_ms: int
 ) -> ReasonMeaning:
-    """Nodes that are up and requested by name: kept for a reservation, or for other jobs."""
-    wanted = {*hostlists.expand(found.nodes or "")}
+    """Nodes that are up: kept for a reservation, or for other jobs.
+
+    Of nodes that it names one is enough; of its partition's, others may be free.
+    """
+    named, whole = ({*hostlists.expand(text or "")} for text in (found.nodes, found.usable))
     until_ms = now_ms + (job.time_limit_ms or NO_LIMIT_MS)
     for row in rows:
         is_ahead = (row.end_ms or NO_LIMIT_MS) > now_ms and (row.start_ms or 0) < until_ms
-        nodes = hostlists.expand(row.node_list or "") if row.node_list else ()
-        if is_ahead and row.name != job.reservation and wanted.intersection(nodes):
+        nodes = {*hostlists.expand(row.node_list or "")} if row.node_list else set[str]()
+        is_mine = bool(named & nodes if named else whole and whole <= nodes)
+        if is_ahead and row.name != job.reservation and is_mine:
             is_closed = "MAINT" in (row.flags or "")
+            of = "a node that it requests by name" if named else "all nodes of its partition"
             return replace(
                 found, layer=Layer.PROVISIONING if is_closed else Layer.RESERVATION, cause=None,
-                words="its time limit reaches into a reservation of a node that it requests by name"
+                words=f"its time limit reaches into a reservation of {of}"
                 f" (`{row.name}`, flags {row.flags or 'none'})",
                 look=f"scontrol show reservation {row.name}",
             )  # fmt: skip
@@ -115,8 +126,10 @@ def command(found: ReasonMeaning, job: WaitingJob, rules: LimitRules) -> str:
     names = {name: f"{value}" for name, value in job._asdict().items() if value}
     if found.limit and (limiting := _limiting(found.limit, job, rules)):
         names["qos"] = limiting[0].name
+    if nodes := found.nodes or found.usable:
+        names["nodes"] = nodes
     try:
-        return found.look.format_map({**names, "nodes": found.nodes or "", "job": JOB_NUMBER})
+        return found.look.format_map({**names, "job": JOB_NUMBER})
     except KeyError:  # that name was not told
         return SHOW_JOB.format(job=JOB_NUMBER)
 

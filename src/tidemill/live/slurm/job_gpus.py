@@ -7,7 +7,7 @@ import polars as pl
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 OF_TRES = {
     "tres_cpus": pl.Int64, "memory_mib": pl.Int64, "has_tres": pl.Boolean,
-    "names_gpus": pl.Boolean, "shards": pl.Int64,
+    "names_gpus": pl.Boolean, "shards": pl.Int64, "type_gpus": pl.String,
 }  # fmt: skip
 """What is read of TRES texts, which are long and nearly all the same, and not kept."""
 
@@ -23,12 +23,14 @@ def with_tres(jobs: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     rows = jobs.select(*names, tres=pl.coalesce("alloc_tres", "req_tres"), asked="req_tres")
     texts, tres = rows.select("tres", "asked").unique(), pl.col("tres")
     names_gpus = [name.str.contains("gres/gpu", literal=True) for name in (tres, pl.col("asked"))]
+    typed = tres.str.extract_all(r"gres/gpu:[^=,]+=\d+")
     said = texts.with_columns(
         tres_cpus=tres.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Int64),
         memory_mib=_mib(tres),
         has_tres=tres.is_not_null(),
         names_gpus=pl.any_horizontal(names_gpus).fill_null(value=False),
         shards=tres.str.extract(r"(?:^|,)gres/shard=(\d+)").cast(pl.Int64),
+        type_gpus=pl.when(typed.list.len() > 1).then(typed.list.join(",")),
     )
     both = ["tres", "asked"]
     rows = rows.join(said, on=both, how="left", nulls_equal=True, maintain_order="left")

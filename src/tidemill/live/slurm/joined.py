@@ -13,7 +13,7 @@ SQUEUE_FORMAT = "%i;%T;%r;%V;%S;%e;%D;%N;%u;%a;%P;%b;%l;%n;%x;%f"
 """All that is read of jobs that wait or run; a constraint (`%f`) may have a `|` in it."""
 _OWN = (
     "job", "outcome", "state", "reason", "reason_text", "rules", "is_live",
-    "tells_eligible", "is_suspended",
+    "tells_eligible", "lacks_held", "is_suspended",
 )  # fmt: skip
 """What the queue itself says, or nobody."""
 _WHEN = ("submit_ms", "eligible_ms", "start_ms", "began_ms", "end_ms")
@@ -27,8 +27,8 @@ def lacks_gpus(columns: Collection[str]) -> bool:
 
 def with_accounting(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of jobs, those of the queue with what the accounting says of the same job's last row."""
-    is_short = pl.col("is_live") & (pl.col("gpus").is_null() | pl.col("submit_ms").is_null())
-    is_short &= pl.col("end_ms").is_null()
+    is_short = pl.col("gpus").is_null() | pl.col("submit_ms").is_null() | pl.col("lacks_held")
+    is_short &= pl.col("is_live")
     short = rows.filter(is_short)
     if not len(short):
         return rows
@@ -48,4 +48,8 @@ def with_accounting(rows: pl.DataFrame) -> pl.DataFrame:
     filled = {name: pl.coalesce(name, found) for name, found in when.items()}
     rest = (name for name in rows.columns if name not in (*_OWN, *_WHEN))
     filled |= {name: pl.coalesce(name, f"{name}_told") for name in rest}
+    # what it was given may be more than it requested: a node by itself (`--exclusive`)
+    is_given = pl.col("lacks_held") & is_same & is_begun
+    given = pl.when(is_given).then(pl.coalesce("gpus_told", "gpus"))
+    filled["gpus"] = given.otherwise(filled["gpus"])
     return pl.concat([rows.filter(~is_short), both.with_columns(**filled).select(rows.columns)])

@@ -29,14 +29,21 @@ def _with(rows: pl.DataFrame, known: pl.DataFrame, on: list[str]) -> pl.DataFram
 
 
 def with_devices(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with the masks of their devices, one for each node, where that is told."""
+    """Rows with what they hold on each of their nodes (``node_gres``), where that is told.
+
+    ``devices``: the masks of those that are GPUs.
+    """
     both = ["gres_detail", "node_list"]
     told = rows.select(*both, "nodes").filter(pl.col("gres_detail").is_not_null())
     told = told.drop_nulls().unique(both, maintain_order=True)
     if not len(told):
-        return rows.with_columns(devices=pl.lit(None, pl.List(pl.Int64)))
-    masks = [_in_order(_masks(text), nodes) for text, _, nodes in told.iter_rows()]
-    known = told.drop("nodes").with_columns(devices=pl.Series(masks, dtype=pl.List(pl.Int64)))
+        nothing = pl.lit(None, pl.List(pl.Int64))
+        return rows.with_columns(devices=nothing, node_gres=pl.lit(None, _NAMES))
+    held = [_in_order(_by_node(text), nodes) for text, _, nodes in told.iter_rows()]
+    masks = [None if texts is None else _masks(texts) for texts in held]
+    known = told.drop("nodes").with_columns(
+        devices=pl.Series(masks, dtype=pl.List(pl.Int64)), node_gres=pl.Series(held, dtype=_NAMES)
+    )
     return _with(rows, known, both)
 
 
@@ -47,21 +54,27 @@ def _names(text: str) -> list[str] | None:
         return None
 
 
-def _masks(text: str) -> dict[str, int]:
-    """`n1=gpu:h100:2(IDX:0-1);n2=…` as masks of devices by node."""
-    found = dict[str, int]()
-    for part in text.split(";"):
-        node, _, held = part.partition("=")
-        mask = 0
-        for one in amounts.gres(held) or ():
-            for index in one.devices or () if one.name == "gpu" else ():
-                mask |= 1 << index
-        found[node] = mask
-    return found
+def _by_node(text: str) -> dict[str, str]:
+    """`n1=gpu:h100:2(IDX:0-1);n2=…` by node."""
+    return {node: held for node, _, held in (one.partition("=") for one in text.split(";"))}
 
 
-def _in_order(masks: dict[str, int] | None, nodes: list[str] | None) -> list[int] | None:
-    """The masks of an attempt's nodes; None where any of them is not known."""
-    if not masks or not nodes or not all(masks.get(node) for node in nodes):
+def _in_order(held: dict[str, str], nodes: list[str] | None) -> list[str] | None:
+    """What an attempt holds on each of its nodes; None where that is not known of any of them."""
+    if not nodes or not all(held.get(node) for node in nodes):
         return None
-    return [masks[node] for node in nodes]
+    return [held[node] for node in nodes]
+
+
+def _masks(held: list[str]) -> list[int] | None:
+    """The devices of each node; None where they are not told of any of them."""
+    masks = [_mask(text) for text in held]
+    return masks if all(masks) else None
+
+
+def _mask(text: str) -> int:
+    mask = 0
+    for one in amounts.gres(text) or ():
+        for index in one.devices or () if one.name == "gpu" else ():
+            mask |= 1 << index
+    return mask

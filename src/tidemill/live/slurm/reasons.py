@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.slurm import hostlists, limits, states
 from tidemill.live.slurm.limits import LimitNamed
@@ -26,7 +27,9 @@ class ReasonMeaning(Struct, frozen=True):
     cause: Cause | None = None
     """The nearest of Tidemill's own causes, where there is one."""
     nodes: str | None = None
-    """Nodes that Slurm names in it, folded."""
+    """Nodes that Slurm names in it, or that the job requests by name, folded."""
+    usable: str | None = None
+    """Nodes of its partitions, where none is named and the reason is about nodes."""
     look: str = ""
     """A command that shows it and changes nothing; names of the job are in curly brackets."""
     limit: LimitNamed | None = None
@@ -115,7 +118,8 @@ KNOWN: dict[str, _Known] = {
         Cause.RESERVED, "nodes are free, but kept for a job that goes first"
     ),
     NODES_DOWN: _ours(
-        Cause.NOT_ENOUGH_READY, "too few of its nodes are up, even if nothing else ran"
+        Cause.NOT_ENOUGH_READY,
+        "nodes that it needs are down, drained, or kept for jobs of a partition that goes first",
     ),
     "Reservation": _Known(L1, "waits for the advance reservation that it requested"),
     "ReservationDeleted": _Known(L1, "the reservation that it requested was deleted"),
@@ -149,6 +153,7 @@ KNOWN: dict[str, _Known] = {
     "launch failed requeued held": _Known(
         L2, "could not be launched on its nodes, so it was requeued and is held"
     ),
+    "job requeued in held state": _Known(L4, "requeued, and held"),
     "user env retrieval failed requeued held": _Known(
         L4, "the environment of its user could not be read, so it was requeued and is held"
     ),
@@ -224,17 +229,21 @@ def meaning(
     text: str | None = None,
     *,
     required: str | None = None,
+    usable: str | None = None,
     out: frozenset[str] | None = None,
 ) -> ReasonMeaning:
     """What a reason means; ``text`` is the sentence that some versions print beside it.
 
-    ``required``: nodes that the job requests by name. ``out``: those that take no work
-    (``nodes_out``), where that is known. Slurm calls a node *unavailable* also when other jobs fill
-    it, and 24.11 says of a drained one that it may be reserved: with the facts, they decide.
+    ``required``: nodes that the job requests by name; ``usable``: those of its partitions. ``out``:
+    those that take no work (``nodes_out``), where that is known. Slurm calls a node *unavailable*,
+    and says that nodes are *down, drained or reserved*, also when other jobs fill them, and 24.11
+    says of a drained one that it may be reserved: with the facts, they decide.
     """
     for said in (text, reason):
         if said and (found := _meaning(said, reason)):
-            return _by_facts(found, found.nodes or required, out)
+            if found.cause is Cause.NOT_ENOUGH_READY:
+                return _up_or_out(found, required, usable, out)
+            return _by_facts(found, required, usable, out)
     words = f"Slurm says `{reason}`, which is not in the list of its reasons known here"
     return ReasonMeaning(reason, None, words)
 
@@ -257,23 +266,44 @@ def _meaning(said: str, reason: str) -> ReasonMeaning | None:
         return None
     named = nodes[1].rstrip(")") if nodes else None
     return ReasonMeaning(
-        reason, known.layer, known.words, known.cause, named or None, _look(plain, word, known),
-        known.limit,
+        reason, known.layer, known.words, known.cause, named or None,
+        look=_look(plain, word, known), limit=known.limit,
     )  # fmt: skip
 
 
-def _by_facts(found: ReasonMeaning, nodes: str | None, out: frozenset[str] | None) -> ReasonMeaning:
+def _by_facts(
+    found: ReasonMeaning, required: str | None, usable: str | None, out: frozenset[str] | None
+) -> ReasonMeaning:
     """A node that is not available is down or busy: told apart by what is known of it."""
-    if out is None or not nodes or not found.reason.startswith("ReqNodeNotAvail"):
+    nodes = found.nodes or required
+    if out is None or not found.reason.startswith("ReqNodeNotAvail"):
         return found
+    if not nodes:
+        return replace(found, usable=usable)
     if out.intersection(hostlists.expand(nodes)):
-        known = KNOWN["ReqNodeNotAvail"]
+        words = "a node that it {} is down, drained or reserved"
+        known = _ours(Cause.NOTHING_READY, words.format("requests" if required else "may use"))
     else:
-        words = "the nodes that it requests by name are up, but other jobs fill them or go first"
-        known = _ours(Cause.BUSY, words)
+        whose = "that it requests by name" if required else "that Slurm names"
+        known = _ours(Cause.BUSY, f"the nodes {whose} are up, but other jobs fill them or go first")
     return ReasonMeaning(
         found.reason, known.layer, known.words, known.cause, nodes, look=SHOW_NODES
     )
+
+
+def _up_or_out(
+    found: ReasonMeaning, required: str | None, usable: str | None, out: frozenset[str] | None
+) -> ReasonMeaning:
+    """Of nodes that are "down, drained or reserved" some are out of service, or none is."""
+    nodes = required or usable
+    if out is None or not nodes or out.intersection(hostlists.expand(nodes)):
+        return found
+    words = "its nodes are up: other jobs fill them, or jobs of a partition that goes first"
+    known = _ours(Cause.BUSY, words)
+    return ReasonMeaning(
+        found.reason, known.layer, known.words, known.cause, required,
+        None if required else usable, SHOW_RUNNING,
+    )  # fmt: skip
 
 
 def _look(said: str, word: str, known: _Known) -> str:

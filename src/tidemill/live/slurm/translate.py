@@ -36,6 +36,7 @@ from tidemill.live.slurm import (
     reading,
     reasons,
     reservations,
+    spread,
     suspended,
 )
 from tidemill.live.slurm.allowed_nodes import NodeRequest
@@ -75,6 +76,7 @@ _KEPT = (*het.PART, "cluster")
 _SAME = (
     "job", "outcome", "start_ms", "end_ms", "gpus", "devices", "is_eligible", "reason",
     "reason_cause", "reason_layer", "memory_mib", "shards", "asked_nodes", *suspended.COLUMNS,
+    *spread.TOLD,
 )  # fmt: skip
 """What attempts have as rows of jobs say it."""
 _READ = (
@@ -216,7 +218,7 @@ class Gathering:
 
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
-        first, tracks, has_asked = len(self._jobs), False, _has_asked_alone(opened)
+        first, tracks, lacks_held = len(self._jobs), False, _lacks_held(opened)
         opened.wanted = _WANTED_LIVE if opened.output in _LIVE else _WANTED
         for makes, frame in opened.frames():
             if makes is SlurmJob and len(frame):
@@ -224,8 +226,12 @@ class Gathering:
                 tells = frame["eligible_ms"].null_count() < len(frame)
                 tells |= eligibility.is_told(opened.columns)
                 rules = self._rules_of(frame) if is_live else pl.lit(None, pl.Int32)
-                flags = {"is_live": pl.lit(is_live), "tells_eligible": pl.lit(tells)}
-                held = job_gpus.as_asked() if has_asked else pl.col("gpus_allocated")
+                flags = {
+                    "is_live": pl.lit(is_live),
+                    "tells_eligible": pl.lit(tells),
+                    "lacks_held": pl.lit(lacks_held),
+                }
+                held = job_gpus.as_asked() if lacks_held else pl.col("gpus_allocated")
                 told = job_gpus.with_tres(frame, _ROW).with_columns(
                     held, **flags, rules=rules, asked_nodes=self._nodes_of(frame)
                 )
@@ -291,7 +297,8 @@ class Gathering:
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
-        flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
+        names_of_flags = ("is_live", "tells_eligible", "lacks_held", "tracks_gpus")
+        flags = dict.fromkeys(names_of_flags, pl.Boolean)
         schema = {**_ROW, **job_gpus.OF_TRES, **flags, "rules": pl.Int32, "asked_nodes": pl.Int32}
         out = reasons.nodes_out(self._nodes) if self._nodes else None
         names = {name for part in self._jobs.each("cluster", kinds=schema)
@@ -302,7 +309,9 @@ class Gathering:
         # who names none is of the one that others name: a text of squeue has no column for it
         last_ms, are_several = _last_ms(self._jobs, schema), len(named_clusters) > 1
         words = _Words(out, [*self._waiting], self.rules, last_ms, are_several)
-        named = None if self._goes_on else allowed_nodes.named_by(self._asked)
+        named = allowed_nodes.named_by(self._asked)
+        if self._goes_on:  # a node is told once, and who will name it is not known yet
+            named |= {node.name for node in self._nodes}
         told_names = allowed_nodes.names_of(self._nodes, self._kept[SlurmPartition], named)
         allowed = [allowed_nodes.allowed(one, told_names) for one in self._asked]
         fleet = nodes.fleet_of(
@@ -328,6 +337,7 @@ class Gathering:
                 attempts = clusters.by_cluster(attempts, fleet.nodes)
             else:
                 attempts = attempts.with_columns(cluster=pl.lit(None, pl.String))
+            attempts, shapes = spread.as_gangs(attempts, fleet.nodes, fleet.parts, shapes)
             attempts = nodes.on_parts(attempts, fleet.parts)
             attempts = gpu_parts.as_instances(attempts, fleet.instances)
             attempts, shapes = het.as_gangs(attempts, shapes)
@@ -447,7 +457,7 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     )
     rows = eligibility.never_eligible(joined.with_accounting(rows))
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    is_put_off = pl.col("reason").is_in(eligibility.HELD).fill_null(value=False)
+    is_put_off = eligibility.IS_PUT_OFF.fill_null(value=False)
     is_kept = is_open & is_put_off  # also after an attempt: requeued and held
     is_held = is_put_off | (pl.col("tells_eligible") & ~pl.col("is_live"))
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
@@ -506,14 +516,17 @@ def _without_columns(opened: SlurmReading) -> Iterator[str]:
     for names, words in _LOST:
         if lost := [name for name in names if name not in opened.columns]:
             yield f"no column {', '.join(lost)}, {words}"
-    if _has_asked_alone(opened):
+    if _lacks_held(opened):
         yield "no column AllocTRES: jobs that ran are taken to hold what they requested (ReqTRES)"
 
 
-def _has_asked_alone(opened: SlurmReading) -> bool:
-    """Whether a text of sacct says what jobs requested, and not what they were given."""
+def _lacks_held(opened: SlurmReading) -> bool:
+    """Whether a text of sacct or squeue says what jobs requested, and not what they were given."""
+    names = {name.upper() for name in opened.columns}
+    if opened.output is Output.SQUEUE_TEXT:
+        return "TRES_ALLOC" not in names
     is_sacct = opened.output is Output.SACCT_TEXT
-    return is_sacct and "ReqTRES" in opened.columns and "AllocTRES" not in opened.columns
+    return is_sacct and "REQTRES" in names and "ALLOCTRES" not in names
 
 
 def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
@@ -521,11 +534,12 @@ def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
     names = ["reason", "reason_text", "required_nodes", "rules"]
     waits = (pl.col("state") == "PENDING") & (pl.col("reason") != "")
     told = rows.filter(waits).select(names).unique(maintain_order=True)
-    found = [
-        reasons.meaning(reason, text, required=required, out=words.out)
-        for reason, text, required, _ in told.iter_rows()
-    ]
     jobs = [WaitingJob() if i is None else words.waiting[i] for i in told["rules"]]
+    usable = [evidence.usable(job, words.rules.partitions) for job in jobs]
+    found = [
+        reasons.meaning(reason, text, required=required, usable=mine, out=words.out)
+        for (reason, text, required, _), mine in zip(told.iter_rows(), usable, strict=True)
+    ]
     found = [
         evidence.by_rules(one, job, words.rules, words.now_ms)
         for one, job in zip(found, jobs, strict=True)
