@@ -32,7 +32,6 @@ from tidemill.model.columns import (
 )
 from tidemill.model.errors import JournalError
 from tidemill.model.job_names import JobNames, Texts
-from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64
@@ -230,7 +229,7 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         rows.write_roles(world, s)
     w = world.ink.w
     w.shapes[: len(world.shape_rows), SHAPE.RETURNS] = _array_in(state["returns"])
-    w.shapes[:, [SHAPE.WAITING, SHAPE.HELD]] = 0
+    w.shapes[:, [SHAPE.WAITING, SHAPE.HELD, SHAPE.SAID]] = 0
     for waiting in state["waiting"]:
         for j in waiting:
             lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
@@ -254,7 +253,7 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
             matrix[i, column] = value + plus
     w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
     world.reasons = {j: SeenReason(*reason) for j, reason in said}
-    _load_holds(world)
+    _load_sayings(world)
     for j, milli in over:
         w.jobs[j, JOB.OVER_MILLI] = milli
     _load_sight(world, state)
@@ -268,12 +267,14 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     w.at[AT.LEFT] = _left(w.jobs[w.at[AT.RECENT] : world.job_count])
 
 
-def _load_holds(world: World) -> None:
-    """Which of the jobs that wait are held, as their own scheduler says."""
+def _load_sayings(world: World) -> None:
+    """What their own scheduler says of jobs that wait, or of which a part does."""
     w = world.ink.w
     for j, reason in world.reasons.items():
-        if reason.cause == Cause.NOT_ELIGIBLE and w.jobs[j, JOB.STATE] == JobState.WAITING:
-            lines.hold(w.jobs, w.shapes, j, 1)
+        if w.jobs[j, JOB.STATE] == JobState.WAITING:
+            lines.say(w.jobs, w.shapes, j, reason.cause + 1)
+        else:
+            w.jobs[j, JOB.SAID] = reason.cause + 1
 
 
 def _left(jobs: I64) -> int:

@@ -60,6 +60,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "reason": pl.String,  # why its own scheduler says that it waits
     "reason_cause": pl.Int64,
     "reason_layer": pl.Int64,
+    "reason_ms": pl.Int64,  # since when it says so; null: only that it does now is known
     "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
     "node_rules": pl.String,  # which nodes it may use, as JSON (``clusters.NodeAsk``); null: any
     "shape": pl.Int64,  # what its job requests, by number among those that the source tells

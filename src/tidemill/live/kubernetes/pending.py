@@ -18,6 +18,8 @@ class PendingReason(NamedTuple):
     cause: Cause
     layer: Layer
     is_eligible: bool = True
+    since_ms: int | None = None
+    """Since when it is said; None: it is known of now alone."""
 
 
 def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None:
@@ -86,7 +88,8 @@ def _of_pods(
     bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
     size = job.needed(role)
     missing = max(1, size - bound)
-    said = first.message or _said(cluster, first)
+    event = cluster.last("Pod", first.namespace, first.name, "FailedScheduling")
+    said = first.message or (event.message if event else "")
     facts = reasons.by_facts(fleet, first.request, missing, size)
     found = facts
     if found is None or not found.is_sure:
@@ -99,7 +102,10 @@ def _of_pods(
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
-    return _made(found, first.reason or "Pending", said, shown, also=also)
+    made = _made(found, first.reason or "Pending", said, shown, also=also)
+    if event is None or found.is_of_facts or event.message != said:
+        return made
+    return made._replace(since_ms=event.first_ms)
 
 
 def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
@@ -109,7 +115,9 @@ def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
         return None
     if "exceeded quota" in failed.message:
         shown = f"kubectl describe resourcequota -n {job.key.namespace}"
-        return _made(reasons.by_quota(failed.message), "FailedCreate", failed.message, shown)
+        found = reasons.by_quota(failed.message)
+        made = _made(found, "FailedCreate", failed.message, shown)
+        return made._replace(since_ms=failed.first_ms)
     refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
 
@@ -120,11 +128,6 @@ def _silent(pod: KubePod, said: str) -> str:
     if said or pod.reason or named in ("", deciders.DEFAULT):
         return ""
     return f"its scheduler `{named}` has said nothing of it: does it run?"
-
-
-def _said(cluster: Cluster, pod: KubePod) -> str:
-    found = cluster.last("Pod", pod.namespace, pod.name, "FailedScheduling")
-    return found.message if found else ""
 
 
 def _scaling(cluster: Cluster, pod: KubePod, cause: Cause) -> str:

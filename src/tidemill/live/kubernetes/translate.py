@@ -314,7 +314,7 @@ class _Translation:
         if found is not None:
             row["is_eligible"] = found.is_eligible
             row["reason"], row["reason_cause"] = found.words, int(found.cause)
-            row["reason_layer"] = int(found.layer)
+            row["reason_layer"], row["reason_ms"] = int(found.layer), found.since_ms
 
     def _base(self, job: KubeJob, shape: Shape) -> dict[str, Any]:
         number = self._numbers.setdefault(shape, len(self.shapes))
