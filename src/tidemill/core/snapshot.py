@@ -254,8 +254,9 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
     world.reasons = {j: SeenReason(*reason) for j, reason in said}
     _load_sayings(world)
-    for j, milli in over:
-        w.jobs[j, JOB.OVER_MILLI] = milli
+    for column, told in ((JOB.OVER_MILLI, over), (JOB.RACES, state.get("races", ()))):
+        for j, value in told:
+            w.jobs[j, column] = value
     _load_sight(world, state)
     w.at[AT.BLIND], measured = state.get("measured", (0, ()))
     for j, *told in measured:  # earlier versions know fewer columns

@@ -7,7 +7,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import OVER_COMMITTED
-from tidemill.explain import commands, holders, nodes, partial_gangs, phrasing, spared, supply
+from tidemill.explain import (
+    commands,
+    holders,
+    nodes,
+    partial_gangs,
+    phrasing,
+    setbacks,
+    spared,
+    supply,
+)
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
@@ -19,7 +28,7 @@ from tidemill.model.rows import Role
 from tidemill.model.states import JobClass
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, eligibility, protection, shares
+from tidemill.scheduling import elastic, eligibility, shares
 from tidemill.scheduling.diagnose import fits_when_others_end, supply_cause
 from tidemill.scheduling.order import guarded_from_ms
 from tidemill.scheduling.topology import constraints, feasibility, place
@@ -526,16 +535,6 @@ def _passed(case: Case) -> Fact | None:
     return Fact("passed by", count, "jobs", text, commands.line())
 
 
-def _preempted(case: Case) -> Fact | None:
-    """How often it was preempted; an alarm where it saved nothing in between."""
-    world, j = case.world, case.j
-    count, alarm = world.jobs.evictions.item(j), protection.alarm(world, case.policy, j)
-    if not count:
-        return None
-    text = f"preempted {phrasing.many(count, 'time')} so far" + (f"; {alarm}" if alarm else "")
-    return Fact("preempted", count, "times", text, commands.line())
-
-
 def _guard(case: Case) -> str:
     """What ends that others pass the job: the scheduler's rule, by its cause."""
     policy = case.policy
@@ -577,7 +576,8 @@ def _deadlocked(case: Case) -> Fact | None:
 
 
 _ALWAYS: tuple[Make, ...] = (
-    protected, spared.fact, _over_committed, needs, _ahead, _passed, _preempted, _deadlocked,
+    protected, spared.fact, setbacks.races, _over_committed, needs, _ahead, _passed,
+    setbacks.preempted, _deadlocked,
 )  # fmt: skip
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {

@@ -44,6 +44,7 @@ CAUSES = {
     Cause.TOPOLOGY: "enough is free, but not close enough together",
     Cause.RESERVED: "behind a backfill reservation",
     Cause.NOT_ELIGIBLE: "held, or waiting for something other than GPUs",
+    Cause.LOST_RACE: "somebody else took the GPUs that it was given first",
 }
 
 
@@ -77,6 +78,7 @@ LABELS = {
     Cause.TOPOLOGY: "topology",
     Cause.RESERVED: "backfill reservation",
     Cause.NOT_ELIGIBLE: "not eligible",
+    Cause.LOST_RACE: "lost a race",
 }
 """Causes in a column of a table."""
 

@@ -19,6 +19,7 @@ from tidemill.explain import (
     prices,
     quota,
     rerun,
+    setbacks,
     spared,
     supply,
     trials,
@@ -46,6 +47,8 @@ def remedy(case: Case) -> Remedy:
     found = _REMEDIES[case.cause](case)
     ways = tuple(PricedFix(one.way_out) for one in facts.deadlocks(case) if one.way_out)
     fixes = (*ways, *found.fixes)  # what is deadlocked does not come free
+    if setbacks.raced(case.world, case.j) and setbacks.SHARE_NO_NODES not in fixes:
+        fixes = (*fixes, setbacks.SHARE_NO_NODES)
     return found._replace(fixes=(*fixes[:1], *spared.let_go(case), *fixes[1:]))
 
 
@@ -208,6 +211,8 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
+    if setbacks.lost_race(case):
+        return _make("", setbacks.SHARE_NO_NODES)
     if case.world.is_looked_on and case.world.reason_of(case.j) is not None:
         return _make(
             "",
@@ -580,4 +585,4 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)
-_REMEDIES[Cause.NOT_ELIGIBLE] = _fits_now
+_REMEDIES |= dict.fromkeys((Cause.NOT_ELIGIBLE, Cause.LOST_RACE), _fits_now)

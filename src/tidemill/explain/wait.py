@@ -14,6 +14,7 @@ from tidemill.explain import (
     questions,
     remedies,
     rerun,
+    setbacks,
     shortfalls,
 )
 from tidemill.explain.answers import Answer, Fact, PricedFix
@@ -124,6 +125,8 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     is_so = "has a place and does not run" if reason else "does not wait"
     text = f"job `{world.job_names[j]}` {is_so}: {_STATES[state]} {lasted} ago"
     evidence: tuple[Fact, ...] = ()
+    if raced := setbacks.raced(world, j):
+        text += f"; it {raced}"
     if state in ACTIVE:
         if parts := partial_gangs.facts(world, j):
             return _partial(world, j, parts)

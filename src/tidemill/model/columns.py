@@ -91,6 +91,7 @@ class JOB(IntEnum):
         42  # it waits, and its own scheduler says that it does so for something else than GPUs
     )
     SAID = 43  # the cause that its own scheduler gave in this wait, plus one; 0: it said nothing
+    RACES = 44  # how often its node refused it, because others had taken its GPUs first
 
 
 MEASURED = [JOB.STALLS, JOB.EFFICIENCY, JOB.STRAGGLER, JOB.FIGURES]

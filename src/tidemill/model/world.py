@@ -505,6 +505,8 @@ class World:
         said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
         if self.ink.w.at.item(AT.SEEN) or said:
             state["observed"] = (self.ink.w.at.item(AT.SEEN), self._told([JOB.OVER_MILLI]), said)
+        if races := self._told([JOB.RACES]):
+            state["races"] = races
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)

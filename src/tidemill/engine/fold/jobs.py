@@ -229,6 +229,7 @@ def failed(world: World, event: ev.JobFailed) -> list[int]:
     j = event.job
     refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     interrupt(world, j, event.at_ms)
+    world.ink.w.jobs[j, JOB.RACES] += event.why is ev.Why.LOST_RACE
     if event.is_final:
         core.dequeue(world.ink.w, j)
         _end(world, j, JobState.FAILED, event.at_ms)

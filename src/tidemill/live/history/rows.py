@@ -30,6 +30,8 @@ class AttemptEnd(StrEnum):
     PREEMPTED = "preempted"
     EVICTED = "evicted"
     """Somebody asked for it: a drain, an autoscaler, or a scheduler for another job."""
+    REJECTED = "rejected"
+    """Its node did not take it: others had its GPUs first."""
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
     UNSEEN = "end not seen"

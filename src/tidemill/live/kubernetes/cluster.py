@@ -57,6 +57,8 @@ class KubeEvent(Struct, frozen=True):
     at_ms: int
     first_ms: int
     """Since when it is said in these words."""
+    count: int
+    """How often."""
 
 
 class Quota(Struct, frozen=True):
@@ -354,6 +356,7 @@ def _happening(one: Object) -> KubeEvent:
         fields.text(about, "name"), fields.text(one, "reason"),
         fields.text(one, "message") or fields.text(one, "note"),
         last_ms, min(last_ms, next((ms for ms in begun if ms is not None), last_ms)),
+        max(1, fields.number(one, "count") or fields.number(one, "series", "count") or 1),
     )  # fmt: skip
 
 

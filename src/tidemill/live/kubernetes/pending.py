@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 from tidemill.journal import deciders
+from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import kueue, reasons
-from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
-from tidemill.model.reasons import Cause, Layer
+from tidemill.model.reasons import NEVER, Cause, Layer
 
 
 class PendingReason(NamedTuple):
@@ -91,9 +92,14 @@ def _of_pods(
     event = cluster.last("Pod", first.namespace, first.name, "FailedScheduling")
     said = first.message or (event.message if event else "")
     facts = reasons.by_facts(fleet, first.request, missing, size)
-    found = facts
+    found, by_line = facts, reasons.by_message(said)
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
+    if by_line is not None and by_line.cause is Cause.LOST_RACE and not _is_never(facts):
+        found = by_line  # its scheduler tried, whatever is free since
+    race = _lost_race(job, event)
+    if race is not None and (found is None or found.cause in (Cause.NONE, Cause.LOST_RACE)):
+        return race
     group = job.group
     shown = _shown(first)
     if facts is not None and not facts.is_sure and found is facts and group and group.message:
@@ -102,10 +108,37 @@ def _of_pods(
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
+    also = "; ".join(filter(None, (also, _raced(job))))
     made = _made(found, first.reason or "Pending", said, shown, also=also)
     if event is None or found.is_of_facts or event.message != said:
         return made
     return made._replace(since_ms=event.first_ms)
+
+
+def _is_never(facts: WhyPending | None) -> bool:
+    return facts is not None and facts.cause in NEVER
+
+
+def _lost_race(job: KubeJob, event: KubeEvent | None) -> PendingReason | None:
+    """That nodes refused pods of a job, for others had their GPUs; or the server, to bind one."""
+    refused = [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
+    if refused:
+        last = max(refused, key=lambda pod: (pod.end_ms or 0, pod.name))
+        found = reasons.lost_race({pod.node for pod in refused}, len(refused))
+        made = _made(found, last.refusal, last.refused_as, _shown(last))
+        return made._replace(since_ms=last.end_ms)
+    found = reasons.by_message(event.message) if event is not None else None
+    if event is None or found is None or found.cause is not Cause.LOST_RACE:
+        return None
+    shown = f"kubectl describe pod -n {event.namespace} {event.name}"
+    found = reasons.lost_race(reasons.assigned(event.message), event.count)
+    return _made(found, "SchedulerError", event.message, shown)._replace(since_ms=event.first_ms)
+
+
+def _raced(job: KubeJob) -> str:
+    """The same, beside what keeps it out now."""
+    refused = [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
+    return reasons.lost_race({p.node for p in refused}, len(refused)).words if refused else ""
 
 
 def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:

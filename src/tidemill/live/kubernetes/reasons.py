@@ -258,6 +258,14 @@ def _nodes(nodes: list[KubeNode]) -> str:
 
 _Rule = Callable[[re.Match[str]], WhyPending]
 _LINES: tuple[tuple[str, _Rule], ...] = (
+    (
+        r"binding rejected.*(?:already assigned|cannot be fulfilled|[Cc]onflict|OutOf)",
+        lambda m: lost_race(assigned(m.string), 1),
+    ),
+    (
+        r"binding rejected",
+        lambda _: WhyPending(Cause.NONE, L3, "the API server refused to bind it"),
+    ),
     (r"Insufficient cpu", lambda _: _ours(Cause.CPU_BINDS, "not enough CPU is free")),
     (r"Insufficient memory", lambda _: _ours(Cause.MEMORY_BINDS, "not enough memory is free")),
     (r"Insufficient (\S+?)[,.]?(?:\s|$)", lambda m: _ours(Cause.BUSY, f"not enough {m[1]} free")),
@@ -310,6 +318,20 @@ _LINES: tuple[tuple[str, _Rule], ...] = (
 _OTHER_THAN_ROOM = tuple(
     rule for rule in _LINES if not rule[0].startswith("Insufficient (")
 )  # fmt: skip
+
+
+def assigned(message: str) -> list[str]:
+    """The nodes to which somebody else has assigned a pod, by the API server's words."""
+    return re.findall(r'assigned to node "([^"]+)"', message)
+
+
+def lost_race(nodes: Iterable[str], count: int) -> WhyPending:
+    """Somebody else took the GPUs that pods were given, so many times."""
+    names = ", ".join(f"`{name}`" for name in sorted({*nodes})[:_NAMED])
+    whose = f"the GPUs of node {names}" if names else "its GPUs"
+    times = "once" if count == 1 else f"{count:,} times"
+    words = f"lost a race for {whose} {times}: another scheduler or a static pod took them first"
+    return _ours(Cause.LOST_RACE, words)
 
 
 def by_message(message: str, *, beside_room: bool = False) -> WhyPending | None:
