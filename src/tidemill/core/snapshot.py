@@ -234,6 +234,10 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         for j in waiting:
             lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
     w.nodes[:, NODE.FIRST_PIECE] = NONE
+    lacks = np.array([row.node.unadvertised for row in world.contract_rows], np.int64)
+    if lacks.any():
+        mine = w.nodes[: world.node_count]
+        mine[:, NODE.UNADVERTISED] = lacks[mine[:, NODE.CONTRACT]]
     for j, pieces in state["placements"]:
         lines.become_active(w.at, w.jobs, w.shapes, w.active, j)
         count = rows.write_found(world, msgspec.convert(pieces, Pieces))
@@ -251,12 +255,7 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         w.at[register] = len(notes)
         for i, value in notes:
             matrix[i, column] = value + plus
-    w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
-    world.reasons = {j: SeenReason(*reason) for j, reason in said}
-    _load_sayings(world)
-    for column, told in ((JOB.OVER_MILLI, over), (JOB.RACES, state.get("races", ()))):
-        for j, value in told:
-            w.jobs[j, column] = value
+    _load_observed(world, state)
     _load_sight(world, state)
     w.at[AT.BLIND], measured = state.get("measured", (0, ()))
     for j, *told in measured:  # earlier versions know fewer columns
@@ -268,9 +267,14 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     w.at[AT.LEFT] = _left(w.jobs[w.at[AT.RECENT] : world.job_count])
 
 
-def _load_sayings(world: World) -> None:
-    """What their own scheduler says of jobs that wait, or of which a part does."""
+def _load_observed(world: World, state: dict[str, Any]) -> None:
+    """What others were seen to do, and what they say of jobs that wait, or of which a part does."""
     w = world.ink.w
+    w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
+    for column, told in ((JOB.OVER_MILLI, over), (JOB.RACES, state.get("races", ()))):
+        for j, value in told:
+            w.jobs[j, column] = value
+    world.reasons = {j: SeenReason(*reason) for j, reason in said}
     for j, reason in world.reasons.items():
         if w.jobs[j, JOB.STATE] == JobState.WAITING:
             lines.say(w.jobs, w.shapes, j, reason.cause + 1)

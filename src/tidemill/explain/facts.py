@@ -141,6 +141,8 @@ def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
 
 def place_word(world: World, place: Place, lot: Lot) -> str:
     """Where accelerators are; what its cluster tainted, or is not Ready, nobody cordoned."""
+    if place is Place.UNADVERTISED:
+        return f"{place} ({phrasing.advertised(world, lot.examples)})"
     if place is not Place.CORDONED:
         return place
     words = {phrasing.shut(world, world.node_number[one]) for one in lot.examples}

@@ -304,6 +304,13 @@ def _instance(shape: Shape, piece: Piece) -> str:
     return f"`{shape.roles[piece.role].profile}` on {where} of device {device}"
 
 
+def advertised(world: World, nodes: Iterable[str]) -> str:
+    """How many of their accelerators nodes of contracts show, such as ``advertises 6 of 8``."""
+    shown = {world.contract_rows[world.nodes.contract.item(world.node_number[n])] for n in nodes}
+    told = sorted({f"{row.node.advertised} of {row.node.devices}" for row in shown})
+    return f"advertises {' or '.join(told)}"
+
+
 def own_reason(world: World, j: int) -> str:
     """What the cluster's own scheduler says of a waiting job, who owns that, and how to see it."""
     found = world.reason_of(j)

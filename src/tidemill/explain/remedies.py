@@ -140,7 +140,7 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     called = facts.place_word(case.before, place, lot)
-    if called != place:
+    if called != place and place is Place.CORDONED:
         ways = ways | {place: ways[Place.UNHEALTHY] if called == Place.UNHEALTHY else _UNTAINTED}
     text = ways[place].format(
         what=what,
@@ -177,7 +177,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
 _UNTAINTED = (
     "mend what {named} is tainted for, or remove the taint: {count} accelerators are free there"
 )
-_UNPRICED = (Place.UNHEALTHY, Place.FAILED)
+_UNPRICED = (Place.UNHEALTHY, Place.FAILED, Place.UNADVERTISED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
 _RELEASED = {
@@ -188,6 +188,8 @@ _RELEASED = {
     Place.UNHEALTHY: "repair {named}: unhealthy, {count} accelerators",
     Place.REPAIRING: "wait for the repair of {named}: {count} accelerators",
     Place.FAILED: "replace {devices} of {named}",
+    Place.UNADVERTISED: "mend the device plugin or the driver of {named}, which show too few"
+    " devices: {count} accelerators more",
     Place.CORDONED: "uncordon {named}: {count} accelerators are free there",
     Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count} accelerators",
     Place.SPARE: "put {named} to use: {count} accelerators of hot spares",

@@ -30,7 +30,7 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import others_waiting, submissions
+from tidemill.journal import node_limits, others_waiting, submissions
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -108,6 +108,8 @@ class Ledger:
         self.waits_from_ms = self.window.start_ms
         """Jobs that were submitted before are in no wait of this window."""
         self.others_waited: others_waiting.Spans = []
+        self.unadvertised = 0
+        """Accelerators that nodes do not give, which give others: the books have them as free."""
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()
@@ -220,6 +222,7 @@ class Ledger:
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
         self.others_waited = others_waiting.of(facts, where)
+        self.unadvertised = node_limits.unadvertised(facts, self.world.now_ms, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
 

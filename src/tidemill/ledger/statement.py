@@ -99,6 +99,10 @@ class Statement:
             for from_ms, to_ms in ledger.others_waited
         )
         """For how long pods waited for other schedulers, whose demand these books do not have."""
+        failed = int(self.world.nodes.failed[: self.world.node_count].sum())
+        self.unadvertised = max(ledger.unadvertised, failed if self.world.is_looked_on else 0)
+        """Accelerators of nodes that take work, which nobody can have at the end: since when nobody
+        says, so that they are among what was free."""
         self.past = ledger.past
         """What in it was rolled up; None: nothing, and every event of the window was read."""
         self.read_from_ms = ledger.begins_ms
@@ -366,7 +370,7 @@ class Statement:
             return mostly(known)
         if bucket in DIVIDED:
             return self._held_as
-        if bucket == Bucket.NO_DEMAND and self.others_waited_ms:
+        if bucket == Bucket.NO_DEMAND and (self.others_waited_ms or self.unadvertised):
             return self.as_known(Confidence.INFERRED)
         return self.as_known(ABOUT[bucket].confidence)
 

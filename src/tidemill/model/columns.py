@@ -168,6 +168,7 @@ class NODE(IntEnum):
     FAILED = 18
     FIRST_PIECE = 19  # of those on it
     IS_UNSEEN = 20  # nobody watches it (``World.unseen``)
+    UNADVERTISED = 21  # how many of those that failed its contract does not advertise at all
 
 
 class DEVICE(IntEnum):
