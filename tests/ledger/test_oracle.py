@@ -1,5 +1,6 @@
 """The ledger against a naive one that looks at every accelerator again between any two events."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Literal, get_args
 
@@ -59,7 +60,7 @@ def test_long_stories(seed: int):
 SAID = {Bucket.HELD, Bucket.FRAGMENTED}
 
 
-def with_reasons(events: Story, seed: int) -> list[ev.Event]:
+def with_reasons(events: Sequence[ev.Event], seed: int) -> list[ev.Event]:
     """A story into which another scheduler says now and then why a job waits."""
     world, luck, told = World(), Random(seed), list[ev.Event]()
     for event in events:

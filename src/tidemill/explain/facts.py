@@ -129,7 +129,7 @@ def withheld(case: Case) -> tuple[Withheld, ...]:
 def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
     named = phrasing.ids([lives.origin(one, world.node_number) for one in lot.examples])
     if any(world.node_number[name] in world.node_words for name in lot.examples):
-        named = ", ".join(_with_words(world, name) for name in lot.examples)
+        named = ", ".join(phrasing.with_words(world, name) for name in lot.examples)
     where = f" ({named})" if named and lot.nodes <= 3 else ""
     called = place_word(world, place, lot)
     usd = lot.usd_micro_per_hour
@@ -147,13 +147,6 @@ def place_word(world: World, place: Place, lot: Lot) -> str:
         return place
     words = {phrasing.shut(world, world.node_number[one]) for one in lot.examples}
     return words.pop() if len(words) == 1 else place
-
-
-def _with_words(world: World, name: str) -> str:
-    """A node, and why it is out where its own cluster says it."""
-    said = world.node_words.get(world.node_number[name])
-    called = f"`{lives.origin(name, world.node_number)}`"
-    return f"{called}: {said}" if said else called
 
 
 def _largest(case: Case) -> Fact | None:

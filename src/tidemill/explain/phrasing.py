@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
+from tidemill.model import lives
 from tidemill.model.measures import (
     HOUR_MS,
     WHOLE_MILLI,
@@ -309,6 +310,13 @@ def advertised(world: World, nodes: Iterable[str]) -> str:
     shown = {world.contract_rows[world.nodes.contract.item(world.node_number[n])] for n in nodes}
     told = sorted({f"{row.node.advertised} of {row.node.devices}" for row in shown})
     return f"advertises {' or '.join(told)}"
+
+
+def with_words(world: World, name: str) -> str:
+    """A node, and why it is out where its own cluster says it."""
+    said = world.node_words.get(world.node_number[name])
+    called = f"`{lives.origin(name, world.node_number)}`"
+    return f"{called}: {said}" if said else called
 
 
 def own_reason(world: World, j: int) -> str:

@@ -108,8 +108,7 @@ class Ledger:
         self.waits_from_ms = self.window.start_ms
         """Jobs that were submitted before are in no wait of this window."""
         self.others_waited: others_waiting.Spans = []
-        self.unadvertised = 0
-        """Accelerators that nodes do not give, which give others: the books have them as free."""
+        self._unadvertised = 0
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()
@@ -158,6 +157,14 @@ class Ledger:
         """What was paid, and what of it no job held."""
         self._settle()
         return self._supply
+
+    @property
+    def unadvertised(self) -> int:
+        """Accelerators of others' nodes that take work, which nobody can have at the end: since when
+        nobody says, so that they are among what was free.
+        """
+        failed = int(self.world.nodes.failed[: self.world.node_count].sum())
+        return max(self._unadvertised, failed if self.world.is_looked_on else 0)
 
     @property
     def usable(self) -> Usable | None:
@@ -222,7 +229,7 @@ class Ledger:
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
         self.others_waited = others_waiting.of(facts, where)
-        self.unadvertised = node_limits.unadvertised(facts, self.world.now_ms, where)
+        self._unadvertised = node_limits.unadvertised(facts, self.world.now_ms, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
 

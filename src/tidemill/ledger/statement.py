@@ -99,10 +99,7 @@ class Statement:
             for from_ms, to_ms in ledger.others_waited
         )
         """For how long pods waited for other schedulers, whose demand these books do not have."""
-        failed = int(self.world.nodes.failed[: self.world.node_count].sum())
-        self.unadvertised = max(ledger.unadvertised, failed if self.world.is_looked_on else 0)
-        """Accelerators of nodes that take work, which nobody can have at the end: since when nobody
-        says, so that they are among what was free."""
+        self.unadvertised = ledger.unadvertised
         self.past = ledger.past
         """What in it was rolled up; None: nothing, and every event of the window was read."""
         self.read_from_ms = ledger.begins_ms

@@ -127,8 +127,8 @@ def _lost_race(job: KubeJob, event: KubeEvent | None) -> PendingReason | None:
         found = reasons.lost_race({pod.node for pod in refused}, len(refused))
         made = _made(found, last.refusal, last.refused_as, _shown(last))
         return made._replace(since_ms=last.end_ms)
-    found = reasons.by_message(event.message) if event is not None else None
-    if event is None or found is None or found.cause is not Cause.LOST_RACE:
+    by_line = reasons.by_message(event.message) if event is not None else None
+    if event is None or by_line is None or by_line.cause is not Cause.LOST_RACE:
         return None
     shown = f"kubectl describe pod -n {event.namespace} {event.name}"
     found = reasons.lost_race(reasons.assigned(event.message), event.count)
