@@ -160,8 +160,9 @@ class Ledger:
 
     @property
     def unadvertised(self) -> int:
-        """Accelerators of others' nodes that take work, which nobody can have at the end: since when
-        nobody says, so that they are among what was free.
+        """Accelerators of others' nodes that take work, which nobody can have at the end.
+
+        Since when nobody says, so that they are among what was free.
         """
         failed = int(self.world.nodes.failed[: self.world.node_count].sum())
         return max(self._unadvertised, failed if self.world.is_looked_on else 0)

@@ -88,7 +88,7 @@ class Statement:
         then they count as Ready."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
-        self._told = ledger.told
+        self._told, self.unadvertised = ledger.told, ledger.unadvertised
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
@@ -99,7 +99,6 @@ class Statement:
             for from_ms, to_ms in ledger.others_waited
         )
         """For how long pods waited for other schedulers, whose demand these books do not have."""
-        self.unadvertised = ledger.unadvertised
         self.past = ledger.past
         """What in it was rolled up; None: nothing, and every event of the window was read."""
         self.read_from_ms = ledger.begins_ms
