@@ -208,6 +208,9 @@ def test_what_a_quota_refuses_is_booked_as_that_since_it_was_said():
         "lastTimestamp": made.moment(3000),
         "message": 'pods "big-x" is forbidden: exceeded quota: q, requested: nvidia.com/gpu=2',
     }  # fmt: skip
+    unlisted = world_of(pod("runs", 1, on="n0"), job, refused)
+    told = explain.why(unlisted, Policy(), unlisted.job_number["ml/big"])
+    assert (told.cause, "its own scheduler's reason" in told.words) == ("over_limit", True)
     run = kept(node("n0"), pod("runs", 1, on="n0", end=3600), job, refused)
     found = amounts(run.statement, "bucket")
     whole_ms = run.statement.total().paid_milli_ms // 8_000
