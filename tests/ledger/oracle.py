@@ -9,7 +9,7 @@ by one, lets waiting jobs claim what is free in a plain loop, and keeps a log of
 
 from collections import Counter
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from tests.engine import audit
@@ -83,6 +83,7 @@ class Oracle:
         self.paid: Counter[tuple[int, int]] = Counter()
         self.jobs: list[ev.JobSubmitted] = []
         self.causes: dict[int, Cause] = {}
+        self.said: dict[int, Cause] = {}
         self.origin_ms: dict[tuple[int, int], int] = {}
         self.busy_ppm: dict[tuple[int, int], int] = {}
         self.slow_ppm: dict[tuple[int, int], int] = {}
@@ -98,6 +99,8 @@ class Oracle:
             now_ms = event.at_ms
             fold(self.world, event)
             self._note(event)
+            waits = self.world.jobs.state[: self.world.job_count] == JobState.WAITING
+            self.said = {j: cause for j, cause in self.said.items() if waits[j]}
         self._resolve()
 
     def _note(self, event: ev.Event) -> None:  # noqa: C901 - one case a kind of event
@@ -106,6 +109,8 @@ class Oracle:
                 self.jobs.append(event)
             case ev.CauseChanged():
                 self.causes[event.shape] = event.cause
+            case ev.ReasonSeen():
+                self.said[event.job] = event.cause
             case ev.JobStarted():
                 self.origin_ms[event.job, event.attempt] = event.at_ms
                 self.busy_ppm[event.job, event.attempt] = MILLION
@@ -208,12 +213,13 @@ class Oracle:
         """Waiting shapes, in the order of the queue, take from what nobody has claimed yet."""
         waiting = self._waiting()
         for s in sorted(waiting, key=lambda s: self._place_in_queue(s, waiting[s])):
-            bucket = self._claimed_as(s) if self._fits_somewhere(s) else None
-            if bucket is None:
+            if not self._fits_somewhere(s) or self.causes.get(s) in HOPELESS:
                 continue
             team = self.world.queue_number[self.world.shape_rows[s].team]
-            for role in self.world.shape_rows[s].roles:
-                wanted = len(waiting[s]) * role.total_milli
+            for role, j in product(self.world.shape_rows[s].roles, sorted(waiting[s])):
+                if self.said.get(j) is Cause.NOT_ELIGIBLE:
+                    continue
+                bucket, wanted = self._claimed_as(s, j), role.total_milli
                 for c, row in enumerate(self.world.contract_rows):
                     if not role.accelerators or not self._may_use(row, role):
                         continue
@@ -312,10 +318,11 @@ class Oracle:
         whole = max(parts, default=0) if self.policy.fairness == "drf" else sum(parts)
         return whole // self._queue(team).weight
 
-    def _claimed_as(self, s: int) -> Bucket | None:
+    def _claimed_as(self, s: int, j: int) -> Bucket:
+        """By the cause of its shape; where there is none, by what its own scheduler said."""
         cause = self.causes.get(s, Cause.NONE)
-        if cause in HOPELESS:
-            return None
+        if cause is Cause.NONE and self.said.get(j) not in HOPELESS:
+            cause = self.said.get(j, Cause.NONE)
         if cause in (Cause.OVER_LIMIT, Cause.OVER_LIMIT_ALWAYS, Cause.KEPT_BACK):
             return Bucket.QUOTA
         if cause is Cause.TOPOLOGY:

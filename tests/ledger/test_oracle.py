@@ -1,5 +1,7 @@
 """The ledger against a naive one that looks at every accelerator again between any two events."""
 
+from collections.abc import Sequence
+from random import Random
 from typing import Literal, get_args
 
 import pytest
@@ -14,12 +16,16 @@ from tests.ledger.oracle import Oracle, expect_equal
 from tests.ledger.stories import STORIES, Story, story
 from tests.ledger.sums import amounts
 from tidemill.core.accounting.columns import ORDER
+from tidemill.engine.fold.one_event import fold
 from tidemill.ledger import turns
+from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import read
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.world import World
 
 Order = Literal["fifo", "priority", "shortest", "smallest", "attained"]
 Fairness = Literal["none", "drf", "bill"]
@@ -49,6 +55,44 @@ def test_any_story_in_any_window(events: Story, start_ms: int, length_ms: int, b
 def test_long_stories(seed: int):
     """The same on long journals, in which all kinds of events meet."""
     compare(story(seed, 300), Window(0, FOREVER_MS, 101))
+
+
+SAID = {Bucket.HELD, Bucket.FRAGMENTED}
+
+
+def with_reasons(events: Sequence[ev.Event], seed: int) -> list[ev.Event]:
+    """A story into which another scheduler says now and then why a job waits."""
+    world, luck, told = World(), Random(seed), list[ev.Event]()
+    for event in events:
+        fold(world, event)
+        told.append(event)
+        waiting = [j for s in world.queued for j in world.waiting[s]]
+        if waiting and luck.random() < 0.5:
+            cause = luck.choice((*Cause,))
+            words = "" if cause is Cause.NONE else cause.name
+            told.append(ev.ReasonSeen(event.at_ms, luck.choice(waiting), cause, 3, words))
+            fold(world, told[-1])
+    return told
+
+
+@pytest.mark.parametrize("order", get_args(Order))
+@pytest.mark.parametrize("seed", range(4))
+def test_what_another_scheduler_says_is_booked_as_its_cause(seed: int, order: Order):
+    """Of jobs of one shape each claims for the cause that was said of it, from then on."""
+    plain = story(seed, 200)
+    uncaused = [event for event in plain if not isinstance(event, ev.CauseChanged)]
+    for events in (with_reasons(plain, seed), with_reasons(uncaused, seed)):
+        compare(events, Window(bin_ms=101), Policy(order=order, attained_steps_ms=(20_000,)))
+
+
+def test_some_reasons_of_others_move_free_time():
+    """The stories above would prove little if nothing were free beside those jobs."""
+    found = set[int]()
+    for seed in range(4):
+        plain = [event for event in story(seed, 200) if not isinstance(event, ev.CauseChanged)]
+        assert not SAID & {bucket for (bucket,) in amounts(read(plain), "bucket")}
+        found |= {bucket for (bucket,) in amounts(read(with_reasons(plain, seed)), "bucket")}
+    assert found >= SAID
 
 
 @pytest.mark.parametrize("fairness", get_args(Fairness))

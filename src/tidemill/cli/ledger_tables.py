@@ -67,6 +67,13 @@ def print_ledger(statement: Statement, as_tree: bool = False) -> None:
             " may have had demand"
         )
 
+    if statement.unadvertised and statement.total().milli_ms[Bucket.NO_DEMAND]:
+        many = screen.count(statement.unadvertised, "GPU")
+        console.print(
+            f"{many} of nodes that take work are not advertised; since when nobody says: what was"
+            " free in these hours is at most what it seems"
+        )
+
 
 def lines(statement: Statement) -> Table:
     """The additive ledger: every line, and the totals they add up to, in three units."""

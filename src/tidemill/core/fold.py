@@ -187,6 +187,7 @@ def vacated(w, j, now):
     idle_no_more(w.at, jobs, j)
     jobs[j, JOB.IS_PACED] = 0
     jobs[j, JOB.OVER_MILLI] = 0
+    jobs[j, JOB.SAID] = 0  # of what it waited for before it was placed, or while it was in part
     if jobs[j, JOB.STALLS] & SAVES:
         jobs[j, JOB.INTERVAL_MS] = CONTINUOUS  # of the next attempt nobody has said anything yet
     jobs[j, JOB.STALLS] = 0
@@ -407,6 +408,7 @@ def come_up_again(w, j, now):
     jobs[j, JOB.PLACED_MS] = now
     jobs[j, JOB.SLOW_PPM] = 0
     jobs[j, JOB.IS_PACED] = 0
+    jobs[j, JOB.SAID] = 0
     stay(w.at, jobs, w.shapes, j)
     be_busy(w.at, jobs, j, ONE_PPM, now)
     if w.at[AT.TIERS] > 0:

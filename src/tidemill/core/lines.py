@@ -6,6 +6,9 @@ another, in no order. A job is in one of them at most, so both go through the sa
 
 from tidemill.core.kernel import kernel
 from tidemill.model.columns import AT, JOB, NONE, SHAPE
+from tidemill.model.reasons import Cause
+
+HELD = Cause.NOT_ELIGIBLE + 1  # as ``JOB.SAID``
 
 
 @kernel
@@ -43,6 +46,16 @@ def line_up(at, jobs, shapes, queued, j):
 
 
 @kernel
+def say(jobs, shapes, j, said):
+    """Its own scheduler says from now on why a job waits (``JOB.SAID``), and whether it is held."""
+    s, is_held = jobs[j, JOB.SHAPE], int(said == HELD)
+    shapes[s, SHAPE.HELD] += is_held - jobs[j, JOB.IS_HELD]
+    shapes[s, SHAPE.SAID] += int(said != 0) - int(jobs[j, JOB.SAID] != 0)
+    jobs[j, JOB.IS_HELD] = is_held
+    jobs[j, JOB.SAID] = said
+
+
+@kernel
 def leave_line(at, jobs, shapes, queued, j):
     """A job waits no more. Of a shape whose last one left, the head stays as it was."""
     s = jobs[j, JOB.SHAPE]
@@ -56,21 +69,13 @@ def leave_line(at, jobs, shapes, queued, j):
     elif before >= 0:
         shapes[s, SHAPE.TAIL] = before
     shapes[s, SHAPE.WAITING] -= 1
-    shapes[s, SHAPE.HELD] -= jobs[j, JOB.IS_HELD]
-    jobs[j, JOB.IS_HELD] = 0
+    say(jobs, shapes, j, 0)
     at[AT.WAITING] -= 1
     if shapes[s, SHAPE.WAITING] == 0:
         at[AT.QUEUED] -= 1
         last = queued[at[AT.QUEUED]]
         queued[shapes[s, SHAPE.PLACE]] = last
         shapes[last, SHAPE.PLACE] = shapes[s, SHAPE.PLACE]
-
-
-@kernel
-def hold(jobs, shapes, j, is_held):
-    """A job that waits is held from now on, or is not any more."""
-    shapes[jobs[j, JOB.SHAPE], SHAPE.HELD] += is_held - jobs[j, JOB.IS_HELD]
-    jobs[j, JOB.IS_HELD] = is_held
 
 
 @kernel

@@ -67,6 +67,7 @@ from tidemill.model.tables import NEVER_PASSED
     )
 )  # fmt: skip
 CAUSES = len(Cause)
+LOST_RACE = codes.WHY_CODE[ev.Why.LOST_RACE]
 COUNTS = 5  # jobs that came, rows of jobs that are written, nodes; shapes that came, rows of those
 
 
@@ -312,6 +313,8 @@ def take_news(w, events, e, now):
     if kind == BUSY:
         be_busy(w.at, jobs, j, value, now)
         return True
+    if kind == FAILURE and events[e, EventColumn.WHY] == LOST_RACE:
+        return False  # it is counted, and rare
     if kind == FAILURE:
         stop(w, j, FAILED if value != 0 else WAITING, now)
         return True

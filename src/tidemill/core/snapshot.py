@@ -32,7 +32,6 @@ from tidemill.model.columns import (
 )
 from tidemill.model.errors import JournalError
 from tidemill.model.job_names import JobNames, Texts
-from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64
@@ -230,11 +229,15 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         rows.write_roles(world, s)
     w = world.ink.w
     w.shapes[: len(world.shape_rows), SHAPE.RETURNS] = _array_in(state["returns"])
-    w.shapes[:, [SHAPE.WAITING, SHAPE.HELD]] = 0
+    w.shapes[:, [SHAPE.WAITING, SHAPE.HELD, SHAPE.SAID]] = 0
     for waiting in state["waiting"]:
         for j in waiting:
             lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
     w.nodes[:, NODE.FIRST_PIECE] = NONE
+    lacks = np.array([row.node.unadvertised for row in world.contract_rows], np.int64)
+    if lacks.any():
+        mine = w.nodes[: world.node_count]
+        mine[:, NODE.UNADVERTISED] = lacks[mine[:, NODE.CONTRACT]]
     for j, pieces in state["placements"]:
         lines.become_active(w.at, w.jobs, w.shapes, w.active, j)
         count = rows.write_found(world, msgspec.convert(pieces, Pieces))
@@ -252,11 +255,7 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         w.at[register] = len(notes)
         for i, value in notes:
             matrix[i, column] = value + plus
-    w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
-    world.reasons = {j: SeenReason(*reason) for j, reason in said}
-    _load_holds(world)
-    for j, milli in over:
-        w.jobs[j, JOB.OVER_MILLI] = milli
+    _load_observed(world, state)
     _load_sight(world, state)
     w.at[AT.BLIND], measured = state.get("measured", (0, ()))
     for j, *told in measured:  # earlier versions know fewer columns
@@ -268,12 +267,19 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     w.at[AT.LEFT] = _left(w.jobs[w.at[AT.RECENT] : world.job_count])
 
 
-def _load_holds(world: World) -> None:
-    """Which of the jobs that wait are held, as their own scheduler says."""
+def _load_observed(world: World, state: dict[str, Any]) -> None:
+    """What others were seen to do, and what they say of jobs that wait, or of which a part does."""
     w = world.ink.w
+    w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
+    for column, told in ((JOB.OVER_MILLI, over), (JOB.RACES, state.get("races", ()))):
+        for j, value in told:
+            w.jobs[j, column] = value
+    world.reasons = {j: SeenReason(*reason) for j, reason in said}
     for j, reason in world.reasons.items():
-        if reason.cause == Cause.NOT_ELIGIBLE and w.jobs[j, JOB.STATE] == JobState.WAITING:
-            lines.hold(w.jobs, w.shapes, j, 1)
+        if w.jobs[j, JOB.STATE] == JobState.WAITING:
+            lines.say(w.jobs, w.shapes, j, reason.cause + 1)
+        else:
+            w.jobs[j, JOB.SAID] = reason.cause + 1
 
 
 def _left(jobs: I64) -> int:

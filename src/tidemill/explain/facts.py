@@ -7,7 +7,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import OVER_COMMITTED
-from tidemill.explain import commands, holders, nodes, partial_gangs, phrasing, spared, supply
+from tidemill.explain import (
+    commands,
+    holders,
+    nodes,
+    partial_gangs,
+    phrasing,
+    setbacks,
+    spared,
+    supply,
+)
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
@@ -19,7 +28,7 @@ from tidemill.model.rows import Role
 from tidemill.model.states import JobClass
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, eligibility, protection, shares
+from tidemill.scheduling import elastic, eligibility, shares
 from tidemill.scheduling.diagnose import fits_when_others_end, supply_cause
 from tidemill.scheduling.order import guarded_from_ms
 from tidemill.scheduling.topology import constraints, feasibility, place
@@ -121,7 +130,7 @@ def withheld(case: Case) -> tuple[Withheld, ...]:
 def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
     named = phrasing.ids([lives.origin(one, world.node_number) for one in lot.examples])
     if any(world.node_number[name] in world.node_words for name in lot.examples):
-        named = ", ".join(_with_words(world, name) for name in lot.examples)
+        named = ", ".join(phrasing.with_words(world, name) for name in lot.examples)
     where = f" ({named})" if named and lot.nodes <= 3 else ""
     called = place_word(world, place, lot)
     usd = lot.usd_micro_per_hour
@@ -133,17 +142,12 @@ def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
 
 def place_word(world: World, place: Place, lot: Lot) -> str:
     """Where accelerators are; what its cluster tainted, or is not Ready, nobody cordoned."""
+    if place is Place.UNADVERTISED:
+        return f"{place} ({phrasing.advertised(world, lot.examples)})"
     if place is not Place.CORDONED:
         return place
     words = {phrasing.shut(world, world.node_number[one]) for one in lot.examples}
     return words.pop() if len(words) == 1 else place
-
-
-def _with_words(world: World, name: str) -> str:
-    """A node, and why it is out where its own cluster says it."""
-    said = world.node_words.get(world.node_number[name])
-    called = f"`{lives.origin(name, world.node_number)}`"
-    return f"{called}: {said}" if said else called
 
 
 def _largest(case: Case) -> Fact | None:
@@ -527,16 +531,6 @@ def _passed(case: Case) -> Fact | None:
     return Fact("passed by", count, "jobs", text, commands.line())
 
 
-def _preempted(case: Case) -> Fact | None:
-    """How often it was preempted; an alarm where it saved nothing in between."""
-    world, j = case.world, case.j
-    count, alarm = world.jobs.evictions.item(j), protection.alarm(world, case.policy, j)
-    if not count:
-        return None
-    text = f"preempted {phrasing.many(count, 'time')} so far" + (f"; {alarm}" if alarm else "")
-    return Fact("preempted", count, "times", text, commands.line())
-
-
 def _guard(case: Case) -> str:
     """What ends that others pass the job: the scheduler's rule, by its cause."""
     policy = case.policy
@@ -578,7 +572,8 @@ def _deadlocked(case: Case) -> Fact | None:
 
 
 _ALWAYS: tuple[Make, ...] = (
-    protected, spared.fact, _over_committed, needs, _ahead, _passed, _preempted, _deadlocked,
+    protected, spared.fact, setbacks.races, _over_committed, needs, _ahead, _passed,
+    setbacks.preempted, _deadlocked,
 )  # fmt: skip
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {

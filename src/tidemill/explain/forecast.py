@@ -135,7 +135,7 @@ def _fits_alone(
         world = snapshot.copy(world)
         fold(world, opening)
     answer = wait.why(world, policy, j, is_submitted=opening is None)
-    if answer.cause != Cause.NONE.name.lower():
+    if answer.detail != Cause.NONE.name.lower():  # by the books, whatever that scheduler says
         return None
     text = f"job `{name}` runs now, if that scheduler lets it: {answer.evidence[0].words}"
     if others := rerun.before(world, policy, j):

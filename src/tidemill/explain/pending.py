@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -114,11 +115,12 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         for j in world.waiting[s]:
             cause = Cause.NONE if j in looked.placed else causes[s]
             jobs.setdefault(_why(world, j, rerun.as_told(world, j, cause)), []).append(j)
-    first = {s: (world.asking(s) or world.waiting[s])[0] for s in causes}
-    whys = {
-        s: _why(world, first[s], rerun.as_told(world, first[s], cause))
-        for s, cause in causes.items()
-    }
+    whys = {j: why for why, mine in jobs.items() for j in mine}
+    if not world.is_looked_on:  # those of one shape claim together, whoever starts next
+        for s in causes:
+            asking = world.asking(s) or world.waiting[s]
+            cause = rerun.as_told(world, asking[0], causes[s])
+            whys |= dict.fromkeys(asking, _Why(cause, LAYER_OF[cause]))
     half = partial_gangs.partial_gangs(world)
     idle, unclaimed = _claims(world, policy, memo, whys, half.gangs)
     parts = [idle.get(why, _Idle(0, 0)) for why in jobs]
@@ -171,12 +173,14 @@ def _waiting(
 
 
 def _why(world: World, j: int, cause: Cause) -> _Why:
-    """A job that would fit waits for what its own scheduler says, where that said anything."""
-    found = world.reason_of(j) if world.is_looked_on and cause is Cause.NONE else None
+    """A job waits for what its own scheduler says, where that said another thing than the books."""
+    said = rerun.as_said(world, j, cause)
+    is_said = world.is_looked_on and (said is not cause or cause is Cause.NONE)
+    found = world.reason_of(j) if is_said else None
     if found is None:
         return _Why(cause, LAYER_OF[cause])
     word = _WORD.match(found.words)
-    return _Why(cause, Layer(found.layer), word[0] if word else "its own reason")
+    return _Why(said, Layer(found.layer), word[0] if word else "its own reason")
 
 
 def _row(
@@ -245,8 +249,9 @@ def _claims(
     usable, small = dict[object, list[int]](), SmallKinds(world.contract_rows)
     idle: dict[_Why, _Idle] = {}
     asked = [
-        (s, int(world.shapes.total_milli[s]) * len(world.asking(s)), whys[s])
+        (s, int(world.shapes.total_milli[s]) * len([*some]), why)
         for s in _in_order(world, policy, memo)
+        for why, some in groupby(world.asking(s), key=whys.__getitem__)
     ]
     asked += [
         (world.jobs.shape.item(j), gang.missing_milli, _REST)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
+from tidemill.model import lives
 from tidemill.model.measures import (
     HOUR_MS,
     WHOLE_MILLI,
@@ -44,6 +45,7 @@ CAUSES = {
     Cause.TOPOLOGY: "enough is free, but not close enough together",
     Cause.RESERVED: "behind a backfill reservation",
     Cause.NOT_ELIGIBLE: "held, or waiting for something other than GPUs",
+    Cause.LOST_RACE: "somebody else took the GPUs that it was given first",
 }
 
 
@@ -77,6 +79,7 @@ LABELS = {
     Cause.TOPOLOGY: "topology",
     Cause.RESERVED: "backfill reservation",
     Cause.NOT_ELIGIBLE: "not eligible",
+    Cause.LOST_RACE: "lost a race",
 }
 """Causes in a column of a table."""
 
@@ -300,6 +303,20 @@ def _instance(shape: Shape, piece: Piece) -> str:
     where = f"slice {first}" if first == last else f"slices {first} to {last}"
     device = piece.devices.bit_length() - 1
     return f"`{shape.roles[piece.role].profile}` on {where} of device {device}"
+
+
+def advertised(world: World, nodes: Iterable[str]) -> str:
+    """How many of their accelerators nodes of contracts show, such as ``advertises 6 of 8``."""
+    shown = {world.contract_rows[world.nodes.contract.item(world.node_number[n])] for n in nodes}
+    told = sorted({f"{row.node.advertised} of {row.node.devices}" for row in shown})
+    return f"advertises {' or '.join(told)}"
+
+
+def with_words(world: World, name: str) -> str:
+    """A node, and why it is out where its own cluster says it."""
+    said = world.node_words.get(world.node_number[name])
+    called = f"`{lives.origin(name, world.node_number)}`"
+    return f"{called}: {said}" if said else called
 
 
 def own_reason(world: World, j: int) -> str:

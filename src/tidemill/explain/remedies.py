@@ -19,6 +19,7 @@ from tidemill.explain import (
     prices,
     quota,
     rerun,
+    setbacks,
     spared,
     supply,
     trials,
@@ -46,6 +47,8 @@ def remedy(case: Case) -> Remedy:
     found = _as_it_says() if case.is_only_told else _REMEDIES[case.cause](case)
     ways = tuple(PricedFix(one.way_out) for one in facts.deadlocks(case) if one.way_out)
     fixes = (*ways, *found.fixes)  # what is deadlocked does not come free
+    if setbacks.raced(case.world, case.j) and setbacks.SHARE_NO_NODES not in fixes:
+        fixes = (*fixes, setbacks.SHARE_NO_NODES)
     return found._replace(fixes=(*fixes[:1], *spared.let_go(case), *fixes[1:]))
 
 
@@ -137,7 +140,7 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     called = facts.place_word(case.before, place, lot)
-    if called != place:
+    if called != place and place is Place.CORDONED:
         ways = ways | {place: ways[Place.UNHEALTHY] if called == Place.UNHEALTHY else _UNTAINTED}
     text = ways[place].format(
         what=what,
@@ -177,7 +180,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
 _UNTAINTED = (
     "mend what {named} is tainted for, or remove the taint: {count} accelerators are free there"
 )
-_UNPRICED = (Place.UNHEALTHY, Place.FAILED)
+_UNPRICED = (Place.UNHEALTHY, Place.FAILED, Place.UNADVERTISED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
 _RELEASED = {
@@ -188,6 +191,8 @@ _RELEASED = {
     Place.UNHEALTHY: "repair {named}: unhealthy, {count} accelerators",
     Place.REPAIRING: "wait for the repair of {named}: {count} accelerators",
     Place.FAILED: "replace {devices} of {named}",
+    Place.UNADVERTISED: "mend the device plugin or the driver of {named}, which show too few"
+    " devices: {count} accelerators more",
     Place.CORDONED: "uncordon {named}: {count} accelerators are free there",
     Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count} accelerators",
     Place.SPARE: "put {named} to use: {count} accelerators of hot spares",
@@ -211,6 +216,8 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
+    if setbacks.lost_race(case):
+        return _make("", setbacks.SHARE_NO_NODES)
     if case.world.is_looked_on and case.world.reason_of(case.j) is not None:
         return _as_it_says()
     if case.world.is_looked_on:
@@ -228,8 +235,10 @@ def _as_it_says() -> Remedy:
 
 
 def _over_limit(case: Case) -> Remedy:
-    found, lift = facts.binds(case), quota.suggestion(case)
-    assert found is not None, "a limit binds"
+    found = facts.binds(case)
+    if found is None:  # another scheduler says so, of a quota that is none of ours
+        return _fits_now(case)
+    lift = quota.suggestion(case)
     free = case.units(case.blocks.free_milli)
     ends = f"wait until jobs of team `{found.name}` end: it uses {phrasing.amount(found.used)}"
     wait = PricedFix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
@@ -583,4 +592,4 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)
-_REMEDIES[Cause.NOT_ELIGIBLE] = _fits_now
+_REMEDIES |= dict.fromkeys((Cause.NOT_ELIGIBLE, Cause.LOST_RACE), _fits_now)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.model.columns import NODE
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import CLUSTER, UNLISTED, Role, Shape
 from tidemill.model.states import LAUNCHED, NodeState
@@ -34,6 +35,7 @@ class Place(StrEnum):
     UNHEALTHY = "unhealthy"
     REPAIRING = "repairing"
     FAILED = "failed device"
+    UNADVERTISED = "not advertised"
     CORDONED = "cordoned"
     DRAINING = "draining"
     SPARE = "spare"
@@ -262,14 +264,16 @@ def _is_claim(world: World, c: int, role: Role) -> bool:
 def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
     rows, nodes = world.node_count, world.nodes
     state, free = nodes.state[:rows], nodes.free_milli[:rows]
-    failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI
+    silent = world.matrices.nodes[:rows, NODE.UNADVERTISED] * WHOLE_MILLI
+    failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI - silent
     stranded = nodes.stranded_milli[:rows]
     launched = mine & np.isin(state, sorted(LAUNCHED))
     ready, spare = mine & (state == NodeState.READY), nodes.is_spare[:rows] == 1
     found = [(place, mine & (state == at), free) for at, place in _OF_STATE.items()]
     found += [(Place.FREE, ready & ~spare, free), (Place.SPARE, ready & spare, free)]
     return [
-        *found, (Place.FAILED, launched, failed), (Place.STRANDED, launched, stranded),
+        *found, (Place.FAILED, launched, failed), (Place.UNADVERTISED, launched, silent),
+        (Place.STRANDED, launched, stranded),
         (Place.BUSY, launched, in_use_milli(world)),
     ]  # fmt: skip
 

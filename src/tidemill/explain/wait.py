@@ -14,6 +14,7 @@ from tidemill.explain import (
     questions,
     remedies,
     rerun,
+    setbacks,
     shortfalls,
 )
 from tidemill.explain.answers import Answer, Fact, PricedFix
@@ -38,7 +39,9 @@ def why(
     certificate = shortfalls.shortfall(case)
     case = case._replace(offers=certificate.fits_now if certificate else ())
     found = remedies.remedy(case)
-    layer = LAYER_OF[case.cause]
+    cause = rerun.as_said(world, job, case.cause)
+    own = world.reason_of(job) if cause is not case.cause else None
+    layer = LAYER_OF[cause] if own is None else Layer(own.layer)
     evidence = facts.evidence(case)
     since_ms = int(world.jobs.since_ms[job])
     return Answer(
@@ -46,7 +49,7 @@ def why(
         team=case.shape.team,
         state=JobState.WAITING.name.lower(),
         asks=phrasing.asks(case.shape),
-        cause=case.cause.name.lower(),
+        cause=cause.name.lower(),
         said=_said(world, job),
         detail=case.detail(),
         layer=int(layer),
@@ -94,9 +97,16 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
 
 
 def _cause(case: Case, layer: Layer) -> str:
+    by_books = phrasing.cause(case.world, case.cause)
     if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
-        return "by the books alone: what it requests is free"
-    return f"cause: {phrasing.cause(case.world, case.cause)} (owner: {layer.name.lower()})"
+        by_books = "what it requests is free"
+    said = rerun.as_said(case.world, case.j, case.cause)
+    if said is not case.cause:
+        given = f"cause, as that scheduler says: {phrasing.cause(case.world, said)}"
+        return f"{given} (owner: {layer.name.lower()})\nby the books alone: {by_books}"
+    if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
+        return f"by the books alone: {by_books}"
+    return f"cause: {by_books} (owner: {layer.name.lower()})"
 
 
 def _reason(world: World, j: int) -> str:
@@ -115,6 +125,8 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     is_so = "has a place and does not run" if reason else "does not wait"
     text = f"job `{world.job_names[j]}` {is_so}: {_STATES[state]} {lasted} ago"
     evidence: tuple[Fact, ...] = ()
+    if raced := setbacks.raced(world, j):
+        text += f"; it {raced}"
     if state in ACTIVE:
         if parts := partial_gangs.facts(world, j):
             return _partial(world, j, parts)

@@ -39,6 +39,12 @@ def facts(
     return {FACT: msgspec.json.encode(found).decode()}
 
 
+def unadvertised(kept: Mapping[str, str], until_ms: int, where: str) -> int:
+    """How many accelerators nodes did not advertise that gave others, at the last look by then."""
+    told = kept_facts.read(kept, FACT, dict[str, SeenLimit], where) or {}
+    return sum(one.limit.unadvertised for one in told.values() if one.since_ms <= until_ms)
+
+
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows what its nodes do not give, as far as that was so by then."""
     told = kept_facts.read(kept, FACT, dict[str, SeenLimit], where) or {}

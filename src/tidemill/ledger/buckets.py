@@ -179,6 +179,7 @@ _CLAIMS: dict[Cause, Bucket] = {
     Cause.KEPT_BACK: Bucket.QUOTA,
     Cause.TOPOLOGY: Bucket.TOPOLOGY,
     Cause.RESERVED: Bucket.HELD,
+    Cause.LOST_RACE: Bucket.FRAGMENTED,  # others had it first: less was free than it seemed
 }
 
 CLAIMED_AS: tuple[int, ...] = tuple(

@@ -30,7 +30,7 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import mfu_sources, others_waiting, submissions
+from tidemill.journal import mfu_sources, node_limits, others_waiting, submissions
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -109,6 +109,7 @@ class Ledger:
         """Jobs that were submitted before are in no wait of this window."""
         self._others_waited: others_waiting.Spans = []
         self.mfu_sources: Mapping[str, str] = {}
+        self._unadvertised = 0
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()
@@ -157,6 +158,15 @@ class Ledger:
         """What was paid, and what of it no job held."""
         self._settle()
         return self._supply
+
+    @property
+    def unadvertised(self) -> int:
+        """Accelerators of others' nodes that take work, which nobody can have at the end.
+
+        Since when nobody says, so that they are among what was free.
+        """
+        failed = int(self.world.nodes.failed[: self.world.node_count].sum())
+        return max(self._unadvertised, failed if self.world.is_looked_on else 0)
 
     @property
     def usable(self) -> Usable | None:
@@ -222,6 +232,7 @@ class Ledger:
         submissions.put_back(self.world, facts, where)
         self._others_waited = others_waiting.of(facts, where)
         self.mfu_sources = mfu_sources.by_job(facts, where)
+        self._unadvertised = node_limits.unadvertised(facts, self.world.now_ms, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
 

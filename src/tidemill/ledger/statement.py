@@ -90,7 +90,7 @@ class Statement:
         """By job: who says how efficient it was, in their own words."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
-        self._told = ledger.told
+        self._told, self.unadvertised = ledger.told, ledger.unadvertised
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
@@ -365,7 +365,7 @@ class Statement:
             return mostly(known)
         if bucket in DIVIDED:
             return self._held_as
-        if bucket == Bucket.NO_DEMAND and self.others_waited_ms:
+        if bucket == Bucket.NO_DEMAND and (self.others_waited_ms or self.unadvertised):
             return self.as_known(Confidence.INFERRED)
         return self.as_known(ABOUT[bucket].confidence)
 

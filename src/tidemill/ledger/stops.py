@@ -24,6 +24,7 @@ _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
     ("for a guaranteed quota", frozenset({Why.RECLAIMED})),
     ("by drains", frozenset({Why.DRAINED, Why.MAINTENANCE, Why.CONTRACT_END, Why.SURPLUS})),
     ("evicted by others (a drain, an autoscaler, a scheduler)", frozenset({Why.EVICTED})),
+    ("refused by their nodes: others had their GPUs first", frozenset({Why.LOST_RACE})),
     ("moved or resized", frozenset({Why.MOVED, Why.SHRUNK, Why.GROWN, Why.REPACKED})),
 )
 OTHERWISE = "for other reasons"

@@ -38,6 +38,11 @@ UNTOLD = (
     Bucket.CHECKPOINT, Bucket.STRANDED, Bucket.UNSAVED,
 )  # fmt: skip
 """What our own loop would tell, and the history of another cluster does not."""
+CLAIMED = (Bucket.FRAGMENTED, Bucket.QUOTA, Bucket.HELD)
+"""Of those, the causes that another scheduler may give of jobs that wait."""
+NO_REASON = (
+    "of some jobs that waited beside what was free nobody saw a reason; within `cause_unknown`"
+)
 
 
 OUT = (Bucket.UNHEALTHY, Bucket.CORDONED, Bucket.DRAINING)
@@ -95,6 +100,10 @@ def unknowns(
     found = {**NOT_PRODUCED}
     if is_observed:
         found |= dict.fromkeys(UNTOLD, OTHERS_SAY_NOT)
+        if account.milli_ms[Bucket.CAUSE_UNKNOWN]:
+            found |= dict.fromkeys(CLAIMED, NO_REASON)
+        elif account.of(CLAIMED):  # of all that was claimed it is known for what
+            found = {bucket: why for bucket, why in found.items() if bucket not in CLAIMED}
     if account.milli_ms[Bucket.NOT_OBSERVED] == account.paid_milli_ms > 0:
         return {b: NOT_SEEN for b in ABOUT if not account.milli_ms[b]}
     if is_useful_unknown(account):

@@ -81,6 +81,7 @@ WHYS: Final = (
     Why.TIMED_OUT,
     Why.OUT_OF_MEMORY,
     Why.EVICTED,
+    Why.LOST_RACE,
 )
 CONFIDENCES: Final = (
     Confidence.UNKNOWN,

@@ -90,6 +90,8 @@ class JOB(IntEnum):
     IS_HELD = (
         42  # it waits, and its own scheduler says that it does so for something else than GPUs
     )
+    SAID = 43  # the cause that its own scheduler gave in this wait, plus one; 0: it said nothing
+    RACES = 44  # how often its node refused it, because others had taken its GPUs first
 
 
 MEASURED = [JOB.STALLS, JOB.EFFICIENCY, JOB.STRAGGLER, JOB.FIGURES]
@@ -124,6 +126,7 @@ class SHAPE(IntEnum):
     WIDEST = 22  # the most GPUs that one replica of it wants on one node
     HELD = 23  # of those that wait: how many are held (``JOB.IS_HELD``)
     MAY_PREEMPT = 24  # whether others may be stopped for it
+    SAID = 25  # of those that wait: of how many another scheduler said why (``JOB.SAID``)
 
 
 IN_A_LINE = 2  # in ``SHAPE.IS_ELASTIC``: half of the replicas are half as fast
@@ -165,6 +168,7 @@ class NODE(IntEnum):
     FAILED = 18
     FIRST_PIECE = 19  # of those on it
     IS_UNSEEN = 20  # nobody watches it (``World.unseen``)
+    UNADVERTISED = 21  # how many of those that failed its contract does not advertise at all
 
 
 class DEVICE(IntEnum):

@@ -50,6 +50,7 @@ class Why(StrEnum):
     TIMED_OUT = "time limit reached"
     OUT_OF_MEMORY = "out of memory"
     EVICTED = "evicted, for a drain or for others"
+    LOST_RACE = "refused by its node: others had its GPUs first"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):

@@ -41,6 +41,7 @@ class Cause(IntEnum):
     TOPOLOGY = 19
     RESERVED = 20
     NOT_ELIGIBLE = 21  # only other schedulers say so
+    LOST_RACE = 22  # the same
 
 
 TO_SEE_IT = "; to see it: "
@@ -72,6 +73,7 @@ LAYER_OF = {
     Cause.TOPOLOGY: Layer.SCHEDULING,
     Cause.RESERVED: Layer.SCHEDULING,
     Cause.NOT_ELIGIBLE: Layer.WORKLOAD,
+    Cause.LOST_RACE: Layer.SCHEDULING,
 }
 
 NEVER = frozenset(

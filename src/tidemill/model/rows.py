@@ -28,13 +28,23 @@ UNKNOWN_HOST = 1 << 40
 
 
 class Template(Struct, frozen=True, forbid_unknown_fields=True):
-    """One node of a contract: its accelerators and its host."""
+    """One node of a contract: its accelerators and its host.
+
+    ``advertised``: how many of them its cluster is told of, where those are not all (a device
+    plugin or a driver that does not show the rest): the others are paid, and nobody can have them.
+    """
 
     devices: Annotated[int, Meta(ge=1, le=MAX_DEVICES)]
     cpu_milli: Natural
     memory_mib: Natural
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[tuple[str, str], ...] = ()
+    advertised: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] | UnsetType = UNSET  # not written then
+
+    @property
+    def unadvertised(self) -> int:
+        """How many of its accelerators nobody can have."""
+        return self.devices - (self.advertised or self.devices)
 
 
 class LaterPrice(Struct, frozen=True, forbid_unknown_fields=True):

@@ -380,7 +380,7 @@ class World:
         """Why another scheduler says that a job waits, if it said so in this wait."""
         found = self.reasons.get(j)
         waits = self.jobs.state.item(j) in (JobState.WAITING, JobState.STARTING)
-        is_of_now = found is not None and found.attempt == self.jobs.attempt.item(j)
+        is_of_now = self.ink.w.jobs.item(j, JOB.SAID) != 0
         return found if waits and is_of_now else None
 
     def is_held(self, j: int) -> bool:
@@ -505,6 +505,8 @@ class World:
         said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
         if self.ink.w.at.item(AT.SEEN) or said:
             state["observed"] = (self.ink.w.at.item(AT.SEEN), self._told([JOB.OVER_MILLI]), said)
+        if races := self._told([JOB.RACES]):
+            state["races"] = races
         if self.unseen:
             free = self.levels[: self.contract_count, Level.UNSEEN]
             state["unseen"] = (sorted(self.unseen), free)

@@ -101,7 +101,8 @@ def use(u, event_pieces, count):
 @kernel
 def is_well(nodes, n):
     """Whether a node takes work, or would if it were no spare."""
-    return nodes[n, NODE.STATE] == READY and nodes[n, NODE.FAILED] == 0
+    is_whole = nodes[n, NODE.FAILED] == nodes[n, NODE.UNADVERTISED]  # which no repair brings back
+    return nodes[n, NODE.STATE] == READY and is_whole
 
 
 @kernel
@@ -177,7 +178,7 @@ def minded_at(w, n, now):
     state, why, deadline = nodes[n, NODE.STATE], nodes[n, NODE.WHY], nodes[n, NODE.DEADLINE_MS]
     is_due = False
     if state == READY:
-        is_due = nodes[n, NODE.FAILED] > 0
+        is_due = nodes[n, NODE.FAILED] > nodes[n, NODE.UNADVERTISED]
     elif nodes[n, NODE.ASKED] != 0 or (state != UNHEALTHY and state != DRAINING):
         is_due = False
     elif state == UNHEALTHY:

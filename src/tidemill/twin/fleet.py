@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import UNSET
+
 from tidemill.journal.moments import Calendar
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.node_rules import ANY
@@ -56,6 +58,7 @@ def contract(row: ContractTable) -> Contract:
             int(row.memory_gib_per_node),
             tuple(sorted(row.labels.items())),
             tuple(sorted(row.taints.items())),
+            row.advertised or UNSET,
         ),
         terms=row.terms,
         start_ms=int(row.start),
@@ -242,11 +245,17 @@ def usable(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> list[C
     return [row for row in contracts if not kinds or row.kind in kinds]
 
 
+def given(row: ContractTable) -> int:
+    """The accelerators of a contract that work is given: not hot spares, nor what no node shows."""
+    nodes = row.count // row.accelerators_per_node - row.spares
+    return nodes * (row.advertised or row.accelerators_per_node)
+
+
 def at_once(contracts: Iterable[ContractTable]) -> int:
     """The most accelerators that these contracts ever give at the same time, spares left out."""
     changes: list[tuple[int, int]] = []
     for row in contracts:
-        count = row.count - row.spares * row.accelerators_per_node
+        count = given(row)
         changes.append((int(row.start), count))
         changes.append((FOREVER_MS if row.end is None else int(row.end), -count))
     now = most = 0
@@ -258,7 +267,8 @@ def at_once(contracts: Iterable[ContractTable]) -> int:
 
 def node_devices(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> int:
     """The accelerators of the smallest node that a job of these kinds may land on."""
-    return min((row.accelerators_per_node for row in usable(contracts, kinds)), default=1)
+    sizes = (row.advertised or row.accelerators_per_node for row in usable(contracts, kinds))
+    return min(sizes, default=1)
 
 
 def nodes_per(spec: Spec) -> dict[str, dict[str, int]]:

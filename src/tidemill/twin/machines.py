@@ -23,7 +23,17 @@ from tidemill.twin.streams import Streams
 class LaunchedContract:
     """A contract and what is launched under it."""
 
-    __slots__ = ("alive", "is_running", "made", "nodes", "nodes_per", "places", "row", "spares")
+    __slots__ = (
+        "alive",
+        "hidden",
+        "is_running",
+        "made",
+        "nodes",
+        "nodes_per",
+        "places",
+        "row",
+        "spares",
+    )
 
     def __init__(self, row: Contract, nodes_per: Mapping[str, int]) -> None:
         self.row = row
@@ -32,6 +42,9 @@ class LaunchedContract:
         self.places = list(range(self.nodes))
         """Places where no machine stands, the first one first: a heap."""
         self.is_running = False
+        working = row.node.devices - row.node.unadvertised
+        self.hidden = (1 << row.node.devices) - (1 << working)
+        """Of each of its nodes the devices that are not advertised, as a mask."""
         self.made = 0
         self.alive = 0
         self.spares = 0
@@ -52,7 +65,7 @@ class SimulatedNode:
         self.is_spare = is_spare
         self.state = NodeState.ASKED
         self.epoch = 0
-        self.broken = 0
+        self.broken = claim.hidden
         self.draws = 0
 
 
@@ -166,7 +179,7 @@ class Machines:
         machine.state, now_ms = event.to, event.at_ms
         match event.to:
             case NodeState.BOOTING:
-                machine.broken = 0
+                machine.broken = machine.claim.hidden
                 boot_ms = self._drawn_ms(machine, "boot", self._faults.boot)
                 self._move(machine, now_ms + boot_ms, NodeState.READY)
             case NodeState.READY:

@@ -145,7 +145,7 @@ def _part(
         if set(asking) <= set(kinds) and (asking or everything):
             work.add_all(level)
     for row in rows:
-        count = row.count - row.spares * row.accelerators_per_node
+        count = fleet.given(row)
         last_ms = end_ms if row.end is None else min(end_ms, int(row.end))
         if row.start < last_ms:
             room.add(int(row.start), last_ms, count)

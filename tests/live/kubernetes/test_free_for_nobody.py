@@ -13,6 +13,7 @@ from tidemill.cli import pending
 from tidemill.engine.fold import earlier
 from tidemill.explain import inventory
 from tidemill.explain.answers import Board
+from tidemill.ledger.buckets import Bucket
 from tidemill.live.history import events
 from tidemill.live.kubernetes.translate import translate
 from tidemill.model.policy import Policy
@@ -43,6 +44,18 @@ def test_gpus_that_are_not_advertised_end_no_deadlock(advertised: int, deadlocks
     assert found.free_milli == (advertised - 4) * 1000
     assert len(found.partial_gangs) == 2
     assert len(found.deadlocks) == deadlocks
+
+
+@pytest.mark.parametrize(("advertised", "known"), [(8, "measured"), (6, "inferred")])
+def test_what_was_free_of_a_node_that_advertises_a_part_is_inferred(advertised: int, known: str):
+    """Since when two of eight are not shown nobody says: how long they were free is no count."""
+    past = translate(made.taken(node("n0", advertised, capacity={"nvidia.com/gpu": "8"}),
+                                pod("runs", 1, on="n0")))  # fmt: skip
+    history = events.build(past.attempts, past.nodes, until_ms=BEGIN_MS + 300_000,
+                           shapes=past.shapes)  # fmt: skip
+    statement = api.keep_history(history).statement
+    assert statement.unadvertised == 8 - advertised
+    assert statement.confidence(Bucket.NO_DEMAND) == known
 
 
 def test_a_node_that_is_not_listed_any_more_has_nothing_free():

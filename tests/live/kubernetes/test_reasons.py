@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
-from tests.live.kubernetes.test_import import Object, reason, world_of
+from tests.live.kubernetes.test_import import Object, kept, reason, world_of
 from tidemill import explain
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.live.kubernetes import reasons
 from tidemill.live.kubernetes.kueue import GROUP
 from tidemill.model.policy import Policy
@@ -371,6 +374,34 @@ def test_a_namespace_with_a_quota_has_a_maximum():
     layer, cause, words = reason(world, "ml/big")
     assert (layer, cause) == (L3, Cause.OVER_LIMIT)
     assert "kubectl describe resourcequota -n ml" in words
+
+
+def test_what_a_quota_refuses_is_booked_as_that_since_it_was_said():
+    """2 of 8 GPUs are asked for from 0 on, and refused since 600 s: before that nobody said why."""
+    job = made.owner("batch/v1", "Job", "big", {"parallelism": 1, "template": template(2)})
+    refused = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": "Job", "namespace": "ml", "name": "big"},
+        "reason": "FailedCreate", "firstTimestamp": made.moment(600),
+        "lastTimestamp": made.moment(3000),
+        "message": 'pods "big-x" is forbidden: exceeded quota: q, requested: nvidia.com/gpu=2',
+    }  # fmt: skip
+    unlisted = world_of(pod("runs", 1, on="n0"), job, refused)
+    told = explain.why(unlisted, Policy(), unlisted.job_number["ml/big"])
+    assert (told.cause, "its own scheduler's reason" in told.words) == ("over_limit", True)
+    run = kept(node("n0"), pod("runs", 1, on="n0", end=3600), job, refused)
+    found = amounts(run.statement, "bucket")
+    whole_ms = run.statement.total().paid_milli_ms // 8_000
+    assert found[(Bucket.QUOTA,)] == 2_000 * (whole_ms - 600_000)
+    assert found[(Bucket.CAUSE_UNKNOWN,)] == 2_000 * 600_000
+    j = run.world.job_number["ml/big"]
+    answer, board = explain.why(run.world, Policy(), j), explain.board(run.world, Policy())
+    assert (answer.cause, {row.cause for row in board.rows}) == ("over_limit", {"over_limit"})
+    told = "cause, as that scheduler says: it would exceed its team's maximum quota"
+    told += " (owner: scheduling)\nby the books alone: what it requests is free"
+    assert told in answer.words
+    assert Bucket.QUOTA not in unknowns_of(run.statement)
+    assert "within `cause_unknown`" in unknowns_of(run.statement)[Bucket.HELD]
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,14 @@ from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
 from tidemill.core.places import READY
 from tidemill.model.columns import AT, JOB, NODE, NONE, QUEUE, QUOTA, SHAPE
+from tidemill.model.reasons import Cause
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
 IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
     Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
+UNSAID = int(Cause.NONE)
 KEY = int(CLAIMANT.SHAPE)  # how many columns tell who claims first
 UNKNOWN, RANKED = map(int, UNLINED)
 MOST_TOUCHED = 16  # in one moment: looking at all again is cheaper than moving more of them
@@ -196,10 +198,23 @@ def asking(shapes, s):
 
 
 @kernel
-def take_for(b, shapes, s, r, demand, dt):
+def bucket_as_said(w, b, j):
+    """Under which bucket a job claims: of the cause for which its shape waits.
+
+    Where no cause is recorded, of the one that its own scheduler gave, if that is one for which
+    accelerators are claimed.
+    """
+    cause, said = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.CAUSE], w.jobs[j, JOB.SAID]
+    if cause == UNSAID and said > 0 and b.tables[TABLE.OF_CAUSE, said - 1] >= 0:
+        cause = said - 1
+    return b.tables[TABLE.OF_CAUSE, cause]
+
+
+@kernel
+def take_for(b, shapes, s, r, bucket, demand, dt):
     """A role of a shape claims so much of what is left, for so long; what it got."""
     lots, rule, taken = b.lots, b.demands[r, DEMAND.RULE], 0
-    bucket, team = b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]], shapes[s, SHAPE.QUEUE] + 1
+    team = shapes[s, SHAPE.QUEUE] + 1
     for lot in range(b.marks[MARK.LOTS]):
         if taken < demand and lots[lot, LOT.FREE] > 0 and b.may_use[rule, lot] != 0:
             part = min(demand - taken, lots[lot, LOT.FREE])
@@ -210,12 +225,32 @@ def take_for(b, shapes, s, r, demand, dt):
 
 
 @kernel
-def take(b, shapes, s, left, dt):
+def take_as_said(w, b, s, r, left, dt):
+    """The same of a shape of whose jobs another scheduler says why they wait; the oldest first."""
+    jobs, each, taken, j = w.jobs, b.demands[r, DEMAND.MILLI], 0, w.shapes[s, SHAPE.HEAD]
+    while j >= 0 and each > 0 and taken < left:
+        bucket, demand = bucket_as_said(w, b, j), 0
+        while j >= 0 and demand < left - taken and bucket_as_said(w, b, j) == bucket:
+            demand += each if jobs[j, JOB.IS_HELD] == 0 else 0
+            j = jobs[j, JOB.NEXT]
+        found = take_for(b, w.shapes, s, r, bucket, demand, dt)
+        taken += found
+        if found < demand:  # it may use nothing of what is left
+            return taken
+    return taken
+
+
+@kernel
+def take(w, b, s, left, dt):
     """A shape claims what it may use of what is left, for so long; what is left then."""
-    first = shapes[s, SHAPE.FIRST_ROLE]
+    shapes = w.shapes
+    first, cause = shapes[s, SHAPE.FIRST_ROLE], shapes[s, SHAPE.CAUSE]
     for r in range(first, first + shapes[s, SHAPE.ROLES]):
-        demand = asking(shapes, s) * b.demands[r, DEMAND.MILLI]
-        left -= take_for(b, shapes, s, r, demand, dt)
+        if cause == UNSAID and shapes[s, SHAPE.SAID] > 0:
+            left -= take_as_said(w, b, s, r, left, dt)
+        else:
+            demand = asking(shapes, s) * b.demands[r, DEMAND.MILLI]
+            left -= take_for(b, shapes, s, r, b.tables[TABLE.OF_CAUSE, cause], demand, dt)
     return left
 
 
@@ -229,7 +264,8 @@ def claim_parts(w, b, dt):
             jobs[j, JOB.STATE] == STARTING and jobs[j, JOB.ATTEMPT] == parts[i, LACK.ATTEMPT]
         )
         if is_partial and b.tables[TABLE.OF_CAUSE, w.shapes[s, SHAPE.CAUSE]] >= 0:
-            take_for(b, w.shapes, s, parts[i, LACK.ROLE], parts[i, LACK.MILLI], dt)
+            bucket, milli = bucket_as_said(w, b, j), parts[i, LACK.MILLI]
+            take_for(b, w.shapes, s, parts[i, LACK.ROLE], bucket, milli, dt)
 
 
 @kernel
@@ -336,19 +372,19 @@ def keep_oldest(w, b, left):
 def take_all(w, b, kept, left, dt):
     """Let those who were kept claim, the first first."""
     for i in range(kept):
-        left = take(b, w.shapes, b.claims[i, CLAIMANT.SHAPE], left, dt)
+        left = take(w, b, b.claims[i, CLAIMANT.SHAPE], left, dt)
 
 
 @kernel
 def claim(w, b, count, left, dt):
     """Divide what is free, for so long, among those who claim, the first in order first."""
-    claims, shapes, kept = b.claims, w.shapes, keep_first(w, b, count, left)
+    claims, kept = b.claims, keep_first(w, b, count, left)
     if kept > 0:
         take_all(w, b, kept, left, dt)
         return
     arrange(claims, count, KEY)
     while count > 0 and left > 0:
-        left = take(b, shapes, claims[0, CLAIMANT.SHAPE], left, dt)
+        left = take(w, b, claims[0, CLAIMANT.SHAPE], left, dt)
         leave(claims, count, KEY)
         count -= 1
 
@@ -426,7 +462,7 @@ def claim_in_line(w, b, left, dt):
     for i in range(b.marks[MARK.LINE]):
         s = claims[i, CLAIMANT.SHAPE]
         if b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]] >= 0:
-            left = take(b, shapes, s, left, dt)
+            left = take(w, b, s, left, dt)
             if left == 0:
                 return
 

@@ -62,7 +62,7 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
     if is_back and world.jobs.ran_ms[j]:
         _refuse(world, j, "it worked, and is over")
     q = shapes.queue_of(world, Job(world.job_names[j], event.request))
-    was = world.jobs.shape.item(j)
+    was, said = world.jobs.shape.item(j), w.jobs.item(j, JOB.SAID)
     if not is_back:
         core.dequeue(w, j)
         quotas.gave_back(w.queues, world.shapes.queue.item(was))
@@ -76,8 +76,10 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
         noted[was] -= 1
         noted[s] += 1
     world.request_changes += 1
-    core.line_up_again(world.ink.w, j)
-    quotas.gave_back(world.ink.w.queues, q)  # so that it is looked at, though nobody came
+    w = world.ink.w
+    core.line_up_again(w, j)
+    lines.say(w.jobs, w.shapes, j, said)
+    quotas.gave_back(w.queues, q)  # so that it is looked at, though nobody came
     return [j]
 
 
@@ -127,14 +129,16 @@ def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
         )  # fmt: skip
     else:
         world.reasons.pop(j, None)
-    if world.jobs.state.item(j) != _WAITING:
-        return []
     w, is_held = world.ink.w, int(event.cause is Cause.NOT_ELIGIBLE)
+    said = int(event.cause) + 1 if j in world.reasons else 0
+    if world.jobs.state.item(j) != _WAITING:
+        w.jobs[j, JOB.SAID] = said
+        return []
     is_same = w.jobs[j, JOB.IS_HELD] == is_held
     if not is_same and not is_held and known is not None:  # what it did not ask for is no wait
         began_ms = world.jobs.since_ms.item(j)
         world.ink.jobs.since_ms[j] = began_ms + event.at_ms - max(known.held_ms, began_ms)
-    lines.hold(w.jobs, w.shapes, j, is_held)
+    lines.say(w.jobs, w.shapes, j, said)
     return [] if is_same else [j]
 
 
@@ -225,6 +229,7 @@ def failed(world: World, event: ev.JobFailed) -> list[int]:
     j = event.job
     refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     interrupt(world, j, event.at_ms)
+    world.ink.w.jobs[j, JOB.RACES] += event.why is ev.Why.LOST_RACE
     if event.is_final:
         core.dequeue(world.ink.w, j)
         _end(world, j, JobState.FAILED, event.at_ms)

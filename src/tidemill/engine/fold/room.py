@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidemill.core import places, rows
-from tidemill.model.columns import MIG_STATES
+from tidemill.model.columns import MIG_STATES, NODE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role
@@ -180,6 +180,17 @@ def repair_devices(world: World, n: int) -> None:
     world.ink.devices.is_failed[devices] = 0
     world.ink.nodes.failed[n] = 0
     world.ink.nodes.free_milli[n] = int(world.devices.free_milli[devices].sum())
+    keep_unadvertised(world, n)
+
+
+def keep_unadvertised(world: World, n: int) -> None:
+    """The last devices of an empty node, which works, are not advertised: nobody may have them."""
+    count = world.ink.w.nodes.item(n, NODE.UNADVERTISED)
+    if count:
+        devices = _devices_of(world, n)[-count:]
+        world.ink.devices.is_failed[devices] = 1
+        world.ink.nodes.failed[n] = count
+        world.ink.nodes.free_milli[n] -= int(world.devices.free_milli[devices].sum())
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -39,6 +39,12 @@ def contract_signed(world: World, event: ev.ContractSigned) -> list[int]:
             f" {moments[1:]} ms on",
             hint="give later prices in the order of time, after the contract was signed",
         )
+    if row.node.unadvertised < 0:
+        raise EventRefused(
+            f"contract `{row.name}` advertises {row.node.advertised} of {row.node.devices}"
+            " accelerators of a node",
+            hint="as many as a node has, or fewer",
+        )
     if row.count % row.node.devices or row.spares * row.node.devices > row.count:
         raise EventRefused(
             f"contract `{row.name}` has {row.count} accelerators on nodes of {row.node.devices},"
@@ -283,6 +289,8 @@ def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:
     nodes.free_milli[n] = template.devices * WHOLE_MILLI
     devices.free_milli[first : first + template.devices] = WHOLE_MILLI
     world.device_count = first + template.devices
+    world.ink.w.nodes[n, NODE.UNADVERTISED] = template.unadvertised
+    room.keep_unadvertised(world, n)
 
 
 def _holds(pieces: tuple[Piece, ...], n: int, device: int) -> bool:

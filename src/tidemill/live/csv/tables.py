@@ -32,6 +32,7 @@ _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.NODE_LOST: ("nodefail", "nodefailure", "nodelost", "bootfail", "nf"),
     AttemptEnd.PREEMPTED: ("preempted", "pr"),
     AttemptEnd.EVICTED: ("evicted",),
+    AttemptEnd.REJECTED: ("rejected", "outofgpu"),
     AttemptEnd.REQUEUED: ("requeued", "rescheduled"),
     AttemptEnd.CANCELLED: ("cancelled", "canceled", "aborted", "stopped", "deleted", "ca"),
     AttemptEnd.RUNNING: ("running", "r", "active"),

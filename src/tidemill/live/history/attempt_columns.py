@@ -31,6 +31,7 @@ _WHY: dict[AttemptEnd, Why] = {
     AttemptEnd.NODE_LOST: Why.NODE_LOST,
     AttemptEnd.PREEMPTED: Why.PREEMPTED,
     AttemptEnd.EVICTED: Why.EVICTED,
+    AttemptEnd.REJECTED: Why.LOST_RACE,
 }
 """Why an attempt stopped; nothing else says."""
 _FINISHED, _FAILED, _CANCELLED = (

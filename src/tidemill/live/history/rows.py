@@ -30,6 +30,8 @@ class AttemptEnd(StrEnum):
     PREEMPTED = "preempted"
     EVICTED = "evicted"
     """Somebody asked for it: a drain, an autoscaler, or a scheduler for another job."""
+    REJECTED = "rejected"
+    """Its node did not take it: others had its GPUs first."""
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
     UNSEEN = "end not seen"
@@ -60,6 +62,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "reason": pl.String,  # why its own scheduler says that it waits
     "reason_cause": pl.Int64,
     "reason_layer": pl.Int64,
+    "reason_ms": pl.Int64,  # since when it says so; null: only that it does now is known
     "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
     "node_rules": pl.String,  # which nodes it may use, as JSON (``clusters.NodeAsk``); null: any
     "shape": pl.Int64,  # what its job requests, by number among those that the source tells

@@ -34,13 +34,12 @@ BATCH_ROWS = 100_000
 _AT_ONCE = 256  # moments: those of the first jobs are all over the tables, which go by name
 _COLUMNS = tuple(dict.fromkeys((
     *COLUMNS, "submit_ms", "up_ms", "is_up_told", "job", "reason", "reason_cause", "reason_layer",
-    "needed",
+    "reason_ms", "needed",
 )))  # fmt: skip
 """What is asked of attempts: where they were, when something happened, and why they wait."""
 
 
-_IS_HELD = (pl.col("reason_cause") == int(Cause.NOT_ELIGIBLE)) & pl.col("since_ms").is_not_null()
-
+_IS_HELD = pl.col("reason_cause") == int(Cause.NOT_ELIGIBLE)
 
 NOT_ASKED = "not asked for again yet"
 """Why a job does not wait for GPUs between an attempt and the next, where nobody says more."""
@@ -86,9 +85,10 @@ class HistoryTimeline:
         self._machines = NodeStates(machines, self._world, *span[:3])
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self._held = dict[int, tuple[int, int | None, str]]()
-        """Jobs that wait for something else than GPUs: cause, layer and reason, by number."""
+        """Jobs of which it is known since when their scheduler says why they wait (those that wait
+        for something else than GPUs, as long as they do): cause, layer and reason, by number."""
         self._held_ms = dict[int, int]()
-        """Since when they do."""
+        """Since when it does."""
         self._needs = list[tuple[int, int, int, int]]()
         """When a job waits again, which, what it was told to request, and how many GPUs it does."""
         self._needed = dict[int, Shape]()
@@ -121,7 +121,8 @@ class HistoryTimeline:
         for part in ordered.parts(*_COLUMNS):
             moments.add(self._of_attempts(part, told.count))
             reasons.append(_reasons(part))
-            moments.add(self._of_held(reasons[-1].filter(_IS_HELD), _not_asked(part)))
+            told_ms = reasons[-1].filter(pl.col("since_ms") <= self._begins_ms + self._end_ms)
+            moments.add(self._of_held(told_ms, _not_asked(part)))
             moments.add(self._of_needs(_needs(part)))
             told.add(part)
         full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
@@ -326,7 +327,8 @@ class HistoryTimeline:
 
 
 def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Why the jobs that still wait do so, by their own scheduler's account, and since when they do.
+    """Why the jobs that still wait do so, by their own scheduler's account, and since when it says
+    so, where that is known: who is held is so as long as it waits.
 
     Also of a gang of which a part sits somewhere: why the rest of it does not.
     """
@@ -334,7 +336,9 @@ def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
     waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_last")
     is_partial = runs & (pl.col("up_ms") >= NEVER_UP_MS)
     since_ms = pl.max_horizontal("submit_ms", by_job.before(pl.col("end_ms")))
-    told = attempts.with_columns(since_ms=pl.when(waits).then(since_ms))
+    said_ms = pl.when(_IS_HELD).then(since_ms).otherwise(pl.max_horizontal(since_ms, "reason_ms"))
+    is_told = _IS_HELD | pl.col("reason_ms").is_not_null()
+    told = attempts.with_columns(since_ms=pl.when(waits & is_told).then(said_ms))
     told = told.filter((waits | is_partial) & pl.col("reason").is_not_null())
     running = attempts.filter(runs)["job"].unique()
     told = told.filter(is_partial | ~pl.col("job").is_in(running.to_list()))

@@ -56,6 +56,10 @@ class KubeEvent(Struct, frozen=True):
     reason: str
     message: str
     at_ms: int
+    first_ms: int
+    """Since when it is said in these words."""
+    count: int
+    """How often."""
 
 
 class Quota(Struct, frozen=True):
@@ -378,11 +382,17 @@ def _happening(one: Object) -> KubeEvent:
         fields.moment_ms(one, "firstTimestamp"),
         fields.moment_ms(one, "metadata", "creationTimestamp"),
     )  # fmt: skip
+    last_ms = next((ms for ms in times if ms is not None), 0)
+    begun = (
+        fields.moment_ms(one, "firstTimestamp"), fields.moment_ms(one, "deprecatedFirstTimestamp"),
+        fields.moment_ms(one, "eventTime"),
+    )  # fmt: skip
     return KubeEvent(
         fields.text(about, "kind"), fields.text(about, "namespace") or "default",
         fields.text(about, "name"), fields.text(one, "reason"),
         fields.text(one, "message") or fields.text(one, "note"),
-        next((ms for ms in times if ms is not None), 0),
+        last_ms, min(last_ms, next((ms for ms in begun if ms is not None), last_ms)),
+        max(1, fields.number(one, "count") or fields.number(one, "series", "count") or 1),
     )  # fmt: skip
 
 

@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 from tidemill.journal import deciders
+from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import kueue, reasons
-from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
 from tidemill.model.measures import count_text
-from tidemill.model.reasons import Cause, Layer
+from tidemill.model.reasons import NEVER, Cause, Layer
 
 _NAMED = 3
 
@@ -21,6 +22,8 @@ class PendingReason(NamedTuple):
     cause: Cause
     layer: Layer
     is_eligible: bool = True
+    since_ms: int | None = None
+    """Since when it is said; None: it is known of now alone."""
 
 
 def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None:
@@ -89,11 +92,17 @@ def _of_pods(
     bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
     size = job.needed(role)
     missing = max(1, size - bound)
-    said = first.message or _said(cluster, first)
+    event = cluster.last("Pod", first.namespace, first.name, "FailedScheduling")
+    said = first.message or (event.message if event else "")
     facts = reasons.by_facts(fleet, first.request, missing, size)
-    found = _being_emptied(cluster, first) or facts
+    found, by_line = _being_emptied(cluster, first) or facts, reasons.by_message(said)
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
+    if by_line is not None and by_line.cause is Cause.LOST_RACE and not _is_never(facts):
+        found = by_line  # its scheduler tried, whatever is free since
+    race = _lost_race(job, event)
+    if race is not None and (found is None or found.cause in (Cause.NONE, Cause.LOST_RACE)):
+        return race
     group = job.group
     shown = _shown(first)
     if facts is not None and not facts.is_sure and found is facts and group and group.message:
@@ -104,7 +113,37 @@ def _of_pods(
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
-    return _made(found, first.reason or "Pending", said, shown, also=also)
+    also = "; ".join(filter(None, (also, _raced(job))))
+    made = _made(found, first.reason or "Pending", said, shown, also=also)
+    if event is None or found.is_of_facts or event.message != said:
+        return made
+    return made._replace(since_ms=event.first_ms)
+
+
+def _is_never(facts: WhyPending | None) -> bool:
+    return facts is not None and facts.cause in NEVER
+
+
+def _lost_race(job: KubeJob, event: KubeEvent | None) -> PendingReason | None:
+    """That nodes refused pods of a job, for others had their GPUs; or the server, to bind one."""
+    refused = [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
+    if refused:
+        last = max(refused, key=lambda pod: (pod.end_ms or 0, pod.name))
+        found = reasons.lost_race({pod.node for pod in refused}, len(refused))
+        made = _made(found, last.refusal, last.refused_as, _shown(last))
+        return made._replace(since_ms=last.end_ms)
+    by_line = reasons.by_message(event.message) if event is not None else None
+    if event is None or by_line is None or by_line.cause is not Cause.LOST_RACE:
+        return None
+    shown = f"kubectl describe pod -n {event.namespace} {event.name}"
+    found = reasons.lost_race(reasons.assigned(event.message), event.count)
+    return _made(found, "SchedulerError", event.message, shown)._replace(since_ms=event.first_ms)
+
+
+def _raced(job: KubeJob) -> str:
+    """The same, beside what keeps it out now."""
+    refused = [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
+    return reasons.lost_race({p.node for p in refused}, len(refused)).words if refused else ""
 
 
 def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
@@ -114,7 +153,9 @@ def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
         return None
     if "exceeded quota" in failed.message:
         shown = f"kubectl describe resourcequota -n {job.key.namespace}"
-        return _made(reasons.by_quota(failed.message), "FailedCreate", failed.message, shown)
+        found = reasons.by_quota(failed.message)
+        made = _made(found, "FailedCreate", failed.message, shown)
+        return made._replace(since_ms=failed.first_ms)
     refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
 
@@ -153,11 +194,6 @@ def _silent(pod: KubePod, said: str) -> str:
     if said or pod.reason or named in ("", deciders.DEFAULT):
         return ""
     return f"its scheduler `{named}` has said nothing of it: does it run?"
-
-
-def _said(cluster: Cluster, pod: KubePod) -> str:
-    found = cluster.last("Pod", pod.namespace, pod.name, "FailedScheduling")
-    return found.message if found else ""
 
 
 def _scaling(cluster: Cluster, pod: KubePod, cause: Cause) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct, json
 from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import fields, pod_rules, resources
+from tidemill.live.kubernetes import fields, pod_rules, refusals, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
@@ -222,6 +222,10 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """Claims that it names and that do not exist, each in words."""
     last_ms: int | None = None
     """When the last export was made that shows it, where later ones do not; None: all do."""
+    refusal: str = ""
+    """For which reason its node did not take it; "": it did, or nobody says."""
+    refused_as: str = ""
+    """The same in the kubelet's words."""
     gone_ms: int | None = None
     """By when it was gone, and nobody saw it end; None: that was seen, or it is not known to be."""
 
@@ -300,7 +304,7 @@ def read(one: Object) -> KubePod:
     times = (created_ms, bound_ms, end_ms, *begun, changed_ms)
     is_up = bool(begun) and len(begun) == len(started)
     up_ms = max(begun) if is_up else None
-    if is_over and not told and not _was_refused(one, conditions):
+    if is_over and not told and not refusals.was_refused(one, conditions):
         up_ms = bound_ms  # whether it ran nobody says: it is not booked as never started
     disrupted = _disrupted(one, conditions)
     return KubePod(
@@ -330,6 +334,8 @@ def read(one: Object) -> KubePod:
         version=fields.text(one, "metadata", "resourceVersion"),
         stuck=None if is_over or not node else _stuck(one, told),
         again=None if is_over or not node else _again(told),
+        refusal=refusals.lost_race(one),
+        refused_as=fields.text(one, "status", "message") if refusals.lost_race(one) else "",
     )  # fmt: skip
 
 
@@ -511,15 +517,6 @@ def _started_ms(status: Object) -> int | None:
     return None
 
 
-def _was_refused(one: Object, conditions: Mapping[str, Object]) -> bool:
-    """Whether a pod that ended never ran: its node refused it, or its first steps did not end."""
-    reason = fields.text(one, "status", "reason")
-    is_begun = fields.text(conditions.get("Initialized", {}), "status") != "False"
-    return reason in _REFUSALS or reason.startswith("OutOf") or not is_begun
-
-
-_REFUSALS = ("UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "TopologyAffinityError")
-"""Reasons for which a kubelet does not admit a pod, beside `OutOf` and a resource."""
 _COMING = ("", "ContainerCreating", "PodInitializing")
 """Why containers wait that are about to start."""
 
@@ -567,6 +564,9 @@ def _end_ms(
             times += [found] if found is not None else []
             if times:
                 break
+    if not times and refusals.lost_race(one):
+        refused = fields.moment_ms(one, "status", "startTime")  # the kubelet looked at it then
+        times += [refused or bound_ms or 0]
     if not times:
         deleted = fields.moment_ms(one, "metadata", "deletionTimestamp")
         times += [deleted] if deleted is not None else []
@@ -584,6 +584,8 @@ def _outcome(
         return AttemptEnd.RUNNING if node else AttemptEnd.WAITING
     if disrupted:
         return disrupted
+    if refusals.lost_race(one) and not statuses:
+        return AttemptEnd.REJECTED
     reasons = {fields.text(status, "state", "terminated", "reason") for status in statuses}
     if "OOMKilled" in reasons:
         return AttemptEnd.OUT_OF_MEMORY

@@ -333,6 +333,17 @@ def _nodes(nodes: list[KubeNode]) -> str:
 
 _Rule = Callable[[re.Match[str]], WhyPending]
 _Lines = tuple[tuple[str, _Rule], ...]
+_OF_BINDS: _Lines = (
+    (
+        r"binding rejected.*(?:already assigned|cannot be fulfilled|[Cc]onflict|OutOf)",
+        lambda m: lost_race(assigned(m.string), 1),
+    ),
+    (
+        r"binding rejected",
+        lambda _: WhyPending(Cause.NONE, L3, "the API server refused to bind it"),
+    ),
+)
+"""Lines about binds: its scheduler had found a place."""
 _OF_AMOUNTS: _Lines = (
     (r"Insufficient cpu", lambda _: _ours(Cause.CPU_BINDS, "not enough CPU is free")),
     (r"Insufficient memory", lambda _: _ours(Cause.MEMORY_BINDS, "not enough memory is free")),
@@ -394,6 +405,20 @@ off it, and asks these first: where another line is beside them, nodes passed th
 """
 
 
+def assigned(message: str) -> list[str]:
+    """The nodes to which somebody else has assigned a pod, by the API server's words."""
+    return re.findall(r'assigned to node "([^"]+)"', message)
+
+
+def lost_race(nodes: Iterable[str], count: int) -> WhyPending:
+    """Somebody else took the GPUs that pods were given, so many times."""
+    names = ", ".join(f"`{name}`" for name in sorted({*nodes})[:_NAMED])
+    whose = f"the GPUs of node {names}" if names else "its GPUs"
+    times = "once" if count == 1 else f"{count:,} times"
+    words = f"lost a race for {whose} {times}: another scheduler or a static pod took them first"
+    return _ours(Cause.LOST_RACE, words)
+
+
 def by_message(message: str, *, beside_room: bool = False) -> WhyPending | None:
     """What a scheduler's own line says; ``beside_room``: where by nodes and pods it would fit.
 
@@ -401,9 +426,9 @@ def by_message(message: str, *, beside_room: bool = False) -> WhyPending | None:
     """
     told = message.partition(" preemption: ")[0]
     if beside_room:
-        rules: _Lines = (*_OF_OTHERS, *_OF_AMOUNTS[:2])
+        rules: _Lines = (*_OF_BINDS, *_OF_OTHERS, *_OF_AMOUNTS[:2])
     else:
-        rules = (*_OF_AMOUNTS, *_OF_OTHERS, *_OF_NODES)
+        rules = (*_OF_BINDS, *_OF_AMOUNTS, *_OF_OTHERS, *_OF_NODES)
     for pattern, rule in rules:
         found = re.search(pattern, told)
         if found:

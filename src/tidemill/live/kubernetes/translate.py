@@ -133,6 +133,7 @@ class _Translation:
             self._having.setdefault(resource, set()).add(kind_of(part.gpu_type))
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
+        self._refused = list[KubePod]()
         self._notes = Counter(
             f"pods request {pod.request.uncounted}, of which nobody says how large a part of a"
             " device it is: not booked"
@@ -158,6 +159,7 @@ class _Translation:
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
             may_preempt=job.may_preempt,
         )  # fmt: skip
+        self._refused += [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
         held = held_pods(job)
         parts = stretches(job, held, looks_back=self._looks_back)
         rows = [self._row(job, shape, one) for one in parts]
@@ -182,7 +184,13 @@ class _Translation:
 
     def said(self) -> list[str]:
         """What people should know of it."""
-        return [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
+        notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
+        if self._refused:
+            many = len(self._refused)
+            whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
+            first = f"{self._refused[0].full_name} ({self._refused[0].refusal})"
+            notes.append(f"{whose}: others had taken the GPUs first; the first is {first}")
+        return notes
 
     def _role(self, role: JobRole) -> Role | None:
         """What a role asks for, in the words of the model; None: that cannot be said."""
@@ -338,7 +346,7 @@ class _Translation:
         if found is not None:
             row["is_eligible"] = found.is_eligible
             row["reason"], row["reason_cause"] = found.words, int(found.cause)
-            row["reason_layer"] = int(found.layer)
+            row["reason_layer"], row["reason_ms"] = int(found.layer), found.since_ms
 
     def _base(self, job: KubeJob, shape: Shape) -> dict[str, Any]:
         number = self._numbers.setdefault(shape, len(self.shapes))

@@ -103,6 +103,12 @@ def _check_contract(place: SpecPlace, row: ContractTable) -> None:
             hint=f"{row.count // per_node * per_node or per_node} or"
             f" {(row.count // per_node + 1) * per_node} would be",
         )
+    if row.advertised is not None and row.advertised > per_node:
+        found = f"{row.advertised} accelerators of a node are advertised, and it has {per_node}"
+        place.refuse("advertised", found, hint=f"at most {per_node}, or leave it out: all are")
+    if row.advertised is not None and types.TYPES[row.terms].is_elastic:
+        found = f"nodes of type `{row.terms}` are launched by what they give when all is well"
+        place.refuse("advertised", found, hint="say it of a `reserved` contract")
     if row.spares * per_node >= row.count:
         found = f"{row.spares} spare nodes of {row.count // per_node} leave nothing to use"
         place.refuse("spares", found, hint="keep fewer spares than nodes")

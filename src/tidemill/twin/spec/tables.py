@@ -61,6 +61,7 @@ class ContractTable(_Table, frozen=True, kw_only=True):
     end: Span | None = None
     spares: Zero = 0
     accelerators_per_node: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] = 8
+    advertised: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] | None = None
     cpu_per_node: Cores = Cores(192_000)
     memory_gib_per_node: Gib = Gib(2048 * 1024)
     nodes_per_rack: Zero = 0

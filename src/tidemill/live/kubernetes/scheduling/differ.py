@@ -65,7 +65,7 @@ from tidemill.model.world import World
 
 _WHY = {
     AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
-    AttemptEnd.EVICTED: ev.Why.EVICTED,
+    AttemptEnd.EVICTED: ev.Why.EVICTED, AttemptEnd.REJECTED: ev.Why.LOST_RACE,
     AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
 }  # fmt: skip
 NO_SEAT = Unplaceable(
