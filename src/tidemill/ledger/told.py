@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.ledger.buckets import Bucket
-from tidemill.model import codes
+from tidemill.model import codes, paging
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.loads import TRAINING, LoadSource
@@ -16,12 +16,13 @@ from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
 
-_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD, _STARTED = _COUNTED = tuple(
+_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = _COUNTED = tuple(
     codes.KIND_CODE[kind]
-    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen,
-                 ev.JobStarted)
-)  # fmt: skip
+    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
+)
+_STARTED = codes.KIND_CODE[ev.JobStarted]
 _IS_COUNTED = np.isin(range(len(codes.KINDS)), _COUNTED)
+_IS_OF_STARTS = np.isin(range(len(codes.KINDS)), (_STARTED, _SAVES))
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
@@ -44,8 +45,6 @@ _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
 
 
-_SPOKEN = np.iinfo(np.int64).max
-"""Of jobs that did not come up yet, or whose loops spoke since."""
 _IN_PART, _ASKED, _SERVES = 62, 61, 60
 """Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted; one
 that counts them itself, and so says that it is a service.
@@ -60,14 +59,16 @@ class Told:
     def __init__(self) -> None:
         self._bits: I64 = np.zeros((64, 2), np.int64)
         """Of the last row, and of jobs beyond it, nothing was told."""
-        self._up_ms: I64 = np.full(64, _SPOKEN)
-        """When each job last came up, until its loop has spoken of that attempt."""
+        self._late_ms: I64 = np.zeros(64, np.int64)
+        """By job, from when on the first word of its loop comes late: the moment after it came up.
+        0: it did not come up yet, or its loop has spoken since."""
 
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
+        late = self._late(batch.events[_IS_OF_STARTS[kind]])
         is_told = _IS_COUNTED[kind]
-        if not is_told.any():
+        if not is_told.any():  # as a rule in imports: their jobs have no rows here
             return
         rows, kind = batch.events[is_told], kind[is_told]
         most = int(rows[:, EventColumn.WHO].max()) + 1
@@ -82,7 +83,7 @@ class Told:
         self._mark(1, _SERVES, loads[loads[:, EventColumn.TO] == LoadSource.TRACK])
         self._mark(0, 1, rows[kind == _SAVES])
         self._mark(0, _UP, rows[kind == _SAVES])
-        self._mark(1, _UP, self._late(rows[(kind == _STARTED) | (kind == _SAVES)]))
+        self._mark(1, _UP, late)
         stalls = rows[kind == _STALLS]
         for place, column in _SHARES:
             self._mark(0, place, stalls[stalls[:, column] >= 0])
@@ -94,19 +95,21 @@ class Told:
 
     def _late(self, rows: I64) -> I64:
         """The first words of loops about what is safe that came after their attempt came up."""
-        if len(rows) and (most := int(rows[:, EventColumn.WHO].max()) + 1) > len(self._up_ms):
-            more = np.full(2 * most - len(self._up_ms), _SPOKEN)
-            self._up_ms = np.concatenate([self._up_ms, more])
+        most = int(rows[:, EventColumn.WHO].max(initial=0)) + 1
+        if most > len(self._late_ms):
+            known, self._late_ms = self._late_ms, paging.blank(2 * most, is_kept=True)
+            paging.copy_rows(known, self._late_ms)
+        if not (rows[:, EventColumn.KIND] == _SAVES).any():
+            self._late_ms[rows[:, EventColumn.WHO]] = rows[:, EventColumn.AT] + 1
+            return rows[:0]
         rows = rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")]
         job, at_ms = rows[:, EventColumn.WHO], rows[:, EventColumn.AT]
         is_up = rows[:, EventColumn.KIND] == _STARTED
-        is_same = np.concatenate([[False], job[1:] == job[:-1]])[: len(rows)]
-        was_up = np.concatenate([[False], is_up[:-1]])[: len(rows)]
-        before = np.concatenate([[0], at_ms[:-1]])[: len(rows)]
-        up_ms = np.where(is_same, np.where(was_up, before, _SPOKEN), self._up_ms[job])
-        is_last = np.concatenate([job[1:] != job[:-1], [True]])[: len(rows)]
-        self._up_ms[job[is_last]] = np.where(is_up, at_ms, _SPOKEN)[is_last]
-        found: I64 = rows[~is_up & (at_ms > up_ms)]
+        after_ms = np.where(is_up, at_ms + 1, 0)
+        is_same = np.concatenate([[False], job[1:] == job[:-1]])
+        late_ms = np.where(is_same, np.roll(after_ms, 1), self._late_ms[job])
+        self._late_ms[job] = after_ms  # of a job with several rows that of the last
+        found: I64 = rows[~is_up & (late_ms > 0) & (at_ms >= late_ms)]
         return found
 
     def of(self, jobs: I64) -> frozenset[int]:
@@ -116,13 +119,19 @@ class Told:
         """
         if not len(jobs) or jobs.min() < 0:
             return frozenset()
-        known = int(np.bitwise_and.reduce(self._known(jobs)))
+        known = (1 << len(FILLS)) - 1
+        for some in paging.stretches(len(jobs)):
+            known &= int(np.bitwise_and.reduce(self._known(jobs[some])))
+            if not known:
+                break
         return frozenset(b for i, some in enumerate(FILLS) if known >> i & 1 for b in some)
 
     def knows(self, jobs: I64, bucket: int) -> NDArray[np.bool_]:
         """Of each of these jobs, whether a bucket is known of it, though it be empty."""
         place = next(i for i, some in enumerate(FILLS) if bucket in some)
-        found: NDArray[np.bool_] = (self._known(jobs) >> place & 1) == 1
+        found = np.zeros(len(jobs), bool)
+        for some in paging.stretches(len(jobs)):
+            found[some] = self._known(jobs[some]) >> place & 1
         return found
 
     def is_asked(self, jobs: I64) -> NDArray[np.bool_]:
@@ -134,19 +143,19 @@ class Told:
         return self._has(jobs, _SERVES)
 
     def _has(self, jobs: I64, place: int) -> NDArray[np.bool_]:
-        found: NDArray[np.bool_] = (self._bits[:, 1] >> place & 1 == 1)[self._at(jobs)]
+        found: NDArray[np.bool_] = self._bits[self._at(jobs), 1] >> place & 1 == 1
         return found
 
     def _known(self, jobs: I64) -> I64:
         """Of each of these jobs, the bits of what is known of it."""
-        told, back = self._bits.T
+        told, back = self._bits[self._at(jobs)].T
         is_by_requests = (back >> _ASKED & 1) & ~(back >> _IN_PART & 1)
-        found: I64 = (told & ~back & ~is_by_requests)[self._at(jobs)]
+        found: I64 = told & ~back & ~is_by_requests
         return found
 
     def is_tracked(self, jobs: I64) -> NDArray[np.bool_]:
         """Of each of these jobs, whether its own loop told of its steps or of what it saved."""
-        found: NDArray[np.bool_] = (self._bits[:, 0] > 1)[self._at(jobs)]
+        found: NDArray[np.bool_] = self._bits[self._at(jobs), 0] > 1
         return found
 
     def with_busy(self, jobs: I64, others: I64) -> "Told":

@@ -130,6 +130,7 @@ class HistoryTimeline:
         held: I64 = paging.blank(self._world.job_count + ordered.counts[1], len(SEATED))
         ordered.drop()
         self._find_needed(writer, submitted)
+        submitted.clear()  # a number of every job
         self._open(writer)
         resident = 0
         for some in moments:
