@@ -20,6 +20,7 @@ SAMPLES: list[ev.Event] = [
     ev.ContractSigned(1, contract(labels={"zone": "x"})),
     ev.ContractStarted(1, 0),
     ev.ContractEnded(1, 0),
+    ev.CommitmentSeen(1, 0, 24_000),
     ev.QueueSet(1, Queue("a")),
     ev.TopologySet(1, Topology((Tier("rack", "rack", mb_per_s=50_000), Tier("node")))),
     ev.NodeAdded(1, node()),

@@ -58,6 +58,7 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.LoadSeen,
     ev.LatencySeen,
     ev.RequestChanged,
+    ev.CommitmentSeen,
 )
 WHYS: Final = (
     Why.UNSAID,

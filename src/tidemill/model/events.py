@@ -77,6 +77,17 @@ class ContractEnded(_Event, frozen=True, tag="contract_ended"):
     contract: Number
 
 
+class CommitmentSeen(_Event, frozen=True, tag="commitment_seen"):
+    """A contract of a commitment pays for so much from now on, whether nodes are there or not.
+
+    What is launched under contracts that name it as their ``commitment`` fills it; the rest is paid
+    for and not launched.
+    """
+
+    contract: Number
+    paid_milli: Annotated[int, Meta(ge=0, le=FOREVER_MS)]
+
+
 class QueueSet(_Event, frozen=True, tag="queue_set"):
     """A team appeared or its shares changed."""
 
@@ -501,6 +512,7 @@ Seen = (
     ContractSigned
     | ContractStarted
     | ContractEnded
+    | CommitmentSeen
     | QueueSet
     | TopologySet
     | NodeAdded

@@ -121,6 +121,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return supply.contract_started(world, event)
         case ev.ContractEnded():
             return supply.contract_ended(world, event)
+        case ev.CommitmentSeen():
+            return supply.commitment_seen(world, event)
         case ev.HalfLifeSet():
             return queues.said_half_life(world, event)
         case ev.MixSampled():

@@ -49,6 +49,7 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "nodes": _E.VALUE,
     "half_life_ms": _E.VALUE,
     "over_milli": _E.VALUE,
+    "paid_milli": _E.VALUE,
     "layer": _E.TO,
     "reason": _E.VALUE,
     "checkpoint_ppm": _E.WHY,
