@@ -42,6 +42,7 @@ def test_stories_meet_every_kind_of_event(source: str):
     rare |= {ev.StallsSeen, ev.EfficiencySeen, ev.StragglerSeen}
     rare |= {ev.CheckpointSeen, ev.FigureSeen, ev.DeviceErrorSeen}  # tests/ledger/test_measured
     rare |= {ev.LoadSeen, ev.LatencySeen}
+    rare |= {ev.HostUseSeen}  # tests/live/slurm/test_step_use
     rare |= {ev.SightLost, ev.SightRegained}
     owners = {ev.JobFailed, ev.JobCancelled, ev.ActivitySeen, ev.AskedCancel}  # scripted only
     assert kinds >= set(ev.Event.__args__) - rare - (owners if source == "twin" else set())

@@ -45,6 +45,7 @@ SAMPLES: list[ev.Event] = [
     ev.DeviceErrorSeen(1, 0, 3, 79),
     ev.LoadSeen(1, 0, 1, LoadFigure.TOKENS_OUT, 1_000_000, LoadSource.TRACK),
     ev.LatencySeen(1, 0, 1, LatencyFigure.FIRST_TOKEN, 250_000, 12),
+    ev.HostUseSeen(1, 0, 1, 1_907, 48_000, 270_215),
     ev.JobSaved(1, 0, 1),
     ev.CheckpointSeen(1, 0, 1, 1),
     ev.SightLost(1, True),

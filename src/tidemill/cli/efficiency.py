@@ -81,6 +81,9 @@ def _print_measured(found: "Efficiencies", devices: bool) -> None:
     if (loads := tables.loads(found)) is not None:
         screen.out().print(loads)
         screen.note(served_text.LOAD_LEGEND)
+    if (hosts := tables.hosts(found)) is not None:
+        screen.out().print(hosts)
+        screen.note(tables.HOST_LEGEND)
     if not devices:
         return
     if (made := tables.devices(found)) is None:

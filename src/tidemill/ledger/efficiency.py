@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tidemill.ledger import ratios, served
+from tidemill.ledger import host_use, ratios, served
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import (
     ABOUT,
@@ -23,6 +23,7 @@ from tidemill.ledger.buckets import (
     RAN,
     Bucket,
 )
+from tidemill.ledger.host_use import HostUse
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts
 from tidemill.ledger.served import MeasuredGroup
 from tidemill.ledger.statement import Statement
@@ -67,6 +68,8 @@ class HeldJob(NamedTuple):
     """How long it held its place, all attempts together; None where the window hides it."""
     asked_ms: int | None
     """The time limit (or the run time that its owner gave) of an attempt; None: nobody said."""
+    host: HostUse = host_use.NOTHING
+    """What it used of its CPUs and of its memory."""
 
     @property
     def asked_ppm(self) -> int | None:
@@ -263,6 +266,7 @@ def facts_of(statement: Statement, j: int) -> HeldJob:
         sum(role.count * role.cpu_milli for role in shape.roles) or None,
         sum(role.count * role.memory_mib for role in shape.roles) or None,
         int(world.jobs.attempt[j]), elapsed, int(world.jobs.estimate_ms[j]) or None,
+        statement.host_uses.of(j),
     )  # fmt: skip
 
 

@@ -59,6 +59,7 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.LatencySeen,
     ev.RequestChanged,
     ev.CommitmentSeen,
+    ev.HostUseSeen,
 )
 WHYS: Final = (
     Why.UNSAID,

@@ -310,6 +310,9 @@ class FigureSeen(_Event, frozen=True, tag="figure_seen"):
     source: FigureSource = FigureSource.DCGM
 
 
+_HostTime = Annotated[int, Meta(ge=-1, le=2**52)]
+
+
 class LoadSeen(_Event, frozen=True, tag="load_seen"):
     """What a running service was asked for in a stretch of time that begins now (``model.loads``).
 
@@ -323,6 +326,21 @@ class LoadSeen(_Event, frozen=True, tag="load_seen"):
     load: LoadFigure
     amount: Annotated[int, Meta(ge=0, le=2**52)]
     source: LoadSource = LoadSource.ENGINE
+
+
+class HostUseSeen(_Event, frozen=True, tag="host_use_seen"):
+    """What an attempt that ends now used of its host, as its cluster's accounting says.
+
+    ``used_ms``: CPU time, of all its processes; ``had_ms``: of the CPUs that it had, for as long as
+    it had them. ``peak_ppm``: the most memory that it used, of what it requested. -1: nobody says.
+    No time of accelerators is divided by it.
+    """
+
+    job: Number
+    attempt: Number
+    used_ms: _HostTime
+    had_ms: _HostTime
+    peak_ppm: Annotated[int, Meta(ge=-1, le=2**40)]
 
 
 class LatencySeen(_Event, frozen=True, tag="latency_seen"):
@@ -537,6 +555,7 @@ Seen = (
     | DeviceErrorSeen
     | LoadSeen
     | LatencySeen
+    | HostUseSeen
     | JobSaved
     | CheckpointSeen
     | SightLost
