@@ -88,9 +88,7 @@ class Statement:
         then they count as Ready."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
-        self._told = ledger.told
-        self.host_uses = ledger.host_uses
-        """What jobs used of their CPUs and memory."""
+        self._told, self.host_uses = ledger.told, ledger.host_uses
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms

@@ -6,7 +6,6 @@ are named by their number: the order in which they first appeared in the journal
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
@@ -18,38 +17,14 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue, Shape
 from tidemill.model.states import Confidence, NodeState
 from tidemill.model.topology import Topology
+from tidemill.model.whys import Why as Why  # noqa: PLC0414 - whoever reads events has it: `ev.Why`
 
 Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 Number = Annotated[int, Meta(ge=0, lt=2**31)]
 Prefix = Annotated[str, Meta(max_length=200)]
+MsOrNone = Annotated[int, Meta(ge=-1, le=2**52)]
 PpmOrNone = Annotated[int, Meta(ge=-1, le=1_000_000)]
 """A share in millionths; -1: nobody knows it."""
-
-
-class Why(StrEnum):
-    """Why a job was stopped or a node moved; evidence for the ledger and for people."""
-
-    UNSAID = ""
-    CRASHED = "crashed"
-    NODE_LOST = "node lost"
-    DEVICE_LOST = "device lost"
-    PREEMPTED = "preempted by priority"
-    RECLAIMED = "reclaimed for a floor"
-    DRAINED = "drained"
-    SPOT_RECLAIM = "spot reclaim"
-    MAINTENANCE = "maintenance"
-    CONTRACT_END = "contract end"
-    SURPLUS = "not needed"
-    IDLE = "idle too long"
-    REPAIRED = "repaired"
-    MOVED = "moved to make room"
-    SHRUNK = "shrunk to make room"
-    GROWN = "grown into idle room"
-    REORDERED = "put off by the order"
-    REPACKED = "stopped to be placed elsewhere"
-    TIMED_OUT = "time limit reached"
-    OUT_OF_MEMORY = "out of memory"
-    EVICTED = "evicted, for a drain or for others"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
@@ -310,9 +285,6 @@ class FigureSeen(_Event, frozen=True, tag="figure_seen"):
     source: FigureSource = FigureSource.DCGM
 
 
-_HostTime = Annotated[int, Meta(ge=-1, le=2**52)]
-
-
 class LoadSeen(_Event, frozen=True, tag="load_seen"):
     """What a running service was asked for in a stretch of time that begins now (``model.loads``).
 
@@ -338,8 +310,8 @@ class HostUseSeen(_Event, frozen=True, tag="host_use_seen"):
 
     job: Number
     attempt: Number
-    used_ms: _HostTime
-    had_ms: _HostTime
+    used_ms: MsOrNone
+    had_ms: MsOrNone
     peak_ppm: Annotated[int, Meta(ge=-1, le=2**40)]
 
 

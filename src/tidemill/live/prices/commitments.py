@@ -53,7 +53,7 @@ class Commitment(NamedTuple):
     """When lines of its file begin or end: machines may fill it from then on, or not any more."""
 
 
-class Level(NamedTuple):
+class PaidLevel(NamedTuple):
     """What is paid for from a moment on, since 1970."""
 
     from_ms: int
@@ -66,7 +66,7 @@ class Unfilled(NamedTuple):
 
     title: str
     kind: str
-    levels: tuple[Level, ...]
+    levels: tuple[PaidLevel, ...]
     edges: tuple[int, ...]
     source: str
 
@@ -187,7 +187,7 @@ def _as_on_books(book: Catalogue, kinds: Iterable[str], told: str) -> str:
                 kind_of(told))  # fmt: skip
 
 
-def _levels(one: Commitment, gpus: int | None) -> list[Level | None]:
+def _levels(one: Commitment, gpus: int | None) -> list[PaidLevel | None]:
     """What is paid for from its start on, and from its end on nothing; None: nobody can say."""
     milli, usd = one.gpu_milli, one.gpu_usd_micro
     if milli is None and one.machine_milli is not None and gpus is not None:
@@ -199,12 +199,12 @@ def _levels(one: Commitment, gpus: int | None) -> list[Level | None]:
         usd = round(Fraction(one.billed_usd_micro * MILLI_MS_PER_UNIT_HOUR, milli * length_ms))
     if milli is None or usd is None:
         return [None]
-    return [Level(one.starts_ms, milli, usd), Level(one.ends_ms, 0, usd)]
+    return [PaidLevel(one.starts_ms, milli, usd), PaidLevel(one.ends_ms, 0, usd)]
 
 
-def _merged(levels: Sequence[Level]) -> tuple[Level, ...]:
+def _merged(levels: Sequence[PaidLevel]) -> tuple[PaidLevel, ...]:
     """Levels in order of time; where one ends and the next begins, the next."""
-    at, found = dict[int, Level](), list[Level]()
+    at, found = dict[int, PaidLevel](), list[PaidLevel]()
     for level in sorted(levels, key=lambda one: (one.from_ms, one.gpu_milli)):
         if level.from_ms < FOREVER_MS:
             at[level.from_ms] = level
@@ -214,10 +214,10 @@ def _merged(levels: Sequence[Level]) -> tuple[Level, ...]:
     return tuple(found)
 
 
-def _prices(paid: Sequence[Level], at_ms: int) -> list[Level]:
+def _prices(paid: Sequence[PaidLevel], at_ms: int) -> list[PaidLevel]:
     """What it costs at a moment, and from later ones on, where that is another price."""
     begun = [level for level in paid if level.from_ms <= at_ms]
-    first = begun[-1] if begun else paid[0] if paid else Level(0, 0, UNPRICED)
+    first = begun[-1] if begun else paid[0] if paid else PaidLevel(0, 0, UNPRICED)
     found = [first]
     for level in paid:
         if level.from_ms > at_ms and level.usd_micro != found[-1].usd_micro:
