@@ -1,6 +1,5 @@
 """Commitments with a count: what nodes do not fill is reserved and not launched, by contract."""
 
-from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -34,10 +33,10 @@ def fleet(folder: Path, text: str) -> PricedFleet:
     return PricedFleet(rules.first_of([rule]), found.commitments)
 
 
-def told(books: Statement, name: str = "") -> tuple[Fraction, int]:
+def told(books: Statement, name: str = "") -> tuple[float, int]:
     """Hours and micro-dollars of what is not launched, of all or of a contract."""
     account = books.by("contract")[name] if name else books.total()
-    hours = Fraction(account.milli_ms[Bucket.NOT_LAUNCHED], MILLI_MS_PER_UNIT_HOUR)
+    hours = account.milli_ms[Bucket.NOT_LAUNCHED] / MILLI_MS_PER_UNIT_HOUR
     return hours, account.usd_micro()[Bucket.NOT_LAUNCHED]
 
 
