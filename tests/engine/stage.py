@@ -270,7 +270,7 @@ def _subject(event: ev.Seen) -> tuple[str, int | str]:
             return ("new contract", event.contract.name)
         case ev.TopologySet():
             return ("topology", 0)
-        case ev.ContractStarted() | ev.ContractEnded() | ev.Woke():
+        case ev.ContractStarted() | ev.ContractEnded() | ev.CommitmentSeen() | ev.Woke():
             return ALL
         case ev.SightLost() | ev.SightRegained():
             return ALL

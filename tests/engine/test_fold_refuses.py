@@ -131,6 +131,12 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "contract starts after its end": (ev.ContractStarted(NOW_MS, BRIEF), "cannot start now"),
     "contract ends that does not run": (ev.ContractEnded(NOW_MS, LATER), "it is not running"),
     "unknown contract ends": (ev.ContractEnded(NOW_MS, 9), "only 3 were signed"),
+    "unknown commitment": (ev.CommitmentSeen(NOW_MS, 9, 8_000), "only 3 were signed"),
+    "commitment that does not run": (ev.CommitmentSeen(NOW_MS, LATER, 8_000), "is not running"),
+    "commitment of a contract with nodes of its own": (
+        ev.CommitmentSeen(NOW_MS, FIRST, 8_000),
+        "it says itself what it pays for",
+    ),
     "launch under no contract": (ev.AskedLaunch(NOW_MS, 9, 1), "only 3 were signed"),
     "floor above limit": (
         ev.QueueSet(NOW_MS, LIMITED),

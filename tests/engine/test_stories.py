@@ -38,9 +38,11 @@ def test_stories_meet_every_kind_of_event(source: str):
     rare: set[type] = {ev.AskedRelease}  # a promise that could not be kept: its room was lost
     rare |= {ev.PlacementSeen, ev.ReasonSeen}  # another scheduler's: test_seen
     rare |= {ev.RequestChanged}  # of a live cluster: test_requests
+    rare |= {ev.CommitmentSeen}  # of somebody else's fleet: tests/live/prices/test_commitments
     rare |= {ev.StallsSeen, ev.EfficiencySeen, ev.StragglerSeen}
     rare |= {ev.CheckpointSeen, ev.FigureSeen, ev.DeviceErrorSeen}  # tests/ledger/test_measured
     rare |= {ev.LoadSeen, ev.LatencySeen}
+    rare |= {ev.HostUseSeen}  # tests/live/slurm/test_step_use
     rare |= {ev.SightLost, ev.SightRegained}
     owners = {ev.JobFailed, ev.JobCancelled, ev.ActivitySeen, ev.AskedCancel}  # scripted only
     assert kinds >= set(ev.Event.__args__) - rare - (owners if source == "twin" else set())

@@ -13,6 +13,7 @@ from tidemill.ledger.waits import is_held
 from tidemill.model import paging
 from tidemill.model.measures import duration_ms, duration_text
 from tidemill.model.states import JobState
+from tidemill.reservation.types import UNFILLED
 
 if TYPE_CHECKING:
     from tidemill.api import Run
@@ -31,7 +32,8 @@ def scene(run: "Run") -> Iterator[str | Text]:
     jobs = world.job_count
     counts: dict[str, int] = {}
     for row in world.contract_rows:
-        counts[row.kind] = counts.get(row.kind, 0) + row.count
+        if row.terms != UNFILLED:  # of which there are no nodes
+            counts[row.kind] = counts.get(row.kind, 0) + row.count
     fleet = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     length = duration_text(run.statement.end_ms - run.statement.start_ms)
     contracts = f" under {screen.count(world.contract_count, 'contract')}"

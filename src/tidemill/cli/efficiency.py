@@ -81,6 +81,7 @@ def _print_measured(found: "Efficiencies", devices: bool) -> None:
     for made, legend in (
         (tables.steps(found), served_text.STEP_LEGEND),
         (tables.loads(found), served_text.LOAD_LEGEND),
+        (tables.hosts(found), tables.HOST_LEGEND),
     ):
         if made is not None:
             screen.out().print(made)

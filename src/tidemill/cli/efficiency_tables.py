@@ -6,7 +6,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from tidemill.cli import screen
-from tidemill.ledger import printed, served_text
+from tidemill.ledger import host_use, printed, served_text
 from tidemill.ledger.account import rounded, shown, shown_with_parts
 from tidemill.ledger.attempts import HeldAttempt
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, OCCUPIED, Bucket
@@ -35,6 +35,10 @@ LEGEND = (
     "shares of the GPU-hours held; m measured, i inferred, e modelled (estimated), a assumed,"
     " s simulated, ? unknown: nobody measured it; ≥ at least: not measured of all. wasted: what is"
     " known not to be useful, and the letter how most of it is known"
+)
+HOST_LEGEND = (
+    "as the cluster's accounting says: CPU time over CPUs x elapsed; the most memory that a step"
+    " used over what was requested"
 )
 UNKNOWN = "?"
 
@@ -238,9 +242,10 @@ def job_lines(statement: Statement, row: HeldRow) -> list[str]:
     gpus = facts.gpu_milli / WHOLE_MILLI
     requested = [count_text(gpus, "GPU")]
     if facts.cpu_milli is not None:
-        requested.append(f"{facts.cpu_milli / 1000:,g} CPUs (used: unknown)")
+        requested.append(f"{facts.cpu_milli / 1000:,g} CPUs (used: {_used(facts.host.cpu_ppm)})")
     if facts.memory_mib is not None:
-        requested.append(f"{facts.memory_mib / 1024:,.1f} GiB of memory (used: unknown)")
+        most = _used(facts.host.memory_ppm, " at its peak")
+        requested.append(f"{facts.memory_mib / 1024:,.1f} GiB of memory (used: {most})")
     elapsed = "unknown" if facts.elapsed_ms is None else duration_text(facts.elapsed_ms)
     limit = "nobody said"
     if facts.asked_ms is not None:
@@ -252,6 +257,25 @@ def job_lines(statement: Statement, row: HeldRow) -> list[str]:
         f"elapsed: {elapsed} in {screen.count(facts.attempts, 'attempt')}; time asked for: {limit}",
         *([statement.source.words] if statement.source.is_simulated else []),
     ]
+
+
+def _used(ppm: int | None, more: str = "") -> str:
+    """A share of what a job had of its hosts, as their cluster's accounting says."""
+    return "unknown" if ppm is None else f"{_percent(ppm)}{more}"
+
+
+def hosts(found: Efficiencies) -> Table | None:
+    """What jobs used of their CPUs and memory, as `seff` tells it; None: nobody says."""
+    some = [(row.key, row.facts) for row in found.rows if row.facts is not None]
+    if all(one.host == host_use.NOTHING for _, one in some):
+        return None
+    made = screen.table(found.by, "CPUs", "CPU efficiency", "memory", "memory efficiency")
+    for key, facts in some:
+        cpus = UNKNOWN if facts.cpu_milli is None else f"{facts.cpu_milli / 1000:,g}"
+        memory = UNKNOWN if facts.memory_mib is None else f"{facts.memory_mib / 1024:,.1f} GiB"
+        used = facts.host
+        made.add_row(key, cpus, _used(used.cpu_ppm), memory, _used(used.memory_ppm))
+    return made
 
 
 def parts(row: HeldRow) -> Table:

@@ -93,6 +93,8 @@ class FleetTable(Struct, frozen=True, forbid_unknown_fields=True):
     every: str = "30s"
     lateness: str = "1m"
     gap: str = "10m"
+    keep: str = ""
+    """How long events are kept before they become books by the hour; "": for good."""
     zone: str = "UTC"
     since: str = ""
     spares: list[str] = []
@@ -218,6 +220,7 @@ _KEYS = {
     "--usd-per-hour": "`usd_per_hour` of [prices]", "--prices": "`files` of [prices]",
     "--list-prices": "`list_prices` of [prices]", "--assume": "[assume]",
     "--every": "`every` of [fleet]", "--lateness": "`lateness`", "--gap": "`gap` of [fleet]",
+    "--keep": "`keep` of [fleet]",
     "--since": "`since` of [fleet]", "--zone": "`zone` of [fleet]",
     "--spares": "`spares` of [fleet]", "--maintenance": "`maintenance` of [fleet]",
     "--track": "`folder` of [track]", "--listen": "`listen` of [track]",

@@ -11,7 +11,7 @@ import msgspec
 import typer
 from msgspec.structs import replace
 
-from tidemill.cli import imports, observers, screen
+from tidemill.cli import imports, observers, retention, screen
 from tidemill.cli.fleet_file import FleetFile, PrometheusTable, in_keys
 from tidemill.model.errors import BackendError, JournalError, SpecError
 from tidemill.model.measures import FOREVER_MS, duration_text
@@ -35,7 +35,7 @@ def watch(told: FleetFile, *, once: bool, as_json: bool) -> None:
     said = told.given
     rule = said.price_rule(zone, (now_ms if begins_ms is None else begins_ms, FOREVER_MS))
     _, gap_ms = observers.lengths(told.fleet.lateness, told.fleet.gap)
-    pace = observers.AskingPace(told.fleet.every, once, as_json)
+    pace = observers.AskingPace(told.fleet.every, once, as_json, told.fleet.keep)
     with ExitStack() as stack:
         clusters = told.clusters(stack)
         terms = ObserverTerms(
@@ -62,7 +62,7 @@ def check(told: FleetFile, *, as_json: bool) -> None:
     nodes = list["SeenNode"]()
     with ExitStack() as stack, screen.progress("asking"):
         found = [_asked("[fleet]", "zone, since", partial(_dates, told))]
-        found += [_asked("[fleet]", "every, lateness, gap", partial(_lengths, told))]
+        found += [_asked("[fleet]", "every, lateness, gap, keep", partial(_lengths, told))]
         found += [_journal(told)]
         found += [*_clusters(told, stack, nodes), *_measuring(told), *_loops(told)]
         found += [*_said(told, nodes)]
@@ -97,7 +97,10 @@ def _lengths(told: FleetFile) -> str:
     fleet = told.fleet
     observers.lengths(fleet.lateness, fleet.gap)
     observers.every_s(fleet.every)
-    return f"asked every {fleet.every}, told {fleet.lateness} behind, silent after {fleet.gap}"
+    retention.keep_ms_of(fleet.keep)
+    kept = f"; what is older than {fleet.keep} is rolled up" if fleet.keep else ""
+    told_late = f"told {fleet.lateness} behind, silent after {fleet.gap}"
+    return f"asked every {fleet.every}, {told_late}{kept}"
 
 
 def _zone(told: FleetFile) -> str:

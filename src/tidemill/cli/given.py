@@ -94,19 +94,28 @@ class Given(NamedTuple):
     def price_rule(self, zone: str, window_ms: tuple[int, int]) -> "PriceRule":
         """What a node costs: by the price files, then by flat rates, then by list prices."""
         from tidemill.live.prices import files, listed, matching, rules
+        from tidemill.live.prices.commitments import Commitment
 
-        made = list["PriceRule"]()
+        made, paid = list["PriceRule"](), dict[str, list[Commitment]]()
         for path in self.prices or ():
             found = files.read(path, zone)
             for text in found.notes:
                 screen.note(f"`{path.name}`: {text}")
             rule = matching.rule_of(found.lines, window_ms, found.source, is_bill=found.is_bill)
             made.append(rule)
+            here = dict[str, list[Commitment]]()
+            for one in found.commitments:
+                here.setdefault(one.title, []).append(one)
+            for title in here.keys() & paid.keys():
+                screen.note(f"`{path.name}`: how much {title} is of is said by a file before it")
+            paid = here | paid
         rates = {**(self.by_type or {}), **prices_of(self.usd_per_hour or ())}
         made.append(rules.flat(rates))
         if self.list_prices:
             made.append(listed.rule())
-        return rules.first_of(made)
+        return rules.PricedFleet(
+            rules.first_of(made), tuple(one for some in paid.values() for one in some)
+        )
 
     def unmet(self, zone: str, nodes: Iterable["SeenNode"], kinds: Iterable[str]) -> list[str]:
         """Types in price files that no node has, in words, a line for each file."""
@@ -249,8 +258,13 @@ def window_of(
 
 def say_prices(contracts: Iterable["Contract"]) -> None:
     """How many GPUs were priced by which rule."""
-    found = dict[str, int]()
+    from tidemill.reservation.types import UNFILLED
+
+    found, rest = dict[str, int](), list[str]()
     for row in contracts:
+        if row.terms == UNFILLED:
+            rest.append(f"`{row.name}`")
+            continue
         said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
         who = (said[0].price_source or "the rate that was given") if said else ""
         who += f" ({len(said)} prices in their time)" if len(said) > 1 else ""
@@ -259,6 +273,9 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
     if without := found.get(""):
         told.append(f"{_gpus(without)} without a price")
     screen.note(f"prices: {', '.join(told)}")
+    if rest:
+        more = " …" if len(rest) > 5 else ""
+        screen.note(f"paid for whether nodes are there or not: {', '.join(rest[:5])}{more}")
 
 
 def _gpus(milli: int) -> str:

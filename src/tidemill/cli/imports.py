@@ -185,9 +185,9 @@ def slurm(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="What sacct, squeue, scontrol show node|reservation, sinfo or sacctmgr show"
-            " event|assoc printed, as text with a header (-P) or --json: files, or folders of such"
-            " files; each is told by its content."
+            help="What sacct, squeue, sinfo, scontrol show job|node|partition|reservation or"
+            " sacctmgr show event|reservation|assoc|qos printed, as text (with a header: -P) or"
+            " --json: files, or folders of such files; each is told by its content."
         ),
     ],
     journal: options.Target = options.DEFAULT_JOURNAL,

@@ -90,6 +90,15 @@ Gap = Annotated[
         metavar="TIME",
     ),
 ]
+Keep = Annotated[
+    str,
+    typer.Option(
+        "--keep",
+        help="Roll up what is older into books by the hour, once a day, such as 90d (default: all"
+        " events are kept).",
+        metavar="TIME",
+    ),
+]
 Since = Annotated[
     str | None,
     typer.Option(
@@ -110,6 +119,7 @@ def slurm(
     every: Every = "30s",
     lateness: Lateness = "1m",
     gap: Gap = "10m",
+    keep: Keep = "",
     since: Since = None,
     zone: imports.Zone = "UTC",
     timeout: Annotated[
@@ -135,7 +145,7 @@ def slurm(
     source = SlurmSource(timeout_s=observers.span_ms(timeout, "--timeout") / 1000)
     observers.run(
         source, journal, terms, beside, begins_ms,
-        observers.AskingPace(every, once, as_json),
+        observers.AskingPace(every, once, as_json, keep),
     )  # fmt: skip
 
 
@@ -160,6 +170,7 @@ def kubernetes(
     every: Every = "30s",
     lateness: Lateness = "1m",
     gap: Gap = "10m",
+    keep: Keep = "",
     zone: imports.Zone = "UTC",
     timeout: Annotated[
         str, typer.Option("--timeout", help="The longest wait for one answer.", metavar="TIME")
@@ -187,5 +198,5 @@ def kubernetes(
     ) as source:
         observers.run(
             source, journal, terms, beside, None,
-            observers.AskingPace(every, once, as_json),
+            observers.AskingPace(every, once, as_json, keep),
         )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 import typer
 
-from tidemill.cli import activity, ingest, screen
+from tidemill.cli import activity, ingest, retention, screen
 from tidemill.model.errors import BackendError, SpecError
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ class AskingPace(NamedTuple):
     every: str
     once: bool = False
     as_json: bool = False
+    keep: str = ""
+    """How long events are kept before they are rolled up; "": for good."""
 
 
 def run(
@@ -135,14 +137,16 @@ def watch(
     """
     from tidemill.live.observing.observer import Observer
 
-    pause_s = every_s(pace.every)
+    pause_s, kept = every_s(pace.every), retention.Retention(pace.keep)
     with Observer.open(journal, source, terms, begins_ms, measuring) as observer:
         tell = _teller(observer, words, as_json=pace.as_json)
 
         def both(taken: "AnswerTaken") -> None:
             tell(taken)
             also(taken)
+            kept.tend(observer)
 
+        kept.tend(observer)
         _watch(
             observer,
             pause_s,

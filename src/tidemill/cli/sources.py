@@ -13,7 +13,7 @@ from tidemill.journal import asked_sources, contradictions
 from tidemill.journal.asked_sources import AskedSource, SourcePart
 from tidemill.journal.base import Journal
 from tidemill.journal.moments import Calendar
-from tidemill.ledger import missing
+from tidemill.ledger import missing, unknowns
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import journalled
@@ -26,6 +26,7 @@ from tidemill.model.rows import UNLISTED
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+from tidemill.reservation.types import UNFILLED
 from tidemill.units.catalogue import xids
 
 DEVICES = "run dcgm-exporter and Prometheus, and import or observe with --prometheus"
@@ -37,6 +38,7 @@ XIDS = "`tidemill fleet --nodes` has them by node; look at the node's kernel log
 RANKS = "tidemill.track in every rank, with run.communication(); import or observe with --track"
 REASONS = "give what the scheduler says of waiting jobs too (squeue, kubectl get events)"
 PRICES = "give --usd-per-hour, or a price file with --prices"
+COMMITMENTS = "a column `committed_gpus` in the price file, or a bill with its unused commitments"
 _SUBMITS = "give an export with the times of submission"
 _STATES = "give what the scheduler says of nodes too (scontrol show node, kubectl get nodes)"
 _PAST_STATES = (
@@ -131,6 +133,17 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
     yield SourceFinding(
         not bare, "accelerator-hours without a price", f"{bare:,.1f}", PRICES if bare else ""
     )
+    yield _commitments(world, account.milli_ms[Bucket.NOT_LAUNCHED])
+
+
+def _commitments(world: World, milli_ms: int) -> SourceFinding:
+    """What is paid for and not there, or that nobody says how much commitments are of."""
+    count = sum(row.terms == UNFILLED for row in world.contract_rows)
+    is_told = unknowns.is_commitment_told(world)
+    so = "" if is_told else f"reserved, not launched is unknown of others: {COMMITMENTS}"
+    hours = f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f} accelerator-hours not launched"
+    found = f"{screen.count(count, 'contract')}, {hours}" if count else "nobody says how many GPUs"
+    return SourceFinding(is_told, "commitments that are paid, there or not", found, so)
 
 
 def _asked(journal: Journal) -> Iterator[SourceFinding]:

@@ -55,7 +55,7 @@ from tidemill.model.tables import NEVER_PASSED
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
     EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED, STRAGGLER,
-    FIGURE, DEVICE_ERROR, LOAD, LATENCY, CANCEL,
+    FIGURE, DEVICE_ERROR, LOAD, LATENCY, CANCEL, HOST_USE,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
@@ -63,7 +63,7 @@ from tidemill.model.tables import NEVER_PASSED
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
         ev.CheckpointSeen, ev.StragglerSeen, ev.FigureSeen, ev.DeviceErrorSeen,
-        ev.LoadSeen, ev.LatencySeen, ev.AskedCancel,
+        ev.LoadSeen, ev.LatencySeen, ev.AskedCancel, ev.HostUseSeen,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -276,7 +276,7 @@ def take_measure(jobs, events, e, now):
         straggling(jobs, j, value, events[e, EventColumn.WHY], events[e, EventColumn.TO])
     elif kind == FIGURE:
         figured(jobs, j, events[e, EventColumn.WHY], value)
-    elif kind in (LOAD, LATENCY):
+    elif kind in (LOAD, LATENCY, HOST_USE):
         return True  # no state follows from it
     elif value <= now:
         secured(jobs, j, value, now, events[e, EventColumn.WHY], events[e, EventColumn.TO])
@@ -412,7 +412,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
     if kind == EVICTED:
         j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
         return int(take_eviction(w, j, attempt, now))
-    if kind in (STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY):
+    if kind in (STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY, HOST_USE):
         return int(take_measure(w.jobs, events, e, now))
     is_news = kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY)
     return int(is_news and take_news(w, events, e, now))

@@ -41,6 +41,12 @@ class Writing(Protocol):
         """Run a statement; what it gives can be gone through."""
 
 
+_BYTES_OF_BATCHES = (
+    "SELECT COALESCE(SUM(LENGTH(body) + COALESCE(LENGTH(added), 0)), 0) FROM batches WHERE seq < ?"
+)
+_BYTES_OF_SNAPSHOTS = "SELECT COALESCE(SUM(LENGTH(body)), 0) FROM snapshots WHERE seq < ?"
+
+
 class TableJournal(Journal):
     """Reads at once; the first write makes it the writer."""
 
@@ -126,6 +132,12 @@ class TableJournal(Journal):
         """Put this in the place of the events before it, in one transaction."""
         self.claim()
         self._replace_beginning(rolled, [(rolled.seq, book)], is_copy=False)
+
+    def bytes_before(self, seq: int) -> int:
+        """What the events before a number take, and all else that would go with them."""
+        (kept,) = self._ask(_BYTES_OF_BATCHES, (seq,))
+        (taken,) = self._ask(_BYTES_OF_SNAPSHOTS, (seq,))
+        return int(kept[0]) + int(taken[0])
 
     def adopt(self, rolled: RolledUp, books: Sequence[bytes]) -> None:
         """Begin as another journal does whose first events were rolled up; nothing is kept yet."""

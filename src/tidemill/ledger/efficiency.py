@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tidemill.ledger import ratios, served
+from tidemill.ledger import host_use, ratios, served
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import (
     ABOUT,
@@ -23,6 +23,7 @@ from tidemill.ledger.buckets import (
     RAN,
     Bucket,
 )
+from tidemill.ledger.host_use import HostUse
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts
 from tidemill.ledger.served import MeasuredGroup
 from tidemill.ledger.statement import Statement
@@ -69,6 +70,8 @@ class HeldJob(NamedTuple):
     """The time limit (or the run time that its owner gave) of an attempt; None: nobody said."""
     mfu_source: str | None = None
     """Who says how efficient it was, in their own words; None: nobody said."""
+    host: HostUse = host_use.NOTHING
+    """What it used of its CPUs and of its memory."""
 
     @property
     def asked_ppm(self) -> int | None:
@@ -265,7 +268,7 @@ def facts_of(statement: Statement, j: int) -> HeldJob:
         sum(role.count * role.cpu_milli for role in shape.roles) or None,
         sum(role.count * role.memory_mib for role in shape.roles) or None,
         int(world.jobs.attempt[j]), elapsed, int(world.jobs.estimate_ms[j]) or None,
-        statement.mfu_sources.get(world.job_names[j]),
+        statement.mfu_sources.get(world.job_names[j]), statement.host_uses.of(j),
     )  # fmt: skip
 
 

@@ -62,10 +62,10 @@ class HeldJobPart(Struct, frozen=True):
     gpu_milli: int
     cpu_milli: int | None
     cpu_used_ppm: int | None
-    """Always null: no source tells yet what of the CPUs was used."""
+    """CPU time of its attempts over that of the CPUs that they had; null: nobody says."""
     memory_mib: int | None
     memory_used_ppm: int | None
-    """Always null: no source tells yet what of the memory was used."""
+    """The most memory that an attempt used at once, of what it requested; null: nobody says."""
     attempts: int
     elapsed_ms: int | None
     asked_ms: int | None
@@ -350,8 +350,9 @@ def _job(row: HeldRow) -> HeldJobPart | None:
     if facts is None:
         return None
     return HeldJobPart(
-        facts.user, facts.team, facts.job_class, facts.gpu_milli, facts.cpu_milli, None,
-        facts.memory_mib, None, facts.attempts, facts.elapsed_ms, facts.asked_ms, facts.asked_ppm,
+        facts.user, facts.team, facts.job_class, facts.gpu_milli,
+        facts.cpu_milli, facts.host.cpu_ppm, facts.memory_mib, facts.host.memory_ppm,
+        facts.attempts, facts.elapsed_ms, facts.asked_ms, facts.asked_ppm,
         facts.mfu_source,
     )  # fmt: skip
 

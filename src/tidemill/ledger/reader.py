@@ -36,6 +36,7 @@ from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
+from tidemill.ledger.host_use import HostUses
 from tidemill.ledger.idle_attribution import Claimants
 from tidemill.ledger.measured import MeasuredRows, MeasuredSums
 from tidemill.ledger.spans import Spans, Window
@@ -116,6 +117,7 @@ class Ledger:
         self._usable = Usable() if weighs_mix else None
         self._stops = Stops()
         self._measured = Told()
+        self._host_uses = HostUses()
         self._sums = MeasuredSums(self.window)
         self._alarms: list[tuple[int, int, str]] = []
         self.past: HourlyBooks | None = None
@@ -191,6 +193,12 @@ class Ledger:
         """Of which jobs somebody measured what."""
         self._settle()
         return self._measured
+
+    @property
+    def host_uses(self) -> HostUses:
+        """What jobs used of their CPUs and memory, of the events that it read."""
+        self._settle()
+        return self._host_uses
 
     @property
     def measured(self) -> MeasuredRows:
@@ -351,6 +359,7 @@ class Ledger:
         self._settle()
         self._stops.count(batch)
         self._measured.count(batch)
+        self._host_uses.count(batch)
         self._sums.count(batch)
         folding = Folding(self._world, batch, room=self._room(batch))
         while not folding.is_over:

@@ -18,6 +18,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
 from tidemill.model.tables import I64
+from tidemill.reservation.types import UNFILLED
 
 KEPT_PERCENT = 99  # of the hours
 FULL_PERCENT = 92  # beyond this, replayed queues of the tuning examples did not drain in the window
@@ -68,7 +69,11 @@ def reserved(statement: Statement) -> list[int]:
     return [
         c
         for c, row in enumerate(statement.world.contract_rows)
-        if row.is_priced and not row.unit and not is_elastic[c] and statement.paid[:, c].any()
+        if row.is_priced
+        and not row.unit
+        and not is_elastic[c]
+        and statement.paid[:, c].any()
+        and row.terms != UNFILLED
     ]
 
 

@@ -43,12 +43,21 @@ class RollUp(NamedTuple):
     up_to_ms: int
     lines: int
     """Of the books, those of earlier roll-ups not counted."""
+    is_larger: bool = False
+    """Nothing was done: the books would have taken more than the events."""
 
 
 def roll_up(
-    journal: Journal, before_ms: int, policy: Policy, on_progress: Progress | None = None
+    journal: Journal,
+    before_ms: int,
+    policy: Policy,
+    on_progress: Progress | None = None,
+    *,
+    is_to_shrink: bool = False,
 ) -> RollUp:
     """Roll up the events before a moment, as far as whole rows of the journal go.
+
+    ``is_to_shrink``: not where the journal would take more after it than before.
 
     A row holds up to 4,096 events and is kept or dropped whole, so that the checksums of those that
     are left still prove each other. Where no row lies before the moment nothing happens.
@@ -73,7 +82,11 @@ def roll_up(
             break
     gathered.take(ledger)
     made = gathered.books(ledger)
-    journal.roll_up(_rolled(journal, ledger), books.pack(made))
+    book, rolled = books.pack(made), _rolled(journal, ledger)
+    before = journal.bytes_before(end) + (0 if was is None else _bytes(was))
+    if is_to_shrink and len(book) + _bytes(rolled) >= before:
+        return RollUp(0, len(journal) - first, 0 if was is None else was.at_ms, 0, is_larger=True)
+    journal.roll_up(rolled, book)
     return RollUp(end - first, len(journal) - end, ledger.now_ms, len(made.lines.bin))
 
 
@@ -114,6 +127,10 @@ def _rolled(journal: TableJournal, ledger: Ledger) -> RolledUp:
         world.seq, tail.at_ms, tail.crc, journal.names_at(world.seq), stored.layout,
         stored.digest, bytes(stored.body), carried.dump(ledger),
     )  # fmt: skip
+
+
+def _bytes(rolled: RolledUp) -> int:
+    return len(rolled.state) + len(rolled.ledger) + len(rolled.names or b"")
 
 
 def _refuse_off_the_hour(window: Window, up_to_ms: int, calendar: Calendar) -> None:

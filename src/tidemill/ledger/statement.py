@@ -91,6 +91,7 @@ class Statement:
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
         self._told, self.unadvertised = ledger.told, ledger.unadvertised
+        self.host_uses = ledger.host_uses
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms

@@ -17,7 +17,9 @@ from tidemill.ledger.buckets import (
     Bucket,
 )
 from tidemill.model.rows import UNLISTED
-from tidemill.model.states import Confidence
+from tidemill.model.states import Confidence, Terms
+from tidemill.model.world import World
+from tidemill.reservation.types import UNFILLED
 
 if TYPE_CHECKING:
     from tidemill.ledger.statement import Statement
@@ -59,11 +61,25 @@ LOSSES = (Bucket.STARTING, Bucket.IDLE, Bucket.REWORK, Bucket.RESTART, Bucket.CH
 def unknowns_of(statement: "Statement") -> dict[int, str]:
     """The unknown buckets of a whole ledger, top to bottom, and why."""
     told, account = statement.told.of(statement.holders), statement.total()
+    if is_commitment_told(statement.world):
+        told |= {Bucket.NOT_LAUNCHED}
     found = unknowns(account, is_observed=statement.world.is_observed, told=told)
     why = NO_STATES if len(statement.untold_states) == len(OUT) else NOT_ALL_STATES
     untold = [bucket for bucket in OUT if ABOUT[bucket].key in statement.untold_states]
     found |= {bucket: why for bucket in untold if not account.milli_ms[bucket]}
     return {bucket: found[bucket] for bucket in ABOUT if bucket in found}
+
+
+def is_commitment_told(world: World) -> bool:
+    """Whether somebody says how much every commitment pays for, whether nodes are there or not."""
+    rows = world.contract_rows
+    is_said = any(row.terms == UNFILLED for row in rows)
+    return is_said and all(
+        row.terms in _BY_THE_HOUR or any(price.commitment for price in row.prices) for row in rows
+    )
+
+
+_BY_THE_HOUR = (UNFILLED, Terms.ON_DEMAND.value, Terms.SPOT.value)
 
 
 def is_busy_told(statement: "Statement") -> bool:

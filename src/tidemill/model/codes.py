@@ -58,6 +58,8 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.LoadSeen,
     ev.LatencySeen,
     ev.RequestChanged,
+    ev.CommitmentSeen,
+    ev.HostUseSeen,
 )
 WHYS: Final = (
     Why.UNSAID,

@@ -6,7 +6,6 @@ are named by their number: the order in which they first appeared in the journal
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
@@ -18,39 +17,14 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue, Shape
 from tidemill.model.states import Confidence, NodeState
 from tidemill.model.topology import Topology
+from tidemill.model.whys import Why as Why  # noqa: PLC0414 - whoever reads events has it: `ev.Why`
 
 Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 Number = Annotated[int, Meta(ge=0, lt=2**31)]
 Prefix = Annotated[str, Meta(max_length=200)]
+MsOrNone = Annotated[int, Meta(ge=-1, le=2**52)]
 PpmOrNone = Annotated[int, Meta(ge=-1, le=1_000_000)]
 """A share in millionths; -1: nobody knows it."""
-
-
-class Why(StrEnum):
-    """Why a job was stopped or a node moved; evidence for the ledger and for people."""
-
-    UNSAID = ""
-    CRASHED = "crashed"
-    NODE_LOST = "node lost"
-    DEVICE_LOST = "device lost"
-    PREEMPTED = "preempted by priority"
-    RECLAIMED = "reclaimed for a floor"
-    DRAINED = "drained"
-    SPOT_RECLAIM = "spot reclaim"
-    MAINTENANCE = "maintenance"
-    CONTRACT_END = "contract end"
-    SURPLUS = "not needed"
-    IDLE = "idle too long"
-    REPAIRED = "repaired"
-    MOVED = "moved to make room"
-    SHRUNK = "shrunk to make room"
-    GROWN = "grown into idle room"
-    REORDERED = "put off by the order"
-    REPACKED = "stopped to be placed elsewhere"
-    TIMED_OUT = "time limit reached"
-    OUT_OF_MEMORY = "out of memory"
-    EVICTED = "evicted, for a drain or for others"
-    LOST_RACE = "refused by its node: others had its GPUs first"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
@@ -76,6 +50,17 @@ class ContractEnded(_Event, frozen=True, tag="contract_ended"):
     """The clock reached the contract's end; its nodes are gone and whatever ran there is lost."""
 
     contract: Number
+
+
+class CommitmentSeen(_Event, frozen=True, tag="commitment_seen"):
+    """A contract of a commitment pays for so much from now on, whether nodes are there or not.
+
+    What is launched under contracts that name it as their ``commitment`` fills it; the rest is paid
+    for and not launched.
+    """
+
+    contract: Number
+    paid_milli: Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 
 
 class QueueSet(_Event, frozen=True, tag="queue_set"):
@@ -316,6 +301,21 @@ class LoadSeen(_Event, frozen=True, tag="load_seen"):
     source: LoadSource = LoadSource.ENGINE
 
 
+class HostUseSeen(_Event, frozen=True, tag="host_use_seen"):
+    """What an attempt that ends now used of its host, as its cluster's accounting says.
+
+    ``used_ms``: CPU time, of all its processes; ``had_ms``: of the CPUs that it had, for as long as
+    it had them. ``peak_ppm``: the most memory that it used, of what it requested. -1: nobody says.
+    No time of accelerators is divided by it.
+    """
+
+    job: Number
+    attempt: Number
+    used_ms: MsOrNone
+    had_ms: MsOrNone
+    peak_ppm: Annotated[int, Meta(ge=-1, le=2**40)]
+
+
 class LatencySeen(_Event, frozen=True, tag="latency_seen"):
     """How many requests (or tokens) of that stretch took so long: one bucket of a histogram.
 
@@ -503,6 +503,7 @@ Seen = (
     ContractSigned
     | ContractStarted
     | ContractEnded
+    | CommitmentSeen
     | QueueSet
     | TopologySet
     | NodeAdded
@@ -527,6 +528,7 @@ Seen = (
     | DeviceErrorSeen
     | LoadSeen
     | LatencySeen
+    | HostUseSeen
     | JobSaved
     | CheckpointSeen
     | SightLost

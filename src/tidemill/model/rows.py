@@ -51,13 +51,15 @@ class LaterPrice(Struct, frozen=True, forbid_unknown_fields=True):
     """What a contract costs from a moment on; -1: nobody said.
 
     ``name``: what its machines are bought under from then on, where that is not the contract that
-    was signed: hours before belong to the one, hours after to the other.
+    was signed: hours before belong to the one, hours after to the other. ``commitment``: as of a
+    contract.
     """
 
     from_ms: Natural
     usd_micro_per_hour: Annotated[int, Meta(ge=UNPRICED, le=FOREVER_MS)]
     price_source: Annotated[str, Meta(max_length=200)] = ""
     name: Name | UnsetType = UNSET  # then not written
+    commitment: Name | UnsetType = UNSET  # then not written
 
 
 class Contract(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,7 +70,8 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     nobody said what it costs. ``price_source``: who said the price, where that is not the contract
     itself; such as ``list price, assumed``. ``later_prices``: what it costs from later moments on,
     in their order. ``unit``: how much of a GPU each of its accelerators is, where they are parts of
-    some (MIG instances, shares); ``[1, 7]``: seven of them are one GPU.
+    some (MIG instances, shares); ``[1, 7]``: seven of them are one GPU. ``commitment``: the
+    contract that pays for as many as it says whether they are there or not, and that these fill.
     """
 
     name: Name
@@ -85,6 +88,7 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     price_source: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET  # then not written
     later_prices: tuple[LaterPrice, ...] | UnsetType = UNSET  # then not written
     unit: tuple[Count, Count] | UnsetType = UNSET  # then not written, and each is a whole one
+    commitment: Name | UnsetType = UNSET  # then not written
 
     def in_gpus(self, amount: int) -> int:
         """So much of its accelerators in as much of whole GPUs."""
@@ -97,7 +101,9 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def prices(self) -> tuple[LaterPrice, ...]:
         """All of its prices, the first from the beginning on."""
-        first = LaterPrice(0, self.usd_micro_per_hour, self.price_source or "")
+        first = LaterPrice(
+            0, self.usd_micro_per_hour, self.price_source or "", commitment=self.commitment
+        )
         return (first, *(self.later_prices or ()))
 
     def price_at(self, at_ms: int) -> LaterPrice:
@@ -114,7 +120,10 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
             return self
         price = self.price_at(at_ms)
         usd, source = price.usd_micro_per_hour, price.price_source or UNSET
-        return replace(self, usd_micro_per_hour=usd, price_source=source, later_prices=UNSET)
+        return replace(
+            self, usd_micro_per_hour=usd, price_source=source, later_prices=UNSET,
+            commitment=price.commitment,
+        )  # fmt: skip
 
     @property
     def is_priced(self) -> bool:

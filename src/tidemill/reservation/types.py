@@ -37,11 +37,15 @@ def _none(contract: Contract) -> int:  # noqa: ARG001 - as every row's function 
 OBSERVED = "observed"
 """Of nodes that somebody else launches and returns, while we look on: paid while they are there."""
 
+UNFILLED = "unfilled"
+"""What of a commitment no nodes are there for: as much as is told while it runs (an event)."""
+
 TYPES: dict[str, ContractType] = {
     Terms.RESERVED.value: ContractType(_all, is_elastic=False),
     Terms.ON_DEMAND.value: ContractType(_none, is_elastic=True),
     Terms.SPOT.value: ContractType(_none, is_elastic=True, is_reclaimable=True),
     OBSERVED: ContractType(_none, is_elastic=False),
+    UNFILLED: ContractType(_none, is_elastic=False),
 }
 """By name, as a spec file and a journal write it under ``terms``."""
 
@@ -50,6 +54,7 @@ PAID = {
     Terms.ON_DEMAND.value: "on demand",
     Terms.SPOT.value: "spot",
     OBSERVED: "while there",
+    UNFILLED: "while not there",
 }
 """How nodes are paid that somebody else launches, in words."""
 

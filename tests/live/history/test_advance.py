@@ -21,6 +21,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.live.history.advance import NO_FIGURES, Advance, SourceAnswer
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import SeenNode
+from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
@@ -34,8 +35,8 @@ Row = dict[str, Any]
 class Observer:
     """Writes a journal from what is shown; may be killed after any batch."""
 
-    def __init__(self, begins_ms: int = EPOCH_MS) -> None:
-        self.journal, self.begins_ms = MemoryJournal(), begins_ms
+    def __init__(self, begins_ms: int = EPOCH_MS, price_of: PriceRule = PRICES) -> None:
+        self.journal, self.begins_ms, self.price_of = MemoryJournal(), begins_ms, price_of
         self.late = Counter[str]()
         self.figures = NO_FIGURES
         self.restart()
@@ -46,7 +47,7 @@ class Observer:
 
     def take(self, shown: SourceAnswer, until_ms: int, batches: int = 1000) -> None:
         """Go on up to a moment; killed after so many batches."""
-        going = Advance(self.world, self.begins_ms, shown, PRICES, self.figures)
+        going = Advance(self.world, self.begins_ms, shown, self.price_of, self.figures)
         for i, batch in enumerate(going.batches(until_ms)):
             if i == batches:
                 return

@@ -469,7 +469,7 @@ def test_a_check_reads_all_that_the_file_names(desk: Fleet):
     assert done.exit_code == 1
     refused = {one["kind"]: one["found"] for one in json.loads(done.stdout) if not one["is_ok"]}
     assert refused["zone, since"].startswith("`zone` of [fleet] is `Berlin`, which is no time zone")
-    assert refused["every, lateness, gap"].startswith("`lateness` is `soon`")
+    assert refused["every, lateness, gap, keep"].startswith("`lateness` is `soon`")
     assert refused["prices"].startswith("`usd_per_hour` of [prices] is `-2.5`, which is no price")
     assert refused["assumptions"].startswith("[assume] is `training.mfu=1.4`")
     assert "--" not in " ".join(refused.values()), "a file has keys, not options"

@@ -23,8 +23,8 @@ _KEEPS = (NodeState.READY, NodeState.CORDONED, NodeState.DRAINING)
 _OF_THE_JOB = (ev.Why.CRASHED, ev.Why.TIMED_OUT, ev.Why.OUT_OF_MEMORY)
 """Why attempts end that would have ended so anywhere else, too."""
 _SUPPLY = (
-    ev.ContractSigned, ev.ContractStarted, ev.ContractEnded, ev.QueueSet, ev.TopologySet,
-    ev.NodeAdded, ev.NodeMoved, ev.DeviceFailed, ev.SightLost, ev.SightRegained,
+    ev.ContractSigned, ev.ContractStarted, ev.ContractEnded, ev.CommitmentSeen, ev.QueueSet,
+    ev.TopologySet, ev.NodeAdded, ev.NodeMoved, ev.DeviceFailed, ev.SightLost, ev.SightRegained,
     ev.DeviceErrorSeen, ev.AskedSpare,
 )  # fmt: skip
 _NEWS = (

@@ -34,7 +34,7 @@ _PLAIN = frozenset(
      replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
      replay.EVICTED, replay.RELEASE, replay.SEEN, replay.STALLS, replay.EFFICIENCY,
      replay.SECURED, replay.STRAGGLER, replay.FIGURE, replay.DEVICE_ERROR,
-     replay.LOAD, replay.LATENCY, replay.CANCEL)
+     replay.LOAD, replay.LATENCY, replay.CANCEL, replay.HOST_USE)
 )  # fmt: skip
 _DECLARE = [codes.KIND_CODE[kind] for kind in (ev.QueueSet, ev.TopologySet)]
 SHAPES_AHEAD = 256  # whose rows are written before they come: what is known of them may change

@@ -8,6 +8,7 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 
 _RUNNING = int(JobState.RUNNING)
+_PLACED = (int(JobState.STARTING), _RUNNING)
 
 
 def stalls(world: World, event: ev.StallsSeen) -> list[int]:
@@ -45,4 +46,10 @@ def figure(world: World, event: ev.FigureSeen) -> list[int]:
 def load(world: World, event: ev.LoadSeen | ev.LatencySeen) -> list[int]:
     """What a running service was asked for; no state follows from it."""
     refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    return []
+
+
+def host_use(world: World, event: ev.HostUseSeen) -> list[int]:
+    """What an attempt used of its host; no state follows from it."""
+    refuse_unless(world, event.job, event.attempt, _PLACED)
     return []

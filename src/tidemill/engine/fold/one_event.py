@@ -79,6 +79,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return measures.figure(world, event)
         case ev.LoadSeen() | ev.LatencySeen():
             return measures.load(world, event)
+        case ev.HostUseSeen():
+            return measures.host_use(world, event)
         case ev.DeviceErrorSeen():
             return supply.device_error(world, event)
         case ev.CheckpointSeen():
@@ -121,6 +123,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return supply.contract_started(world, event)
         case ev.ContractEnded():
             return supply.contract_ended(world, event)
+        case ev.CommitmentSeen():
+            return supply.commitment_seen(world, event)
         case ev.HalfLifeSet():
             return queues.said_half_life(world, event)
         case ev.MixSampled():

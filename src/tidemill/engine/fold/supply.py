@@ -85,6 +85,20 @@ def contract_ended(world: World, event: ev.ContractEnded) -> list[int]:
     return touched
 
 
+def commitment_seen(world: World, event: ev.CommitmentSeen) -> list[int]:
+    """A commitment pays for so much from now on."""
+    c = event.contract
+    row = _known_contract(world, c)
+    if not world.contracts.is_running[c]:
+        _refuse(f"contract `{row.name}`", "it is not running")
+    if row.terms != types.UNFILLED:
+        _refuse(f"contract `{row.name}`", "it says itself what it pays for")
+    world.ink.contracts.count_milli[c] = event.paid_milli
+    _settle(world, c, event.at_ms)
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
+    return []
+
+
 def node_added(world: World, event: ev.NodeAdded) -> list[int]:
     """A node that was asked for has a name."""
     row = event.node
@@ -236,6 +250,7 @@ def _move(
     nodes.asked[n] = ASKED_NOTHING
     room.put_back(world, n)
     _count_launched(world, n, origin, to)
+    _fill(world, int(nodes.contract[n]), at_ms)
     if to is NodeState.READY:
         world.ink.w.kinds[nodes.kind[n], KIND.FREED] += 1
     world.ink.w.at[AT.SUPPLY_CHANGES] += 1
@@ -248,6 +263,24 @@ def _count_launched(world: World, n: int, origin: NodeState, to: NodeState) -> N
     contracts.launched_milli[c] += change * int(world.nodes.devices[n]) * WHOLE_MILLI
     if to is NodeState.GONE:
         contracts.nodes[c] -= 1
+
+
+def _fill(world: World, c: int, at_ms: int) -> None:
+    """Nodes of a contract came or went: of the commitment that they fill, more or less is left."""
+    under = world.contract_rows[c].price_at(at_ms).commitment
+    if under and (rest := world.contract_number.get(under)) is not None:
+        _settle(world, rest, at_ms)
+
+
+def _settle(world: World, c: int, at_ms: int) -> None:
+    """What of a commitment nothing is launched for now; parts of GPUs fill it as such."""
+    name, contracts = world.contract_rows[c].name, world.ink.contracts
+    filled = sum(
+        row.exactly_in_gpus(int(contracts.launched_milli[i]))
+        for i, row in enumerate(world.contract_rows)
+        if row.price_at(at_ms).commitment == name
+    )
+    contracts.committed_milli[c] = max(0, int(contracts.count_milli[c]) - int(filled))
 
 
 def _write_contract(world: World, c: int, row: Contract, kind: ContractType) -> None:

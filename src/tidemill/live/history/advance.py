@@ -8,6 +8,7 @@ the last moment of a journal is the watermark, whenever its writer stopped.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
@@ -24,11 +25,14 @@ from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
 from tidemill.live.measured.pauses import PAUSES
 from tidemill.live.measured.windows import Measurements
-from tidemill.live.prices.rules import PriceRule
+from tidemill.live.prices import commitments
+from tidemill.live.prices.rules import PriceRule, commitments_of
+from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.rows import CLUSTER, UNLISTED, Queue, Shape
 from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED
 
@@ -173,20 +177,45 @@ class Advance:
         be kept before the batch that tells of it: no event can say it."""
         self.placed_before: dict[str, int] = {}
         """By job that holds GPUs then: for how long it has held them by then; kept likewise."""
-        self.notes = self._rows.notes
+        self._unfilled, lost = commitments.unfilled(commitments_of(price_of), shown.nodes)
+        """What is paid for whether nodes are there or not."""
+        self.notes = (*self._rows.notes, *lost)
         self.against = list[Contradiction]()
         """What was measured and cannot be true, once all batches were made."""
 
     def batches(self, until_ms: int) -> Iterator[Batch]:
         """Every event after the watermark and up to a moment, in some batches."""
         ordered = self._ordered(until_ms)
-        if arrivals := self._arrivals(ordered, until_ms):
+        arrivals = self._arrivals(ordered, until_ms)
+        yield from self._paid_beside()
+        if arrivals:
             for at_ms, nodes in arrivals:
                 if at_ms > self._mark_ms:
                     yield from self._told(self._ordered(at_ms), at_ms)
                 yield from self._added(nodes)
             ordered = self._ordered(until_ms)
         yield from self._told(ordered, until_ms)
+
+    def _paid_beside(self) -> Iterator[Batch]:
+        """What is paid for beside the nodes, where it is new or not as the journal has it."""
+        world, at = self._world, self._world.now_ms
+        numbers = world.contract_number
+        new = [one for one in self._unfilled if one.title not in numbers]
+        told = events.paid_beside(new, self._begins_ms, world.contract_count, at)
+        for one in self._unfilled:
+            c, milli = numbers.get(one.title), one.milli_at(self._mark_ms)
+            if c is not None and world.contracts.count_milli[c] != milli:
+                told.append(ev.CommitmentSeen(at, c, milli))
+        if told:
+            yield of_events(told, Dictionary())
+
+    def _paid_later(self, until_ms: int) -> I64:
+        """What is paid for beside the nodes from later moments on that are told now."""
+        span_ms, numbers = (self._mark_ms - 1, until_ms), self._world.contract_number
+        return np.concatenate([
+            events.paid_later([one], numbers[one.title], self._begins_ms, span_ms)
+            for one in self._unfilled
+        ])  # fmt: skip
 
     @property
     def _mark_ms(self) -> int:
@@ -243,8 +272,11 @@ class Advance:
         measured = joining.rows_of(
             ordered.attempts, self._shown.nodes, told, self._begins_ms, until_ms, world
         )
+        rows = measured.rows
+        if self._unfilled:
+            rows = np.concatenate([rows, self._paid_later(until_ms)])
         lines = HistoryTimeline(
-            ordered, self._machines(ordered, until_ms), span, measured.rows, world, ordered.shapes
+            ordered, self._machines(ordered, until_ms), span, rows, world, ordered.shapes
         )
         self.against += measured.against
         self.notes += tuple(measured.notes)

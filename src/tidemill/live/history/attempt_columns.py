@@ -40,7 +40,11 @@ _FINISHED, _FAILED, _CANCELLED = (
 _PLACE = ("nodes", "devices")
 _ASKED = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms", "shape", "roles", "kind")
 
-COLUMNS = (*_ASKED, "attempt", "outcome", "is_last", "is_told")
+_USED = {
+    "cpu_used_ms": ATTEMPT.CPU_USED_MS, "cpu_had_ms": ATTEMPT.CPU_HAD_MS,
+    "memory_used_ppm": ATTEMPT.PEAK_PPM,
+}  # fmt: skip
+COLUMNS = (*_ASKED, "attempt", "outcome", "is_last", "is_told", *_USED)
 """What is asked of attempts, beside their ``number``."""
 
 
@@ -86,6 +90,8 @@ class AttemptColumns:
         changes = (rows["outcome"] == AttemptEnd.CHANGED).to_numpy()
         self._changes[first:end] = changes
         _write_ends(mine, rows, number)
+        for name, column in _USED.items():
+            mine[:, column] = rows[name].fill_null(-1).to_numpy()
         is_plain = (rows["shape"].is_null() & ~rows["is_told"]).to_numpy() & ~changes
         is_plain[1:] &= ~changes[:-1]
         mine[:, ATTEMPT.IS_PLAIN] = is_plain

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
@@ -33,9 +34,12 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import against, joining
 from tidemill.live.measured.windows import Measurements
-from tidemill.live.prices.rules import PriceRule, unpriced
+from tidemill.live.prices import commitments
+from tidemill.live.prices.commitments import Unfilled
+from tidemill.live.prices.rules import PriceRule, commitments_of, unpriced
+from tidemill.model import codes
 from tidemill.model import events as ev
-from tidemill.model.batch import Batch, Dictionary
+from tidemill.model.batch import Batch, Dictionary, EventColumn
 from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
@@ -43,6 +47,7 @@ from tidemill.model.lives import present
 from tidemill.model.measures import count_text
 from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 
@@ -194,12 +199,17 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     brief = later | {node.name for node in seen if node.until_ms is not None}
     contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=brief)
     opening = opened(0, contracts, teams(jobs, queues), under, later=later)
+    unfilled, lost = commitments.unfilled(commitments_of(price_of), seen)
+    notes += lost
+    opening += paid_beside(unfilled, begins_ms, len(contracts))
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
     work = _measured_rows(ordered, machines, measured, begins_ms, end_ms)
     notes += [*against.said(work.against), *work.notes]
     span = ToldSpan(begins_ms, begins_ms, end_ms)
-    lines = HistoryTimeline(ordered, machines, span, work.rows, shapes=shapes)
+    told_later = paid_later(unfilled, len(contracts), begins_ms, (begins_ms, end_ms))
+    rows = np.concatenate([work.rows, told_later])
+    lines = HistoryTimeline(ordered, machines, span, rows, shapes=shapes)
     return History(
         begins_ms, end_ms - begins_ms, jobs.rows, attempts.rows, len(under),
         round(sum(node.whole_gpus for node in seen)), tuple(notes), opening, lines,
@@ -342,6 +352,32 @@ def _since(nodes: Sequence[SeenNode], attempts: GatheredRows) -> Iterator[SeenNo
             yield node
         else:
             yield replace(node, since_ms=min(node.since_ms, seen.get(node.name, node.since_ms)))
+
+
+def paid_beside(some: Sequence[Unfilled], begins_ms: int, first: int, at: int = 0) -> list[Event]:
+    """New contracts for what no machine is there for, with numbers from the first on."""
+    at_ms = begins_ms + at
+    found: list[Event] = [ev.ContractSigned(at, one.contract(begins_ms, at_ms)) for one in some]
+    found += [ev.ContractStarted(at, c) for c in range(first, first + len(some))]
+    return found + [
+        ev.CommitmentSeen(at, c, one.milli_at(at_ms)) for c, one in enumerate(some, start=first)
+    ]
+
+
+def paid_later(
+    some: Sequence[Unfilled], first: int, begins_ms: int, span_ms: tuple[int, int]
+) -> I64:
+    """Events of what these pay for after one moment and before another, as rows of a batch."""
+    told = [
+        (at_ms - begins_ms, c, milli)
+        for c, one in enumerate(some, start=first)
+        for at_ms, milli in one.told(span_ms[0], span_ms[1] - 1)
+    ]
+    rows = np.zeros((len(told), len(EventColumn)), np.int64)
+    rows[:, EventColumn.KIND] = codes.KIND_CODE[ev.CommitmentSeen]
+    if told:
+        rows[:, [EventColumn.AT, EventColumn.WHO, EventColumn.VALUE]] = told
+    return rows
 
 
 def opened(

@@ -28,13 +28,14 @@ from tidemill.model.rows import (
 )
 from tidemill.model.states import Terms
 from tidemill.model.world import World
-from tidemill.reservation.types import OBSERVED, PAID
+from tidemill.reservation.types import OBSERVED, PAID, UNFILLED
 
 _Form = tuple[str, int, int, int, str, str, str, tuple[int, int], Price]
 """GPU type, GPUs, CPU and memory of a node, its instance type, how it is paid, of which of several
 clusters it is, how much of a GPU each of its accelerators is, and the price of one of them."""
 _ALIKE = (
     "kind", "pool", "node", "end_ms", "usd_micro_per_hour", "price_source", "later_prices", "unit",
+    "commitment",
 )  # fmt: skip
 """What two nodes of one contract have in common."""
 
@@ -203,8 +204,8 @@ def contracts_of(
         price = priced(node, price_of).at(window_ms[0] + world.now_ms)
         size = (node.gpus, node.cpu_milli, node.memory_mib)
         paid = price.terms or node.terms or terms
-        if node.name in later and paid == Terms.RESERVED.value:
-            paid = OBSERVED
+        if paid == Terms.RESERVED.value and (node.name in later or price.is_counted):
+            paid = OBSERVED  # of a commitment with a count the rest is paid for beside it
         cluster = dict(node.labels).get(CLUSTER, "")
         form = (kind_of(node.gpu_type), *size, node.box, paid, cluster, node.unit, price)
         groups.setdefault(form, []).append(node)
@@ -258,11 +259,13 @@ def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
         price_source=price.source[:200] or UNSET,
         later_prices=tuple(
             LaterPrice(one.from_ms - window_ms[0], one.usd_micro, one.source[:200],
-                       UNSET if named(one.bought) == name else named(one.bought))
+                       UNSET if named(one.bought) == name else named(one.bought),
+                       one.fills or UNSET)
             for one in price.later
         )
         or UNSET,
         unit=unit if unit != WHOLE else UNSET,
+        commitment=price.fills or UNSET,
     )  # fmt: skip
 
 
@@ -271,7 +274,8 @@ def _with_room(world: World, asked: Contract) -> list[str]:
     found = list[str]()
     for c, signed in enumerate(world.contract_rows):
         row = _as_of(signed, world.now_ms)
-        if all(getattr(row, field) == getattr(asked, field) for field in _ALIKE):
+        is_alike = all(getattr(row, field) == getattr(asked, field) for field in _ALIKE)
+        if is_alike and row.terms != UNFILLED:
             room = row.count // row.node.devices - world.contracts.nodes.item(c)
             found += [row.name] * (room if world.contracts.is_running[c] else 0)
     return found

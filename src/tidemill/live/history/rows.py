@@ -68,6 +68,9 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "shape": pl.Int64,  # what its job requests, by number among those that the source tells
     "life": pl.Int64,  # which of several jobs that had its name after each other; null: the first
     "roles": pl.List(pl.Int64),  # with a shape: of which role the replica on each of the nodes is
+    "cpu_used_ms": pl.Int64,  # CPU time of all its processes, once it is over
+    "cpu_had_ms": pl.Int64,  # the same of all its CPUs
+    "memory_used_ppm": pl.Int64,  # the most memory that it used, of what it requested
     "needed": pl.Int64,  # with a shape: how many GPUs it asked for before; null: as its shape says
 }
 """One row per attempt. What a source does not know is null, or not there at all.

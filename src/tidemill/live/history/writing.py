@@ -182,6 +182,10 @@ class EventWriter:
         """An attempt (``ATTEMPT``) is over."""
         kind, value = codes.KINDS[attempt.item(ATTEMPT.END_KIND)], attempt.item(ATTEMPT.END_VALUE)
         j, number = attempt.item(ATTEMPT.JOB), attempt.item(ATTEMPT.END_NUMBER)
+        used, peak = attempt.item(ATTEMPT.CPU_USED_MS), attempt.item(ATTEMPT.PEAK_PPM)
+        if max(used, peak) >= 0 and (held := attempt.item(ATTEMPT.NUMBER)) > 0:
+            had = attempt.item(ATTEMPT.CPU_HAD_MS)
+            self.write(at, ev.HostUseSeen, j, held, why=peak, to=had, value=used)
         self.write(at, kind, j, number, why=attempt.item(ATTEMPT.END_WHY), value=value)
 
     def moved(self, at: int, moves: list[tuple[int, NodeState]]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -62,6 +62,8 @@ PAUSED = "paused"
 """The fact that says for how long attempts that go on were told to have stood still."""
 FIRST_TOLD_MS = 1_000
 """So much at least is told by the first answer: clocks of clusters are known to the second."""
+
+_Rolled = TypeVar("_Rolled")
 
 
 class Watched(Protocol):
@@ -178,6 +180,10 @@ class Observer:
     def mark_ms(self) -> int:
         """Up to when the journal tells, since 1970."""
         return self._begins_ms + self._world.now_ms
+
+    def roll_up(self, keep_ms: int, by: Callable[[Journal, int], _Rolled]) -> _Rolled:
+        """Have what is older rolled up, by whoever can; this observer is the one writer."""
+        return by(self._journal, self._world.now_ms - keep_ms)
 
     def ask(self) -> AnswerTaken:
         """Ask the source once, and tell what it shows; ``BackendError`` if it does not answer."""

@@ -1,16 +1,20 @@
 """Price files: a table of one's own, or what a provider bills in FOCUS columns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
 
 from tidemill.live.csv import files as csv_files
-from tidemill.live.csv import headers, times
-from tidemill.live.prices import currencies, focus, labels
+from tidemill.live.csv import headers, tables, times
+from tidemill.live.csv.cells import CellFaults
+from tidemill.live.prices import commitments, currencies, focus, labels
+from tidemill.live.prices.commitments import Commitment
 from tidemill.live.prices.matching import PriceLine
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.states import Terms
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "node": ("node", "host", "hostname", "machine", "resourceid", "instanceid"),
@@ -26,10 +30,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
                          "usdperhour", "rate", "price"),
     "usd_per_instance_hour": ("usdperinstancehour", "instancehour", "perinstancehour",
                               "usdpernodehour", "nodehour", "pernodehour", "usdperinstanceh"),
+    "committed_gpus": ("committedgpus", "reservedgpus", "gpuscommitted", "gpusreserved"),
+    "committed_nodes": ("committednodes", "reservednodes", "committedinstances",
+                        "reservedinstances", "nodescommitted", "nodesreserved"),
     "currency": headers.CURRENCY,
 }  # fmt: skip
 """What a table of prices may say, and what people call it."""
 _PRICES = ("usd_per_gpu_hour", "usd_per_instance_hour")
+_COUNTS = ("committed_gpus", "committed_nodes")
+_MOST = 10_000_000
+"""GPUs or nodes under one commitment: more than there are."""
 
 
 class PriceFile(NamedTuple):
@@ -41,14 +51,17 @@ class PriceFile(NamedTuple):
     """What the ledger calls it."""
     is_bill: bool = False
     """Whether a provider made it, of all that it bills."""
+    commitments: tuple[Commitment, ...] = ()
+    """What it pays for whether machines are there or not."""
 
 
 def read(path: Path, zone: str) -> PriceFile:
     """The lines of a price file; whether it is FOCUS is told by its columns."""
     rows, said = csv_files.read(path)
     if focus.is_focus(rows.columns):
-        lines, notes = focus.lines(rows, path)
-        return PriceFile(lines, (*said, *notes), f"`{path.name}` (billed, FOCUS)", is_bill=True)
+        bill, source = focus.read(rows, path), f"`{path.name}` (billed, FOCUS)"
+        unused = tuple(one._replace(source=source) for one in bill.unused)
+        return PriceFile(bill.lines, (*said, *bill.notes), source, True, unused)
     found = headers.match(rows.columns, COLUMNS, {})
     currencies.refuse_columns(rows.columns, (name for field in _PRICES for name in COLUMNS[field]),
                               path)  # fmt: skip
@@ -62,7 +75,60 @@ def read(path: Path, zone: str) -> PriceFile:
         currencies.refuse_others(rows[found["currency"]], f"`{path}` has prices in")
     told = ", ".join(f"{field} = `{column}`" for field, column in found.items())
     notes = (*said, f"prices: {told}")
-    return PriceFile(_lines(rows, found, path, zone), notes, f"`{path.name}`")
+    lines, source = _lines(rows, found, path, zone), f"`{path.name}`"
+    counted = _commitments(lines, rows, found, path)
+    titles = {one.number: one.title for one in counted}
+    lines = tuple(line._replace(fills=titles.get(line.number, "")) for line in lines)
+    counted = [one._replace(source=source) for one in counted]
+    return PriceFile(lines, notes, source, commitments=tuple(counted))
+
+
+def _commitments(
+    lines: Sequence[PriceLine], rows: pl.DataFrame, found: Mapping[str, str], path: Path
+) -> list[Commitment]:
+    """What lines pay for that say how many GPUs or nodes they are of."""
+    counts = {
+        name: _counts(rows[found[name]], found[name]).to_list() for name in _COUNTS if name in found
+    }
+    edges = {ms for line in lines for ms in (line.starts_ms, line.ends_ms) if ms is not None}
+    made = list[Commitment]()
+    for i, line in enumerate(lines):
+        gpus, nodes = (counts[name][i] if name in counts else None for name in _COUNTS)
+        if gpus is None and nodes is None:
+            continue
+        where = f"`{path}` row {line.number}"
+        if gpus is not None and nodes is not None:
+            raise SpecError(f"{where} has a number of GPUs and one of nodes", hint="give it one")
+        if line.terms != Terms.RESERVED.value:
+            raise SpecError(
+                f"{where} says how many are paid for, and under no commitment",
+                hint="name the reservation in a column `commitment`, or leave the number out: what"
+                " is on demand is paid while it is there",
+            )
+        if not line.type:
+            raise SpecError(
+                f"{where} says how many are paid for, and not of what",
+                hint="give it a `type`: a GPU type (H100) or an instance type (p5.48xlarge)",
+            )
+        made.append(
+            Commitment(
+                line.number, line.commitment or "reserved", line.type, line.region,
+                line.starts_ms or 0, FOREVER_MS if line.ends_ms is None else line.ends_ms,
+                None if gpus is None else gpus * WHOLE_MILLI,
+                None if nodes is None else nodes * WHOLE_MILLI, line.gpu_usd_micro,
+                line.node_usd_micro, edges=tuple(sorted(edges)),
+            )
+        )  # fmt: skip
+    return commitments.titled(made)
+
+
+def _counts(texts: pl.Series, column: str) -> pl.Series:
+    """Whole numbers of what is paid for; null where nothing is said."""
+    given, hint = times.blank(texts), "a whole number, such as 64"
+    number = tables.numbers(texts, column)
+    is_bad = (number != number.round()) | (number < 1) | (number > _MOST)
+    CellFaults().check(given, is_bad, column, "which is no number of what is paid for", hint)
+    return number.cast(pl.Int64)
 
 
 def _lines(

@@ -7,10 +7,10 @@ rate of the type. Periods with the same rate that follow each other are one.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +18,7 @@ import polars as pl
 from tidemill.live.csv import tables, times
 from tidemill.live.csv.headers import plain
 from tidemill.live.prices import currencies, labels
+from tidemill.live.prices.commitments import Commitment, titled
 from tidemill.live.prices.matching import PriceLine
 from tidemill.model.errors import SpecError
 from tidemill.model.states import Terms
@@ -44,31 +45,43 @@ def is_focus(columns: Sequence[str]) -> bool:
     )
 
 
-def lines(rows: pl.DataFrame, path: Path) -> tuple[tuple[PriceLine, ...], tuple[str, ...]]:
-    """The prices that a bill says, and what was left out of it."""
+class Bill(NamedTuple):
+    """What a bill says."""
+
+    lines: tuple[PriceLine, ...]
+    """The prices of machines and types."""
+    unused: tuple[Commitment, ...]
+    """What of commitments nothing used."""
+    notes: tuple[str, ...]
+    """What was left out of it."""
+
+
+def read(rows: pl.DataFrame, path: Path) -> Bill:
+    """The prices that a bill says, what it says of commitments that nothing used, and the rest."""
     rows = rows.rename({column: plain(column) for column in rows.columns})
     if "billingcurrency" in rows.columns:
         currencies.refuse_others(rows["billingcurrency"], f"`{path}` is billed in")
     notes = list[str]()
-    used = _usage(rows, notes)
+    used, idle = _usage(rows, notes)
     table = _read(used)
     billed = table.filter(
         pl.col("hours").is_not_null() & (pl.col("hours") > 0) & pl.col("usd").is_not_null()
     )
     if left := len(table) - len(billed):
         notes.append(f"usage that is not billed by time, in no machine's price: {left:,}")
-    if not len(billed):
+    if not len(billed) and not len(idle):
         raise SpecError(
             f"`{path}` has no usage that is billed by time",
             hint="lines need ChargeCategory Usage, a PricingUnit of hours, and a cost",
         )
     machines = _by_machine(billed)
     notes += [*_said_changes(machines), *_said_parts(machines)]
-    return (*_of_machines(machines), *_of_types(machines)), tuple(notes)
+    unused = _unused(_read(idle), machines, notes)
+    return Bill((*_of_machines(machines), *_of_types(machines)), unused, tuple(notes))
 
 
-def _usage(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
-    """Usage alone: purchases, taxes and credits are nobody's hours; unused commitments are told."""
+def _usage(rows: pl.DataFrame, notes: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Usage alone: purchases, taxes and credits are nobody's hours; unused commitments apart."""
     if "chargecategory" in rows.columns:
         is_usage = rows["chargecategory"].str.to_lowercase() == "usage"
         if left := len(rows) - int(is_usage.sum()):
@@ -77,10 +90,52 @@ def _usage(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     if "commitmentdiscountstatus" in rows.columns:
         unused = rows["commitmentdiscountstatus"].str.to_lowercase() == "unused"
         unused = unused.fill_null(value=False)
-        if unused.any():
-            notes.append(f"commitments that nothing used, in no machine's price: {unused.sum():,}")
-        rows = rows.filter(~unused)
-    return rows
+        return rows.filter(~unused), rows.filter(unused)
+    return rows, rows.head(0)
+
+
+def _unused(idle: pl.DataFrame, machines: pl.DataFrame, notes: list[str]) -> tuple[Commitment, ...]:
+    """What of each commitment and type nothing used, charge period by charge period.
+
+    A line without a type is of that of the machines which used the same commitment, and one that is
+    not in hours is of as many as its dollars buy at what they cost; where neither is known it is
+    on no books, and told.
+    """
+    if not len(idle):
+        return ()
+    used = machines.filter(pl.col("commitment").is_not_null(), pl.col("type").is_not_null())
+    of = used.group_by("commitment").agg(
+        kind=pl.col("type").unique(), rate=pl.col("usd").sum() / pl.col("hours").sum()
+    )
+    alone = pl.when(pl.col("kind").list.len() == 1).then(pl.col("kind").list.first())
+    told = idle.join(of, on="commitment", how="left", maintain_order="left").with_columns(
+        type=pl.coalesce("type", alone),
+        hours=pl.coalesce("hours", pl.col("usd") / pl.col("rate")),
+    )
+    is_told = (
+        pl.all_horizontal(pl.col("commitment", "type", "hours", "usd").is_not_null())
+        & (pl.col("hours") > 0) & (pl.col("end_ms") > pl.col("start_ms"))
+    ).fill_null(value=False)  # fmt: skip
+    if len(lost := told.filter(~is_told)):
+        usd = f"${lost['usd'].sum():,.2f}"
+        notes.append(
+            f"commitments that nothing used, without a type, hours or a charge period:"
+            f" {len(lost):,} ({usd}), on no books"
+        )
+    summed = told.filter(is_told).group_by(
+        "commitment", "type", "region", "start_ms", "end_ms", maintain_order=True
+    ).agg(pl.col("usd", "hours").sum(), pl.col("row").min())  # fmt: skip
+    return tuple(titled(map(_commitment, summed.iter_rows(named=True))))
+
+
+def _commitment(row: Mapping[str, Any]) -> Commitment:
+    """What nothing used in one charge period: as many machines as its hours are, all the time."""
+    length = (row["end_ms"] - row["start_ms"]) / HOUR_MS
+    return Commitment(
+        row["row"], row["commitment"], row["type"], row["region"] or "",
+        row["start_ms"], row["end_ms"], None, max(1, round(1_000 * row["hours"] / length)),
+        billed_usd_micro=max(0, round(row["usd"] * 1_000_000)),
+    )  # fmt: skip
 
 
 def _read(rows: pl.DataFrame) -> pl.DataFrame:

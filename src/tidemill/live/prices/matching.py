@@ -40,6 +40,8 @@ class PriceLine(NamedTuple):
     node_usd_micro: int | None = None
     bought: str | None = None
     """How it is bought, in words, where that is not what ``commitment`` and ``terms`` say."""
+    fills: str = ""
+    """The commitment with a count that its machines fill (``commitments``)."""
 
     @property
     def way(self) -> str:
@@ -147,7 +149,7 @@ def _priced(
         line = _holding(found, at_ms, node, source)
         period = PricePeriod(at_ms)
         if line is not None:
-            period = PricePeriod(at_ms, line.usd_micro(node), source)
+            period = PricePeriod(at_ms, line.usd_micro(node), source, fills=line.fills)
             inside_ms = min(until_ms, window_ms[1]) - max(at_ms, window_ms[0])
             most[line] = most.get(line, 0) + max(0, inside_ms)
         if are_several:
@@ -159,7 +161,7 @@ def _priced(
     last = max(most, key=lambda line: _period(line)[1])
     return Price(
         periods[0].usd_micro, periods[0].source, longest.terms, longest.commitment, last.ends_ms,
-        tuple(periods[1:]), periods[0].bought,
+        tuple(periods[1:]), periods[0].bought, periods[0].fills,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode, is_part
+from tidemill.live.prices.commitments import Commitment
 from tidemill.model.rows import UNPRICED
 
 MOST_USD_MICRO = 10**13
@@ -27,6 +28,8 @@ class PricePeriod(NamedTuple):
     source: str = ""
     bought: str | None = None
     """How it is bought then, in words; None: always in one way (``Price.commitment``)."""
+    fills: str = ""
+    """The commitment with a count that it fills then; "": none."""
 
 
 class Price(NamedTuple):
@@ -45,6 +48,13 @@ class Price(NamedTuple):
     """What it costs from later moments on, in their order."""
     bought: str | None = None
     """As of its periods."""
+    fills: str = ""
+    """The same."""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it fills a commitment with a count, at any time."""
+        return any((self.fills, *(period.fills for period in self.later)))
 
     @property
     def is_known(self) -> bool:
@@ -59,7 +69,7 @@ class Price(NamedTuple):
         now = begun[-1]
         return self._replace(
             usd_micro=now.usd_micro, source=now.source, later=self.later[len(begun) :],
-            bought=now.bought,
+            bought=now.bought, fills=now.fills,
         )  # fmt: skip
 
     def scaled(self, share: Fraction) -> "Price":
@@ -74,6 +84,22 @@ class Price(NamedTuple):
 
 UNKNOWN = Price()
 PriceRule = Callable[[SeenNode], Price]
+
+
+class PricedFleet:
+    """A rule, beside what is paid for whether nodes are there or not."""
+
+    def __init__(self, rule: PriceRule, commitments: tuple[Commitment, ...]) -> None:
+        self.rule, self.commitments = rule, commitments
+
+    def __call__(self, node: SeenNode) -> Price:
+        """The price of a node."""
+        return self.rule(node)
+
+
+def commitments_of(rule: PriceRule) -> tuple[Commitment, ...]:
+    """What is paid for beside nodes, as far as a rule was made with it."""
+    return rule.commitments if isinstance(rule, PricedFleet) else ()
 
 
 def flat(rates: Mapping[str, int]) -> PriceRule:

@@ -32,7 +32,7 @@ SACCT_COLUMNS = (
     *("JobName", "State", "Reason", "Submit", "Eligible", "Start", "End", "TimelimitRaw"),
     "Suspended",
     *("NodeList", "NNodes", "ReqNodes", "AllocCPUS", "ReqCPUS", "ReqTRES", "AllocTRES"),
-    "Constraints",
+    *("Constraints", "TotalCPU", "MaxRSS", "NTasks"),
 )
 """In every version since 21.08; a column that a version does not have makes sacct stop."""
 
@@ -53,12 +53,12 @@ def history(begin: str) -> SlurmCommand:
 
     ``begin`` as sacct takes it: `2026-11-01`, `now-7days`, or seconds since 1970 with a leading
     `uts`. Jobs that are held or wait for another job are not eligible, so sacct leaves them out:
-    ``queue`` has them. ``--duplicates`` shows the earlier attempts of requeued jobs.
+    ``queue`` has them. ``--duplicates`` shows the earlier attempts of requeued jobs. Rows of steps
+    come with it: what a job used is said there alone (with ``--allocations`` it is 0).
     """
     arguments = (
         *("sacct", "--allusers", "--duplicates", "--parsable2", f"--delimiter={DELIMITER}"),
         *("--starttime", begin, "--endtime", "now", "--format", ",".join(SACCT_COLUMNS)),
-        "--allocations",
     )
     return SlurmCommand("the history of jobs", arguments)
 

@@ -108,8 +108,15 @@ def _gang(parts: Sequence[_Row], shape: Shape) -> _Row:
         "memory_mib": sum(part["memory_mib"] or 0 for part in parts),
         "limit_ms": max((part["limit_ms"] or 0 for part in parts), default=0),
         "is_eligible": all(part["is_eligible"] for part in parts),
+        "cpu_used_ms": _sum(parts, "cpu_used_ms"), "cpu_had_ms": _sum(parts, "cpu_had_ms"),
         **_reason(parts),
     }  # fmt: skip
+
+
+def _sum(parts: Sequence[_Row], name: str) -> int | None:
+    """Of all parts together; None where one does not say it."""
+    told = [part[name] for part in parts]
+    return None if None in told else sum(told)
 
 
 def _seats(part: _Row, count: int, r: int) -> list[tuple[str, int, int | None]]:

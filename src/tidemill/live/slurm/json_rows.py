@@ -64,12 +64,42 @@ def _accounted(record: Record) -> Iterator[Struct]:
         node_list=values.text(record.get("nodes")),
         node_count=values.positive(record.get("allocation_nodes")) or _nodes_requested(req),
         cpus=values.number(part(record, "required", "CPUs")),
+        cpu_used_ms=_cpu_ms(record),
+        peak_bytes=_peak_bytes(record),
         req_tres=req,
         alloc_tres=alloc,
         gpus_requested=amounts.tres_gpus(req or "").number,
         gpus_allocated=amounts.tres_gpus(alloc or "").number,
         gpu_type=amounts.tres_gpus(alloc or "").type or amounts.tres_gpus(req or "").type,
     )
+
+
+def _steps(record: Record) -> list[Record]:
+    found = record.get("steps")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _cpu_ms(record: Record) -> int | None:
+    """CPU time of a job, or of its steps together; None where nothing gathers it."""
+    own = _total_ms(record)
+    return own or sum(_total_ms(step) for step in _steps(record)) or None
+
+
+def _total_ms(record: Record) -> int:
+    total = part(record, "time", "total")
+    seconds, micros = (values.number(part(total, name)) for name in ("seconds", "microseconds"))
+    return (seconds or 0) * 1000 + (micros or 0) // 1000
+
+
+def _peak_bytes(record: Record) -> int | None:
+    """The most memory that a step used: the peak of its largest task, times its tasks."""
+    found = [
+        (values.number(one.get("count")) or 0) * (values.number(part(step, "tasks", "count")) or 1)
+        for step in _steps(record)
+        for one in part(step, "tres", "requested", "max") or ()
+        if isinstance(one, dict) and one.get("type") == "mem"
+    ]
+    return max(found, default=0) or None
 
 
 def _nodes_requested(req_tres: str | None) -> int | None:

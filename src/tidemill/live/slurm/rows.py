@@ -67,6 +67,10 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     tres_per_node: str | None = None
     gres_detail: str | None = None
     """GPU indices on each node, joined by `;`: `n1=gpu:h100:2(IDX:0-1);n2=…`."""
+    cpu_used_ms: int | None = None
+    """CPU time of all its steps."""
+    peak_bytes: int | None = None
+    """The most memory that one of its steps used, all its tasks together."""
     gpus_requested: int | None = None
     gpus_allocated: int | None = None
     gpu_type: str | None = None

@@ -2,7 +2,7 @@
 
 Each chunk of lines goes through the rules of its columns; a row with a field that its rule refuses
 is left out and named by line, column and what was found. sacct prints steps among the jobs: they
-are not looked at.
+say what their job used (``step_use``), and nothing else of them is looked at.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 
 from tidemill.live import second_hour
-from tidemill.live.slurm import delimited, fields, frames, rows, states, times
+from tidemill.live.slurm import delimited, fields, frames, rows, states, step_use, times
 from tidemill.live.slurm.columns import Columns, Output, TextTable
 from tidemill.live.slurm.delimited import Header, LineChunk
 from tidemill.live.slurm.refusals import Refusals
@@ -40,7 +40,12 @@ class TextReader:
         self.table, self.header, self.refusals = table, header, refusals
         self.zone, self.second_hours = zone, 0
         self.rules = _rules(header, table.columns(zone))
-        self.unread = tuple(name for i, name in enumerate(header.names) if i not in self.rules)
+        names = [name.lower() for name in header.names]
+        told = step_use.COLUMNS if table.output is Output.SACCT_TEXT else ()
+        self._uses = {name: names.index(name) for name in told if name in names}
+        """Where it is said what jobs and their steps used."""
+        read = {*self.rules, *self._uses.values()}
+        self.unread = tuple(name for i, name in enumerate(header.names) if i not in read)
 
     def frames(
         self,
@@ -61,27 +66,32 @@ class TextReader:
                 if not (rule.is_whole and wanted.isdisjoint(rule.gives))
             }  # fmt: skip
         self._set = fields.RuleSet(list(self.rules.values()))
-        for chunk in delimited.chunks(
+        found = delimited.chunks(
             stream,
             self.header,
             self.refusals,
             encoding=encoding,
             block_bytes=block_bytes or delimited.BLOCK_BYTES,
-        ):
-            yield from self._frames(self._without_steps(chunk))
+        )
+        if self._ids is None:
+            for chunk in found:
+                yield from self._frames(chunk, {})
+            return
+        if self._uses:  # else nobody looks at steps
+            found = step_use.whole_jobs(found, self._ids)
+        for chunk in found:
+            steps = step_use.is_step(chunk.fields[self._ids])
+            used = step_use.of_jobs(chunk, steps, self._uses) if self._uses else {}
+            yield from self._frames(_without_steps(chunk, steps), used)
 
-    def _without_steps(self, chunk: LineChunk) -> LineChunk:
-        """The lines of a chunk that are of jobs: the id of a step has a dot."""
-        for i, rule in self.rules.items():
-            if rule is fields.JOB_ID:
-                keep = ~chunk.fields[i].str.contains(".", literal=True)
-                if not keep.all():
-                    kept = [column.filter(keep) for column in chunk.fields]
-                    return LineChunk(chunk.numbers[keep.to_numpy()], kept)
-        return chunk
+    @property
+    def _ids(self) -> int | None:
+        """Which column has the ids of jobs, and of steps among them."""
+        return next((i for i, rule in self.rules.items() if rule is fields.JOB_ID), None)
 
-    def _frames(self, chunk: LineChunk) -> Iterator[RowFrame]:
+    def _frames(self, chunk: LineChunk, used: dict[str, pl.Series]) -> Iterator[RowFrame]:
         columns, wrong = self._columns(chunk)
+        columns |= used
         if wrong.any():
             keep = pl.Series(~wrong)
             columns = {name: column.filter(keep) for name, column in columns.items()}
@@ -171,6 +181,14 @@ class TextReader:
         shown = found if len(found) <= 60 else f"{found[:57]}…"
         message = f"{self.header.names[i]} is `{shown}`: {faults[found]}"
         self.refusals.add("line", line, message, VALUE_HINT)
+
+
+def _without_steps(chunk: LineChunk, steps: pl.Series) -> LineChunk:
+    """The lines of a chunk that are of jobs."""
+    if not steps.any():
+        return chunk
+    kept = [column.filter(~steps) for column in chunk.fields]
+    return LineChunk(chunk.numbers[(~steps).to_numpy()], kept)
 
 
 _TIMES = frozenset({"submit_ms", "start_ms", "end_ms"})

@@ -55,7 +55,7 @@ from tidemill.live.slurm.rows import (
 )
 from tidemill.live.slurm.seen_outages import SeenOutages
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import count_text
+from tidemill.model.measures import ONE_PPM, count_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
 
@@ -70,7 +70,7 @@ _ROW = {
     "node_list": pl.String, "node_count": pl.Int64, "nodes_requested": pl.Int64,
     "required_nodes": pl.String, "cpus": pl.Int64, "cluster": pl.String, "gres_detail": pl.String,
     "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
-    "gpu_type": pl.String,
+    "gpu_type": pl.String, "cpu_used_ms": pl.Int64, "peak_bytes": pl.Int64,
 }  # fmt: skip
 _KEPT = (*het.PART, "cluster")
 _SAME = (
@@ -486,8 +486,24 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         node_count=pl.coalesce("node_count", "nodes_requested"),
         is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
+        **_used(),
     )
     return attempts, waiting
+
+
+def _used() -> dict[str, pl.Expr]:
+    """What attempts that are over used of their CPUs and memory, as `seff` counts it."""
+    length_ms = pl.col("end_ms") - pl.col("start_ms") - pl.col("suspended_ms").fill_null(0)
+    had_ms = pl.coalesce("cpus", "tres_cpus") * length_ms
+    is_told = pl.col("cpu_used_ms").is_not_null() & (had_ms > 0)
+    asked = pl.col("memory_mib") * (1 << 20)
+    peak_ppm = pl.col("peak_bytes") / asked * ONE_PPM
+    return {
+        "cpu_used_ms": pl.when(is_told).then("cpu_used_ms"),
+        "cpu_had_ms": pl.when(is_told).then(had_ms),
+        "memory_used_ppm": pl.when((asked > 0) & pl.col("end_ms").is_not_null())
+        .then(peak_ppm.round().cast(pl.Int64)),
+    }  # fmt: skip
 
 
 _LOST = (
@@ -574,6 +590,7 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     if rows["suspended_ms"].max() or rows["changed_ms"].max():  # the one says it, or the other
         rows = rows.with_columns(pl.col("suspended_ms", "changed_ms", "ran_ms").max().over(key))
     if by_job.distinct(rows.select(key)) < len(rows):
+        rows = rows.with_columns(pl.col("cpu_used_ms", "peak_bytes").max().over(key))
         rows = rows.unique([*key, "end_ms"], keep="first", maintain_order=True)
         is_first = pl.int_range(pl.len()).over(key) == 0
         rows = rows.filter(is_first | pl.col("end_ms").is_not_null())

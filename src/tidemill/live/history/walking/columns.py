@@ -46,6 +46,9 @@ class ATTEMPT(IntEnum):
     NODES = 9  # how many there are of them
     IS_ANYWHERE = 10  # nobody said on which nodes: on any of these that have some free
     IS_PLAIN = 11  # 0: ``Seating`` finds its place, not a kernel
+    CPU_USED_MS = 12  # -1: nobody says, as of the next two
+    CPU_HAD_MS = 13
+    PEAK_PPM = 14  # of the memory that it requested
 
 
 class PLACE(IntEnum):

@@ -20,9 +20,9 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import MAX_DEVICES
 
-SUBMITTED, CAUSE, PLACED, STARTED = (
+SUBMITTED, CAUSE, PLACED, STARTED, HOST_USE = (
     codes.KIND_CODE[kind]
-    for kind in (ev.JobSubmitted, ev.CauseChanged, ev.PlacementSeen, ev.JobStarted)
+    for kind in (ev.JobSubmitted, ev.CauseChanged, ev.PlacementSeen, ev.JobStarted, ev.HostUseSeen)
 )
 NOT_ELIGIBLE = int(Cause.NOT_ELIGIBLE)
 ENDS, SUBMITS, PLACES, STARTS, MEASURES, ENDS_AT_ONCE = map(
@@ -139,12 +139,23 @@ def place(attempts, where, seats, held, events, event_pieces, reg, at, a):
 
 
 @kernel
+def say_use(attempts, events, reg, at, a):
+    """What an attempt that ends used of its host, if anybody says."""
+    used, peak = attempts[a, ATTEMPT.CPU_USED_MS], attempts[a, ATTEMPT.PEAK_PPM]
+    if (used >= 0 or peak >= 0) and attempts[a, ATTEMPT.NUMBER] > 0:
+        j, number = attempts[a, ATTEMPT.JOB], attempts[a, ATTEMPT.NUMBER]
+        write(events, reg, at, HOST_USE, j, number, peak, used, 0)
+        events[reg[WALK.EVENTS] - 1, EventColumn.TO] = attempts[a, ATTEMPT.CPU_HAD_MS]
+
+
+@kernel
 def end(attempts, seats, held, events, event_pieces, reg, at, a):
     """An attempt ends and gives back what it held; whether a watched node is empty now."""
     j = attempts[a, ATTEMPT.JOB]
     first, pieces = held[j, SEATED.FIRST], held[j, SEATED.COUNT]
     kind, number = attempts[a, ATTEMPT.END_KIND], attempts[a, ATTEMPT.END_NUMBER]
     why, value = attempts[a, ATTEMPT.END_WHY], attempts[a, ATTEMPT.END_VALUE]
+    say_use(attempts, events, reg, at, a)
     write(events, reg, at, kind, j, number, why, value, 0)
     is_watched = False
     for p in range(first, first + pieces):
