@@ -85,12 +85,17 @@ def _called(name: str, names: set[str]) -> list[str]:
     return sorted(one for one, told in bare if told == name or told.endswith(ends))
 
 
-def is_of_pods(journal: str) -> bool:
-    """Whether a journal is one that an observer, or a scheduler, of Kubernetes writes."""
+def cluster_of(journal: str) -> str:
+    """What cluster a journal is of, as commands are marked: `kubernetes`, `slurm`; "": neither."""
     from tidemill import api
 
     with api.open_journal(journal) as opened:
-        return opened.facts().get("name") == "kubernetes"
+        return opened.facts().get("name", "")
+
+
+def is_of_pods(journal: str) -> bool:
+    """Whether a journal is one that an observer, or a scheduler, of Kubernetes writes."""
+    return cluster_of(journal) == "kubernetes"
 
 
 def _of_pods(name: str, journal: str) -> str:

@@ -30,7 +30,7 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import others_waiting, submissions
+from tidemill.journal import node_reasons, others_waiting, submissions
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -205,7 +205,7 @@ class Ledger:
         return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
 
     def put_back(self, facts: Mapping[str, str], where: str) -> None:
-        """Take in what a journal keeps of submissions that its events tell too late.
+        """Take in what a journal keeps of submissions that its events tell too late, and of nodes.
 
         Jobs that were there when a scheduler began count in the window that begins with it.
         """
@@ -219,6 +219,7 @@ class Ledger:
                 rows[j, HELD.HELD_MS] += rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
+        node_reasons.note(self.world, facts, where)
         self.others_waited = others_waiting.of(facts, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
