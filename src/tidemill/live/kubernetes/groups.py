@@ -16,9 +16,10 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes import fields, ties
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.pods import KubePod, Owner, owner_of
+from tidemill.live.kubernetes.ties import Tie
 
 CORE, PLUGINS, VOLCANO, KAI, KUEUE, OWN = (
     "scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai",
@@ -60,6 +61,13 @@ class PodGroup(Struct, frozen=True):
     message: str
     owner: Owner | None
     deleted_ms: int | None = None
+    ties: tuple[Tie, ...] = ()
+    """In which places all of its pods have to be, or should."""
+    unkept: tuple[str, ...] = ()
+    """What it requires beside that, which nobody here keeps."""
+    priority: int | None = None
+    """Instead of its pods'; None: it does not say."""
+    priority_class: str = ""
 
     def deleted(self, at_ms: int) -> "PodGroup":
         """The group after it was deleted: what its pods needed is still so."""
@@ -72,8 +80,10 @@ class PodGroup(Struct, frozen=True):
 
     @property
     def shown_by(self) -> str:
-        """The command that shows it."""
-        return f"kubectl describe podgroups.{self.dialect} -n {self.namespace} {self.name}"
+        """The command that shows it; of a group inside a Workload, that."""
+        workload, _, inside = self.name.partition("/")
+        kind = "workloads" if inside else "podgroups"
+        return f"kubectl describe {kind}.{self.dialect} -n {self.namespace} {workload}"
 
 
 def of_pod(pod: KubePod) -> GroupKey | None:
@@ -112,11 +122,15 @@ def read(one: Object) -> PodGroup:
     gang = fields.number(one, "spec", "schedulingPolicy", "gang", "minCount")
     least = gang if dialect == CORE else fields.number(one, "spec", "minMember")
     condition = _unschedulable(one)
+    spec = fields.inner(one, "spec")
     return PodGroup(
         dialect, fields.text(one, "metadata", "namespace") or "default",
         fields.text(one, "metadata", "name"), max(least or 0, 0),
         fields.text(one, "spec", "queue"), fields.moment_ms(one, "metadata", "creationTimestamp"),
         fields.text(condition, "reason"), fields.text(condition, "message"), owner_of(one),
+        ties=tuple(ties.of_group(spec)), unkept=tuple(ties.unkept(spec)),
+        priority=fields.number(spec, "priority"),
+        priority_class=fields.text(spec, "priorityClassName"),
     )  # fmt: skip
 
 
@@ -145,5 +159,8 @@ def _inside(one: Object) -> Iterator[PodGroup]:
             least = fields.number(policy, "gang", "minCount") or 0
             name = core_name(fields.text(one, "metadata", "name"), fields.text(group, "name"))
             yield PodGroup(
-                CORE, namespace, name, max(least, 0), "", created_ms, "", "", owner_of(one)
-            )
+                CORE, namespace, name, max(least, 0), "", created_ms, "", "", owner_of(one),
+                ties=tuple(ties.of_group(group)), unkept=tuple(ties.unkept(group)),
+                priority=fields.number(group, "priority"),
+                priority_class=fields.text(group, "priorityClassName"),
+            )  # fmt: skip

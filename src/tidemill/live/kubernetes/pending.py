@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from tidemill.journal import deciders
-from tidemill.live.kubernetes import kueue, reasons
+from tidemill.live.kubernetes import kueue, reasons, ties
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
+from tidemill.live.kubernetes.reasons import FleetNow, OnePlace, WhyPending
 from tidemill.model.reasons import Cause, Layer
 
 
@@ -87,7 +87,10 @@ def _of_pods(
     size = job.needed(role)
     missing = max(1, size - bound)
     said = first.message or _said(cluster, first)
-    facts = reasons.by_facts(fleet, first.request, missing, size)
+    on = sorted({pod.node for pod in job.pods if pod.node and not pod.is_over})
+    labels = tuple(one for one in ties.required(job.ties) if "/" in one)  # others are our tiers
+    where = OnePlace(labels, tuple(on)) if labels else reasons.ANYWHERE
+    facts = reasons.by_facts(fleet, first.request, missing, size, where)
     found = facts
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
