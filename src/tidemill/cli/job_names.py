@@ -20,6 +20,8 @@ GANG_OF_POD = (
     "GANG:.metadata.annotations.tidemill/gang"
 )
 """Shows what a pod belongs to: that and its namespace are the name of its job."""
+REQUESTS_OF_POD = "kubectl get pod{of} {pod} -o jsonpath='{{.spec.containers[*].resources}}'"
+"""Shows what a pod requests."""
 
 
 def job_number(
@@ -109,7 +111,7 @@ def _of_pods(name: str, journal: str) -> str:
         f" pods; where `{pod}` is a pod: `{GANG_OF_POD.format(pod=pod)}`; pods that request no"
         " GPU, or only parts of"
         f" accelerators whose size nobody says ({', '.join(UNCOUNTED)}), are not on the books:"
-        f" `kubectl get pod{of} {pod} -o jsonpath='{{.spec.containers[*].resources}}'`)"
+        f" `{REQUESTS_OF_POD.format(of=of, pod=pod)}`)"
     )
 
 

@@ -454,6 +454,6 @@ def test_the_priority_of_a_pod_group_is_that_of_its_job():
     for spec, priority in (({"priority": 9}, 9), ({"priorityClassName": "high"}, 700), ({}, 0)):
         group = made.owner("scheduling.volcano.sh/v1beta1", "PodGroup", "g",
                            {"minMember": 2} | spec)  # fmt: skip
-        names = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+        names: dict[str, Any] = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
         world = world_of(*NODES, high, group, *(pod(f"p{i}", 8, **names) for i in range(2)))
         assert world.shape_of(world.job_number["ml/g"]).priority == priority

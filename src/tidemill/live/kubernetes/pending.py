@@ -27,7 +27,10 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
     if gated is not None and not set(gated.gates) & set(kueue.GATES):
         gates = ", ".join(gated.gates)
         held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, f"held by scheduling gate {gates}")
-        return _made(held, "SchedulingGated", gated.message, _shown(gated), is_eligible=False)
+        shown = (
+            f"kubectl get pod -n {gated.namespace} {gated.name} -o yaml"  # describe has no gates
+        )
+        return _made(held, "SchedulingGated", gated.message, shown, is_eligible=False)
     if job.is_suspended:
         held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, "suspended by its owner")
         return _made(held, "Suspended", "", _shown_owner(job), is_eligible=False)

@@ -354,4 +354,22 @@ def test_numbers_and_probes_are_served_on_loopback(rig: Cluster, tmp_path: Path)
         lines = ask("/metrics")[1].splitlines()
         names = [line.split()[0] for line in lines if not line.startswith("#")]
         assert len(names) == sum(line.startswith("# HELP") for line in lines) > 8
+        checked = _by_promtool(ask("/metrics")[1])
         assert ours.stop() == 0
+    assert checked == (0, "")
+    secret = json.loads((tmp_path / "kubeconfig-scheduler").read_text())["users"][0]["user"][
+        "token"
+    ]
+    assert all(json.loads(line)["event"] for line in ours.said.read_text().splitlines())
+    assert secret not in ours.said.read_text()
+
+
+def _by_promtool(text: str) -> tuple[int, str]:
+    """What Prometheus' own linter makes of metrics; nothing to complain of where it is not here."""
+    found = shutil.which("promtool")
+    if found is None:
+        return 0, ""
+    done = subprocess.run(
+        [found, "check", "metrics"], input=text, text=True, capture_output=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr

@@ -12,7 +12,7 @@ from tidemill.model.topology import Tier, Topology
 
 RACK = "topology.kubernetes.io/rack"
 TIERS = Topology((Tier("rack", RACK), Tier("hypernode-tier-1", "volcano/leaf")))
-CORE = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+CORE: Object = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 VOLCANO, KAI = "scheduling.volcano.sh/v1beta1", "scheduling.run.ai/v2alpha2"
 DIALECTS: dict[str, tuple[str, Object, Object]] = {
     "core": ("scheduling.k8s.io/v1alpha2",
@@ -117,7 +117,7 @@ def test_a_pod_beyond_the_least_of_a_group_is_bound_in_its_rack():
     assert [*beyond.values()] == [one for one in ("n0", "n1") if one != first]
 
 
-UNKEPT = {
+UNKEPT: dict[str, tuple[Object, str]] = {
     "claims": ({"resourceClaims": [{"name": "x", "resourceClaimName": "shared"}]},
                "resourceClaims of its pod group"),
     "other": ({"schedulingConstraints": {"dra": [{"any": "thing"}]}},
@@ -162,7 +162,8 @@ def test_sub_groups_with_a_required_topology_of_their_own_are_held():
 def test_the_priority_of_a_group_counts_over_that_of_its_pods(spec: Object, wins: bool):
     """Room for one gang of two: an older pod of priority 5 has it, unless the group says more."""
     story = story_of("a", free=2)
-    story.scheduler.view.cluster.priorities["high"] = 1000  # type: ignore[index] - as it is kept
+    known: Any = story.scheduler.view.cluster.priorities
+    known["high"] = 1000
     story.server.put(group("scheduling.k8s.io/v1alpha2", CORE | spec))
     rest: dict[str, Any] = {"priority": 5}
     story.server.make("other", 2, spec=rest)
