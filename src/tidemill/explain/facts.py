@@ -307,9 +307,8 @@ def _guarantee(case: Case) -> Fact | None:
         text += (
             f"; held above their own guarantee by {holders.named(case.world, owed.held, 'GPUs')}"
         )
-    return Fact(
-        "guaranteed quota", owed.floor, MILLI, text, commands.team(case.world, case.shape.team)
-    )
+    shown = commands.team(case.world, case.shape.team)
+    return Fact("guaranteed quota", owed.floor, MILLI, text, shown)
 
 
 def _limit(case: Case) -> Fact | None:
@@ -317,8 +316,7 @@ def _limit(case: Case) -> Fact | None:
     found = binds(case)
     if found is None:
         return None
-    then = phrasing.amount(found.used + case.role.total_milli)
-    text = f"with this job it would use {then}"
+    text = f"with this job it would use {phrasing.amount(found.used + case.role.total_milli)}"
     return Fact("team limit", found.limit, MILLI, text, commands.team(case.world, case.shape.team))
 
 

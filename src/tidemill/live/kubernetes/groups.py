@@ -11,7 +11,7 @@ Each has a kind `PodGroup` in an API group of its own, and a pod names its group
 Kueue groups plain pods too, by a label; Tidemill's own scheduler, by an annotation.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -114,6 +114,24 @@ def find(known: Mapping[GroupKey, PodGroup], told: GroupKey) -> PodGroup | None:
 def core_name(workload: str, group: str, replica: str = "") -> str:
     """What a group inside a Workload is called here."""
     return "/".join(filter(None, (workload, group, replica)))
+
+
+def unkept(some: Sequence[PodGroup]) -> tuple[str, ...]:
+    """What the pod groups of one job require that nobody here keeps, by name."""
+    found = {one: None for group in some for one in group.unkept}
+    tied = [group for group in some if ties.required(group.ties)]
+    if tied and len(some) > 1:
+        found["the topology of several pod groups in one job"] = None
+    if any(not group.least for group in tied):
+        found["the topology of a pod group that is no gang"] = None
+    return tuple(found)
+
+
+def priority(some: Iterable[PodGroup], classes: Mapping[str, int]) -> int | None:
+    """The first that a group says, by number or by class; None: none says any."""
+    told = (one.priority if one.priority is not None else classes.get(one.priority_class)
+            for one in some)  # fmt: skip
+    return next((one for one in told if one is not None), None)
 
 
 def read(one: Object) -> PodGroup:

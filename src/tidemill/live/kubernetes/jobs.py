@@ -107,23 +107,13 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     @property
     def ties(self) -> tuple[Tie, ...]:
         """In which places all of its pods have to be, or should: by them, or by their group."""
-        told = dict[Tie, None]()
-        for pod in self.pods:
-            told.update(dict.fromkeys(ties.of_pod(pod.annotations)))
-        for group in self.groups:
-            told.update(dict.fromkeys(group.ties))
-        return tuple(told)
+        told = [tie for pod in self.pods for tie in ties.of_pod(pod.annotations)]
+        return tuple(dict.fromkeys((*told, *(tie for one in self.groups for tie in one.ties))))
 
     @property
     def unkept(self) -> tuple[str, ...]:
         """What its pod groups require that nobody here keeps, by name."""
-        found = {one: None for group in self.groups for one in group.unkept}
-        tied = [group for group in self.groups if ties.required(group.ties)]
-        if tied and len(self.groups) > 1:
-            found["the topology of several pod groups in one job"] = None
-        if any(not group.least for group in tied):
-            found["the topology of a pod group that is no gang"] = None
-        return tuple(found)
+        return groups.unkept(self.groups)
 
     @property
     def size(self) -> int:
@@ -593,11 +583,8 @@ def _priority(
     workload: KueueWorkload | None,
 ) -> int:  # fmt: skip
     """Of its pod group, where that has one, as Kubernetes does; else of its pods."""
-    for group in known:
-        told = group.priority
-        told = cluster.priorities.get(group.priority_class) if told is None else told
-        if told is not None:
-            return told
+    if (told := groups.priority(known, cluster.priorities)) is not None:
+        return told
     for role in roles:
         for pod in role.pods:
             name = pod.request.priority_class
