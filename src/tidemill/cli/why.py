@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.cli.job_names import full, job_number
+from tidemill.cli.job_names import cluster_of, full, job_number
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 
@@ -56,7 +56,7 @@ def why(
     held = {one.name: one for one in held_jobs(journal, at)}
     job = full(world, job, held)
     if job in held:
-        _print_held(held[job], world.now_ms, journal, as_json=as_json)
+        _print_held(held[job], world.now_ms, journal, at, as_json=as_json)
         return
     j = job_number(world, job, journal, at, held)
     with one_question(world) as memo:
@@ -78,7 +78,7 @@ def why(
         }  # fmt: skip
         screen.json_out(msgspec.json.encode(found_all), journal, at=at)
         return
-    _print_answer(answer)
+    _print_answer(answer, journal)
     for line in device_evidence.lines(errors, world.now_ms):
         screen.out().print(line, markup=False, soft_wrap=True)
     if placed is not None:
@@ -93,18 +93,20 @@ def why(
         screen.out().print(made)
 
 
-def _print_held(held: "UnplacedJob", now_ms: int, journal: str, *, as_json: bool) -> None:
+def _print_held(
+    held: "UnplacedJob", now_ms: int, journal: str, at: str | None, *, as_json: bool
+) -> None:
     """A job that is in no queue: what keeps it, in the words that its pods have too."""
     import msgspec
 
-    from tidemill.explain import held_jobs
+    from tidemill.explain import commands, held_jobs
 
-    answer = held_jobs.answer(held, now_ms)
+    answer = commands.located(held_jobs.answer(held, now_ms), journal, at)
     if as_json:
         told = {"answer": answer, "forecast": None, "nodes": None, "decision": None}
         screen.json_out(msgspec.json.encode(told), journal)
     else:
-        _print_answer(answer)
+        _print_answer(answer, journal)
 
 
 def _if_stopped(
@@ -246,15 +248,16 @@ def _refuse_unknown_cluster(world: "World", cluster: str) -> None:
         )
 
 
-def _print_answer(answer: "Answer") -> None:
-    console = screen.out()
+def _print_answer(answer: "Answer", journal: str) -> None:
+    console, speaks = screen.out(), ("tidemill", cluster_of(journal))
     console.print(answer.words, markup=False, soft_wrap=True)
     for question in answer.questions:
         console.print(f"  {question.answer:>3}  {question.question}", markup=False)
         console.print(f"       {question.words}", markup=False, style="dim", soft_wrap=True)
     _print_nearest(answer.certificate, "       ")
     commands = [command for fact in answer.evidence for command in fact.shown_by]
-    seen = dict.fromkeys(f"  {command.line}" for command in commands if command.on == "tidemill")
+    commands.sort(key=lambda command: command.on != "tidemill")
+    seen = dict.fromkeys(f"  {command.line}" for command in commands if command.on in speaks)
     if seen:
         console.print("commands that show it:", style="dim")
         for line in seen:

@@ -10,6 +10,8 @@ import shlex
 from msgspec.structs import replace
 
 from tidemill.explain.answers import Answer, Command, Fact, Forecast
+from tidemill.model.rows import Queue
+from tidemill.model.world import World
 
 Commands = tuple[Command, ...]
 
@@ -85,13 +87,38 @@ def running() -> Commands:
     )
 
 
-def team(name: str) -> Commands:
+def team(world: World, name: str) -> Commands:
     """What a team uses and what it may use."""
     return (
         _tidemill("fleet --teams"),
-        Command("kubernetes", f"kubectl describe resourcequota -n {shlex.quote(name)}"),
+        *_quota_of_kubernetes(world, name),
         Command("slurm", f"sacctmgr show assoc account={shlex.quote(name)} format=Account,GrpTRES"),
     )
+
+
+def _quota_of_kubernetes(world: World, name: str) -> Commands:
+    """Whose quota a team has on such a cluster: of its namespace, or of its ClusterQueue.
+
+    Those guarantee something, or are below a cohort. Quotas of a scheduler of ours are in its
+    policy, which the cluster does not know.
+    """
+    if world.scheduler:
+        return ()
+    q = world.queue_number.get(name)
+    row = world.queue_rows[q] if q is not None else Queue(name)
+    is_queue = bool(row.parent) or any(share.floor_milli for share in row.shares)
+    if world.is_observed and is_queue:
+        shown = f"kubectl describe clusterqueues.kueue.x-k8s.io {shlex.quote(name)}"
+        return (Command("kubernetes", shown),)
+    return (Command("kubernetes", f"kubectl describe resourcequota -n {shlex.quote(name)}"),)
+
+
+def held(name: str) -> Commands:
+    """What a scheduler of ours said of the pods of a job that it holds."""
+    namespace, slash, _ = name.partition("/")
+    of = f" -n {shlex.quote(namespace)}" if slash else ""
+    said = f"kubectl get events{of} --field-selector reason=FailedScheduling"
+    return (_tidemill(f"why {shlex.quote(name)}"), Command("kubernetes", said))
 
 
 def job(name: str | None) -> Commands:

@@ -239,7 +239,7 @@ def _use(case: Case) -> Fact | None:
         f"team `{found.name}` uses {phrasing.amount(found.used)} of {found.bound} `{found.kind}`"
         + found.below
     )
-    return Fact("team use", found.used, MILLI, text, commands.team(case.shape.team))
+    return Fact("team use", found.used, MILLI, text, commands.team(case.world, case.shape.team))
 
 
 class Binds(NamedTuple):
@@ -296,7 +296,7 @@ def kept(case: Case) -> Fact | None:
         f"{phrasing.amount(world.kind_free_milli.item(k))} `{world.kinds[k]}` free, of which"
         f" {phrasing.amount(milli)} are kept for {phrasing.ids(keepers)} by their lending limits"
     )
-    return Fact("kept back", milli, MILLI, text, commands.team(case.shape.team))
+    return Fact("kept back", milli, MILLI, text, commands.team(case.world, case.shape.team))
 
 
 def _guarantee(case: Case) -> Fact | None:
@@ -312,7 +312,8 @@ def _guarantee(case: Case) -> Fact | None:
         text += (
             f"; held above their own guarantee by {holders.named(case.world, owed.held, 'GPUs')}"
         )
-    return Fact("guaranteed quota", owed.floor, MILLI, text, commands.team(case.shape.team))
+    shown = commands.team(case.world, case.shape.team)
+    return Fact("guaranteed quota", owed.floor, MILLI, text, shown)
 
 
 def _limit(case: Case) -> Fact | None:
@@ -320,9 +321,8 @@ def _limit(case: Case) -> Fact | None:
     found = binds(case)
     if found is None:
         return None
-    then = phrasing.amount(found.used + case.role.total_milli)
-    text = f"with this job it would use {then}"
-    return Fact("team limit", found.limit, MILLI, text, commands.team(case.shape.team))
+    text = f"with this job it would use {phrasing.amount(found.used + case.role.total_milli)}"
+    return Fact("team limit", found.limit, MILLI, text, commands.team(case.world, case.shape.team))
 
 
 def _cpu(case: Case) -> Fact:

@@ -99,7 +99,7 @@ def _guarantee(world: World, j: int) -> Fact | None:
         f" and uses {phrasing.amount(int(world.used[q, k]))}: a guaranteed quota is taken back for"
         " jobs that wait, not for one that runs"
     )
-    return Fact("guaranteed quota", int(world.floor[q, k]), MILLI, text, commands.team(team))
+    return Fact("guaranteed quota", int(world.floor[q, k]), MILLI, text, commands.team(world, team))
 
 
 def _allowed(world: World, j: int, role: Role) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tidemill.explain import phrasing
-from tidemill.explain.answers import Answer, Board, BoardRow, PendingJob, PricedFix, TeamWaits
+from tidemill.explain import commands, phrasing
+from tidemill.explain.answers import Answer, Board, BoardRow, Fact, PendingJob, PricedFix, TeamWaits
 from tidemill.journal.others_waiting import REASON
 from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import WHOLE_MILLI
@@ -83,10 +83,17 @@ def answer(one: UnplacedJob, now_ms: int) -> Answer:
     return Answer(
         job=one.name, team=one.team, state="waiting", asks=asks, cause=CAUSE, said=CAUSE,
         detail=one.reason, layer=int(layer), owner=owner, since_ms=one.since_ms,
-        waited_ms=waited_ms, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(),
-        nodes=(), fix=PricedFix("do what the reason says"), other_fixes=(), do_not="", words=words,
-        reason=one.words,
+        waited_ms=waited_ms, jobs_ahead=0, milli_ahead=0, questions=(),
+        evidence=(_fact(one),), withheld=(), nodes=(),
+        fix=PricedFix("do what the reason says"), other_fixes=(), do_not="",
+        words=words, reason=one.words,
     )  # fmt: skip
+
+
+def _fact(one: UnplacedJob) -> Fact:
+    """What its scheduler said, and where its pods have it."""
+    return Fact("held", one.gpus * WHOLE_MILLI, "accelerator_milli", one.words,
+                commands.held(one.name))  # fmt: skip
 
 
 def _layer(reason: str) -> Layer:

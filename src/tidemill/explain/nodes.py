@@ -13,7 +13,7 @@ import numpy as np
 from tidemill.explain import phrasing, supply
 from tidemill.explain.answers import NodeVerdict, VerdictGroup
 from tidemill.model import lives
-from tidemill.model.rows import CLUSTER, Role
+from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import Group, World
@@ -136,7 +136,7 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerd
     return NodeVerdict(
         lives.node_name(world, n),
         world.kinds[world.nodes.kind.item(n)],
-        phrasing.state(world, n),
+        phrasing.shut(world, n),
         world.nodes.free_milli.item(n),
         hosts,
         Verdict(verdict).name.lower(),
@@ -166,7 +166,7 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
         case Verdict.LABEL:
             return kept_out(found.role, world.groups[int(table.group[n])])
         case Verdict.STATE:
-            if phrasing.is_tainted(world, n):
+            if world.is_tainted(n):
                 return world.node_words[n]
             said = f": {world.node_words[n]}" if n in world.node_words else ""
             return phrasing.state(world, n) + said
@@ -228,6 +228,8 @@ def reasons_against(role: Role, group: Group) -> list[str]:
     rules = role.rules
     said = list[str]()
     missing = [pair for pair in rules.labels if pair not in group.labels]
+    named = [value for key, value in missing if key == RESOURCE]
+    missing = [pair for pair in missing if pair[0] != RESOURCE]
     if any(key == CLUSTER for key, _ in missing):
         said.append("it is of another cluster")
     elif missing:
@@ -235,6 +237,11 @@ def reasons_against(role: Role, group: Group) -> list[str]:
         said.append(f"{label}{phrasing.pairs(missing)} missing")
     if rules.misses(group.labels):
         said.append(f"node affinity: it must have {rules.affinity_words}")
-    if repelled := rules.repelled_by(group.taints):
+    said += [f"does not advertise `{one}`" for one in named if " " not in one]
+    said += [f"has no devices by {one}" for one in named if " " in one]
+    repelled = [pair for pair in rules.repelled_by(group.taints) if pair[0] != BY_CLAIM]
+    if repelled:
         said.append(f"taint {phrasing.pairs(repelled)} not tolerated")
+    if len(repelled) < len(rules.repelled_by(group.taints)):
+        said.append("its devices are allocated by claims")
     return said

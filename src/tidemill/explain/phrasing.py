@@ -14,7 +14,7 @@ from tidemill.model.measures import (
     hourly_text,
 )
 from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
-from tidemill.model.rows import CLUSTER, Piece, Role, Shape
+from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
@@ -120,11 +120,6 @@ def still_waits(world: World, found: Cause, ahead: int) -> str:
     return text + (f"; {many(ahead, 'job')} ahead of it" if ahead else "")
 
 
-def is_tainted(world: World, n: int) -> bool:
-    """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
-    return world.node_words.get(n, "").startswith("tainted ")
-
-
 def is_down(world: World, n: int) -> bool:
     """Whether a node that work is still shown on is not Ready, or silent: the books have it as
     closed, for on one that is unhealthy there is none.
@@ -135,7 +130,7 @@ def is_down(world: World, n: int) -> bool:
 
 def shut(world: World, n: int) -> str:
     """Why a node takes no work, in one word."""
-    return "tainted" if is_tainted(world, n) else state(world, n)
+    return "tainted" if world.is_tainted(n) else state(world, n)
 
 
 def state(world: World, n: int) -> str:
@@ -224,14 +219,20 @@ def where(role: Role) -> str:
 
 def pairs(some: Iterable[tuple[str, str]]) -> str:
     """Labels or taints: ```dedicated=inference` and `gpu```; what is no label, by its words."""
-    return " and ".join(
-        f"`{key}={value}`" if value and is_label(key) else f"`{key}`" for key, value in some
-    )
+    return " and ".join(_pair(key, value) for key, value in some)
+
+
+def _pair(key: str, value: str) -> str:
+    if key == RESOURCE:
+        return f"devices by {value}" if " " in value else f"an advertised `{value}`"
+    if key == BY_CLAIM:
+        return "devices that are allocated by claims"
+    return f"`{key}={value}`" if value and is_label(key) else f"`{key}`"
 
 
 def is_label(key: str) -> bool:
     """Whether this names a label; else it is words for a resource, or devices, that nodes have."""
-    return " " not in key
+    return " " not in key and key not in (RESOURCE, BY_CLAIM)
 
 
 def asks(shape: Shape) -> str:

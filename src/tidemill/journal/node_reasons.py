@@ -35,9 +35,16 @@ def facts(told: Iterable[NodeReason]) -> dict[str, str]:
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows why its nodes are out, as far as that was so by then."""
-    told = kept_facts.read(kept, FACT, dict[str, tuple[int, str]], where)
-    if told is None:
-        return world
-    known = {name: words for name, (since_ms, words) in told.items() if since_ms <= world.now_ms}
-    earlier.said_of_nodes(world, known)
+    if known := _known(world, kept, where):
+        earlier.said_of_nodes(world, known)
     return world
+
+
+def note(world: World, kept: Mapping[str, str], where: str) -> None:
+    """The words alone: nodes stay in the state that events tell."""
+    earlier.note_words(world, _known(world, kept, where))
+
+
+def _known(world: World, kept: Mapping[str, str], where: str) -> dict[str, str]:
+    told = kept_facts.read(kept, FACT, dict[str, tuple[int, str]], where) or {}
+    return {name: words for name, (since_ms, words) in told.items() if since_ms <= world.now_ms}

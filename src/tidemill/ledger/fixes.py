@@ -8,10 +8,13 @@ it, what would have to be measured first, and with which command. Every bucket h
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tidemill.ledger import mig_stranding, missing, prices, touched
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
 from tidemill.ledger.fix import MOST_TOLD, Edit, Fix
 from tidemill.ledger.statement import Statement
+from tidemill.model.states import NodeState
 
 _Rule = Callable[[Statement, int], list[Fix]]
 
@@ -138,6 +141,30 @@ def _cause_unknown(statement: Statement, bucket: int) -> list[Fix]:
     return (_CAUSE_SAID if is_said else _CAUSE_UNKNOWN)(statement, bucket)
 
 
+_UNCORDON = _Advice(
+    "give every cordon an owner and an end, and uncordon what nobody repairs",
+    "nodes that are well and take no work",
+    "people's time",
+    "tidemill fleet",
+)
+_MEND_TAINTED = _Advice(
+    "mend what Kubernetes has tainted nodes for (`tidemill fleet --nodes` names it): nobody"
+    " cordoned them, and the taint goes when its condition does",
+    "nodes that take no work because of a taint of their own cluster",
+    "people's time",
+    "tidemill fleet --nodes",
+)
+
+
+def _cordoned(statement: Statement, bucket: int) -> list[Fix]:
+    """Nodes that are closed now say whose doing it is; where none is, it was a cordon."""
+    world = statement.world
+    closed = np.flatnonzero(world.nodes.state[: world.node_count] == NodeState.CORDONED).tolist()
+    tainted = sum(world.is_tainted(n) for n in closed)
+    found = _MEND_TAINTED(statement, bucket) if tainted else []
+    return found if tainted and tainted == len(closed) else [*found, *_UNCORDON(statement, bucket)]
+
+
 _FIXES: dict[int, tuple[_Rule, ...]] = {
     Bucket.NOT_LAUNCHED: (
         _Advice(
@@ -161,14 +188,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
             "tidemill fleet",
         ),
     ),
-    Bucket.CORDONED: (
-        _Advice(
-            "give every cordon an owner and an end, and uncordon what nobody repairs",
-            "nodes that are well and take no work",
-            "people's time",
-            "tidemill fleet",
-        ),
-    ),
+    Bucket.CORDONED: (_cordoned,),
     Bucket.DRAINING: (
         _Advice(
             "drain for a shorter time: take nodes back, or repair them, sooner (`policy.drain`)",

@@ -30,7 +30,13 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import mfu_sources, node_limits, others_waiting, submissions
+from tidemill.journal import (
+    mfu_sources,
+    node_limits,
+    node_reasons,
+    others_waiting,
+    submissions,
+)
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
@@ -224,7 +230,7 @@ class Ledger:
         return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
 
     def put_back(self, facts: Mapping[str, str], where: str) -> None:
-        """Take in what a journal keeps of submissions that its events tell too late.
+        """Take in what a journal keeps of submissions that its events tell too late, and of nodes.
 
         Jobs that were there when a scheduler began count in the window that begins with it.
         """
@@ -238,6 +244,7 @@ class Ledger:
                 rows[j, HELD.HELD_MS] += rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
+        node_reasons.note(self.world, facts, where)
         self._others_waited = others_waiting.of(facts, where)
         self.mfu_sources = mfu_sources.by_job(facts, where)
         self._unadvertised = node_limits.unadvertised(facts, self.world.now_ms, where)

@@ -389,6 +389,10 @@ class World:
         is_said = found is not None and found.cause == Cause.NOT_ELIGIBLE
         return is_said or self.shapes.cause.item(self.jobs.shape.item(j)) == Cause.NOT_ELIGIBLE
 
+    def is_tainted(self, n: int) -> bool:
+        """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
+        return self.node_words.get(n, "").startswith("tainted ")
+
     def asking(self, s: int) -> list[int]:
         """The waiting jobs of a shape that GPUs would start, oldest first."""
         if not self.reasons and self.shapes.cause.item(s) != Cause.NOT_ELIGIBLE:

@@ -4,8 +4,10 @@ The scheduler says nearly the same line of most of them. Every `kubectl` line th
 a cause is run, and what kubectl exports of the same cluster says the same as what was watched.
 """
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +15,17 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
+from tests.conftest import ROOT
+from tests.live.kubernetes import made
+from tests.live.kubernetes.test_import import world_of
+from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import Cluster, Object
-from tests.rigs.kubernetes.definitions import KUEUE, POD_GROUP
+from tests.rigs.kubernetes.definitions import KUEUE, POD_GROUP, kind
 from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
+from tidemill.cli import job_names
 from tidemill.explain import commands
 from tidemill.live.history.advance import SourceAnswer
-from tidemill.live.kubernetes import translate
+from tidemill.live.kubernetes import groups, translate
 from tidemill.live.kubernetes.api import kubeconfig
 from tidemill.live.kubernetes.watching.source import KubernetesSource
 from tidemill.model.reasons import Cause, Layer
@@ -211,24 +218,106 @@ def test_a_gang_s_cause_too(waiting: Waiting, job: str, layer: Layer, cause: Cau
     assert (Layer(rows[-1]["reason_layer"]), Cause(rows[-1]["reason_cause"])) == (layer, cause)
 
 
-def test_every_kubectl_line_works(waiting: Waiting):
-    """All that reasons, remarks and `why` print, run against the same cluster."""
+def shown(rig: Cluster, line: str) -> str:
+    """What a line that begins with kubectl prints, on one line."""
+    first, *rest = shlex.split(line)
+    assert first == "kubectl", line
+    return " ".join(rig.kubectl(*rest).split())
+
+
+def test_every_kubectl_line_of_a_reason_shows_what_it_says(waiting: Waiting):
+    """All that reasons and remarks print: the object that they are about, and the words that they
+    quote of it.
+    """
+    lines = set[str]()
     told = [row["reason"] or "" for row in waiting.answer.attempts.iter_rows(named=True)]
-    lines = {
-        line
-        for text in (*told, *waiting.answer.notes)
-        for line in re.findall(r"\(kubectl ([^)]*)\)", text)
-    }
+    for text in (*told, *waiting.answer.notes):
+        for line in re.findall(r"\((kubectl [^)]*)\)", text):
+            found = shown(waiting.rig, line)
+            assert shlex.split(line.removesuffix(" -o yaml"))[-1] in found, line
+            quoted = re.findall(r'^\w+ "(.{20})', text)
+            if "resourcequota" in line:  # that it is used up, and not what was said of a pod
+                quoted = [f"requests.{GPU}"]
+            for words in quoted:
+                assert words in found, (line, words)
+            lines.add(line)
     assert len(lines) >= len(WAITING) + 3
-    for topic in (
-        commands.nodes(None), commands.labels(), commands.line(), commands.running(),
-        commands.team("web"), commands.job("ml/busy"),
-    ):  # fmt: skip
-        lines |= {
-            one.line.removeprefix("kubectl ") for one in topic if one.on == "kubernetes"
-        }  # fmt: skip
-    for line in sorted(lines):
-        assert waiting.rig.kubectl(*shlex.split(line)), line
+
+
+def test_every_kubectl_line_of_why_shows_its_evidence(waiting: Waiting):
+    """Nodes, labels, budgets, the queue, what runs, a quota, a job, what was said of it; and those
+    that messages name.
+    """
+    budget = {"metadata": {"name": "keep"}, "spec": {
+        "minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}}  # fmt: skip
+    budgets = "/apis/policy/v1/namespaces/ml/poddisruptionbudgets"
+    waiting.rig.create(budgets, budget)
+    world = world_of(made.node("n0"), made.pod("x", 1, on="n0"))
+    pod_of = {"of": " -n ml", "pod": "busy"}
+    evidence: list[tuple[commands.Commands, tuple[str, ...]]] = [
+        (
+            commands.nodes(None),
+            ("Name: a0", "Name: d0", "nvidia.com/gpu: 8", "Unschedulable: true"),
+        ),
+        (commands.labels(), ("pool=a", "topology.kubernetes.io/zone=z1")),
+        (commands.budgets(), ("ml keep 1 N/A 0",)),
+        (commands.line(), ("ml busy 0/1 Pending", "ml large 0/1 Pending")),
+        (commands.running(), ("ml held-0", "ml held-1")),
+        (commands.team(world, "web"), ("requests.nvidia.com/gpu 0 1",)),
+        (commands.job("ml/busy"), ("busy 0/1 Pending",)),
+        (commands.held("ml/busy"), ("FailedScheduling pod/busy", "0/5 nodes are available")),
+    ]
+    for topic, words in evidence:
+        (line,) = (one.line for one in topic if one.on == "kubernetes")
+        found = shown(waiting.rig, line)
+        for word in words:
+            assert word in found, (line, word)
+    named = {
+        job_names.GANG_OF_POD.format(pod="fleet-sized"): "NAMESPACE OWNER GANG",
+        job_names.GANG_OF_POD.format(pod="busy"): "ml <none> <none>",
+        job_names.REQUESTS_OF_POD.format(**pod_of): '"nvidia.com/gpu":"8"',
+        "kubectl get --raw /readyz": "ok",
+        "kubectl get --raw /readyz?verbose": "[+]etcd ok",
+    }
+    for line, word in named.items():
+        assert word in shown(waiting.rig, line), line
+    waiting.rig.ask("DELETE", f"{budgets}/keep")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "version"),
+    [("scheduling.volcano.sh", "v1beta1"), ("scheduling.run.ai", "v2alpha2")],
+)
+def test_the_line_of_a_pod_group_shows_it(waiting: Waiting, dialect: str, version: str):
+    """Of the dialects that are no part of Kubernetes, and are not served by the fixture."""
+    rig, root = waiting.rig, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    rig.create(root, kind(dialect, version, "PodGroup", "podgroups"))
+    at = f"/apis/{dialect}/{version}/namespaces/ml/podgroups"
+    rig.wait_for("it is served", lambda: rig.try_to("GET", at)[0] == 200)
+    one = {"apiVersion": f"{dialect}/{version}", "kind": "PodGroup",
+           "metadata": {"name": "g", "namespace": "ml"}, "spec": {"minMember": 3}}  # fmt: skip
+    rig.create(at, one)
+    found = shown(rig, groups.read(one).shown_by)
+    rig.ask("DELETE", f"{root}/podgroups.{dialect}")
+    assert "Name: g" in found
+    assert "Min Member: 3" in found
+
+
+def test_the_export_of_the_guide_is_what_was_watched(waiting: Waiting, tmp_path: Path):
+    """Its loop over all kinds, as it stands there: what the cluster has not leaves no file."""
+    guide = (ROOT / "docs" / "guides" / "import-kubernetes.md").read_text()
+    (script,) = re.findall(r"```text\n(mkdir -p exported.*?)```", guide, re.DOTALL)
+    path = f"{cluster.FOLDER / 'bin'}:{os.environ['PATH']}"
+    env = {"PATH": path, "KUBECONFIG": str(waiting.rig.kubeconfig), "HOME": str(tmp_path)}
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, check=True)
+    names = {one.name for one in (tmp_path / "exported").iterdir()}
+    assert {"nodes.json", "pods.json", "workloads.kueue.x-k8s.io.json"} <= names
+    assert "rayjobs.ray.io.json" not in names
+    past = translate.read([tmp_path / "exported"])
+    assert past.refusals == 0
+    assert by_job(past.attempts, past.shapes) == by_job(
+        waiting.answer.attempts, waiting.answer.shapes
+    )
 
 
 def test_what_kubectl_exports_says_the_same(waiting: Waiting, tmp_path: Path):

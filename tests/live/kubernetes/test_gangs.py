@@ -385,3 +385,75 @@ def test_a_job_with_a_place_that_does_not_run_is_not_said_to_wait_for_nothing():
     assert words.startswith("job `ml/a` has a place and does not run: it was placed")
     assert "why it does not run, its own cluster says: ImagePullBackOff" in words
     assert "does not wait" not in words
+
+
+RACK = "topology.kubernetes.io/rack"
+TIED = [
+    ({"schedulingConstraints": {"topology": [{"key": RACK}]}}, {}),
+    ({}, {"annotations": {"kueue.x-k8s.io/podset-required-topology": RACK}}),
+]
+
+
+@pytest.mark.parametrize(("spec", "names"), TIED)
+def test_a_gang_that_has_to_be_in_one_rack_waits_for_one(spec: Object, names: dict[str, Any]):
+    """Two racks, a node of each is free: none of them has room for two pods; of
+    which one is bound, the other has to follow it. One larger than any rack can never be.
+    """
+    racks = [node(f"n{i}", labels={RACK: f"r{i // 2}"}) for i in range(4)]
+    told: dict[str, Any] = {"spec": {"schedulingGroup": {"podGroupName": "g"}}} | names
+    whole = made.owner(
+        "scheduling.k8s.io/v1alpha2", "PodGroup", "g",
+        {"schedulingPolicy": {"gang": {"minCount": 2}}} | spec,
+    )  # fmt: skip
+    mine = [pod(f"p{i}", 8, **told) for i in range(2)]
+    held = [pod("x", 8, on="n1"), pod("y", 8, on="n3")]
+    layer, cause, words = reason(world_of(*racks, whole, *mine, *held), "ml/g")
+    assert (layer, cause) == (Layer.SCHEDULING, Cause.TOPOLOGY)
+    said = f"at most 1 of its 2 missing pods fit in one {RACK}"
+    assert f"16 nvidia.com/gpu are free, but {said}" in words
+    mine[0] = pod("p0", 8, on="n0", **told)
+    _, cause, words = reason(world_of(*racks, whole, *mine, *held), "ml/g")
+    assert cause == Cause.TOPOLOGY
+    assert f"8 nvidia.com/gpu are free, but at most 0 of its 1 missing pods fit in one {RACK}" in (
+        words
+    )
+    many = replace_least(whole, 3)
+    three = [pod(f"p{i}", 8, **told) for i in range(3)]
+    _, cause, words = reason(world_of(*racks, many, *three), "ml/g")
+    assert cause == Cause.IMPOSSIBLE_TOPOLOGY
+    assert f"a gang of 3 pods of 8 nvidia.com/gpu in one {RACK}; the largest that it may use" in (
+        words
+    )
+
+
+def replace_least(group: Object, least: int) -> Object:
+    policy = {"schedulingPolicy": {"gang": {"minCount": least}}}
+    return group | {"spec": group["spec"] | policy}
+
+
+def test_whether_a_tied_gang_would_fit_is_unknown_to_the_books():
+    """Enough is free, in one rack: the books have no racks, and do not say that it fits."""
+    racks = [node(f"n{i}", labels={RACK: "r"}) for i in range(2)]
+    group = made.owner(
+        "scheduling.run.ai/v2alpha2", "PodGroup", "g",
+        {"minMember": 2, "topologyConstraint": {"requiredTopologyLevel": RACK}},
+    )  # fmt: skip
+    mine = [pod(f"p{i}", 8, annotations={"pod-group-name": "g"}) for i in range(2)]
+    world = world_of(*racks, group, *mine)
+    j = world.job_number["ml/g"]
+    answer = explain.why(world, Policy(), j)
+    assert f"16 nvidia.com/gpu are free, which is enough for it in one {RACK} (" in answer.words
+    assert answer.questions[-1].answer == "unknown"
+    assert f"nobody here can tell: all pods in one `{RACK}`" in answer.questions[-1].words
+
+
+def test_the_priority_of_a_pod_group_is_that_of_its_job():
+    """Its number, or that of its class; else the pods'."""
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+            "metadata": {"name": "high"}, "value": 700}  # fmt: skip
+    for spec, priority in (({"priority": 9}, 9), ({"priorityClassName": "high"}, 700), ({}, 0)):
+        group = made.owner("scheduling.volcano.sh/v1beta1", "PodGroup", "g",
+                           {"minMember": 2} | spec)  # fmt: skip
+        names: dict[str, Any] = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+        world = world_of(*NODES, high, group, *(pod(f"p{i}", 8, **names) for i in range(2)))
+        assert world.shape_of(world.job_number["ml/g"]).priority == priority

@@ -7,6 +7,7 @@ from tests.live.history.test_advance import Observer
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, template
 from tests.live.kubernetes.test_import import Object, kept, reason, world_of
+from tidemill.explain import commands
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes.translate import translate
@@ -197,3 +198,24 @@ def test_a_gang_whose_owner_is_shown_only_later_goes_on():
         observer.take(shown, made.BEGIN_MS + 1000 * at)
     assert [*observer.world.job_number] == ["ml/g"]
     assert observer.world.jobs.state[0] == JobState.RUNNING
+
+
+def test_the_line_of_a_quota_names_whose_it_is():
+    """A ClusterQueue guarantees something, or is below a cohort; a namespace has a ResourceQuota; a
+    scheduler of ours has its quotas from its policy, and no line shows them.
+    """
+    resources = [{"name": "nvidia.com/gpu", "nominalQuota": 4}]
+    queue = made.owner("kueue.x-k8s.io/v1beta1", "ClusterQueue", "research", {"resourceGroups": [
+        {"flavors": [{"name": "h100", "resources": resources}]}]})  # fmt: skip
+    flavor = made.owner("kueue.x-k8s.io/v1beta1", "ResourceFlavor", "h100", {"nodeLabels": {}})
+    runs = pod("x", 1, on="n0")
+    world = world_of(node("n0"), queue, flavor, runs, team_by="queue")
+    assert [row.name for row in world.queue_rows if row.shares] == ["research"]
+
+    def line(team: str) -> list[str]:
+        return [one.line for one in commands.team(world, team) if one.on == "kubernetes"]
+
+    assert line("research") == ["kubectl describe clusterqueues.kueue.x-k8s.io research"]
+    assert line("ml") == ["kubectl describe resourcequota -n ml"]
+    world.scheduler = "tidemill"
+    assert line("research") == []

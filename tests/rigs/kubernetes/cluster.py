@@ -71,10 +71,21 @@ def missing() -> str:
     return "" if shutil.which("openssl") else "no openssl here; hint: apt-get install openssl"
 
 
+_GATES = (
+    "GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling",
+    "WorkloadAwarePreemption", "DRAWorkloadResourceClaims",
+)  # fmt: skip
+GROUPS = (
+    f"--feature-gates={','.join(f'{gate}=true' for gate in _GATES)}",
+    "--runtime-config=scheduling.k8s.io/v1alpha2=true",
+)
+"""Flags of an API server that has Workloads and PodGroups of its own, with all their fields."""
+
+
 @contextmanager
-def running(folder: Path) -> Iterator["Cluster"]:
+def running(folder: Path, *api_flags: str) -> Iterator["Cluster"]:
     """Start all of it, and stop all of it afterwards, whatever happened."""
-    cluster = Cluster(folder)
+    cluster = Cluster(folder, *api_flags)
     try:
         cluster.start()
         yield cluster

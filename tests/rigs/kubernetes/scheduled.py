@@ -116,9 +116,9 @@ def token(rig: Cluster) -> str:
 
 
 @contextmanager
-def ready_rig(folder: Path) -> Iterator[Cluster]:
+def ready_rig(folder: Path, *api_flags: str) -> Iterator[Cluster]:
     """A cluster of its own with a namespace and the roles of the manifests, stopped at the end."""
-    with cluster.running(folder / "rig") as rig:
+    with cluster.running(folder / "rig", *api_flags) as rig:
         rig.create("/api/v1/namespaces", {"metadata": {"name": "ml"}})
         for name in ("observe", "schedule"):
             rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{name}.yaml"))

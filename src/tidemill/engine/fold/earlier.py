@@ -49,11 +49,16 @@ def placed(world: World, before_ms: Mapping[str, int]) -> None:
 
 def said_of_nodes(world: World, words: Mapping[str, str]) -> None:
     """Why nodes that are out are so, by their names, in the words of their own cluster."""
+    note_words(world, words)
+    _open(world)
+
+
+def note_words(world: World, words: Mapping[str, str]) -> None:
+    """The same, and nothing follows from it: for whoever only tells what was so."""
     for name, said in words.items():
         n = world.node_number.get(name)
         if n is not None and world.nodes.state[n] in LAUNCHED - {NodeState.READY}:
             world.node_words[n] = said
-    _open(world)
 
 
 class NodeLimit(NamedTuple):

@@ -5,6 +5,7 @@ it comes to the job; then come the questions that are about more than one node: 
 keep, the quotas of the GPU type, whether all replicas find a place, and the topology.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from tidemill.explain import phrasing
 from tidemill.explain.decision.answers import Filter, Filtering
 from tidemill.explain.decision.noting import NotingRoom
 from tidemill.model import lives
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import BY_CLAIM, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -204,9 +205,8 @@ def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -
     world, role = asked.world, asked.role
     match stage:
         case NodeFilter.STATE:
-            states, counts = np.unique(world.nodes.state[out], return_counts=True)
-            each = zip(counts.tolist(), states.tolist(), strict=True)
-            return ", ".join(f"{count:,} {NodeState(s).name.lower()}" for count, s in each)
+            counts = Counter(phrasing.shut(world, n) for n in out.tolist())
+            return ", ".join(f"{count:,} {word}" for word, count in sorted(counts.items()))
         case NodeFilter.SPARE:
             return "kept as hot spares"
         case NodeFilter.GPU_TYPE:
@@ -220,7 +220,12 @@ def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -
             taints = {
                 pair for g in groups for pair in role.rules.repelled_by(world.groups[g].taints)
             }
-            return f"taints that it does not tolerate: {phrasing.pairs(sorted(taints)[:EXAMPLES])}"
+            named = [pair for pair in sorted(taints) if pair[0] != BY_CLAIM]
+            said = [f"taints that it does not tolerate: {phrasing.pairs(named[:EXAMPLES])}"]
+            said = said if named else []
+            if len(named) < len(taints):
+                said.append("devices that are allocated by claims")
+            return "; ".join(said)
         case NodeFilter.AFFINITY:
             return f"node affinity: it must have {role.rules.affinity_words}"
         case NodeFilter.FREE_GPUS | NodeFilter.CPU | NodeFilter.MEMORY | NodeFilter.DEVICES:

@@ -46,14 +46,25 @@ _WITH_WHY = {
 }
 
 
-def tried(history: JobHistory, before: World, j: int) -> tuple[Tried, ...]:
-    """What was tried, sort by sort, in the order in which it began."""
+def tried(
+    history: JobHistory, before: World, j: int, now: Cause | None = None
+) -> tuple[Tried, ...]:
+    """What was tried, sort by sort, in the order in which it began.
+
+    ``now``: why it waits, on nodes that it may use; the cycle's own word for that is told so, too.
+    """
     groups = history.groups()
     s, since_ms = before.jobs.shape.item(j), before.jobs.since_ms.item(j)
     cause = before.shapes.cause.item(s)
     is_told = any(group.what is What.WAITED and group.last_ms >= since_ms for group in groups)
     if cause != Cause.NONE and not is_told and before.now_ms > since_ms:
         groups.append(EventGroup(What.WAITED, cause, 1, since_ms, since_ms))  # said before it came
+    if now is not None:
+        groups = [
+            group._replace(detail=int(now))
+            if group.what is What.WAITED and group.detail == cause else group
+            for group in groups
+        ]  # fmt: skip
     return tuple(_tried(group) for group in in_order(groups))
 
 

@@ -8,7 +8,7 @@ from tidemill.engine.fold.one_event import pass_time
 from tidemill.explain.decision import past, stages
 from tidemill.explain.decision.answers import Decision
 from tidemill.explain.decision.history import Deciding, JobHistory, JobNaming
-from tidemill.journal import deciders, submissions
+from tidemill.journal import deciders, node_reasons, submissions
 from tidemill.journal.base import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
@@ -64,7 +64,9 @@ def history_of(journal: Journal, world: World, j: int, at_ms: int | None) -> Job
 def _before(journal: Journal, deciding: Deciding) -> World:
     """The cluster state that a plan was made from."""
     world = rebuild(journal, up_to_ms=deciding.at_ms, up_to_seq=deciding.plan)
-    return pass_time(world, deciding.at_ms)
+    world = pass_time(world, deciding.at_ms)
+    node_reasons.note(world, journal.facts(), journal.where)
+    return world
 
 
 def _placing(journal: Journal, placed: Deciding) -> stages.Placing:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import phrasing
+from tidemill.explain import phrasing, rerun
 from tidemill.explain.decision import filters, past, scores
 from tidemill.explain.decision.answers import (
     Bind,
@@ -93,6 +93,8 @@ def waits(now: World, policy: Policy, j: int, history: JobHistory) -> Decision:
     lines.begin(now)
     head = lines.head(now, s)[1]
     found = watch(now, policy, memo, head)
+    cause = rerun.from_the_ground(now, memo, s, found.cause)  # as ``why`` and the pods have it
+    found = found._replace(cause=rerun.as_told(now, j, cause))
     filtering: tuple[Filtering, ...] = ()
     if found.sight is not None and not found.pieces:
         filtering = (_short_role(now, policy, memo, found.sight, s),)
@@ -285,7 +287,7 @@ def _decision(  # noqa: PLR0913, PLR0917 - the parts of one answer
 ) -> Decision:  # fmt: skip
     shape, sight = now.shape_of(j), found.sight
     since_ms = before.jobs.since_ms.item(j)
-    tried = past.tried(history, before, j)
+    tried = past.tried(history, before, j, found.cause if outcome == "waits" else None)
     line = _watch(now, j, since_ms, at_ms, sight)
     parts = [
         f"job `{now.job_names[j]}` of team `{shape.team}` requests {phrasing.asks(shape)}",

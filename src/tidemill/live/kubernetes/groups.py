@@ -11,14 +11,15 @@ Each has a kind `PodGroup` in an API group of its own, and a pod names its group
 Kueue groups plain pods too, by a label; Tidemill's own scheduler, by an annotation.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes import fields, ties
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.pods import KubePod, Owner, owner_of
+from tidemill.live.kubernetes.ties import Tie
 
 CORE, PLUGINS, VOLCANO, KAI, KUEUE, OWN = (
     "scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai",
@@ -60,6 +61,13 @@ class PodGroup(Struct, frozen=True):
     message: str
     owner: Owner | None
     deleted_ms: int | None = None
+    ties: tuple[Tie, ...] = ()
+    """In which places all of its pods have to be, or should."""
+    unkept: tuple[str, ...] = ()
+    """What it requires beside that, which nobody here keeps."""
+    priority: int | None = None
+    """Instead of its pods'; None: it does not say."""
+    priority_class: str = ""
 
     def deleted(self, at_ms: int) -> "PodGroup":
         """The group after it was deleted: what its pods needed is still so."""
@@ -72,8 +80,10 @@ class PodGroup(Struct, frozen=True):
 
     @property
     def shown_by(self) -> str:
-        """The command that shows it."""
-        return f"kubectl describe podgroups.{self.dialect} -n {self.namespace} {self.name}"
+        """The command that shows it; of a group inside a Workload, that."""
+        workload, _, inside = self.name.partition("/")
+        kind = "workloads" if inside else "podgroups"
+        return f"kubectl describe {kind}.{self.dialect} -n {self.namespace} {workload}"
 
 
 def of_pod(pod: KubePod) -> GroupKey | None:
@@ -106,17 +116,39 @@ def core_name(workload: str, group: str, replica: str = "") -> str:
     return "/".join(filter(None, (workload, group, replica)))
 
 
+def unkept(some: Sequence[PodGroup]) -> tuple[str, ...]:
+    """What the pod groups of one job require that nobody here keeps, by name."""
+    found = {one: None for group in some for one in group.unkept}
+    tied = [group for group in some if ties.required(group.ties)]
+    if tied and len(some) > 1:
+        found["the topology of several pod groups in one job"] = None
+    if any(not group.least for group in tied):
+        found["the topology of a pod group that is no gang"] = None
+    return tuple(found)
+
+
+def priority(some: Iterable[PodGroup], classes: Mapping[str, int]) -> int | None:
+    """The first that a group says, by number or by class; None: none says any."""
+    told = (one.priority if one.priority is not None else classes.get(one.priority_class)
+            for one in some)  # fmt: skip
+    return next((one for one in told if one is not None), None)
+
+
 def read(one: Object) -> PodGroup:
     """A PodGroup of any dialect."""
     dialect = fields.text(one, "apiVersion").rpartition("/")[0]
     gang = fields.number(one, "spec", "schedulingPolicy", "gang", "minCount")
     least = gang if dialect == CORE else fields.number(one, "spec", "minMember")
     condition = _unschedulable(one)
+    spec = fields.inner(one, "spec")
     return PodGroup(
         dialect, fields.text(one, "metadata", "namespace") or "default",
         fields.text(one, "metadata", "name"), max(least or 0, 0),
         fields.text(one, "spec", "queue"), fields.moment_ms(one, "metadata", "creationTimestamp"),
         fields.text(condition, "reason"), fields.text(condition, "message"), owner_of(one),
+        ties=tuple(ties.of_group(spec)), unkept=tuple(ties.unkept(spec)),
+        priority=fields.number(spec, "priority"),
+        priority_class=fields.text(spec, "priorityClassName"),
     )  # fmt: skip
 
 
@@ -145,5 +177,8 @@ def _inside(one: Object) -> Iterator[PodGroup]:
             least = fields.number(policy, "gang", "minCount") or 0
             name = core_name(fields.text(one, "metadata", "name"), fields.text(group, "name"))
             yield PodGroup(
-                CORE, namespace, name, max(least, 0), "", created_ms, "", "", owner_of(one)
-            )
+                CORE, namespace, name, max(least, 0), "", created_ms, "", "", owner_of(one),
+                ties=tuple(ties.of_group(group)), unkept=tuple(ties.unkept(group)),
+                priority=fields.number(group, "priority"),
+                priority_class=fields.text(group, "priorityClassName"),
+            )  # fmt: skip

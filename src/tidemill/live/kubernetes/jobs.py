@@ -19,6 +19,7 @@ from tidemill.live.kubernetes import (
     job_rules,
     kueue,
     owners,
+    ties,
     unmade,
     workloads,
 )
@@ -29,6 +30,7 @@ from tidemill.live.kubernetes.job_rules import JobRules
 from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
+from tidemill.live.kubernetes.ties import Tie
 from tidemill.live.kubernetes.workloads import Workloads
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobClass
@@ -86,7 +88,8 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     """Not if one of its pods says that nobody is to be evicted for it."""
     end: tuple[AttemptEnd, int] | None
     owner: OwnerObject | None
-    group: PodGroup | None
+    groups: tuple[PodGroup, ...]
+    """Pod groups that its pods name, of those that are known."""
     workload: KueueWorkload | None
     life: int = 1
     """Which of several objects it is that had its name after each other."""
@@ -95,6 +98,22 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     def pods(self) -> tuple[KubePod, ...]:
         """All that exist."""
         return tuple(pod for role in self.roles for pod in role.pods)
+
+    @property
+    def group(self) -> PodGroup | None:
+        """The first of its pod groups; nearly always there is one, or none."""
+        return next(iter(self.groups), None)
+
+    @property
+    def ties(self) -> tuple[Tie, ...]:
+        """In which places all of its pods have to be, or should: by them, or by their group."""
+        told = [tie for pod in self.pods for tie in ties.of_pod(pod.annotations)]
+        return tuple(dict.fromkeys((*told, *(tie for one in self.groups for tie in one.ties))))
+
+    @property
+    def unkept(self) -> tuple[str, ...]:
+        """What its pod groups require that nobody here keeps, by name."""
+        return groups.unkept(self.groups)
 
     @property
     def size(self) -> int:
@@ -426,9 +445,11 @@ def _job(
     workload: KueueWorkload | None,
 ) -> KubeJob:
     pods, owner = life
-    mine = {one for pod in pods if (one := groups.of_pod(pod)) is not None and key != alone(pod)}
-    found = (groups.find(cluster.groups, one) for one in sorted(mine))
+    named = {one for pod in pods if (one := groups.of_pod(pod)) is not None}
+    found = (groups.find(cluster.groups, one) for one in sorted(named))
     known = [group for group in found if group is not None]
+    is_alone = bool(pods) and key == alone(pods[0])  # beyond what its group needs
+    mine, gangs = (set[GroupKey](), []) if is_alone else (named, known)
     templates = _templates(cluster, key, pods, owner, mine)
     roles = job_roles.of_pods(templates, pods)
     labels = [one.labels for one in (owner, *pods) if one is not None]
@@ -440,13 +461,13 @@ def _job(
         key=key, name=key.shown, team=rule.team(ruled, queue),
         job_class=class_of(cluster, rule, ruled),
         submit_ms=_submit_ms(key, pods, owner, workload),
-        roles=roles, least=_least(owner, known, roles, templates),
-        priority=_priority(cluster, roles, workload),
+        roles=roles, least=_least(owner, gangs, roles, templates),
+        priority=_priority(cluster, known, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
         is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
         may_preempt=all(pod.request.may_preempt for pod in pods),
         end=owner.end if owner is not None else None, owner=owner,
-        group=next(iter(known), None), workload=workload,
+        groups=tuple(known), workload=workload,
     )  # fmt: skip
 
 
@@ -479,7 +500,7 @@ def _of_workload(
         roles=roles, least=sum(role.count for role in roles),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
         may_preempt=all(role.request.may_preempt for role in roles),
-        end=None, owner=None, group=None, workload=workload,
+        end=None, owner=None, groups=(), workload=workload,
     )  # fmt: skip
 
 
@@ -557,7 +578,13 @@ def _queue(
     return next((group.queue for group in known if group.queue), "")
 
 
-def _priority(cluster: Cluster, roles: tuple[JobRole, ...], workload: KueueWorkload | None) -> int:
+def _priority(
+    cluster: Cluster, known: list[PodGroup], roles: tuple[JobRole, ...],
+    workload: KueueWorkload | None,
+) -> int:  # fmt: skip
+    """Of its pod group, where that has one, as Kubernetes does; else of its pods."""
+    if (told := groups.priority(known, cluster.priorities)) is not None:
+        return told
     for role in roles:
         for pod in role.pods:
             name = pod.request.priority_class

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import kueue, reasons
+from tidemill.live.kubernetes import kueue, reasons, ties
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
+from tidemill.live.kubernetes.reasons import FleetNow, OnePlace, WhyPending
 from tidemill.model.measures import count_text
 from tidemill.model.reasons import NEVER, Cause, Layer
 
@@ -33,7 +33,10 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
     if gated is not None and not set(gated.gates) & set(kueue.GATES):
         gates = ", ".join(gated.gates)
         held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, f"held by scheduling gate {gates}")
-        return _made(held, "SchedulingGated", gated.message, _shown(gated), is_eligible=False)
+        shown = (
+            f"kubectl get pod -n {gated.namespace} {gated.name} -o yaml"  # describe has no gates
+        )
+        return _made(held, "SchedulingGated", gated.message, shown, is_eligible=False)
     if job.is_suspended:
         held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, "suspended by its owner")
         return _made(held, "Suspended", "", _shown_owner(job), is_eligible=False)
@@ -94,7 +97,10 @@ def _of_pods(
     missing = max(1, size - bound)
     event = cluster.last("Pod", first.namespace, first.name, "FailedScheduling")
     said = first.message or (event.message if event else "")
-    facts = reasons.by_facts(fleet, first.request, missing, size)
+    on = sorted({pod.node for pod in job.pods if pod.node and not pod.is_over})
+    labels = tuple(one for one in ties.required(job.ties) if "/" in one)  # others are our tiers
+    where = OnePlace(labels, tuple(on)) if labels else reasons.ANYWHERE
+    facts = reasons.by_facts(fleet, first.request, missing, size, where)
     found, by_line = _being_emptied(cluster, first) or facts, reasons.by_message(said)
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found

@@ -9,6 +9,7 @@ the line is quoted. Where no nodes were given the line has to do.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,13 +55,43 @@ CPU, MEMORY, DISK, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 """Of what a node has beside accelerators, that which every node has, as Kubernetes calls it."""
 
 
+class OnePlace(NamedTuple):
+    """That all pods of a gang have to be where nodes have the same values of these labels."""
+
+    labels: tuple[str, ...] = ()
+    bound: tuple[str, ...] = ()
+    """Nodes that some of them are on."""
+
+    @property
+    def words(self) -> str:
+        """Said after what they request."""
+        return f" in one {' and one '.join(self.labels)}" if self.labels else ""
+
+    def places(self, fleet: "FleetNow", nodes: Iterable[KubeNode]) -> list[list[KubeNode]]:
+        """Nodes of each place where they may all be; without labels all are one place."""
+        mine = {self._place(node) for node in map(fleet.node, self.bound) if node is not None}
+        found = dict[tuple[str, ...], list[KubeNode]]()
+        for node in nodes:
+            place = self._place(node)
+            if all(place) and (not mine or place in mine):
+                found.setdefault(place, []).append(node)
+        return [*found.values()]
+
+    def _place(self, node: KubeNode) -> tuple[str, ...]:
+        return tuple(node.labels.get(label, "") for label in self.labels)
+
+
+ANYWHERE = OnePlace()
+
+
 class FleetNow:
     """Nodes as they are now, and what pods hold of them."""
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
         self.nodes = list(nodes)
+        self._by_name = {node.name: node for node in self.nodes}
         self._used: dict[str, Counter[str]] = {}
-        self.answered: dict[tuple[PodRequest, int, int], WhyPending] = {}
+        self.answered: dict[tuple[PodRequest, int, int, OnePlace], WhyPending] = {}
         """Of what was asked before: thousands of pods that wait are a few forms."""
         for pod in pods:
             if pod.node and not pod.is_over:
@@ -71,6 +102,10 @@ class FleetNow:
         mine.update(_beside(pod.request))
         if pod.request.gpu is not None:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
+
+    def node(self, name: str) -> KubeNode | None:
+        """The node of a name."""
+        return self._by_name.get(name)
 
     def free(self, node: KubeNode, resource: str) -> int:
         """How many of a resource nobody holds on a node."""
@@ -142,19 +177,23 @@ _BOUND = {CPU: Cause.CPU_BINDS, MEMORY: Cause.MEMORY_BINDS}
 """Of what else is short, the books have nothing: no cause of theirs is it."""
 
 
-def by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> WhyPending | None:
+def by_facts(
+    fleet: FleetNow, request: PodRequest, missing: int, size: int, where: OnePlace = ANYWHERE
+) -> WhyPending | None:
     """Why ``missing`` pods of a gang of ``size`` find no place; None: no node was given."""
     if request.gpu is None or not fleet.nodes:
         return None
-    asked = (request, missing, size)
+    asked = (request, missing, size, where)
     if asked not in fleet.answered:
-        found = _by_facts(fleet, request, missing, size)
+        found = _by_facts(fleet, request, missing, size, where)
         words = _CLAIMED.sub("GPUs by claim", found.words)
         fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]
 
 
-def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> WhyPending:
+def _by_facts(
+    fleet: FleetNow, request: PodRequest, missing: int, size: int, where: OnePlace
+) -> WhyPending:
     assert request.gpu is not None, "only those that request GPUs are asked about"
     resource, count = request.gpu
     able = [node for node in fleet.nodes if node.capacity.get(resource)]
@@ -177,9 +216,15 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
         words += _by_claims(selected)
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
     found = _too_large_beside(chosen, request) or _too_large(chosen, request, size)
+    found = found or _too_large_for_one(fleet, chosen, request, size, where)
+    found = found or _not_taking(chosen, request)
     if found:
         return found
-    return _not_taking(chosen, request) or _no_room(fleet, chosen, request, missing, size)
+    found = _no_room(fleet, chosen, request, missing, size)
+    if found.is_sure or not where.labels:
+        return found
+    apart = _apart(fleet, chosen, request, missing, where)
+    return apart or replace(found, words=found.words + where.words)
 
 
 def _not_advertised(fleet: FleetNow, resource: str) -> WhyPending:
@@ -241,6 +286,36 @@ def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPen
         return None
     words = f"a gang of {size} pods of {count} {resource}; all nodes that it may use hold {most}"
     return _ours(Cause.IMPOSSIBLE_GANG, words)
+
+
+def _too_large_for_one(
+    fleet: FleetNow, chosen: list[KubeNode], request: PodRequest, size: int, where: OnePlace
+) -> WhyPending | None:
+    """No place that it has to be in as a whole is as large as it is."""
+    assert request.gpu is not None
+    resource, count = request.gpu
+    places = where.places(fleet, chosen) if where.labels else []
+    hold = [sum(one.capacity.get(resource, 0) // count for one in nodes) for nodes in places]
+    if not where.labels or size <= max(hold, default=0):
+        return None
+    words = f"a gang of {size} pods of {count} {resource}{where.words}"
+    found = f"the largest that it may use holds {max(hold)}" if hold else "no node has that label"
+    return _ours(Cause.IMPOSSIBLE_TOPOLOGY, f"{words}; {found}")
+
+
+def _apart(
+    fleet: FleetNow, chosen: list[KubeNode], request: PodRequest, missing: int, where: OnePlace
+) -> WhyPending | None:
+    """What is free would do, but not where it has to be in one place."""
+    assert request.gpu is not None
+    usable = [node for node in chosen if node.takes_work and not _taints(node, request)]
+    places = where.places(fleet, usable)
+    fits = max((sum(fleet.hosts(one, request) for one in nodes) for nodes in places), default=0)
+    if fits >= missing:
+        return None
+    free = sum(fleet.free(node, request.gpu.resource) for node in usable)
+    words = f"{free} {request.gpu.resource} are free, but at most {fits} of its {missing} missing"
+    return _ours(Cause.TOPOLOGY, f"{words} pods fit{where.words}")
 
 
 def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:

@@ -15,7 +15,7 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
-from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, vanished
+from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, ties, vanished
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
@@ -30,7 +30,7 @@ from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, Queue, Role, Shape, Share
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, UNKEPT, Queue, Role, Shape, Share
 
 _ROWS_AT_ONCE = 1 << 13
 
@@ -154,6 +154,8 @@ class _Translation:
         if any(one is None for one in made):
             return
         roles = tuple(one for one in made if one is not None)
+        if tied := ", ".join(_tied(job)):  # whether what is free would do is unknown
+            roles = (replace(roles[0], name=f"{UNKEPT}{tied}"[:LONGEST_NAME]), *roles[1:])
         shape = Shape(
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
             max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
@@ -399,10 +401,16 @@ def _decider(job: KubeJob) -> str:
     )
     if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
         unkept.append("rules about other pods")
+    unkept += _tied(job)
     if unkept:
         return deciders.UNKEPT + ", ".join(unkept)
     named = {pod.request.scheduler for pod in job.pods} - {"", deciders.DEFAULT}
     return min(named, default="")
+
+
+def _tied(job: KubeJob) -> list[str]:
+    """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
+    return [*(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
 def _needed(job: KubeJob, shape: Shape, done: int) -> int | None:

@@ -15,6 +15,7 @@ from tests.live.kubernetes.scheduling.test_placing import PODS
 from tests.rigs import postgres
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, token
+from tests.rigs.kubernetes.takeovers import LEASE_PATH
 from tests.rigs.kubernetes.wanted import node, pod
 from tests.rigs.slurm.cluster import free_ports
 from tidemill.cli.main import app
@@ -83,10 +84,11 @@ def test_where_all_is_right_it_says_so_and_changes_nothing(rig: Cluster, tmp_pat
     """Rights, journal, policy, nodes and prices are found; no journal, Lease or bind is made."""
     rig.add_nodes(node("n0"), node("n1"))
     rig.create(PODS, pod("p", 1, schedulerName=OURS))
+    rig.try_to("DELETE", LEASE_PATH)
     policy = tmp_path / "policy.toml"
     policy.write_text('[policy]\norder = "priority"\n[[team]]\nname = "ml"\nmaximum = {H100 = 8}\n')
     found = Checked(rig, tmp_path, "--policy", str(policy), "--usd-per-hour", "2",
-                    "--lease", "tidemill/check")  # fmt: skip
+                    "--lease", "tidemill/scheduler")  # fmt: skip
     assert found.result.exit_code == 0, found.text
     for what in ("API server", "reading", "rights", "journal", "policy", "nodes", "prices"):
         assert found.is_ok(what), found.of(what)
@@ -95,8 +97,7 @@ def test_where_all_is_right_it_says_so_and_changes_nothing(rig: Cluster, tmp_pat
     assert found.of("policy")[0]["found"] == "order priority, 1 team, 0 tiers"
     assert "Kubernetes v1.36" in found.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kubeconfig-check", "policy.toml"]
-    leases = "/apis/coordination.k8s.io/v1/namespaces/tidemill/leases"
-    assert rig.try_to("GET", f"{leases}/check")[0] == 404
+    assert rig.try_to("GET", LEASE_PATH)[0] == 404
     assert not rig.pods("ml")["p"]["spec"].get("nodeName")
 
 

@@ -59,9 +59,17 @@ def test_rights_are_those_that_it_needs(
 
 
 def test_the_manifests_of_the_deployment_are_taken(allowed: Cluster):
-    """`kubectl apply -k` is taken by the API server, in a dry run of its own."""
-    folder = str(DEPLOY / "kubernetes" / "scheduler")
-    told = allowed.kubectl("apply", "-k", folder, "--dry-run=server")
+    """`kubectl apply -k`, and nothing else before it: all that the scheduler is and may do."""
+    folder = DEPLOY / "kubernetes"
+    found = rendered(allowed, folder)
+    kinds = {one["kind"] for one in found}
+    assert kinds >= {"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role",
+                     "RoleBinding", "Deployment", "ConfigMap"}  # fmt: skip
+    accounts = {one["metadata"]["name"] for one in found if one["kind"] == "ServiceAccount"}
+    (made,) = (one for one in found if one["kind"] == "Deployment")
+    assert made["spec"]["template"]["spec"]["serviceAccountName"] in accounts
+    told = allowed.kubectl("apply", "-k", str(folder))
+    allowed.kubectl("delete", "-k", str(folder / "scheduler"))
     assert "configmap/policy-" in told
     for kind in ("deployment.apps/scheduler", "networkpolicy.networking.k8s.io/scheduler",
                  "poddisruptionbudget.policy/scheduler"):  # fmt: skip
@@ -73,6 +81,23 @@ def rendered(rig: Cluster, folder: Path) -> list[dict[str, Any]]:
     return [
         msgspec.yaml.decode(one) for one in rig.kubectl("kustomize", str(folder)).split("---\n")
     ]
+
+
+@pytest.mark.parametrize(("verb", "name", "is_allowed"), [
+    ("get", "scheduler", True), ("update", "scheduler", True), ("update", "another", False),
+    ("get", "", False), ("create", "", True), ("delete", "scheduler", False),
+])  # fmt: skip
+def test_it_holds_its_own_lease_alone(allowed: Cluster, verb: str, name: str, is_allowed: bool):
+    """Of other Leases in its namespace nothing is read or changed."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": WHO, "groups": ["system:authenticated"], "resourceAttributes": {
+            "namespace": "tidemill", "verb": verb, "resource": "leases", "name": name,
+            "group": "coordination.k8s.io",
+        }},
+    }  # fmt: skip
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert allowed.ask("POST", path, review)["status"]["allowed"] is is_allowed
 
 
 def test_a_journal_on_a_volume_has_one_writer(allowed: Cluster):
@@ -101,7 +126,7 @@ def test_the_overlay_of_the_guide_changes_the_image_and_the_policy_alone(
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     (tmp_path / "policy.toml").write_text('[policy]\norder = "shortest"\n')
     base, mine = (rendered(allowed, one)
-                  for one in (DEPLOY / "kubernetes" / "scheduler", tmp_path))  # fmt: skip
+                  for one in (DEPLOY / "kubernetes", tmp_path))  # fmt: skip
     before, after = map(json.dumps, (base, mine))
     (image,) = re.findall(r'"image": "(\S+?)"', before)
     (given,) = re.findall(r'"image": "(\S+?)"', after)
@@ -283,7 +308,20 @@ def test_the_container_file_pins_runs_without_root_and_copies_what_there_is():
                                            "ENTRYPOINT"}  # fmt: skip
     copied = [line[1] for line in lines if line[0] == "COPY" and "--from" not in line[1]]
     assert all((ROOT / name).exists() for name in copied)
-    assert "--require-hashes" in text
+    for line in lines:
+        for command in " ".join(line[1:]).split("&&") if line[0] == "RUN" else ():
+            own = command.split()[-1] == "." and "--no-deps" in command  # the project itself
+            assert "pip install" not in command or own or "--require-hashes" in command, command
+    named = [word for line in lines for word in line if word.startswith("requirements/")]
+    for name in {*named}:
+        rows = (ROOT / name).read_text().replace("\\\n", " ").splitlines()
+        rows = [row for row in rows if row.strip() and not row.lstrip().startswith("#")]
+        assert all("--hash=sha256:" in row for row in rows), name
+    assert "psycopg-binary==" in "".join((ROOT / name).read_text() for name in {*named})
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert {".git", ".venv", "out"} <= {*ignored}
+    assert not any((ROOT / name).is_relative_to(ROOT / one) for name in copied
+                   for one in ignored if name != ".")  # fmt: skip
     assert [line[1] for line in lines if line[0] == "USER"] == ["10001"]
     assert json.loads(text[text.index("ENTRYPOINT") + 10 :]) == ["tidemill"]
 
@@ -316,4 +354,22 @@ def test_numbers_and_probes_are_served_on_loopback(rig: Cluster, tmp_path: Path)
         lines = ask("/metrics")[1].splitlines()
         names = [line.split()[0] for line in lines if not line.startswith("#")]
         assert len(names) == sum(line.startswith("# HELP") for line in lines) > 8
+        checked = _by_promtool(ask("/metrics")[1])
         assert ours.stop() == 0
+    assert checked == (0, "")
+    secret = json.loads((tmp_path / "kubeconfig-scheduler").read_text())["users"][0]["user"][
+        "token"
+    ]
+    assert all(json.loads(line)["event"] for line in ours.said.read_text().splitlines())
+    assert secret not in ours.said.read_text()
+
+
+def _by_promtool(text: str) -> tuple[int, str]:
+    """What Prometheus' own linter makes of metrics; nothing to complain of where it is not here."""
+    found = shutil.which("promtool")
+    if found is None:
+        return 0, ""
+    done = subprocess.run(
+        [found, "check", "metrics"], input=text, text=True, capture_output=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr

@@ -1,10 +1,12 @@
 """What people read of a scheduler of ours: on pods, in `why` and in `pending`, the same."""
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +18,8 @@ from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
 from tidemill.explain import said
 from tidemill.journal import node_reasons, open_journal, scheduled
+from tidemill.ledger import fixes
+from tidemill.ledger.buckets import Bucket
 from tidemill.live.kubernetes.scheduling import keeping, saying
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
 from tidemill.live.kubernetes.scheduling.running import SchedulerTerms, begin_journal
@@ -71,6 +75,12 @@ class Read:
         """What a command says of the journal, on one line."""
         output = CliRunner().invoke(app, [*words, "-j", self.where]).output
         return " ".join(output.split())
+
+    def answered(self, *words: str) -> dict[str, Any]:
+        """The same in JSON."""
+        told = CliRunner().invoke(app, [*words, "-j", self.where, "--json"])
+        found: dict[str, Any] = json.loads(told.stdout)
+        return found
 
 
 @pytest.fixture
@@ -349,3 +359,54 @@ def test_of_a_node_with_more_in_use_than_it_has_more_may_have_failed_than_is_boo
     story.server.finish(("ml", "six"))
     story.rest()
     assert "replace 4 failed devices of `n0`" in story.asked("why", "ml/need8")
+
+
+def test_decision_and_why_say_the_same_of_what_is_free_for_others(tmp_path: Path):
+    """8 GPUs are held, and 8 more are given out by claims: `why`, `decision`, what was tried for it
+    and the pod say that not enough is free, and none that it is scattered.
+    """
+    story = Read(tmp_path / "live.sqlite", 8)
+    story.server.put_node("d0", 8)
+    story.server.make("holds", 6)
+    story.rest()
+    story.server.make("waits", 4)
+    story.rest()
+    told = story.answered("decision", "ml/waits")
+    answer = story.answered("why", "ml/waits")["answer"]
+    assert told["cause"] == answer["cause"] == "busy"
+    assert {one["what"] for one in told["tried"]} == {"submitted", "waited_busy"}
+    assert "scattered" not in told["words"]
+    assert story.told("waits")[1] in told["words"]
+    removed = {one["filter"]: one["words"] for one in told["filters"][0]["removed"]}
+    assert removed["labels"] == "without an advertised `nvidia.com/gpu`"
+    assert [*removed] == ["labels", "free_gpus"]
+    said = story.asked("why", "ml/waits", "--nodes")
+    assert "does not advertise `nvidia.com/gpu`" in said
+    assert "tidemill/resource" not in said
+    assert "tidemill/devices" not in said
+    assert "kubectl describe nodes" in said, "the line that shows it on the cluster"
+    assert "sinfo" not in said
+    story.server.make("held", 4, annotations={"tidemill/required-topology": "spine"})
+    story.rest()
+    said = story.asked("why", "ml/held")
+    assert "kubectl get events -n ml --field-selector reason=FailedScheduling" in said
+    story.journal.close()
+
+
+def test_a_node_that_its_cluster_tainted_is_called_so_everywhere(tmp_path: Path):
+    """`decision`, `why --nodes` and the ledger's advice: nobody cordoned it."""
+    story = Read(tmp_path / "live.sqlite")
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    one = made.node("n0", 8, taints=[taint])
+    story.server.nodes["n0"] = one
+    story.server.news.append(("Node", ("", "n0"), one, False))
+    story.server.make("waits", 4)
+    story.rest()
+    told = story.answered("decision", "ml/waits")
+    (removed,) = told["filters"][0]["removed"]
+    assert (removed["filter"], removed["words"]) == ("state", "1 tainted")
+    assert "tainted" in story.asked("why", "ml/waits")
+    assert "cordoned" not in story.asked("why", "ml/waits", "--nodes")
+    (advice,) = fixes.fixes(api.read_statement(story.where), Bucket.CORDONED)
+    assert advice.words.startswith("mend what Kubernetes has tainted nodes for")
+    story.journal.close()

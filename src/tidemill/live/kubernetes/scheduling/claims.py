@@ -27,10 +27,11 @@ from tidemill.live.kubernetes.nodes import Taint
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, Toleration
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import BY_CLAIM as BY_CLAIM_KEY
 
 Key = tuple[str, str]
 """Namespace and name."""
-BY_CLAIM = Taint("tidemill/devices-by-claim", "", "NoSchedule")
+BY_CLAIM = Taint(BY_CLAIM_KEY, "", "NoSchedule")
 """Of parts whose devices are given out by claims: who requests devices otherwise has none there."""
 TOLERATED = Toleration(BY_CLAIM.key, "Exists", "", "")
 MATCH = "match"

@@ -129,6 +129,8 @@ class JobsNow:
         known = self._lives.world.shape_of(j) if j is not None else None
         ground = neighbours.RuleContext(topology, known, self._seating.room)
         shape = neighbours.kept(view, unit, shape, ground)
+        if isinstance(shape, Shape) and unit.pods:
+            shape = self._surplus.near_gang(unit.pods[0], unit.job.ties, shape, topology)
         is_held = any(pod.node and not pod.is_over for pod, _ in mine)
         if is_held and known is not None and spreading.is_split(known):
             shape = known

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.kubernetes import ties
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
@@ -313,8 +314,6 @@ def _bonds(
     names_itself = all(rule.names(own, pod) for pod in pods)
     if rule.kind is not RuleKind.TOGETHER or not is_gang or not names_itself:
         return []
-    for tier in topology.tiers:
-        is_node = rule.key == HOSTNAME and not tier.label and not tier.devices
-        if is_node or (tier.label and tier.label == rule.key):
-            return [Bond(tier.name, 0)]
+    if (tier := ties.tier(topology, rule.key)) is not None:
+        return [Bond(tier.name, 0)]
     raise _Unkept(f"affinity.podAffinity by `{rule.key}`, of which the policy file has no tier")

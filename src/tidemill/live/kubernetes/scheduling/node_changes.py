@@ -18,12 +18,12 @@ from tidemill.live.kubernetes.scheduling import seats, shapes
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.seats import Marks
-from tidemill.live.kubernetes.scheduling.shapes import POOLS, RESOURCE, KindsOf
+from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import UNPRICED, Contract, Node, Piece
+from tidemill.model.rows import RESOURCE, UNPRICED, Contract, Node, Piece
 from tidemill.model.states import NodeState
 from tidemill.model.topology import MAX_UNASKED
 from tidemill.provisioning import life

@@ -31,13 +31,16 @@ class Right(NamedTuple):
     file: str = "schedule.yaml"
     namespace: str = ""
     """"": in all."""
+    name: str = ""
+    """Of the one object that it is for; "": of any."""
 
     @property
     def rule(self) -> str:
         """The rule of a role that allows it."""
         where = f" (Role in namespace {self.namespace})" if self.namespace else ""
+        of = f' resourceNames: ["{self.name}"],' if self.name else ""
         return (
-            f'apiGroups: ["{self.group}"], resources: ["{self.resource}"],'
+            f'apiGroups: ["{self.group}"], resources: ["{self.resource}"],{of}'
             f' verbs: ["{self.verb}"]{where}'
         )
 
@@ -74,11 +77,12 @@ OF_POLICY = (
 
 def needed(asked: RightsAsked, groups: Iterable[str]) -> list[Right]:
     """All that it has to be allowed; ``groups``: those that the server has."""
-    there, namespace = {*groups}, asked.lease.partition("/")[0]
+    there, (namespace, _, name) = {*groups}, asked.lease.partition("/")
     found = [*ALWAYS, *(OF_CLAIMS if dra.GROUP in there else ())]
     if asked.lease:
-        found += [Right("coordination.k8s.io", "leases", verb, namespace=namespace)
-                  for verb in ("get", "create", "update")]  # fmt: skip
+        of = {"get": name, "create": "", "update": name}  # what is created has no name before it
+        found += [Right("coordination.k8s.io", "leases", verb, namespace=namespace, name=of[verb])
+                  for verb in of]  # fmt: skip
     found += TO_DRAIN if asked.may_drain else ()
     found += [one for one in TO_RESIZE if asked.may_resize and one.group in there]
     found += OF_POLICY if asked.has_policy_object else ()
@@ -99,7 +103,7 @@ async def lacking(writer: ApiWriter, rights: Iterable[Right]) -> list[Right]:
     for right in rights:
         resource, _, sub = right.resource.partition("/")
         about = {"group": right.group, "resource": resource, "subresource": sub,
-                 "verb": right.verb, "namespace": right.namespace}  # fmt: skip
+                 "verb": right.verb, "namespace": right.namespace, "name": right.name}  # fmt: skip
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
                 "spec": {"resourceAttributes": about}}  # fmt: skip
         answer = await writer.send("POST", REVIEWS, msgspec.json.encode(body))

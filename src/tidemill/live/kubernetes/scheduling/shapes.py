@@ -14,19 +14,17 @@ from msgspec.structs import replace
 
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.kubernetes import resources
+from tidemill.live.kubernetes import resources, ties
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
 from tidemill.live.kubernetes.scheduling import extras
+from tidemill.live.kubernetes.ties import Tie
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Role, Shape
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, RESOURCE, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.topology import Bond, Topology
 
-_REQUIRED = ("tidemill/required-topology", "kueue.x-k8s.io/podset-required-topology")
-_PREFERRED = ("tidemill/preferred-topology", "kueue.x-k8s.io/podset-preferred-topology")
-"""Annotations that tie a gang to one domain of a tier, by the tier's name or label."""
 POOLS = (
     "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "kubernetes.io/arch",
     "kubernetes.io/os", resources.PRODUCT, "karpenter.sh/nodepool",
@@ -44,8 +42,6 @@ class Unplaceable(NamedTuple):
     words: str
 
 
-RESOURCE = "tidemill/resource"
-"""The label of nodes with the resource that they advertise, where types alone do not tell it."""
 KindsOf = Mapping[str, tuple[str, ...]]
 """By resource: the GPU types that have it."""
 
@@ -62,7 +58,9 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
     for pod in job.pods:
         if pod.request.also or pod.request.unkept or pod.request.uncounted:
             return unkept(pod)
-    bonds = _bonds(job.pods, topology)
+    if job.unkept:
+        return _refused(job.unkept)
+    bonds = _bonds(job.ties, topology)
     if isinstance(bonds, Unplaceable):
         return bonds
     shape = _shape(job.team, tuple(roles), job.job_class, job.priority, job.is_preemptible, bonds)
@@ -163,22 +161,18 @@ def has_twin(kinds_of: KindsOf, resource: str) -> bool:
     return any(one != resource and mine.intersection(kinds_of[one]) for one in kinds_of)
 
 
-def _bonds(pods: Iterable[KubePod], topology: Topology) -> tuple[Bond, ...] | Unplaceable:
+def _bonds(told: Iterable[Tie], topology: Topology) -> tuple[Bond, ...] | Unplaceable:
     found = dict[Bond, None]()
-    for pod in pods:
-        for keys, is_required in ((_REQUIRED, True), (_PREFERRED, False)):
-            told = next((pod.annotations[key] for key in keys if key in pod.annotations), "")
-            if not told:
-                continue
-            tier = next((t.name for t in topology.tiers if told in (t.name, t.label)), "")
-            if tier:
-                found[Bond(tier, 0, is_required)] = None
-            elif is_required:
-                known = ", ".join(f"`{t.name}`" for t in topology.tiers) or "none"
-                return Unplaceable(
-                    "UnknownTopology",
-                    f"has to be in one `{told}`; tiers that the policy file declares: {known}",
-                )
+    for tie in told:
+        tier = ties.tier(topology, tie.told)
+        if tier is not None:
+            found[Bond(tier.name, 0, tie.is_required)] = None
+        elif tie.is_required:
+            known = ", ".join(f"`{t.name}`" for t in topology.tiers) or "none"
+            return Unplaceable(
+                "UnknownTopology",
+                f"has to be in one `{tie.told}`; tiers that the policy file declares: {known}",
+            )
     return tuple(found)
 
 
@@ -186,8 +180,11 @@ def unkept(pod: KubePod) -> Unplaceable:
     """What of a pod's constraints is not kept here, by name."""
     request = pod.request
     named = () if request.gpu is not None else (name for name, _ in request.extras)
-    what = ", ".join((*request.unkept, *request.also, *named, *filter(None, (request.uncounted,))))
-    return Unplaceable("NotSupported", f"{what}: not placed by Tidemill's scheduler yet")
+    return _refused((*request.unkept, *request.also, *named, *filter(None, (request.uncounted,))))
+
+
+def _refused(what: Iterable[str]) -> Unplaceable:
+    return Unplaceable("NotSupported", f"{', '.join(what)}: not placed by Tidemill's scheduler yet")
 
 
 def _priority(told: int) -> int:

@@ -6,15 +6,24 @@ counted in both.
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes import ties
 from tidemill.live.kubernetes.jobs import UnitKey, alone
+from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import declared, seats, sizes
+from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import in_gang, key_of
 from tidemill.live.kubernetes.scheduling.view import Key, PodUnit
+from tidemill.live.kubernetes.ties import Tie
+from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.rows import Shape
 from tidemill.model.states import JobState
+from tidemill.model.topology import Topology
 
 
 class SurplusPods:
@@ -121,6 +130,25 @@ class SurplusPods:
             f"{there} of the {least} pods that its group `{gang.name}` needs are bound: it"
             " starts after them",
         )
+
+    def near_gang(
+        self, pod: KubePod, told: Iterable[Tie], shape: Shape, topology: Topology
+    ) -> Shape:
+        """A shape that keeps a pod in the place of its gang, where the group has to be in one."""
+        gang = self._view.beyond_of(key_of(pod))
+        if gang is None:
+            return shape
+        found = (self._view.machines.get(one.node) for one in self._alive(gang) if one.node)
+        machines = [one for one in found if one is not None]
+        for name in ties.required(told):
+            tier = ties.tier(topology, name)
+            label = (tier.label if tier is not None else "") or HOSTNAME
+            places = sorted({one.labels[label] for one in machines if label in one.labels})
+            if places:
+                here = LabelCondition(label, LabelTest.IN, tuple(places))
+                roles = tuple(with_conditions(role, [here]) for role in shape.roles)
+                shape = replace(shape, roles=roles)
+        return shape
 
     def _is_done(self, gang: UnitKey) -> bool:
         """Whether a gang did its work: nobody has to wait for it any more."""
