@@ -30,15 +30,10 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import (
-    mfu_sources,
-    node_limits,
-    node_reasons,
-    others_waiting,
-    submissions,
-)
+from tidemill.journal import node_reasons, submissions
 from tidemill.journal.scheduled import SCHEDULES
-from tidemill.ledger import price_periods, state
+from tidemill.ledger import beside_events, price_periods, state
+from tidemill.ledger.beside_events import BesideEvents
 from tidemill.ledger.books import HourlyBooks
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
@@ -114,9 +109,7 @@ class Ledger:
         self.window = window or Window()
         self.waits_from_ms = self.window.start_ms
         """Jobs that were submitted before are in no wait of this window."""
-        self._others_waited: others_waiting.Spans = []
-        self.mfu_sources: Mapping[str, str] = {}
-        self._unadvertised = 0
+        self.beside = BesideEvents()
         self.policy = policy or Policy()
         self._world = World()
         self._supply = SupplySums()
@@ -166,15 +159,6 @@ class Ledger:
         """What was paid, and what of it no job held."""
         self._settle()
         return self._supply
-
-    @property
-    def unadvertised(self) -> int:
-        """Accelerators of others' nodes that take work, which nobody can have at the end.
-
-        Since when nobody says, so that they are among what was free.
-        """
-        failed = int(self.world.nodes.failed[: self.world.node_count].sum())
-        return max(self._unadvertised, failed if self.world.is_looked_on else 0)
 
     @property
     def usable(self) -> Usable | None:
@@ -245,15 +229,9 @@ class Ledger:
                 rows[j, HELD.FIRST_MS] = at_ms
         submissions.put_back(self.world, facts, where)
         node_reasons.note(self.world, facts, where)
-        self._others_waited = others_waiting.of(facts, where)
-        self.mfu_sources = mfu_sources.by_job(facts, where)
-        self._unadvertised = node_limits.unadvertised(facts, self.world.now_ms, where)
+        self.beside = beside_events.of(facts, self.world.now_ms, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:
             self.waits_from_ms = -FOREVER_MS
-
-    def others_waited_ms(self, start_ms: int, end_ms: int) -> int:
-        """For how long pods waited for other schedulers between two moments."""
-        return others_waiting.within(self._others_waited, start_ms, end_ms)
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""

@@ -86,18 +86,18 @@ class Statement:
         self.untold_states = untold_states
         """In which ways (``source.OUT``) nodes may have been out of service, and nobody says so:
         then they count as Ready."""
-        self.mfu_sources = ledger.mfu_sources
+        self.mfu_sources = ledger.beside.mfu_sources
         """By job: who says how efficient it was, in their own words."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
-        self._told, self.unadvertised = ledger.told, ledger.unadvertised
+        self._told, self.unadvertised = ledger.told, ledger.beside.unadvertised(self.world)
         self.host_uses = ledger.host_uses
         self.measured = measured_of(ledger)
         """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
-        self.others_waited_ms = ledger.others_waited_ms(self.start_ms, self.end_ms)
+        self.others_waited_ms = ledger.beside.others_waited_ms(self.start_ms, self.end_ms)
         """For how long pods waited for other schedulers, whose demand these books do not have."""
         self.past = ledger.past
         """What in it was rolled up; None: nothing, and every event of the window was read."""

@@ -397,9 +397,9 @@ def test_what_a_quota_refuses_is_booked_as_that_since_it_was_said():
     j = run.world.job_number["ml/big"]
     answer, board = explain.why(run.world, Policy(), j), explain.board(run.world, Policy())
     assert (answer.cause, {row.cause for row in board.rows}) == ("over_limit", {"over_limit"})
-    told = "cause, as that scheduler says: it would exceed its team's maximum quota"
-    told += " (owner: scheduling)\nby the books alone: what it requests is free"
-    assert told in answer.words
+    words = "cause, as that scheduler says: it would exceed its team's maximum quota"
+    words += " (owner: scheduling)\nby the books alone: what it requests is free"
+    assert words in answer.words
     assert Bucket.QUOTA not in unknowns_of(run.statement)
     assert "within `cause_unknown`" in unknowns_of(run.statement)[Bucket.HELD]
 

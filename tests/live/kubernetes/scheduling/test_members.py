@@ -1,10 +1,12 @@
 """Gangs whose pods are not alike: some have no GPUs, or other ones, or another scheduler."""
 
+from typing import Any
+
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import CLAIMED
 from tests.live.kubernetes.scheduling.test_holding import Story
 
-GANG = {"gang": "g", "size": 3}
+GANG: dict[str, Any] = {"gang": "g", "size": 3}
 
 
 def test_pods_without_gpus_are_counted_among_the_pods_of_their_gang():
@@ -26,7 +28,7 @@ def test_the_driver_of_a_pod_group_is_counted_whatever_comes_first():
     story = Story(8)
     group = made.owner("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", {"minMember": 3})
     story.server.put(group)
-    mine = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
+    mine: dict[str, Any] = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
     story.server.make("driver", 0, **mine)
     story.server.make("w0", 2, **mine)
     story.rest()
