@@ -13,7 +13,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import loops, saves, tracking
-from tidemill.live.measured.loops import WentBack
+from tidemill.live.measured.processes import WentBack, times_of
 from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
     BeganRecord,
@@ -294,7 +294,7 @@ def test_a_loop_that_did_not_work_again_came_up_until_its_end():
     """Killed while it restarted: from when it went back on."""
     told: list[TrackRecord] = [
         one for one in gone_back(40)
-        if not isinstance(one, EndedRecord) and loops.times_of(one)[0] <= us(10)
+        if not isinstance(one, EndedRecord) and times_of(one)[0] <= us(10)
     ]  # fmt: skip
     found = seconds(told + again(40), killed_s=15)
     assert found[Bucket.REWORK] == pytest.approx(6, abs=0.01)

@@ -16,6 +16,7 @@ from tidemill.ledger.unknowns import unknowns_of
 from tidemill.live.history.events import build
 from tidemill.live.measured import loops, tracking
 from tidemill.live.measured.loops import LoopRecords
+from tidemill.live.measured.processes import times_of
 from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
     BeganRecord,
@@ -151,15 +152,15 @@ def test_a_loop_that_is_watched_is_compared_with_its_own_past():
 
     What is told does not depend on how often somebody asked before, nor on a new process.
     """
-    told = sorted(gang(), key=lambda one: loops.times_of(one)[1])
+    told = sorted(gang(), key=lambda one: times_of(one)[1])
     until_us = BEGIN_US + 60_000_000
-    known = [one for one in told if loops.times_of(one)[1] <= until_us + 10_000_000]
+    known = [one for one in told if times_of(one)[1] <= until_us + 10_000_000]
     found = []
     for marks_s in ((50,), (5, 10, 15, 33, 50), (44, 50)):
         loop, left = LoopRecords(), [*known]
         for mark_s in marks_s:
             mark_us = BEGIN_US + 1_000_000 * mark_s
-            while left and loops.times_of(left[0])[1] <= mark_us + 3_000_000:
+            while left and times_of(left[0])[1] <= mark_us + 3_000_000:
                 loop.take(left.pop(0))
             loop.forget(mark_us, BEGIN_US)
         for one in left:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.live.measured.loops import Launch, Process
+from tidemill.live.measured.loops import Launch
+from tidemill.live.measured.processes import Process
 from tidemill.live.track.records import StepsRecord
 from tidemill.workload.slow.columns import RankWindows
 from tidemill.workload.slow.peers import F64

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.measured import against
-from tidemill.live.measured.loops import Launch, Process, WentBack
+from tidemill.live.measured.loops import Launch
+from tidemill.live.measured.processes import Process, WentBack
 from tidemill.live.measured.windows import SAVES
 from tidemill.live.track.records import (
     CheckpointBegunRecord,

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.measured import loops, ranks, saves, services
-from tidemill.live.measured.loops import LONGEST_AFTER_MS, SECOND_US, Launch, Process
+from tidemill.live.measured.loops import LONGEST_AFTER_MS, Launch
+from tidemill.live.measured.processes import SECOND_US, Process
 from tidemill.live.measured.windows import WINDOWS, Measurements
 from tidemill.model.measures import FOREVER_MS
 from tidemill.workload.slow import ranks as slow_ranks

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import polars as pl
 
 from tidemill.journal.asked_sources import SourcePart
-from tidemill.live.measured import clocks, loops, tracking
+from tidemill.live.measured import clocks, loops, processes, tracking
 from tidemill.live.measured.joining import SKEW_MS
 from tidemill.live.measured.windows import Measurements, nothing
 from tidemill.live.prometheus import contradicting, fetching, joining
@@ -105,7 +105,7 @@ class LoopsMeasuring:
         for told in self._followed.more(since_ms + min(0, self._ahead_ms)):
             record = records.moved(told, 1000 * self._ahead_ms)
             self._loops.take(record)
-            until_us = loops.times_of(record)[1]
+            until_us = processes.times_of(record)[1]
             late += self._is_going_on and until_us <= 1000 * span.mark_ms
             ahead[record.job] = max(ahead.get(record.job, 0), until_us // 1000 - span.now_ms)
         self._is_going_on = True
