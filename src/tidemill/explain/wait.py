@@ -95,6 +95,8 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
 
 def _cause(case: Case, layer: Layer) -> str:
     if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
+        if more := phrasing.unkept(case.shape):
+            return f"by the books alone: unknown, for nobody here can tell: {more}"
         return "by the books alone: what it requests is free"
     return f"cause: {phrasing.cause(case.world, case.cause)} (owner: {layer.name.lower()})"
 
