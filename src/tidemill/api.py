@@ -279,6 +279,7 @@ def keep_history(
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
+    facts |= node_limits.facts({}, history.node_limits, length_ms, journal)
     facts |= deciders.facts({}, history.deciders.items()) | device_ids.facts((), history.devices)
     facts |= contradictions.facts(contradictions.gone_on((), history.contradictions))
     tells, out = history.tells_submissions, history.untold_states

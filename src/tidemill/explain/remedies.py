@@ -458,7 +458,12 @@ def _memory(case: Case) -> Remedy:
 def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
     free = case.units(case.blocks.free_milli)
     wait, (moved, later) = _wait(case), _moves(case)
-    if held:
+    if held and held[0].job == holders.OTHERS:
+        wait = PricedFix(
+            "wait until jobs without GPUs end, which no books tell of: they hold"
+            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
+        )
+    elif held:
         first = case.world.job_names[held[0].job]
         wait = PricedFix(
             f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"
