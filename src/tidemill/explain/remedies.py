@@ -143,7 +143,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
         what=what,
         named=named,
         contracts=phrasing.ids(_contracts(case, place)),
-        count=phrasing.amount(lot.milli),
+        count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
+        are="is" if lot.milli == WHOLE_MILLI else "are",
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )
     return PricedFix(text, None if place in _UNPRICED else 0)
@@ -171,9 +172,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     return replace(fix, words=f"{fix.words}; {phrasing.still_waits(opened, cause, ahead)}")
 
 
-_UNTAINTED = (
-    "mend what {named} is tainted for, or remove the taint: {count} accelerators are free there"
-)
+_UNTAINTED = "mend what {named} is tainted for, or remove the taint: {count} {are} free there"
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
@@ -182,16 +181,15 @@ _RELEASED = {
     Place.NOT_LAUNCHED: "launch {what} that {contracts} already pays for",
     Place.ASKED: "wait: {what} requested from the provider, not launched yet",
     Place.BOOTING: "wait: {what} booting",
-    Place.UNHEALTHY: "repair {named}: unhealthy, {count} accelerators",
-    Place.REPAIRING: "wait for the repair of {named}: {count} accelerators",
+    Place.UNHEALTHY: "repair {named}: unhealthy, {count}",
+    Place.REPAIRING: "wait for the repair of {named}: {count}",
     Place.FAILED: "replace {devices} of {named}",
-    Place.CORDONED: "uncordon {named}: {count} accelerators are free there",
-    Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count} accelerators",
-    Place.SPARE: "put {named} to use: {count} accelerators of hot spares",
+    Place.CORDONED: "uncordon {named}: {count} {are} free there",
+    Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count}",
+    Place.SPARE: "put {named} to use: {count} of hot spares",
 }
 _RELEASED_BY_THEM = {
-    Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}"
-    " accelerators",
+    Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}",
 }
 """On a cluster that is only looked at, where a node that is drained may be empty already."""
 

@@ -251,7 +251,8 @@ def test_a_focus_bill_prices_machines_and_their_types(tmp_path: Path):
     assert not price_of(node("n3", type="p5.48xlarge", region="eu")).is_known
     assert not price_of(node("n4")).is_known
     notes = files.read(tmp_path / "prices.csv", "UTC").notes
-    assert [note.rsplit(": ")[-1] for note in notes[:-1]] == ["1", "1", "1"]
+    said = [note.rsplit(": ")[-1] for note in notes[:-1]]
+    assert said == ["1", "1 ($99.00 together)", "1"]
     assert "billed for a part of their charge periods: `n2` (2 of 24 h)" in notes[-1]
 
 

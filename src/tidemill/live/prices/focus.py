@@ -72,15 +72,25 @@ def _usage(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     if "chargecategory" in rows.columns:
         is_usage = rows["chargecategory"].str.to_lowercase() == "usage"
         if left := len(rows) - int(is_usage.sum()):
-            notes.append(f"left out as no usage (purchases, taxes, credits): {left:,}")
+            worth = _worth(rows.filter(~is_usage.fill_null(value=False)))
+            notes.append(f"left out as no usage (purchases, taxes, credits): {left:,}{worth}")
         rows = rows.filter(is_usage)
     if "commitmentdiscountstatus" in rows.columns:
         unused = rows["commitmentdiscountstatus"].str.to_lowercase() == "unused"
         unused = unused.fill_null(value=False)
         if unused.any():
-            notes.append(f"commitments that nothing used, in no machine's price: {unused.sum():,}")
+            worth = _worth(rows.filter(unused))
+            text = f"commitments that nothing used, in no machine's price: {unused.sum():,}{worth}"
+            notes.append(text)
         rows = rows.filter(~unused)
     return rows
+
+
+def _worth(rows: pl.DataFrame) -> str:
+    """What lines that are in no machine's price cost together, in words."""
+    cost = next((name for name in _COSTS if name in rows.columns), None)
+    usd = None if cost is None else tables.numbers(rows[cost], cost).sum()
+    return "" if not usd else f" ({'-' if usd < 0 else ''}${abs(usd):,.2f} together)"
 
 
 def _read(rows: pl.DataFrame) -> pl.DataFrame:
