@@ -275,7 +275,7 @@ def keep_history(
     ledger.foresee(history.foreseen)
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
-    facts |= history.facts()
+    facts |= history.facts() | node_limits.facts({}, history.node_limits, length_ms, journal)
     tells, out = history.tells_submissions, history.untold_states
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)

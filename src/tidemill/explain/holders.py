@@ -17,12 +17,15 @@ from tidemill.model.world import World
 
 NODES_AT_MOST = 16  # roomy nodes looked at, those with most of the resource free first
 NAMED = 3
+OTHERS = -1
+"""Work of a node that holds none of its GPUs and is on no books: jobs without GPUs."""
 
 
 class Held(NamedTuple):
     """What one running job holds: accelerator-milli, CPU-milli or MiB."""
 
     job: int
+    """``OTHERS``: no job on the books does."""
     amount: int
 
 
@@ -67,7 +70,7 @@ def _borrowers(world: World, q: int, k: int) -> tuple[Held, ...]:
 
 
 def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
-    """Jobs that hold the cores (or memory) of nodes with enough free GPUs, the largest first."""
+    """Who holds the cores (or memory) of nodes with enough free GPUs, the largest first."""
     world, role, nodes = case.world, case.role, case.world.nodes
     rows = world.node_count
     may = supply.node_mask(world, case.options) & (nodes.state[:rows] == NodeState.READY)
@@ -75,15 +78,19 @@ def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
     roomy = np.flatnonzero(may)
     free = (nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib)[roomy]
     nearest = roomy[np.argsort(-free, kind="stable")][:NODES_AT_MOST].tolist()
+    whole = nodes.cpu_milli if is_cpu else nodes.memory_mib
+    left = nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib
     held: dict[int, int] = {}
     for n in nearest:
+        held[OTHERS] = held.get(OTHERS, 0) + whole.item(n) - left.item(n)
         for j in world.aboard[n]:
             roles = world.shape_of(j).roles
             for piece in world.placements[j]:
                 asks = roles[piece.role].cpu_milli if is_cpu else roles[piece.role].memory_mib
                 if piece.node == n and asks:
                     held[j] = held.get(j, 0) + piece.replicas * asks
-    return _largest(Held(j, amount) for j, amount in held.items())
+                    held[OTHERS] -= piece.replicas * asks
+    return _largest(Held(j, amount) for j, amount in held.items() if amount > 0)
 
 
 def _largest(found: Iterable[Held]) -> tuple[Held, ...]:
@@ -109,6 +116,9 @@ def named(world: World, held: tuple[Held, ...], unit: str) -> str:
     """The largest holders in words: ```x` of team `b` (8 GPUs, not preemptible, ends in …)``."""
     parts = []
     for j, holds in held[:NAMED]:
+        if j == OTHERS:
+            parts.append(f"jobs without GPUs ({amount(holds, unit)})")
+            continue
         shape = world.shape_of(j)
         size = amount(holds, unit)
         bound = "" if shape.is_preemptible else "not preemptible, "

@@ -14,7 +14,7 @@ from tidemill.model.measures import (
     hourly_text,
 )
 from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
-from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, Piece, Role, Shape
+from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, UNKEPT, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
@@ -233,6 +233,12 @@ def _pair(key: str, value: str) -> str:
 def is_label(key: str) -> bool:
     """Whether this names a label; else it is words for a resource, or devices, that nodes have."""
     return " " not in key and key not in (RESOURCE, BY_CLAIM)
+
+
+def unkept(shape: Shape) -> str:
+    """What a role asks of its nodes that the books cannot say; "": nothing."""
+    more = (one.name.removeprefix(UNKEPT) for one in shape.roles if one.name.startswith(UNKEPT))
+    return next(more, "")
 
 
 def asks(shape: Shape) -> str:

@@ -9,7 +9,6 @@ from tidemill.explain import facts, phrasing
 from tidemill.explain.answers import Question
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
-from tidemill.model.rows import UNKEPT
 
 QUESTIONS = {
     Layer.RESERVATION: "does a contract cover any accelerator that it may use?",
@@ -81,13 +80,11 @@ def _may_start(case: Case) -> Question:
 
 def _unknown(case: Case) -> Question | None:
     """What is free may do or not, where a role asks more of its nodes than the books can say."""
-    more = [
-        one.name.removeprefix(UNKEPT) for one in case.shape.roles if one.name.startswith(UNKEPT)
-    ]
+    more = phrasing.unkept(case.shape)
     if not more:
         return None
     free = facts.free(case)
-    text = f"{free.words}; whether that would do is unknown, for nobody here can tell: {more[0]}"
+    text = f"{free.words}; whether that would do is unknown, for nobody here can tell: {more}"
     layer = Layer.SCHEDULING
     return Question(int(layer), _words(layer, case), "unknown", text, (free,))
 

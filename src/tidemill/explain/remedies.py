@@ -146,7 +146,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
         what=what,
         named=named,
         contracts=phrasing.ids(_contracts(case, place)),
-        count=phrasing.amount(lot.milli),
+        count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
+        are="is" if lot.milli == WHOLE_MILLI else "are",
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )
     return PricedFix(text, None if place in _UNPRICED else 0)
@@ -177,9 +178,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     return replace(fix, words=f"{fix.words}; {phrasing.still_waits(opened, cause, ahead)}")
 
 
-_UNTAINTED = (
-    "mend what {named} is tainted for, or remove the taint: {count} accelerators are free there"
-)
+_UNTAINTED = "mend what {named} is tainted for, or remove the taint: {count} {are} free there"
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED, Place.UNADVERTISED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
@@ -188,18 +187,17 @@ _RELEASED = {
     Place.NOT_LAUNCHED: "launch {what} that {contracts} already pays for",
     Place.ASKED: "wait: {what} requested from the provider, not launched yet",
     Place.BOOTING: "wait: {what} booting",
-    Place.UNHEALTHY: "repair {named}: unhealthy, {count} accelerators",
-    Place.REPAIRING: "wait for the repair of {named}: {count} accelerators",
+    Place.UNHEALTHY: "repair {named}: unhealthy, {count}",
+    Place.REPAIRING: "wait for the repair of {named}: {count}",
     Place.FAILED: "replace {devices} of {named}",
     Place.UNADVERTISED: "mend the device plugin or the driver of {named}, which show too few"
-    " devices: {count} accelerators more",
-    Place.CORDONED: "uncordon {named}: {count} accelerators are free there",
-    Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count} accelerators",
-    Place.SPARE: "put {named} to use: {count} accelerators of hot spares",
+    " devices: {count} more",
+    Place.CORDONED: "uncordon {named}: {count} {are} free there",
+    Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count}",
+    Place.SPARE: "put {named} to use: {count} of hot spares",
 }
 _RELEASED_BY_THEM = {
-    Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}"
-    " accelerators",
+    Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}",
 }
 """On a cluster that is only looked at, where a node that is drained may be empty already."""
 
@@ -470,7 +468,12 @@ def _memory(case: Case) -> Remedy:
 def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
     free = case.units(case.blocks.free_milli)
     wait, (moved, later) = _wait(case), _moves(case)
-    if held:
+    if held and held[0].job == holders.OTHERS:
+        wait = PricedFix(
+            "wait until jobs without GPUs end, which no books tell of: they hold"
+            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
+        )
+    elif held:
         first = case.world.job_names[held[0].job]
         wait = PricedFix(
             f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"

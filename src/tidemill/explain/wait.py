@@ -100,6 +100,8 @@ def _cause(case: Case, layer: Layer) -> str:
     by_books = phrasing.cause(case.world, case.cause)
     if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
         by_books = "what it requests is free"
+        if more := phrasing.unkept(case.shape):
+            by_books = f"unknown, for nobody here can tell: {more}"
     said = rerun.as_said(case.world, case.j, case.cause)
     if said is not case.cause:
         given = f"cause, as that scheduler says: {phrasing.cause(case.world, said)}"

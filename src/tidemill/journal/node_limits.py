@@ -1,8 +1,9 @@
 """What nodes do not give now, though the events of a journal say so: a fact beside them.
 
 A node under work stays as the events said: what jobs held there was booked so. Whoever asks what is
-free now is told of accelerators that it does not advertise any more, and of taints that it has got
-since. It is of the last time that somebody looked.
+free now is told of accelerators that it does not advertise any more, of taints that it has got
+since, and of CPUs and memory that work without accelerators holds, of which no event tells. It is
+of the last time that somebody looked.
 """
 
 from collections.abc import Iterable, Mapping

@@ -68,10 +68,14 @@ class NodeLimit(NamedTuple):
     """Accelerators that nobody may have, while others are had."""
     taints: tuple[tuple[str, str], ...]
     """Who does not tolerate them stays away."""
+    host_free: tuple[int, int] | None = None
+    """CPUs (milli) and memory (MiB) that nobody has, also not work that no event tells of; None:
+    what events leave."""
 
 
 def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
-    """Nodes give less than events told, by their names: fewer accelerators, or behind taints.
+    """Nodes give less than events told, by their names: fewer accelerators, behind taints, or with
+    less of their host.
 
     Which of them nobody may have is not said: the last that are free.
     """
@@ -81,12 +85,23 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
             continue
         if world.node_rows[n].taints != limit.taints:
             _taint(world, n, limit.taints)
+        if limit.host_free is not None:
+            _take_host(world, n, *limit.host_free)
         if limit.unadvertised and world.nodes.state[n] == NodeState.READY:
             whole = world.nodes.devices.item(n)
             told = f"advertises {whole - limit.unadvertised} of {whole} GPUs"
             world.node_words.setdefault(n, told)
             for device in _free_devices(world, n)[-limit.unadvertised :]:
                 room.fail_device(world, n, device)
+
+
+def _take_host(world: World, n: int, cpu_milli: int, memory_mib: int) -> None:
+    """Of a node no more CPUs and memory than these are free."""
+    nodes = world.ink.nodes
+    room.take_out(world, n)
+    nodes.cpu_free_milli[n] = min(nodes.cpu_free_milli.item(n), cpu_milli)
+    nodes.memory_free_mib[n] = min(nodes.memory_free_mib.item(n), memory_mib)
+    room.put_back(world, n)
 
 
 def _taint(world: World, n: int, taints: tuple[tuple[str, str], ...]) -> None:

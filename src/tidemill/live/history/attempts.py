@@ -482,7 +482,6 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
         priority=pl.coalesce("priority", 0).clip(-1_000_000, 1_000_000),
         cpus=pl.coalesce("cpus", 0),
         is_eligible=pl.coalesce("is_eligible", pl.lit(value=True)),
-        is_per_node=pl.coalesce("is_per_node", pl.lit(value=False)),
         memory_mib=pl.coalesce("memory_mib", 0),
     ).drop("life")
 
@@ -545,15 +544,15 @@ def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
     """How many replicas of how many GPUs each attempt is: one per node, where that comes out.
 
     Where nobody said on which nodes an attempt ran, each of its GPUs is by itself; so too where it
-    waits and is yet to be placed (``is_going_on``), unless it asked for so many on each node. All
-    attempts of a job are divided alike, for it is one job.
+    waits and may be spread over nodes, or is yet to be placed (``is_going_on``), unless it asked
+    for so many on each node. All attempts of a job are divided alike, for it is one job.
     """
     nodes = pl.max_horizontal(
         pl.col("nodes").list.len().cast(pl.Int64).fill_null(0), pl.col("node_count").fill_null(0)
     )
     waits = pl.col("start_ms").is_null()
-    if is_going_on:
-        waits &= pl.col("is_per_node") | pl.col("end_ms").is_not_null()
+    is_per_node = pl.col("is_per_node").fill_null(value=not is_going_on)
+    waits &= is_per_node | pl.col("end_ms").is_not_null()
     is_somewhere = waits | (pl.col("nodes").list.len().fill_null(0) > 0)
     is_even = is_somewhere & (nodes > 0) & (pl.col("gpus") % nodes.clip(1) == 0)
     most = pl.when(pl.col("start_ms").is_null()).then(MAX_REQUESTED).otherwise(MAX_DEVICES)

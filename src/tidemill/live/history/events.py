@@ -75,6 +75,8 @@ class History(NamedTuple):
     submitted_before: Mapping[str, int] = {}
     """By job, how long before the beginning it was submitted."""
     node_reasons: tuple[NodeReason, ...] = ()
+    node_limits: tuple[tuple[str, NodeLimit], ...] = ()
+    """What nodes do not give at the end, though events say so."""
     """Why nodes are out at the end."""
     deciders: Mapping[str, str] = {}
     """By job: who decides for it, where that is not the cluster's own scheduler."""
@@ -216,6 +218,10 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         assumed, frozenset(came_up), tells,
         submitted_before=_all_submitted_before(jobs, begins_ms),
         node_reasons=said_of_nodes(seen, begins_ms, end_ms),
+        node_limits=tuple(
+            (node.name, NodeLimit(0, node.taints, node.host_free))
+            for node in seen if node.host_free is not None
+        ),
         devices=joining.devices_of(measured, begins_ms),
         contradictions=(
             () if measured is None else (*measured.contradictions(), *work.against)
@@ -337,8 +343,8 @@ def limits_of(nodes: Iterable[SeenNode], world: World) -> Iterator[tuple[str, No
         if life is None or node.gpus <= 0 or node.until_ms is not None:
             continue
         taints = world.node_rows[world.node_number[life]].taints
-        if node.failed or taints != node.taints:
-            yield life, NodeLimit(node.failed, node.taints)
+        if node.failed or taints != node.taints or node.host_free is not None:
+            yield life, NodeLimit(node.failed, node.taints, node.host_free)
 
 
 def _since(nodes: Sequence[SeenNode], attempts: GatheredRows) -> Iterator[SeenNode]:

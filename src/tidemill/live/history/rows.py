@@ -53,7 +53,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "gpu_type": pl.String,
     "nodes": pl.List(pl.String),
     "node_count": pl.Int64,
-    "is_per_node": pl.Boolean,  # whether it asked for so many GPUs on each node
+    "is_per_node": pl.Boolean,  # whether it asked for so many GPUs on each node; null: not said
     "cpus": pl.Int64,  # of all nodes together
     "memory_mib": pl.Int64,
     "limit_ms": pl.Int64,
@@ -107,6 +107,9 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     gpu_type: str
     cpu_milli: int = 0
     memory_mib: int = 0
+    host_free: tuple[int, int] | None = None
+    """CPUs (milli) and memory (MiB) that nobody has now, also not work that is on no books (jobs
+    without GPUs); None: nobody says, or all are free."""
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[tuple[str, str], ...] = ()
     """Who does not tolerate them stays away."""

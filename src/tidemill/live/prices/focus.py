@@ -85,7 +85,8 @@ def _usage(rows: pl.DataFrame, notes: list[str]) -> tuple[pl.DataFrame, pl.DataF
     if "chargecategory" in rows.columns:
         is_usage = rows["chargecategory"].str.to_lowercase() == "usage"
         if left := len(rows) - int(is_usage.sum()):
-            notes.append(f"left out as no usage (purchases, taxes, credits): {left:,}")
+            worth = _worth(rows.filter(~is_usage.fill_null(value=False)))
+            notes.append(f"left out as no usage (purchases, taxes, credits): {left:,}{worth}")
         rows = rows.filter(is_usage)
     if "commitmentdiscountstatus" in rows.columns:
         unused = rows["commitmentdiscountstatus"].str.to_lowercase() == "unused"
@@ -136,6 +137,13 @@ def _commitment(row: Mapping[str, Any]) -> Commitment:
         row["start_ms"], row["end_ms"], None, max(1, round(1_000 * row["hours"] / length)),
         billed_usd_micro=max(0, round(row["usd"] * 1_000_000)),
     )  # fmt: skip
+
+
+def _worth(rows: pl.DataFrame) -> str:
+    """What lines that are in no machine's price cost together, in words."""
+    cost = next((name for name in _COSTS if name in rows.columns), None)
+    usd = None if cost is None else tables.numbers(rows[cost], cost).sum()
+    return "" if not usd else f" ({'-' if usd < 0 else ''}${abs(usd):,.2f} together)"
 
 
 def _read(rows: pl.DataFrame) -> pl.DataFrame:

@@ -133,24 +133,29 @@ def with_rules(
     return attempts.with_columns(node_rules=found).drop("asked_nodes")
 
 
-def beside_reservations(
+BESIDES = "besides"
+"""The column that says what else a waiting job asks, which the books cannot keep."""
+
+
+def with_unkept(
     attempts: pl.DataFrame, kept: Mapping[str, str], unkept: dict[str, str]
 ) -> pl.DataFrame:
-    """Attempts of which those that wait now may not use nodes that a reservation keeps for others.
+    """Attempts of which those that wait now say what else keeps them out (``BESIDES``).
 
-    ``kept``: these nodes by reservation. Who may use them nobody says here, but for jobs that ask
-    for the reservation itself (``reservation``).
+    ``kept``: nodes by the reservation that keeps them. Who may use them nobody says here, but for
+    jobs that ask for the reservation itself (``reservation``).
     """
-    if kept:
+    if kept or attempts[BESIDES].null_count() < len(attempts):
         waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_eligible")
         rows = attempts.select(
-            "job", "reservation", "node_rules", waits=waits & (pl.col("gpus") > 0)
+            "job", "reservation", "node_rules", BESIDES, waits=waits & (pl.col("gpus") > 0)
         )
         rules = list[str | None]()
-        for job, own, told, is_waiting in rows.iter_rows():
+        for job, own, told, besides, is_waiting in rows.iter_rows():
             others = [f"reservation {name} keeps {nodes} for others"
                       for name, nodes in sorted(kept.items()) if name != own]  # fmt: skip
-            if not is_waiting or not others:
+            others = [*([besides] if besides else []), *(others if is_waiting else [])]
+            if not others:
                 rules.append(told)
                 continue
             ask = msgspec.json.decode(told, type=NodeAsk) if told else NodeAsk()
@@ -158,7 +163,7 @@ def beside_reservations(
             rules.append(_ENCODE(replace(ask, unkept=words)).decode())
             unkept[re.sub(het.PART_NUMBER, "", job)] = words
         attempts = attempts.with_columns(node_rules=pl.Series(rules, dtype=pl.String))
-    return attempts.drop("reservation")
+    return attempts.drop("reservation", BESIDES)
 
 
 def as_asked_now(attempts: pl.DataFrame) -> pl.DataFrame:

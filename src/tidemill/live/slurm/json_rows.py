@@ -172,11 +172,19 @@ def _queued(record: Record) -> Iterator[Struct]:
         req_tres=req,
         alloc_tres=alloc,
         tres_per_node=values.text(record.get("tres_per_node")),
+        tasks=values.number(record.get("tasks")),
+        is_exclusive=_is_exclusive(record),
         gres_detail=detail,
         gpus_requested=requested.number,
         gpus_allocated=allocated.number,
         gpu_type=allocated.type or requested.type,
     )
+
+
+def _is_exclusive(record: Record) -> bool | None:
+    """Whether a job shares its nodes with none; 24.11 calls it otherwise than those before."""
+    shared, alone = (values.words(record.get(key)) for key in ("shared", "exclusive"))
+    return "none" in shared or "true" in alone if shared or alone else None
 
 
 def _gres_detail(nodes: str | None, details: list[str]) -> str | None:
@@ -246,6 +254,8 @@ def _node(record: Record) -> Iterator[Struct]:
         gpu_type=gpus.type,
         cpus=values.number(record.get("cpus")),
         memory_mib=values.number(record.get("real_memory")),
+        cpus_allocated=values.number(record.get("alloc_cpus")),
+        memory_allocated_mib=values.number(record.get("alloc_memory")),
         boot_ms=values.moment(record.get("boot_time")),
         instance_type=values.text(record.get("instance_type")),
         partitions=values.joined(record.get("partitions")),

@@ -154,10 +154,21 @@ def _seen(
     return SeenNode(
         name=node.name, gpus=node.gpus or 0, gpu_type=node.gpu_type or "",
         cpu_milli=1000 * (node.cpus or 0), memory_mib=node.memory_mib or 0,
+        host_free=_host_free(node),
         out=tuple(outages.apart(out)), now=now, is_off=is_off, box=node.instance_type or "",
         reason=_why_out(node, state),
         since_ms=node.boot_ms if "CLOUD" in flags and not is_off else None,
     )  # fmt: skip
+
+
+def _host_free(node: SlurmNode) -> tuple[int, int] | None:
+    """CPUs (milli) and memory (MiB) that no job has; None: not told, or all are."""
+    if node.cpus is None or node.memory_mib is None or node.cpus_allocated is None:
+        return None
+    memory = node.memory_allocated_mib or 0
+    if not node.cpus_allocated and not memory:
+        return None
+    return max(0, 1000 * (node.cpus - node.cpus_allocated)), max(0, node.memory_mib - memory)
 
 
 def _why_out(node: SlurmNode, state: NodeState | None) -> str:

@@ -227,7 +227,11 @@ def _opened(path: Path) -> BinaryIO:
 def _unknown(first: str, header: delimited.Header) -> SpecError:
     shown = first if len(first) <= 80 else f"{first[:77]}…"
     if not first:
-        return SpecError("the file is empty", hint="sacct prints a header line even for no job")
+        return SpecError(
+            "the file is empty",
+            hint="Slurm's commands print something also where there is nothing: run the command"
+            " again and look at what it complains of (some know no --json)",
+        )
     if delimited.COMPLAINT.match(first):
         return SpecError(
             f"the file begins with a complaint of the command: `{shown}`",

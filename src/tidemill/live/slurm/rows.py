@@ -65,6 +65,10 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     req_tres: str | None = None
     alloc_tres: str | None = None
     tres_per_node: str | None = None
+    tasks: int | None = None
+    """Processes that it starts; one is on one node."""
+    is_exclusive: bool | None = None
+    """Whether it has its nodes, with all that they have, to itself."""
     gres_detail: str | None = None
     """GPU indices on each node, joined by `;`: `n1=gpu:h100:2(IDX:0-1);n2=…`."""
     cpu_used_ms: int | None = None
@@ -90,6 +94,9 @@ class SlurmNode(Struct, frozen=True, kw_only=True):
     gpu_type: str | None = None
     cpus: int | None = None
     memory_mib: int | None = None
+    cpus_allocated: int | None = None
+    """To all jobs, also those without GPUs."""
+    memory_allocated_mib: int | None = None
     boot_ms: int | None = None
     instance_type: str | None = None
     partitions: str | None = None

@@ -38,6 +38,7 @@ from tidemill.live.slurm import (
     reservations,
     spread,
     suspended,
+    whole_nodes,
 )
 from tidemill.live.slurm.allowed_nodes import NodeRequest
 from tidemill.live.slurm.columns import Output
@@ -69,7 +70,8 @@ _ROW = {
     "suspended_ms": pl.Int64, "changed_ms": pl.Int64, "ran_ms": pl.Int64,
     "node_list": pl.String, "node_count": pl.Int64, "nodes_requested": pl.Int64,
     "required_nodes": pl.String, "cpus": pl.Int64, "cluster": pl.String, "gres_detail": pl.String,
-    "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
+    "tres_per_node": pl.String, "tasks": pl.Int64, "is_exclusive": pl.Boolean,
+    "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String, "cpu_used_ms": pl.Int64, "peak_bytes": pl.Int64,
 }  # fmt: skip
 _KEPT = (*het.PART, "cluster")
@@ -326,10 +328,11 @@ class Gathering:
         for told in _ranges(self._jobs, schema, are_several=are_several):
             numbers.add(job_names.other_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
+            attempts = whole_nodes.as_asked(attempts, fleet.nodes, [*self._asked])
             attempts = allowed_nodes.with_rules(times.take(attempts), allowed, unkept)
             # of one that is watched the request was told before, and a reservation may come later
             mine = {} if self._goes_on else kept_nodes
-            attempts = allowed_nodes.beside_reservations(attempts, mine, unkept)
+            attempts = allowed_nodes.with_unkept(attempts, mine, unkept)
             attempts = allowed_nodes.as_asked_now(attempts)
             held += waits
             refused += int(attempts.select(outcomes.IS_REFUSED.sum()).item() or 0)
@@ -477,6 +480,7 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         *_SAME,
         *_KEPT,
         "reservation",
+        "is_exclusive",
         cpus=pl.coalesce("cpus", "tres_cpus"),
         team=pl.coalesce("account", pl.lit("unknown")),
         user=pl.coalesce("user", pl.col("uid").cast(pl.String)),
@@ -484,7 +488,7 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         gpu_type=pl.col("gpu_type"),
         nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
         node_count=pl.coalesce("node_count", "nodes_requested"),
-        is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
+        is_per_node=_is_per_node(),
         limit_ms=pl.col("time_limit_ms"),
         **_used(),
     )
@@ -504,6 +508,16 @@ def _used() -> dict[str, pl.Expr]:
         "memory_used_ppm": pl.when((asked > 0) & pl.col("end_ms").is_not_null())
         .then(peak_ppm.round().cast(pl.Int64)),
     }  # fmt: skip
+
+
+def _is_per_node() -> pl.Expr:
+    """Whether a job asked for so many GPUs on each node, or is one task, which is on one node.
+
+    Null: nobody says, as in `sacct`. Others (`--gpus`, `--gpus-per-task`) may be spread.
+    """
+    is_each = pl.col("tres_per_node").str.contains("gpu").fill_null(value=False)
+    is_known = pl.col("tasks").is_not_null()
+    return pl.when(is_each | is_known).then(is_each | (pl.col("tasks") == 1))
 
 
 _LOST = (
