@@ -146,7 +146,8 @@ def open_case(
     cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
     if j in looked.placed:
         cause = Cause.NONE
-    ours, cause = cause, rerun.as_told(world, j, cause)
+    told = rerun.as_told(world, j, cause)
+    is_only_told, cause = told is not cause and told not in _SHOWN_ALWAYS, told
     before, line = world, rerun.line(world, policy, memo, j, looked.causes)
     due = rerun.due_before(world, policy, memo, j, looked) if cause in _LACKS_ROOM else []
     if due:
@@ -182,7 +183,7 @@ def open_case(
         certificates.certificate(world, shape) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,
-        spared=spared, is_only_told=cause is not ours and cause not in _SHOWN_ALWAYS,
+        spared=spared, is_only_told=is_only_told,
     )  # fmt: skip
 
 

@@ -42,8 +42,8 @@ NAMED = 3
 
 def evidence(case: Case) -> tuple[Fact, ...]:
     """The numbers that prove the cause, the most telling first."""
-    of_cause = () if case.is_only_told else _OF_CAUSE.get(case.cause, ())
-    made = (make(case) for make in (_unlisted, _due, *of_cause, *_ALWAYS))
+    mine = () if case.is_only_told else _OF_CAUSE.get(case.cause, ())
+    made = (make(case) for make in (_unlisted, _due, *mine, *_ALWAYS))
     return tuple(fact for fact in made if fact is not None)
 
 
@@ -63,8 +63,7 @@ def _due(case: Case) -> Fact | None:
     milli = sum(supply.held_milli(case.world, j) for j in case.due)
     names = phrasing.ids([case.world.job_names[j] for j in case.due])
     counted = f"{phrasing.amount(milli)} GPUs, no longer free for it"
-    places = f"the next cycle places {names} before it"
-    text = f"{places} ({counted})"
+    text = f"the next cycle places {names} before it ({counted})"
     return Fact("placed before it", milli, MILLI, text, commands.line())
 
 

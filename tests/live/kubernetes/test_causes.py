@@ -209,11 +209,11 @@ def test_a_cause_is_read_at_the_layer_that_owns_it(waiting: Waiting, job: str):
         ("web/over", L4, Cause.OVER_LIMIT_ALWAYS),
         ("ml/fleet-sized", L4, Cause.IMPOSSIBLE_GANG),
         ("ml/queued", L3, Cause.OVER_LIMIT),
-        ("ml/grouped", L3, Cause.NONE),
+        ("ml/grouped", L4, Cause.NONE),
     ],
 )
 def test_a_gang_s_cause_too(waiting: Waiting, job: str, layer: Layer, cause: Cause):
-    """A quota object, a gang larger than the fleet, Kueue's queue, a scheduler that never came."""
+    """A quota object, a gang larger than the fleet, Kueue's queue, pods that nobody created."""
     rows = [row for row in waiting.answer.attempts.iter_rows(named=True) if row["job"] == job]
     assert (Layer(rows[-1]["reason_layer"]), Cause(rows[-1]["reason_cause"])) == (layer, cause)
 

@@ -114,8 +114,10 @@ def _of_pods(
     if facts is not None and not facts.is_sure and found is facts and group and group.message:
         found = reasons.by_message(f"gang {group.message}") or found
         said, shown = group.message, group.shown_by
-    if found is facts and (facts is None or not facts.is_sure) and (lacks := _incomplete(job)):
-        return lacks
+    if found is facts and (facts is None or not facts.is_sure):
+        lacks = _incomplete(job, _silent(first, said))
+        if lacks is not None:
+            return lacks
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
@@ -166,7 +168,7 @@ def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
 
 
-def _incomplete(job: KubeJob) -> PendingReason | None:
+def _incomplete(job: KubeJob, also: str = "") -> PendingReason | None:
     """A gang that does not start because somebody has yet to create some of its pods."""
     wanted = sum(map(job.needed, job.roles))
     needed = min(job.least or wanted, wanted)
@@ -177,7 +179,8 @@ def _incomplete(job: KubeJob) -> PendingReason | None:
     words = f"{missing:,} of the {count_text(needed, 'pod')} that it needs to start {do} not exist"
     found = WhyPending(Cause.NONE, Layer.WORKLOAD, words, is_of_facts=True)
     of = job.workload or job.group
-    return _made(found, "Pending", "", _shown_owner(job) if of is None else of.shown_by)
+    shown = _shown_owner(job) if of is None else of.shown_by
+    return _made(found, "Pending", "", shown, also=also)
 
 
 def _being_emptied(cluster: Cluster, pod: KubePod) -> WhyPending | None:
