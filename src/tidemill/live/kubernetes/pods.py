@@ -561,16 +561,14 @@ def _end_ms(
     if not times:
         for kind in ("DisruptionTarget", "Ready", "ContainersReady"):
             found = fields.moment_ms(conditions.get(kind, {}), "lastTransitionTime")
-            times += [found] if found is not None else []
-            if times:
+            if found is not None:
+                times.append(found)
                 break
     if not times and refusals.lost_race(one):
         refused = fields.moment_ms(one, "status", "startTime")  # the kubelet looked at it then
         times += [refused or bound_ms or 0]
-    if not times:
-        deleted = fields.moment_ms(one, "metadata", "deletionTimestamp")
-        times += [deleted] if deleted is not None else []
-    found = max(times, default=None)
+    deleted = fields.moment_ms(one, "metadata", "deletionTimestamp")
+    found = max(times, default=deleted)
     return found if found is None or bound_ms is None else max(found, bound_ms)
 
 

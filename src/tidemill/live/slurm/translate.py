@@ -22,6 +22,7 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
     allowed_nodes,
+    asked_and_used,
     eligibility,
     evidence,
     frames,
@@ -56,7 +57,7 @@ from tidemill.live.slurm.rows import (
 )
 from tidemill.live.slurm.seen_outages import SeenOutages
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import ONE_PPM, count_text
+from tidemill.model.measures import count_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
 
@@ -488,36 +489,11 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         gpu_type=pl.col("gpu_type"),
         nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
         node_count=pl.coalesce("node_count", "nodes_requested"),
-        is_per_node=_is_per_node(),
+        is_per_node=asked_and_used.is_per_node(),
         limit_ms=pl.col("time_limit_ms"),
-        **_used(),
+        **asked_and_used.used(),
     )
     return attempts, waiting
-
-
-def _used() -> dict[str, pl.Expr]:
-    """What attempts that are over used of their CPUs and memory, as `seff` counts it."""
-    length_ms = pl.col("end_ms") - pl.col("start_ms") - pl.col("suspended_ms").fill_null(0)
-    had_ms = pl.coalesce("cpus", "tres_cpus") * length_ms
-    is_told = pl.col("cpu_used_ms").is_not_null() & (had_ms > 0)
-    asked = pl.col("memory_mib") * (1 << 20)
-    peak_ppm = pl.col("peak_bytes") / asked * ONE_PPM
-    return {
-        "cpu_used_ms": pl.when(is_told).then("cpu_used_ms"),
-        "cpu_had_ms": pl.when(is_told).then(had_ms),
-        "memory_used_ppm": pl.when((asked > 0) & pl.col("end_ms").is_not_null())
-        .then(peak_ppm.round().cast(pl.Int64)),
-    }  # fmt: skip
-
-
-def _is_per_node() -> pl.Expr:
-    """Whether a job asked for so many GPUs on each node, or is one task, which is on one node.
-
-    Null: nobody says, as in `sacct`. Others (`--gpus`, `--gpus-per-task`) may be spread.
-    """
-    is_each = pl.col("tres_per_node").str.contains("gpu").fill_null(value=False)
-    is_known = pl.col("tasks").is_not_null()
-    return pl.when(is_each | is_known).then(is_each | (pl.col("tasks") == 1))
 
 
 _LOST = (
