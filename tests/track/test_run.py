@@ -106,6 +106,22 @@ def test_how_a_run_ended(tmp_path: Path, error: BaseException, outcome: str):
     assert ended.outcome == outcome
 
 
+def test_the_end_is_the_last_word(tmp_path: Path):
+    """A second thread that collects while the run is closed tells no stretch after the end."""
+    run = track.job("train", to=f"file:{tmp_path}")
+    with run.step():
+        pass
+    told = run.tell
+
+    def tell(kind: str, **fields: object) -> None:
+        told(kind, **fields)
+        run._fold(is_cut=True)  # as the second thread does
+
+    run.tell = tell  # type: ignore[method-assign]
+    run.close("finished")
+    assert isinstance(whole(tmp_path).records[-1], EndedRecord)
+
+
 def test_a_checkpoint_that_fails_is_told(tmp_path: Path):
     """Begun and failed, never saved; also where the loop catches the exception and goes on."""
     made = track.job("train", to=f"file:{tmp_path}")

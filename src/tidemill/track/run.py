@@ -75,6 +75,8 @@ class TrackedRun:
         self._communication = TimedPart(self, LoopPart.COMMUNICATION)
         self._lock = RLock()
         self._is_folding = False
+        self._is_cut_off = False
+        """Its last window was cut: what the second thread does after that comes before no end."""
         self._thread = get_ident()
         self._steps_open = 0
         self._is_elsewhere_told = False
@@ -178,7 +180,7 @@ class TrackedRun:
         """The end: send what there is, for two seconds at most. A second call does nothing."""
         if self._is_silent or self._sender is None:
             return
-        self._fold(is_cut=True)
+        self._fold(is_cut=True, is_last=True)
         self.tell("job_ended", outcome=outcome, error=error)
         self._fold()
         self._is_silent = True
@@ -292,8 +294,8 @@ class TrackedRun:
         if self._sender is not None:
             self._sender.complain(why)
 
-    def _fold(self, is_cut: bool = False) -> None:
-        """Add up what the loop has done; cut the window where asked.
+    def _fold(self, is_cut: bool = False, is_last: bool = False) -> None:
+        """Add up what the loop has done; cut the window where asked, and never after the last time.
 
         A signal handler that closes the run while the loop is in here is passed over: it would find
         sums that are half made.
@@ -304,8 +306,9 @@ class TrackedRun:
             self._is_folding = True
             try:
                 self._log.fold(self._keep)
-                if is_cut:
+                if is_cut and not self._is_cut_off:
                     self._cut()
+                self._is_cut_off |= is_last
             finally:
                 self._is_folding = False
 
