@@ -59,7 +59,7 @@ ALLOWED = {
         "certificate",
     ): "as above, and a word of kubeconfig files",
     ("live/prometheus/client.py", "certificate"): "what proves the name of a server, in TLS",
-    ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
+    ("model/whys.py", "floor"): "a value of the journal's format, which old journals have",
     ("twin/spec/template.py", "kind"): "a field of a spec, in TOML",
     ("units/catalogue/boxes.csv", "board"): "a circuit board",
     ("units/catalogue/parts.csv", "boards"): "circuit boards",
