@@ -488,20 +488,10 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         gpu_type=pl.col("gpu_type"),
         nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
         node_count=pl.coalesce("node_count", "nodes_requested"),
-        is_per_node=_is_per_node(),
+        is_per_node=job_gpus.is_per_node(),
         limit_ms=pl.col("time_limit_ms"),
     )
     return attempts, waiting
-
-
-def _is_per_node() -> pl.Expr:
-    """Whether a job asked for so many GPUs on each node, or is one task, which is on one node.
-
-    Null: nobody says, as in `sacct`. Others (`--gpus`, `--gpus-per-task`) may be spread.
-    """
-    is_each = pl.col("tres_per_node").str.contains("gpu").fill_null(value=False)
-    is_known = pl.col("tasks").is_not_null()
-    return pl.when(is_each | is_known).then(is_each | (pl.col("tasks") == 1))
 
 
 _LOST = (
