@@ -270,13 +270,14 @@ def keep_history(
     from tidemill.ledger.statement import Statement
 
     refuse_existing(journal, may_resume=False)
-    policy, length_ms = Policy(), history.length_ms
-    ledger = Ledger(policy, Window(0, FOREVER_MS, nice_bin_ms(length_ms)))
+    policy, tells, out = Policy(), history.tells_submissions, history.untold_states
+    ledger = Ledger(policy, Window(0, FOREVER_MS, nice_bin_ms(history.length_ms)))
     ledger.foresee(history.foreseen)
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
-    facts |= history.facts() | node_limits.facts({}, history.node_limits, length_ms, journal)
-    tells, out = history.tells_submissions, history.untold_states
+    facts |= history.facts() | node_limits.facts(
+        {}, history.node_limits, history.length_ms, journal
+    )
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)
         completeness.begin(opened, begun)
@@ -287,7 +288,7 @@ def keep_history(
             keeper.append_batch(batch)
             spilling.give_back()
             if on_progress is not None:
-                on_progress(ledger.world.now_ms, length_ms)
+                on_progress(ledger.world.now_ms, history.length_ms)
         keeper.finish()
     spilling.give_back_at_once()
     submissions.put_back(ledger.world, facts, journal)

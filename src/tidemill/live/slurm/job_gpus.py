@@ -55,6 +55,16 @@ def without_gpus(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def is_per_node() -> pl.Expr:
+    """Whether a job asked for so many GPUs on each node, or is one task, which is on one node.
+
+    Null: nobody says, as in `sacct`. Others (`--gpus`, `--gpus-per-task`) may be spread.
+    """
+    is_each = pl.col("tres_per_node").str.contains("gpu").fill_null(value=False)
+    is_known = pl.col("tasks").is_not_null()
+    return pl.when(is_each | is_known).then(is_each | (pl.col("tasks") == 1))
+
+
 def _mib(tres: pl.Expr) -> pl.Expr:
     """The memory of all nodes that a TRES text tells, in MiB."""
     number = tres.str.extract(r"(?:^|,)mem=([\d.]+)").cast(pl.Float64)

@@ -22,12 +22,12 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.slurm import (
     accounts,
     allowed_nodes,
-    asked_and_used,
     eligibility,
     evidence,
     frames,
     gpu_parts,
     het,
+    host_used,
     job_gpus,
     job_names,
     joined,
@@ -489,9 +489,9 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
         gpu_type=pl.col("gpu_type"),
         nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
         node_count=pl.coalesce("node_count", "nodes_requested"),
-        is_per_node=asked_and_used.is_per_node(),
+        is_per_node=job_gpus.is_per_node(),
         limit_ms=pl.col("time_limit_ms"),
-        **asked_and_used.used(),
+        **host_used.used(),
     )
     return attempts, waiting
 

@@ -1,4 +1,4 @@
-"""What rows of jobs say of what was asked of nodes, and used of them, as columns of attempts."""
+"""What attempts used of their CPUs and memory, as columns of rows of jobs."""
 
 import polars as pl
 
@@ -18,13 +18,3 @@ def used() -> dict[str, pl.Expr]:
         "memory_used_ppm": pl.when((asked > 0) & pl.col("end_ms").is_not_null())
         .then(peak_ppm.round().cast(pl.Int64)),
     }  # fmt: skip
-
-
-def is_per_node() -> pl.Expr:
-    """Whether a job asked for so many GPUs on each node, or is one task, which is on one node.
-
-    Null: nobody says, as in `sacct`. Others (`--gpus`, `--gpus-per-task`) may be spread.
-    """
-    is_each = pl.col("tres_per_node").str.contains("gpu").fill_null(value=False)
-    is_known = pl.col("tasks").is_not_null()
-    return pl.when(is_each | is_known).then(is_each | (pl.col("tasks") == 1))
