@@ -175,8 +175,16 @@ class ClusterView:
 
     def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
         """A claim, or a template of claims, is so now."""
+        book, key = self.claimed.book, (row.namespace, row.name)
+        before = book.claims.get(key)
+        had = {} if before is None else book.held_on(before)
         for owner in self.claimed.take_claim(row, is_gone=is_gone):
             self._take_owner(owner, is_gone=False)
+        now = book.claims.get(key)
+        for machine in had.keys() - (book.held_on(now).keys() if now is not None else ()):
+            self.vacations[machine] += 1
+            self.dirty_nodes.update((part.name, None) for part in self.parts_on(machine))
+            self.changed()
 
     def touch(self, key: Key) -> None:
         """Look at a pod again."""
