@@ -6,7 +6,7 @@ watch has not shown yet are taken as done.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, extras, shapes, volumes
+from tidemill.live.kubernetes.scheduling import claimed, extras, pod_news, shapes, volumes
 from tidemill.live.kubernetes.scheduling.apart import MembersApart
 from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
@@ -363,7 +363,7 @@ class ClusterView:
     def _index(self, key: Key, before: KubePod | None, row: KubePod) -> None:
         """Keep a pod, and remember to look at it if anything that counts here is new."""
         self.pods[key] = row
-        if before is not None and _is_same(before, row):
+        if before is not None and pod_news.is_same(before, row):
             return
         self._unplace(key, before)
         if row.node:
@@ -582,39 +582,6 @@ class ClusterView:
             known.pop(key, None)
         else:
             known[key] = row
-
-
-_OF_ITS_NODE = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
-"""Labels that the server gives to a pod when it is bound."""
-
-
-def _is_same(before: KubePod, row: KubePod) -> bool:
-    """Whether a pod is as before in all that decides anything here."""
-    return (
-        before.node == row.node and before.phase == row.phase and before.uid == row.uid
-        and (before.up_ms is None) == (row.up_ms is None)
-        and (before.leaves_ms is None) == (row.leaves_ms is None)
-        and before.gates == row.gates and before.request == row.request
-        and before.lacks == row.lacks
-        and before.owner == row.owner and _own_labels(before) == _own_labels(row)
-        and groups.of_pod(before) == groups.of_pod(row)
-        and (before.annotations == row.annotations or _notes(before) == _notes(row))
-    )  # fmt: skip
-
-
-_READ_OF_PODS = ("tidemill/", "kueue.x-k8s.io/")
-"""Annotations that decide something here; others, such as a network's, come and go."""
-
-
-def _notes(pod: KubePod) -> dict[str, str]:
-    return {key: pod.annotations[key] for key in pod.annotations if key.startswith(_READ_OF_PODS)}
-
-
-def _own_labels(pod: KubePod) -> Mapping[str, str]:
-    labels = pod.labels
-    if _OF_ITS_NODE.isdisjoint(labels):
-        return labels
-    return {key: labels[key] for key in labels if key not in _OF_ITS_NODE}
 
 
 def _empty() -> Cluster:
