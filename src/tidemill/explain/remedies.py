@@ -355,7 +355,8 @@ def _promised(case: Case) -> Remedy:
     loss = prices.lost(case.world, jobs)
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     return _make(
-        f"do not cancel or resubmit: {phrasing.many(len(jobs), 'job')} stop to make room for it",
+        f"do not cancel or resubmit: {phrasing.many(len(jobs), 'job')}"
+        f" {'stops' if len(jobs) == 1 else 'stop'} to make room for it",
         PricedFix(
             f"wait until {names} {'has' if len(jobs) == 1 else 'have'} stopped",
             0,

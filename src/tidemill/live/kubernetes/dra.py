@@ -254,9 +254,10 @@ def read_class(one: Object) -> DeviceClass:
 def _asked(spec: Object) -> dict[str, Any]:
     """What a claim asks for, and what of that is not understood here."""
     alike, unkept = list[str](), ""
+    names = {fields.text(one, "name") for one in fields.each(spec, "devices", "requests")}
     for one in fields.each(spec, "devices", "constraints"):
         attribute = fields.text(one, "matchAttribute")
-        if not attribute or fields.texts(one, "requests"):
+        if not attribute or names - {*(fields.texts(one, "requests") or names)}:
             unkept = "constraints other than matchAttribute of all requests"
         alike.append(attribute)
     return {

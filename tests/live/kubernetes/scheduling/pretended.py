@@ -184,7 +184,7 @@ class PretendedServer:
 
     def delete(self, key: Key) -> None:
         """A pod is gone; its owner makes another in its place, if it was ours."""
-        one = self._drop(key)
+        one = self.drop(key)
         if one["spec"]["schedulerName"] == "tidemill":
             told = one["metadata"]["annotations"]
             self._uid += 1
@@ -195,7 +195,7 @@ class PretendedServer:
                 annotations={key: told[key] for key in told if key == "rig/devices"},
             )  # fmt: skip
 
-    def _drop(self, key: Key) -> Object:
+    def drop(self, key: Key) -> Object:
         """A pod is gone, and its claim with it."""
         one = self.pods.pop(key)
         self.news.append(("Pod", key, one, True))
@@ -212,7 +212,7 @@ class PretendedServer:
         self._left.clear()
 
     def finish(self, key: Key) -> None:
-        self._drop(key)
+        self.drop(key)
 
     def collect(self) -> None:
         """Pods on nodes that are not there are deleted, as the cluster's own collector does."""

@@ -10,7 +10,6 @@ from tidemill.live.kubernetes import dra, nodes, pods
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
-from tidemill.live.kubernetes.scheduling.allocating import _picked
 from tidemill.live.kubernetes.scheduling.claims import LONGEST_FORM, DeviceForm
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
@@ -98,8 +97,8 @@ def test_what_is_not_understood_is_named(spec: dict[str, Any], named: str):
     assert named in pod(view(gpus(1), odd=spec), "odd").request.unkept[0]
 
 
-def test_devices_with_an_attribute_in_common_are_chosen_together():
-    """`matchAttribute`: of four devices under two roots, two of the same; planned ones first."""
+def test_a_machine_serves_a_claim_if_enough_devices_have_an_attribute_in_common():
+    """`matchAttribute`: of four devices under two roots, two are of the same, and three are not."""
     some = [wanted.device(f"gpu-{i}", **{ROOT: f"pci{i % 2}"}) for i in range(4)]
     alike = wanted.claim_spec(2, constraints=[{"matchAttribute": ROOT.replace("__", "/")}])
     three = wanted.claim_spec(3, constraints=[{"matchAttribute": ROOT.replace("__", "/")}])
@@ -109,10 +108,7 @@ def test_devices_with_an_attribute_in_common_are_chosen_together():
     assert not pod(found, "three").request.selects(found.nodes["n0"].labels)
     assert isinstance(machine, MachinePart)
     book = found.claimed.book
-    form, count = book.form_of(book.claims["ml", "two"], "gpu")
-    picked = _picked(book.published("n0"), count, form.alike, [machine.ids[1], machine.ids[0]])
-    assert picked is not None
-    assert len({one.facts.attributes["resource.kubernetes.io"]["pcieRoot"] for one in picked}) == 1
+    assert book.form_of(book.claims["ml", "two"], "gpu")[1] == 2
 
 
 def test_a_pod_sits_on_the_part_that_its_devices_are_of():

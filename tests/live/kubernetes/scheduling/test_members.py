@@ -1,10 +1,12 @@
 """Gangs whose pods are not alike: some have no GPUs, or other ones, or another scheduler."""
 
+import asyncio
 from typing import Any
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import CLAIMED
 from tests.live.kubernetes.scheduling.test_holding import Story
+from tidemill.live.kubernetes.scheduling import differ
 
 GANG: dict[str, Any] = {"gang": "g", "size": 3}
 
@@ -88,3 +90,25 @@ def test_a_gang_says_how_many_of_its_pods_have_gates():
         "SchedulingGated",
         "1 of the 2 pods of its gang are held by scheduling gates: example.com/quota",
     )
+
+
+def test_a_pod_more_than_an_elastic_gang_has_places_is_told_so():
+    """As in a rolling update: a pod is made before another one leaves, and no GPU is free."""
+    story = Story(2)
+    story.scheduler.differ.elastic.let_resize()
+    story.server.put(made.owner("apps/v1", "ReplicaSet", "set", {"replicas": 2}))
+    told = {"tidemill/gang-least": "1"}
+    mine = {"gang": "g", "size": 2, "owner": ("apps/v1", "ReplicaSet", "set"), "annotations": told}
+    story.server.make("w0", 1, **mine)
+    story.server.make("w1", 1, **mine)
+    story.rest()
+    assert len(story.bound()) == 2
+    story.server.make("w2", 1, **mine)
+    story.server.deliver(story.scheduler.view, len(story.server.news))
+    asyncio.run(story.scheduler.rest())
+    assert story.held() == {"ml/g": differ.ALL_SEATED}
+    assert story.bound().keys() == {"w0", "w1"}
+    story.server.drop(("ml", "w0"))
+    story.rest()
+    assert story.bound().keys() == {"w1", "w2"}
+    assert story.held() == {}

@@ -248,27 +248,46 @@ class ClaimWriter:
 
     async def _chosen(self, claim: DeviceClaim, seat: DeviceSeat) -> list[_Result] | None:
         """The devices of each request of a claim; None: some are held still."""
-        book, found = self._view.claimed.book, list[_Result]()
+        book = self._view.claimed.book
         ids = self._view.devices_at(seat.place)
         planned = [one for bit, one in enumerate(ids) if seat.devices >> bit & 1]
         await self._free(planned, seat)
-        known = {device.id: device for device in book.published(seat.node)}
-        for request in self._view.claimed.book.requests(claim):
+        every = book.published(seat.node)
+        some = claims.alike(every, claim.alike).values() if claim.alike else [every]
+        tries = (self._among(claim, one, ids, planned) for one in some)
+        able = [one for one in tries if one is not None and self._fits(seat, one)]
+        return max(able, key=lambda one: sum(row.device in planned for row in one), default=None)
+
+    def _among(
+        self,
+        claim: DeviceClaim,
+        devices: Iterable[Device],
+        ids: Sequence[DeviceId],
+        planned: Sequence[DeviceId],
+    ) -> list[_Result] | None:
+        """The same, among some devices of the machine; ``ids``: those that the plan counts."""
+        book, found = self._view.claimed.book, list[_Result]()
+        known = {device.id: device for device in devices}
+        for request in book.requests(claim):
             form, count = book.form_of(claim, request.name)
             is_counted = book.is_accelerators(claim, request.name)
             able = [known[one] for one in (ids if is_counted else known) if one in known]
             taken = {one.device for one in found}
             free = [
-                device for device in able
+                device.id for device in able
                 if form.holds(device) and device.id not in taken and self._is_free(device.id)
             ]  # fmt: skip
-            picked = _picked(free, count, form.alike, planned)
-            if picked is None:
+            if len(free) < count:
                 return None
-            found += [_Result(request.name, device.id) for device in picked]
+            free.sort(key=lambda one: one not in planned)
+            found += [_Result(request.name, one) for one in free[:count]]
+        return found
+
+    def _fits(self, seat: DeviceSeat, found: Sequence[_Result]) -> bool:
+        """Whether devices share no counter of which too little is left."""
         giving = (one for one in self._giving if self._giving[one] > 0)
         wanted = [*giving, *(one.device for one in found)]
-        return found if book.fit(seat.node, wanted) else None
+        return self._view.claimed.book.fit(seat.node, wanted)
 
     def _is_free(self, device: DeviceId) -> bool:
         return device not in self._view.claimed.book.holder and not self._giving[device]
@@ -320,16 +339,3 @@ class ClaimWriter:
 
 def _path(claim: DeviceClaim) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
-
-
-def _picked(
-    free: Sequence[Device], count: int, same: tuple[str, ...], planned: Sequence[DeviceId]
-) -> list[Device] | None:
-    """So many of the free devices, those that are planned first; None: there are not so many."""
-    order = {one: i for i, one in enumerate(planned)}
-    groups = list(claims.alike(free, same).values()) if same else [list(free)]
-    able = [some for some in groups if len(some) >= count]
-    if not able:
-        return None
-    best = min(able, key=lambda some: (-sum(d.id in order for d in some), len(some)))
-    return sorted(best, key=lambda device: order.get(device.id, len(order)))[:count]

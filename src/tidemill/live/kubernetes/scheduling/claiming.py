@@ -3,7 +3,7 @@
 What a pod requests is read again whenever a claim, a template or a class that it names changes.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Protocol
@@ -154,6 +154,15 @@ class ClaimedPods:
         """What could be offered of some machines if these devices were given back."""
         held = self.giving()[1] | self.book.holder.keys()
         return self.partitions.shelves(self.book, held - freed, machines)
+
+    def short_of(self, machine: str, pods: Sequence[KubePod]) -> str:
+        """That too few devices are left of those that pods select by claim; "": enough."""
+        if not any(pod.request.claims for pod in pods):
+            return ""
+        sending, giving = self.giving()
+        left = {one for claim in self.stale() if sending.isdisjoint(claim.reserved)
+                for one in claim.allocated}  # fmt: skip
+        return self.book.short_of(machine, pods, (self.book.holder.keys() - left) | giving)
 
     def lack_of(self, pods: Iterable[KubePod]) -> str:
         """Which counter is too little for one of these pods; "": none."""

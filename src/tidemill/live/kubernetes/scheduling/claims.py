@@ -6,7 +6,7 @@ here; which device it is, is decided by the plan. Whatever of a claim is not und
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ class DeviceForm(NamedTuple):
 
 
 class DeviceGroup(NamedTuple):
-    """Devices of one machine between which no claim that is known makes a difference."""
+    """Devices of one machine that are of one type; claims may ask for some of them alone."""
 
     gpu_type: str
     profile: str
@@ -172,21 +172,20 @@ class ClaimBook:
         return tuple(one for one in self._published.get(machine, ()) if not one.is_tainted)
 
     def groups(self, machine: str) -> list[DeviceGroup]:
-        """The accelerators of a machine, by what they are and which requests they match."""
+        """The accelerators of a machine, by what they are, and which requests they can serve."""
         all_of_it = self.published(machine)
         beside = [one for one in all_of_it if not one.is_accelerator]
         given = self._labels(form for form in self.forms if form.of_part(beside))
-        grouped = dict[tuple[str, str, tuple[DeviceForm, ...]], list[Device]]()
+        grouped = dict[tuple[str, str], list[Device]]()
         for device in all_of_it:
             if device.is_accelerator and self.is_offered(machine, device):
-                forms = tuple(f for f in self.forms if f.holds(device))
-                grouped.setdefault((device.gpu_type, device.profile, forms), []).append(device)
+                grouped.setdefault((device.gpu_type, device.profile), []).append(device)
         return [
             DeviceGroup(
                 gpu_type, profile, tuple(some),
-                (*given, *self._labels(form for form in forms if form.of_part(some))),
+                (*given, *self._labels(form for form in self.forms if form.of_part(some))),
             )
-            for (gpu_type, profile, forms), some in grouped.items()
+            for (gpu_type, profile), some in grouped.items()
         ]  # fmt: skip
 
     @staticmethod
@@ -247,6 +246,40 @@ class ClaimBook:
         return () if any(problem for *_, problem in asked) else tuple(
             (form, count) for form, count, _ in asked
         )  # fmt: skip
+
+    def short_of(self, machine: str, pods: Iterable[KubePod], taken: Set[DeviceId]) -> str:
+        """That a machine has too few devices left of those that the claims of pods select, in
+        words; "": enough, or they select all of a sort, which the plan counts. ``taken``: by whom
+        else.
+        """
+        asks = [one for pod in pods for one in self._accelerators(pod).items()]
+        mine = [one for one in self.published(machine)
+                if one.is_accelerator and self.is_offered(machine, one)]  # fmt: skip
+        if not any(form.alike or _selects_some(form, mine) for form, _ in asks):
+            return ""
+        free = [device for device in mine if device.id not in taken]
+        # those first for whom there are fewest
+        asks.sort(key=lambda one: (sum(map(one[0].holds, free)), one[0].label))
+        for form, count in asks:
+            able = [device for device in free if form.holds(device)]
+            able.sort(key=lambda device: sum(other.holds(device) for other, _ in asks))
+            some = max(alike(able, form.alike).values(), key=len, default=[])
+            if len(some) < count:
+                return (
+                    f"of the devices that its claim selects ({form.label}) node `{machine}` has"
+                    f" {len(some)} free, and {count} are requested"
+                )
+            for device in some[:count]:
+                free.remove(device)
+        return ""
+
+    def _accelerators(self, pod: KubePod) -> dict[DeviceForm, int]:
+        """How many of which accelerators a pod waits for by claim."""
+        found = dict[DeviceForm, int]()
+        for form, count in self.asks_of(pod):
+            if self._is_accelerator(form):
+                found[form] = found.get(form, 0) + count
+        return found
 
     def holders_on(self, machine: str) -> set[Key]:
         """The claims that hold devices of a machine."""
@@ -329,22 +362,28 @@ class ClaimBook:
             selector=tuple(sorted({*asked.selector, *labels})),
             tolerations=(*asked.tolerations, TOLERATED),
             also=(*asked.also, *([asked.gpu.resource] if asked.gpu and total else [])),
-            unkept=(*asked.unkept, *unkept),
+            unkept=tuple(dict.fromkeys((*asked.unkept, *unkept))),
         )  # fmt: skip
 
     def _asked(self, claim: DeviceClaim) -> Iterator[tuple[DeviceForm, int, str]]:
         """The requests of a claim: what, how many, and what is not understood."""
-        for one in self.requests(claim):
-            form, problem = self._form(one)
-            problem = problem or claim.unkept
-            if problem:
-                yield DeviceForm(one.device_class, ()), max(one.count, 1), problem
+        rows = [(one, *self._form(one)) for one in self.requests(claim)]
+        counts = [
+            one.count or (0 if problem else self._all_of(form)) for one, form, problem in rows
+        ]
+        for (one, form, problem), count in zip(rows, counts, strict=True):
+            said = problem or claim.unkept
+            if said:
+                yield DeviceForm(one.device_class, ()), max(one.count, 1), said
                 continue
-            count = one.count or self._all_of(form)
             if not count:
-                problem = "allocationMode All on machines that have different numbers of them"
-            same = form._replace(alike=claim.alike, number=count) if claim.alike else form
-            yield same, max(count, 1), problem
+                said = "allocationMode All on machines that have different numbers of them"
+            if claim.alike:
+                total = sum(
+                    n for (_, other, _), n in zip(rows, counts, strict=True) if other == form
+                )
+                form = form._replace(alike=claim.alike, number=total)  # noqa: PLW2901 - as asked
+            yield form, max(count, 1), said
 
     def _form(self, one: DeviceRequest) -> tuple[DeviceForm, str]:
         """What a request asks a device to be like, and what of that is not understood."""
@@ -422,6 +461,14 @@ class ClaimBook:
 
 def _if_alone(machine: str, device: Device) -> bool:  # noqa: ARG001 - of any machine
     return device.is_whole or not device.consumes
+
+
+def _selects_some(form: DeviceForm, devices: Iterable[Device]) -> bool:
+    """Whether of devices of one sort some are as asked for, and others are not."""
+    found = dict[tuple[str, str], set[bool]]()
+    for one in devices:
+        found.setdefault((one.gpu_type, one.profile), set()).add(form.holds(one))
+    return any(len(answers) > 1 for answers in found.values())
 
 
 def alike(devices: Iterable[Device], attributes: tuple[str, ...]) -> dict[object, list[Device]]:

@@ -73,6 +73,13 @@ NO_SEAT = Unplaceable(
     "the rest of its gang runs, and the place of this pod there is not free any more: delete the"
     " gang's other pods too, and make them anew; then all of it starts together",
 )
+ALL_SEATED = Unplaceable(
+    "WaitingForGang",
+    "the places that its gang has are those of other pods: it gets one when one of those leaves, or"
+    " when the gang grows",
+)
+AT_WORK = (NO_SEAT, ALL_SEATED)
+"""Why pods wait while the others of their gang run."""
 _WAITING = int(JobState.WAITING)
 SEAT_GRACE_MS = 60_000
 """So long the seat of a bare pod that is gone is kept for one that somebody makes in its place."""
@@ -375,11 +382,18 @@ class Differ:
             return
         yield from self._leave(at_ms, j, now, seen)
         if world.shape_of(j).elastic_role is not None:
-            yield from self.elastic.resize(at_ms, j, now, seen)
+            yield from self._resize(at_ms, j, now, seen)
             return
         mine = seats.of_job(world, j)
         yield from self._fill(at_ms, j, now, mine - seen)
         yield from self.seating.start(at_ms, j, now, is_whole=not mine - seen)
+
+    def _resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
+        """An elastic gang is as large as it is to be; a pod for which it has no place waits."""
+        yield from self.elastic.resize(at_ms, j, now, seen)
+        vacant = seats.of_job(self.world, j) - seen
+        if len(now.waits) > vacant.total() and j not in self.world.moving:
+            self._found[self.unit_of[j]] = now._replace(hold=ALL_SEATED)
 
     def _leave(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
         """Seats of pods that are gone, and that nobody makes anew, are free; in doubt later."""

@@ -6,7 +6,7 @@ from tidemill.journal import others_waiting
 from tidemill.journal.deciders import DEFAULT
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.journal.submissions import Submissions
-from tidemill.live.kubernetes.scheduling.differ import NO_SEAT, Differ
+from tidemill.live.kubernetes.scheduling.differ import AT_WORK, Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.events import AskedEvict, AskedMove, Why
 from tidemill.model.held import UnplacedJob
@@ -29,7 +29,7 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
             continue
         job = differ.view.unit(unit).job
         gpus = sum(role.count * role.request.gpu.each for role in job.roles if role.request.gpu)
-        if why is NO_SEAT:  # the others run
+        if why in AT_WORK:  # the others run
             gpus = sum(pod.request.gpu.each for pod in pods if pod.request.gpu)
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
         is_counted = not any(pod.lacks and pod.request.gpu is None for pod in pods)

@@ -85,7 +85,7 @@ class NodeLimits:
         here, coming = view.on_node.get(machine, {}), self._coming.get(machine, {})
         known = (view.pods.get(key) for key in {**here, **coming} if key not in keys)
         there = [pod for pod in known if pod is not None and not pod.is_over]
-        return _said(row, there, new)
+        return _said(row, there, new) or view.claimed.short_of(machine, new)
 
 
 class TightNodes:
@@ -164,11 +164,12 @@ class TightNodes:
             view, gpu = self._view, wanted.gpu
             self._usable_by[wanted] = {
                 name: self._host(name)
-                for name, row in sorted(view.machines.items())
-                if wanted.selects(row.labels) and (
-                    gpu is None or any(gpu.resource in one.capacity for one in view.parts_on(name))
+                for name in sorted(view.machines)
+                if any(
+                    wanted.selects(one.labels) and (gpu is None or gpu.resource in one.capacity)
+                    for one in view.parts_on(name)  # what claims select is a label of theirs
                 )
-            }  # fmt: skip
+            }
         return self._usable_by[wanted]
 
     def _host(self, machine: str) -> str:

@@ -21,7 +21,7 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, extras, pod_changes, shapes, volumes
+from tidemill.live.kubernetes.scheduling import claimed, extras, pod_news, shapes, volumes
 from tidemill.live.kubernetes.scheduling.apart import MembersApart
 from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
@@ -175,8 +175,16 @@ class ClusterView:
 
     def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
         """A claim, or a template of claims, is so now."""
+        book, key = self.claimed.book, (row.namespace, row.name)
+        before = book.claims.get(key)
+        had = {} if before is None else book.held_on(before)
         for owner in self.claimed.take_claim(row, is_gone=is_gone):
             self._take_owner(owner, is_gone=False)
+        now = book.claims.get(key)
+        for machine in had.keys() - (book.held_on(now).keys() if now is not None else ()):
+            self.vacations[machine] += 1
+            self.dirty_nodes.update((part.name, None) for part in self.parts_on(machine))
+            self.changed()
 
     def touch(self, key: Key) -> None:
         """Look at a pod again."""
@@ -355,7 +363,7 @@ class ClusterView:
     def _index(self, key: Key, before: KubePod | None, row: KubePod) -> None:
         """Keep a pod, and remember to look at it if anything that counts here is new."""
         self.pods[key] = row
-        if before is not None and pod_changes.is_same(before, row):
+        if before is not None and pod_news.is_same(before, row):
             return
         self._unplace(key, before)
         if row.node:

@@ -1,4 +1,4 @@
-"""Which changes of a pod a scheduler has to look at: most say nothing that decides anything."""
+"""What of a pod is news: what decides nothing here comes and goes, and nobody has to look at it."""
 
 from collections.abc import Mapping
 
@@ -7,6 +7,8 @@ from tidemill.live.kubernetes.pods import KubePod
 
 _OF_ITS_NODE = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
 """Labels that the server gives to a pod when it is bound."""
+_READ_OF_PODS = ("tidemill/", "kueue.x-k8s.io/")
+"""Annotations that decide something here; others, such as a network's, come and go."""
 
 
 def is_same(before: KubePod, row: KubePod) -> bool:
@@ -21,10 +23,6 @@ def is_same(before: KubePod, row: KubePod) -> bool:
         and groups.of_pod(before) == groups.of_pod(row)
         and (before.annotations == row.annotations or _notes(before) == _notes(row))
     )  # fmt: skip
-
-
-_READ_OF_PODS = ("tidemill/", "kueue.x-k8s.io/")
-"""Annotations that decide something here; others, such as a network's, come and go."""
 
 
 def _notes(pod: KubePod) -> dict[str, str]:

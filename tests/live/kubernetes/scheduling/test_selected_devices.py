@@ -1,0 +1,160 @@
+"""Claims that select some of the devices of a machine, and not others that are alike."""
+
+import pytest
+
+from tests.live.kubernetes.scheduling.pretended import CLAIMED, results_of
+from tests.live.kubernetes.scheduling.test_holding import Story
+from tests.rigs.kubernetes.wanted import DRIVER
+
+NUMA = f"{DRIVER}/numa"
+FAR = {"rig/devices": f"device.attributes['{DRIVER}'].numa == 1"}
+
+
+class Halved(Story):
+    """A pretended cluster of machines whose devices are on two sides."""
+
+    def __init__(self, *names: str, gpus: int = 4) -> None:
+        super().__init__()
+        for name in names:
+            self.server.put_node(name, gpus)
+            for i, one in enumerate(self.server.slices[name]["spec"]["devices"]):
+                one["attributes"]["numa"] = {"int": 2 * i // gpus}
+
+    def claim(self, name: str, gpus: int, **rest: object) -> None:
+        """A pod with devices by claim."""
+        self.server.make(name, gpus, resource=CLAIMED, **rest)
+
+    def claim_two(
+        self, name: str, constraint: dict[str, object], requests: tuple[str, ...] = ("a", "b")
+    ) -> None:
+        """A pod with two devices by requests of one claim that have something in common."""
+        self.claim(name, 2)
+        key = ("ml", f"c-{name}")
+        for told in (self.server.claims[key], *(n[2] for n in self.server.news if n[1] == key)):
+            asked = told["spec"]["devices"]
+            exact = {**asked["requests"][0]["exactly"], "count": 2 // len(requests)}
+            asked["requests"] = [{"name": one, "exactly": exact} for one in requests]
+            asked["constraints"] = [constraint]
+
+    def given(self, name: str) -> set[str]:
+        """The devices of a pod."""
+        return {row["device"] for row in results_of(self.server.claims["ml", f"c-{name}"])}
+
+
+def test_nobody_leaves_for_a_claim_that_tells_devices_of_a_machine_apart():
+    """A pod holds all four devices of a machine, another wants two of one side: that one waits.
+
+    It gets them when they are free, and then somebody who wants all four waits.
+    """
+    story = Halved("d0")
+    story.claim("all", 4)
+    story.rest()
+    story.claim("far", 2, annotations=FAR)
+    story.rest()
+    assert story.bound() == {"all": "d0"}
+    assert ("all", "eviction") not in story.server.asked
+    story.server.drop(("ml", "all"))
+    story.rest()
+    assert story.bound() == {"far": "d0"}
+    assert story.given("far") == {"gpu-2", "gpu-3"}
+
+
+def test_a_machine_is_whole_again_for_whoever_asks_for_all_of_it():
+    """Somebody selected devices of one side, and is gone."""
+    story = Halved("d0")
+    story.claim("far", 1, annotations=FAR)
+    story.rest()
+    story.server.drop(("ml", "far"))
+    story.claim("all", 4)
+    story.rest()
+    assert story.bound() == {"all": "d0"}
+
+
+def test_devices_of_both_sides_serve_who_selects_none():
+    """Beside a pod with one device of a side, three of four are free for another."""
+    story = Halved("d0")
+    story.claim("far", 1, annotations=FAR)
+    story.rest()
+    story.claim("rest", 3)
+    story.rest()
+    assert story.bound() == {"far": "d0", "rest": "d0"}
+    assert story.given("far") | story.given("rest") == {f"gpu-{i}" for i in range(4)}
+
+
+def test_who_selects_devices_that_are_held_waits_for_those_and_says_so():
+    """Two devices are free, and of the side that is asked for none: it goes to another machine.
+
+    Where there is no other it is held, and starts when one of them is given back.
+    """
+    story = Halved("d0")
+    story.claim("first", 2, annotations=FAR)
+    story.rest()
+    story.claim("next", 1, annotations=FAR)
+    story.rest()
+    assert story.bound() == {"first": "d0"}
+    reason, words = story.held()["ml/next"]
+    assert reason == "BindRefused"
+    assert words.endswith("node `d0` has 0 free, and 1 are requested")
+    story.claim("third", 2)
+    story.rest()
+    assert story.bound() == {"first": "d0", "third": "d0"}
+    story.server.drop(("ml", "first"))
+    story.rest()
+    assert story.bound() == {"next": "d0", "third": "d0"}
+
+
+def test_two_pods_of_a_gang_that_select_one_side_are_on_two_machines():
+    """One device of that side is left on each of two machines."""
+    story = Halved("d0", "d1")
+    story.claim("a", 1, annotations=FAR)
+    story.claim("b", 1, annotations=FAR)
+    story.rest()
+    story.claim("c", 1, annotations=FAR, gang="g", size=2)
+    story.claim("d", 1, annotations=FAR, gang="g", size=2)
+    story.rest()
+    bound = story.bound()
+    assert len(bound) == 4
+    for name in bound:
+        assert story.given(name) <= {"gpu-2", "gpu-3"}
+
+
+@pytest.mark.parametrize(
+    ("named", "requests"),
+    [({}, ("a", "b")), ({"requests": ["a", "b"]}, ("a", "b")), ({}, ("a",))],
+    ids=["of all", "by name", "of one"],
+)
+def test_the_devices_of_a_claim_have_in_common_what_it_says(
+    named: dict[str, object], requests: tuple[str, ...]
+):
+    """One device of the first side is held: both are of the other."""
+    story = Halved("d0")
+    story.claim("one", 1)
+    story.rest()
+    story.claim_two("two", {"matchAttribute": NUMA, **named}, requests)
+    story.rest()
+    assert story.given("one") == {"gpu-0"}
+    assert story.given("two") == {"gpu-2", "gpu-3"}
+
+
+def test_a_claim_whose_devices_have_nothing_in_common_waits():
+    """One device of each side is left: enough in number, and not alike."""
+    story = Halved("d0")
+    story.claim("near", 1)
+    story.claim("far", 1, annotations=FAR)
+    story.rest()
+    story.claim_two("two", {"matchAttribute": NUMA})
+    story.rest()
+    assert story.bound() == {"near": "d0", "far": "d0"}
+    reason, words = story.held()["ml/two"]
+    assert reason == "BindRefused"
+    assert words.endswith("node `d0` has 1 free, and 2 are requested")
+
+
+def test_a_constraint_of_some_requests_is_named_once():
+    """It is not placed, and says so."""
+    story = Halved("d0")
+    story.claim_two("two", {"matchAttribute": NUMA, "requests": ["a"]})
+    story.rest()
+    reason, words = story.held()["ml/two"]
+    assert reason == "NotSupported"
+    assert words.count("constraints other than matchAttribute of all requests") == 1
