@@ -98,7 +98,8 @@ def test_a_pod_more_than_an_elastic_gang_has_places_is_told_so():
     story.scheduler.differ.elastic.let_resize()
     story.server.put(made.owner("apps/v1", "ReplicaSet", "set", {"replicas": 2}))
     told = {"tidemill/gang-least": "1"}
-    mine = {"gang": "g", "size": 2, "owner": ("apps/v1", "ReplicaSet", "set"), "annotations": told}
+    owner = ("apps/v1", "ReplicaSet", "set")
+    mine: dict[str, Any] = {"gang": "g", "size": 2, "owner": owner, "annotations": told}
     story.server.make("w0", 1, **mine)
     story.server.make("w1", 1, **mine)
     story.rest()

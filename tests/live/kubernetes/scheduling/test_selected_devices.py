@@ -1,5 +1,7 @@
 """Claims that select some of the devices of a machine, and not others that are alike."""
 
+from typing import Any
+
 import pytest
 
 from tests.live.kubernetes.scheduling.pretended import CLAIMED, results_of
@@ -20,7 +22,7 @@ class Halved(Story):
             for i, one in enumerate(self.server.slices[name]["spec"]["devices"]):
                 one["attributes"]["numa"] = {"int": 2 * i // gpus}
 
-    def claim(self, name: str, gpus: int, **rest: object) -> None:
+    def claim(self, name: str, gpus: int, **rest: Any) -> None:
         """A pod with devices by claim."""
         self.server.make(name, gpus, resource=CLAIMED, **rest)
 
