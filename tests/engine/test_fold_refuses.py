@@ -247,6 +247,10 @@ CASES: dict[str, tuple[ev.Event, str]] = {
         ev.LoadSeen(NOW_MS, STARTS, 1, LoadFigure.REQUESTS, 0),
         "not running",
     ),
+    "host use of another attempt": (
+        ev.HostUseSeen(NOW_MS, RUNS, 2, 1, 2, -1),
+        "attempt 2 is meant",
+    ),
     "latencies of another attempt": (
         ev.LatencySeen(NOW_MS, RUNS, 2, LatencyFigure.WHOLE, 1_000, 1),
         "attempt 2 is meant",

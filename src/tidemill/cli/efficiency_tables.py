@@ -231,7 +231,7 @@ def _money(row: HeldRow, cost: str, wasted: str) -> tuple[str, str]:
         return row.account.told(cost), UNKNOWN
     if told == UNKNOWN_DOLLARS:
         return row.account.told(cost), told
-    least = "≥ " * (row.may_be_more(wasted_buckets()) and not told.startswith("≥"))
+    least = "≥ " * (row.may_waste_more and not told.startswith("≥"))
     return row.account.told(cost), f"{least}{told} {MARKS[figure.confidence]}"
 
 
@@ -354,7 +354,7 @@ def attempts(statement: Statement, job: HeldRow, found: Sequence[HeldAttempt]) -
 def _wasted(job: HeldRow, one: HeldAttempt, held: int) -> str:
     """Wasted of what an attempt held: at least that where more of its job may be."""
     wasted = sum(one.milli_ms[bucket] for bucket in wasted_buckets())
-    may_be_more = job.wasted.milli_ms is None or job.may_be_more(wasted_buckets())
+    may_be_more = job.wasted.milli_ms is None or job.may_waste_more
     if may_be_more and not wasted:
         return UNKNOWN
     return ("≥ " if may_be_more else "") + _of(wasted, held)

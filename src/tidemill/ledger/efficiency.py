@@ -128,6 +128,17 @@ class HeldRow(NamedTuple):
         return self.is_lower_bound and not _RATED.isdisjoint(buckets)
 
     @property
+    def may_waste_more(self) -> bool:
+        """Whether what is known to be wasted is the least that was.
+
+        It is all where the rest is useful, and that was measured: what nobody told apart is in it.
+        """
+        is_whole = not self.account.of(worth_unknown()) and (
+            self.figure([Bucket.USEFUL]).confidence is Confidence.MEASURED
+        )
+        return not is_whole and self.may_be_more(wasted_buckets())
+
+    @property
     def is_busy_told(self) -> bool:
         """Whether it is known of all its jobs when their accelerators were busy."""
         return not self.is_observed or Bucket.IDLE in self.told

@@ -18,7 +18,6 @@ from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow
 from tidemill.ledger.schema import Period
 from tidemill.ledger.served import LatencyCounts
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.top import wasted_buckets
 from tidemill.model.figures import DeviceFigure
 from tidemill.model.loads import NO_BOUND_US, LatencyFigure
 from tidemill.model.measures import ONE_PPM
@@ -123,7 +122,7 @@ class HeldSteps(Struct, frozen=True):
     seen_ppm: int
     """Of what was held, the share in which steps were counted."""
     seen_gpu_s: int
-    """What was held meanwhile, since the first step of each launch."""
+    """What was held meanwhile, since the loop of each launch came up."""
     steps: int
     tokens: int | None
     token_gpu_s: int
@@ -247,7 +246,7 @@ def _row(row: HeldRow) -> HeldRowPart:
         row.key, row.jobs, row.held_milli_ms, row.usd_micro, row.wasted_usd_micro,
         row.wasted.milli_ms, row.unknown_usd_micro, row.account.unpriced_milli_ms,
         parts, _use(row), _job(row), row.wasted.confidence, _load(row), _devices(row),
-        row.wasted.milli_ms is not None and row.may_be_more(wasted_buckets()),
+        row.wasted.milli_ms is not None and row.may_waste_more,
         _steps(row),
     )  # fmt: skip
 

@@ -29,8 +29,8 @@ STEP_TITLES = (
 )  # fmt: skip
 STEP_LEGEND = (
     "steps, tokens and samples as the loops count them (`tidemill.track`), those that were done"
-    " again after a failure too; per GPU-hour held since the first step of each launch, with all"
-    " stalls in it; $ per million tokens: what was held meanwhile cost; seen: of the GPU-hours"
+    " again after a failure too; per GPU-hour held since the loop of each launch came up, with"
+    " all stalls in it; $ per million tokens: what was held meanwhile cost; seen: of the GPU-hours"
     " held, with steps counted"
 )
 DEVICE_TITLES = {
@@ -80,7 +80,7 @@ def step_cells(row: HeldRow) -> list[str]:
     return [
         f"{told.steps:,}", _count(told.tokens),
         _rate(served.per_gpu_hour(told.tokens, told.token_gpu_s)),
-        UNKNOWN if per_million is None else dollars_text(per_million), _count(told.samples),
+        UNKNOWN if per_million is None else _small(per_million), _count(told.samples),
         _rate(served.per_gpu_hour(told.samples, told.sample_gpu_s)),
         f"{served.seen_ppm(told.gpu_s, row.held_milli_ms) / 10_000:.0f} %",
     ]  # fmt: skip
@@ -118,6 +118,11 @@ def _rate(rate: Fraction | None) -> str:
     if rate is None:
         return UNKNOWN
     return f"{float(rate):,.0f}" if rate >= 100 else f"{float(rate):,.3g}"
+
+
+def _small(usd_micro: int) -> str:
+    """Dollars, with as many digits as small prices need."""
+    return dollars_text(usd_micro) if usd_micro >= 10_000_000 else f"${usd_micro / 1e6:,.4f}"
 
 
 def _count(amount: int | None) -> str:

@@ -376,6 +376,23 @@ def test_a_namespace_with_a_quota_has_a_maximum():
     assert "kubectl describe resourcequota -n ml" in words
 
 
+def test_what_nodes_show_too_is_booked_since_its_scheduler_said_it():
+    """A pod lacks the CPU beside two free GPUs; the scheduler says so since 600 s, nodes now."""
+    line = "0/1 nodes are available: 1 Insufficient cpu."
+    said = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "name": "waits"},
+        "reason": "FailedScheduling", "firstTimestamp": made.moment(600),
+        "lastTimestamp": made.moment(3000), "message": line,
+    }  # fmt: skip
+    run = kept(node("n0"), pod("runs", 6, on="n0", cpu="190"), pod("waits", 2, message=line), said)
+    assert reason(run.world, "ml/waits")[:2] == (L3, Cause.CPU_BINDS)
+    found = amounts(run.statement, "bucket")
+    whole_ms = run.statement.total().paid_milli_ms // 8_000
+    assert found[(Bucket.FRAGMENTED,)] == 2_000 * (whole_ms - 600_000)
+    assert found[(Bucket.CAUSE_UNKNOWN,)] == 2_000 * 600_000
+
+
 def test_what_a_quota_refuses_is_booked_as_that_since_it_was_said():
     """2 of 8 GPUs are asked for from 0 on, and refused since 600 s: before that nobody said why."""
     job = made.owner("batch/v1", "Job", "big", {"parallelism": 1, "template": template(2)})

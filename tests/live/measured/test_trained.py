@@ -61,6 +61,27 @@ def test_steps_are_those_of_the_job_and_amounts_those_of_all_its_ranks():
     )  # fmt: skip
 
 
+def test_a_long_first_step_is_time_in_which_steps_were_counted():
+    """As while kernels are compiled: three seconds of computing before the first step ends."""
+    head: dict[str, Any] = {"v": 1, "job": "a", "run": "a0", "rank": 0}
+    times: dict[str, Any] = {"skew_us": 0, "compute_us": SECOND_US, "other_us": 0}
+    told: list[TrackRecord] = [BeganRecord(**head, seq=0, at_us=BEGIN_US, world=1, gpus=1)]
+    for i in range(4):
+        span: dict[str, Any] = {
+            "from_us": BEGIN_US + i * SECOND_US,
+            "until_us": BEGIN_US + (i + 1) * SECOND_US,
+        }
+        done: dict[str, Any] = {"steps": 0}
+        if i == 3:
+            long = dict.fromkeys(("min_step_us", "median_step_us", "max_step_us"), 4 * SECOND_US)
+            done = {"steps": 1, "first_step": 1, "last_step": 1, "tokens": 4_000, **long}
+        told.append(StepsRecord(**head, seq=i + 1, **span, **times, **done))
+    told.append(EndedRecord(**head, seq=5, at_us=BEGIN_US + 4 * SECOND_US, outcome="finished"))
+    found = trained(told)
+    assert found is not None
+    assert (found.gpu_s, found.steps, found.tokens, found.token_gpu_s) == (4, 1, 4_000, 4)
+
+
 @pytest.mark.parametrize(
     "told", [[*loop(tokens=None)], [*loop(ranks=1)]], ids=["not said", "a rank is silent"]
 )

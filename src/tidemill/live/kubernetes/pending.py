@@ -123,7 +123,8 @@ def _of_pods(
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
     also = "; ".join(filter(None, (also, _raced(job))))
     made = _made(found, first.reason or "Pending", said, shown, also=also)
-    if event is None or found.is_of_facts or event.message != said:
+    is_said = not found.is_of_facts or (by_line is not None and by_line.cause is found.cause)
+    if event is None or not is_said or event.message != said:
         return made
     return made._replace(since_ms=event.first_ms)
 

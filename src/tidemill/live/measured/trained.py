@@ -43,12 +43,13 @@ def with_steps(
 def _amounts(
     launch: Launch, since_us: int, until_us: int
 ) -> Iterator[tuple[tuple[int, int], LoadFigure, int]]:
-    """Span, figure and amount of each that is known, minute by minute since its first step."""
+    """Span, figure and amount of each that is known, minute by minute since its loops came up."""
     is_whole = not loops.silent_ranks(launch)
     first = min((p.rank for p in launch.processes if p.worked_us < _NEVER_US), default=-1)
     for minute in _minutes(launch, since_us, until_us):
+        ups_us = [process.up_us or 0 for process, _ in minute]
         start_us, end_us = minute[0][1].from_us, max(one.until_us for _, one in minute)
-        span = (max(start_us, since_us) // 1000, end_us // 1000)
+        span = (max(start_us, since_us, min(ups_us)) // 1000, end_us // 1000)
         length = span[1] - span[0]
         if length <= 0:
             continue
@@ -64,11 +65,17 @@ def _amounts(
 def _minutes(
     launch: Launch, since_us: int, until_us: int
 ) -> Iterator[list[tuple[Process, StepsRecord]]]:
-    """The records of a launch from its first step on, by the minute in which they begin."""
+    """The records of a launch since its loops came up, by the minute in which they begin.
+
+    Of a long launch by several minutes, so that there are not too many.
+    """
+    span_us = min(until_us, launch.last_us) - max(since_us, launch.first_us)
+    width_us = MINUTE_US * max(1, -(-span_us // (MINUTE_US * loops.MOST_BINS)))
     by_minute = dict[int, list[tuple[Process, StepsRecord]]]()
     for process in launch.processes:
+        up_us = _NEVER_US if process.up_us is None else process.up_us
         for one in process.stretches:
-            if since_us < one.until_us <= until_us and one.from_us >= process.worked_us:
-                by_minute.setdefault(one.from_us // MINUTE_US, []).append((process, one))
+            if since_us < one.until_us <= until_us and one.until_us > up_us:
+                by_minute.setdefault(one.from_us // width_us, []).append((process, one))
     for minute in sorted(by_minute):
         yield sorted(by_minute[minute], key=lambda pair: (pair[1].from_us, pair[0].rank))
