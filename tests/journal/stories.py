@@ -47,6 +47,7 @@ from tidemill.model.tables import NEVER_PASSED
 from tidemill.model.topology import Tier, Topology
 from tidemill.model.world import World
 from tidemill.provisioning import life
+from tidemill.reservation import types
 
 Teller = Callable[[World, Random, int], Event | None]
 
@@ -96,7 +97,7 @@ def signed(world: World, rng: Random, at_ms: int) -> Event | None:
     if world.contract_count == MOST_CONTRACTS:
         return None
     devices = rng.choice((1, 4, 8, 64))
-    terms = Terms.RESERVED if not world.contract_count else rng.choice(tuple(Terms))
+    terms = Terms.RESERVED if not world.contract_count else rng.choice((*Terms, types.UNFILLED))
     return ev.ContractSigned(
         at_ms,
         Contract(
@@ -128,6 +129,12 @@ def ended_contract(world: World, rng: Random, at_ms: int) -> Event | None:
     is_time = rng.random() < 0.03  # a story without supply is a short one
     c = _number(rng, world.contract_count)
     return ev.ContractEnded(at_ms, c) if is_time and c >= 0 else None
+
+
+def commitment(world: World, rng: Random, at_ms: int) -> Event | None:
+    rows = world.contract_rows
+    c = _one(rng, [c for c, row in enumerate(rows) if row.terms == types.UNFILLED])
+    return ev.CommitmentSeen(at_ms, c, rng.choice((0, 8_000, 64_000))) if c >= 0 else None
 
 
 def team(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -269,6 +276,9 @@ def measured(world: World, rng: Random, at_ms: int) -> Event | None:
         figure = rng.choice([*DeviceFigure])
         value = rng.choice((-1, 0, 7, 40)) * (STEPS[figure] if rng.random() < 0.9 else 1)
         return ev.FigureSeen(at_ms, j, _attempt(world, j), figure, max(-1, value))
+    if rng.random() < 0.1:
+        used_ms, peak_ppm = rng.choice((-1, 0, 9_000)), rng.choice((-1, 0, 2_000_000))
+        return ev.HostUseSeen(at_ms, j, _attempt(world, j), used_ms, 10_000, peak_ppm)
     if rng.random() < 0.2:
         load, source = rng.choice([*LoadFigure]), rng.choice([*LoadSource])
         return ev.LoadSeen(at_ms, j, _attempt(world, j), load, rng.choice((0, 5, 2**40)), source)
@@ -392,6 +402,7 @@ TELLERS: tuple[Teller, ...] = (
     signed,
     started_contract,
     ended_contract,
+    commitment,
     team,
     topology,
     added,

@@ -144,7 +144,7 @@ def test_readers_read_while_a_writer_writes(where: str, writers: Writers):
                     seen = len(found)
             lengths.add(seen)
             writers.listen(seconds=0.001)
-    assert len(lengths) > 3, "it had written all before it was read"
+    assert len(lengths) > 1, "it had written all before it was read"
     writers.kill()
 
 

@@ -1,8 +1,10 @@
 """Reading statements in tests: rows as dictionaries that can be added and compared."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
-from tidemill.ledger.buckets import DIVIDED, Bucket
+from tidemill.ledger.buckets import CLAIMED_AS, DIVIDED, Bucket
 from tidemill.ledger.statement import Statement
 
 LASTED = DIVIDED | {Bucket.UNKNOWN, Bucket.INTERFERENCE, Bucket.STRAGGLER}
@@ -40,3 +42,14 @@ def other_than_work(statement: Statement) -> Counter[Place]:
     fates = LASTED | {Bucket.REWORK, Bucket.UNSAVED}
     found = amounts(statement)
     return Counter({place: n for place, n in found.items() if Bucket(place[1]) not in fates})
+
+
+def without_causes(sums: Mapping[tuple[Any, ...], int]) -> Counter[tuple[Any, ...]]:
+    """Sums by bucket and more, with all that stood free beside who waited as one bucket.
+
+    Why somebody waits is known from when it was looked at: who looks more often knows more of it.
+    """
+    found = Counter[tuple[Any, ...]]()
+    for (bucket, *rest), amount in sums.items():
+        found[Bucket.CAUSE_UNKNOWN if bucket in CLAIMED_AS else bucket, *rest] += amount
+    return found

@@ -12,8 +12,8 @@ from tidemill.reservation import types
 
 
 def test_every_word_for_terms_has_a_row():
-    """What a spec may say under ``terms`` is what the table has rows for, and what was observed."""
-    assert list(types.TYPES) == [*(word.value for word in Terms), types.OBSERVED]
+    """What a spec may say under ``terms`` has a row; so has what was observed, or is not there."""
+    assert list(types.TYPES) == [*(word.value for word in Terms), types.OBSERVED, types.UNFILLED]
 
 
 @pytest.mark.parametrize(

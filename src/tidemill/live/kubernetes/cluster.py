@@ -118,6 +118,14 @@ class Cluster(Struct, frozen=True, kw_only=True):
                 return found
         return None
 
+    def since_ms(self, event: KubeEvent, words: str) -> int:
+        """Since when events with such words tell the same of an object: each try has its own."""
+        every = self.happenings.get((event.kind, event.namespace, event.name), ())
+        return min(
+            (one.first_ms for one in every
+             if one.reason == event.reason and words in one.message), default=event.first_ms,
+        )  # fmt: skip
+
 
 def read(told: ToldObjects) -> Cluster:
     """All that is known here of these objects; kinds that are not stay behind."""

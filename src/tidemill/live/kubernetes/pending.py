@@ -160,11 +160,11 @@ def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
     failed = cluster.last(job.key.kind, job.key.namespace, job.key.name, "FailedCreate")
     if failed is None:
         return None
-    if "exceeded quota" in failed.message:
+    if (words := "exceeded quota") in failed.message:
         shown = f"kubectl describe resourcequota -n {job.key.namespace}"
         found = reasons.by_quota(failed.message)
         made = _made(found, "FailedCreate", failed.message, shown)
-        return made._replace(since_ms=failed.first_ms)
+        return made._replace(since_ms=cluster.since_ms(failed, words))
     refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
 
