@@ -76,17 +76,17 @@ def contracts(world: World) -> list[ContractRow]:
     """The running contracts; of an observed cluster, groups of nodes that are alike."""
     in_use = supply.in_use_milli(world)
     alike = node_groups.first_alike(world.contract_rows, is_observed=world.is_observed)
-    found = dict[int, ContractRow]()
+    found = dict[tuple[int, str], ContractRow]()
     for seam in seams(world):
         c = world.contract_number[seam.contract]
-        row = world.contract_rows[alike[c]]
+        row, key = world.contract_rows[alike[c]], (alike[c], node_groups.shown_name(world, c))
         mine = world.nodes.contract[: world.node_count] == c
         one = ContractRow(
-            row.name_at(world.now_ms), row.kind, row.terms, seam.paid_milli, seam.launched_milli,
+            key[1], row.kind, row.terms, seam.paid_milli, seam.launched_milli,
             seam.schedulable_milli, row.in_gpus(int(in_use[mine].sum())),
             seam.gap_usd_micro_per_hour,
         )  # fmt: skip
-        found[alike[c]] = _together(found[alike[c]], one) if alike[c] in found else one
+        found[key] = _together(found[key], one) if key in found else one
     return [*found.values()]
 
 
@@ -150,7 +150,7 @@ def _node(world: World, n: int, errors: tuple[DeviceErrors, ...]) -> NodeRow:
     free = None if UNLISTED in row.labels else int(table.free_milli[n])
     return NodeRow(
         lives.origin(row.name, world.node_number), contract.kind, contract.pool,
-        contract.name_at(world.now_ms), _state(world, n),
+        node_groups.shown_name(world, int(table.contract[n])), _state(world, n),
         int(table.since_ms[n]), int(table.devices[n]), int(table.failed[n]), free,
         cpu, None if cpu is None else table.cpu_free_milli.item(n),
         memory, None if memory is None else table.memory_free_mib.item(n),

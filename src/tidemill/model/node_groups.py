@@ -28,6 +28,13 @@ def first_alike(rows: Sequence[Contract], *, is_observed: bool) -> list[int]:
     return found
 
 
+def shown_name(world: World, c: int) -> str:
+    """What the group of a contract is called now: the price or commitment of now, no number."""
+    name = world.contract_rows[c].name_at(world.now_ms)
+    numbered = _NUMBERED.match(name) if world.is_observed else None
+    return numbered[1] if numbered and numbered[1] in world.contract_number else name
+
+
 def machine(world: World, n: int) -> str:
     """What a node is a part of (`n1/mig-1g.10gb`), where its accelerators are parts of GPUs."""
     row = world.node_rows[n]
