@@ -43,7 +43,8 @@ UNTOLD = (
 CLAIMED = (Bucket.FRAGMENTED, Bucket.QUOTA, Bucket.HELD)
 """Of those, the causes that another scheduler may give of jobs that wait."""
 NO_REASON = (
-    "of some jobs that waited beside what was free nobody saw a reason; within `cause_unknown`"
+    "of some time in which jobs waited beside what was free nobody saw a reason (one that is seen"
+    " now says nothing of before); within `cause_unknown`"
 )
 
 
