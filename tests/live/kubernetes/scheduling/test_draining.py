@@ -89,7 +89,8 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     rig.ask("DELETE", f"{SETS}/train")
     with open_journal(str(ours.journal)) as journal:
         asked = [one for one in journal.read(0) if isinstance(one, ev.AskedEvict)]
-    assert [one.why for one in asked] == [Why.DRAINED]
+    # a pod that its set makes before the other one has gone may have the gang placed once more
+    assert [one.why for one in asked] in ([Why.DRAINED], [Why.DRAINED, Why.REPACKED])
 
 
 @pytest.mark.parametrize(
