@@ -64,6 +64,8 @@ class PretendedServer:
         """Binds to nodes that had too few GPUs for it, by all that was told."""
         self.faults = 0
         self.kill_after = -1
+        self.slow: asyncio.Event | None = None
+        """Until it is set no answer to a bind comes, though what was asked for is done and told."""
         self.is_late = False
         """Whether the claims of pods that are gone stay until ``take_back``."""
         self._left: list[Key] = []
@@ -244,7 +246,10 @@ class PretendedServer:
             if self.chance.random() < 0.5:
                 self._do(method, path, body)
             raise OSError("lost")
-        return self._do(method, path, body)
+        answer = self._do(method, path, body)
+        if self.slow is not None and path.endswith("/binding"):
+            await self.slow.wait()
+        return answer
 
     def _do(self, method: str, path: str, body: bytes) -> Written:
         part = path.split("/")

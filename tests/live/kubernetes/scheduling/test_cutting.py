@@ -32,9 +32,11 @@ from tests.rigs.kubernetes.wanted import (
     partitioned,
     replica_set,
 )
+from tidemill.explain import said
 from tidemill.journal.memory import MemoryJournal
-from tidemill.live.kubernetes.scheduling import allocating, cutting
+from tidemill.live.kubernetes.scheduling import allocating, cutting, keeping
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
+from tidemill.live.kubernetes.scheduling.saying import WaitSayer
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
 from tidemill.model.states import JobState
@@ -130,6 +132,60 @@ def test_nobody_else_is_stopped_while_the_cluster_keeps_the_claim_of_who_left(
         story.server.take_back()
         story.rest()
         assert (story.running()["small"], len(story.evicted())) == (1, stopped)
+
+
+def test_who_was_bound_a_moment_ago_is_stopped_once_that_is_known():
+    """The pod runs before the answer to its bind has come, and a better job waits by then.
+
+    Who runs is searched for again when the answer is there, not a minute later.
+    """
+    story = Cut(1)
+
+    async def slow_answer() -> int:
+        server, scheduler = story.server, story.scheduler
+        server.slow = asyncio.Event()
+        story.server.make("a-0", 1, resource=CLAIMED, annotations={"rig/devices": WHOLE})
+        story.server.make("small-0", 1, resource=CLAIMED, annotations={"rig/devices": ONE},
+                          spec={"priority": 10})  # fmt: skip
+        later = [one for one in server.news if "small-0" in one[1][1]]
+        server.news = [one for one in server.news if "small-0" not in one[1][1]]
+        server.deliver(scheduler.view, len(server.news))
+        for _ in range(3):
+            scheduler.beat()
+            for _ in range(20):  # the sender gives devices, and binds
+                await asyncio.sleep(0)
+            server.news += later
+            later = []
+            server.deliver(scheduler.view, len(server.news))
+        assert story.evicted() == [], "whether it runs is not sure"
+        server.slow.set()
+        await scheduler.rest()
+        return scheduler.clock
+
+    assert asyncio.run(slow_answer()) < cutting.AGAIN_MS
+    assert story.running()["small"] == 1
+    assert story.evicted() == ["a-0"]
+
+
+def test_whoever_is_stopped_is_told_even_if_its_pods_are_gone_at_once():
+    """The pod has left the cluster before anybody looks: it gets its Event all the same."""
+    story = Cut(1)
+    sayer = WaitSayer(story.server, story.scheduler.differ, said, "tidemill")  # type: ignore[arg-type]
+    story.comes("a", WHOLE)
+    story.comes("small", ONE, 10)
+    assert story.evicted() == ["a-0"]
+    assert ("ml", "a-0") not in story.scheduler.view.pods
+
+    async def tell() -> None:
+        world, (asked,) = story.scheduler.loop.world, story.scheduler.backend.stopped
+        for one in story.scheduler.sender.evicting:
+            sayer.happened(one.pods, *keeping.stopped_words(world, asked))
+        await sayer.stop()
+
+    asyncio.run(tell())
+    (told,) = (one for one in story.server.happened if one["reason"] == "Preempted")
+    assert told["regarding"]["name"] == "a-0"
+    assert "make room for job `ml/small-0`" in told["note"]
 
 
 def test_a_better_job_has_instances_stopped_for_a_whole_gpu():

@@ -80,6 +80,10 @@ class Cutting:
         self._again_ms = at_ms + AGAIN_MS
         return self.policy.may_preempt and not self.policy.may_reorder
 
+    def look_again(self) -> None:
+        """Search with the next look: a job that was being bound may be stopped once it runs."""
+        self._again_ms = 0
+
     def forget(self, at_ms: int) -> None:
         """Drop those who got their place, are gone, or waited long enough for their devices."""
         world, holder = self._lives.world, self._view.claimed.book.holder

@@ -252,6 +252,7 @@ class Differ:
             return False
         self._put_off.discard(unit)
         self.view.dirty_units[unit] = None
+        self.cutting.look_again()
         return True
 
     def _is_told(self, j: int, unit: UnitKey) -> bool:

@@ -316,7 +316,8 @@ class ClusterScheduler:
         self._held = dict(differ.held)
         for j in differ.left:
             self._log("gang lacks pods", job=world.job_names[j], said=keeping.SHORT)
-            self.sayer.happened(differ.unit_of[j], "Scheduling", "PartialGang", keeping.SHORT)
+            left = self.view.unit_pods(differ.unit_of[j])
+            self.sayer.happened(left, "Scheduling", "PartialGang", keeping.SHORT)
         differ.left.clear()
         differ.submitted.clear()
         self.backend.causes.clear()
@@ -480,10 +481,11 @@ class ClusterScheduler:
     def _take_answers(self) -> None:
         """What was refused is held or goes on; who is evicted is told for whom, or why."""
         called_off = self.refusals.take()
-        leaving, self.sender.evicting_jobs = self.sender.evicting_jobs, []
+        evicting, self.sender.evicting = self.sender.evicting, []
+        leaving = {one.job: one.pods for one in evicting}
         for one in self.backend.stopped:
-            if one.job in leaving and (unit := self.differ.unit_of.get(one.job)) is not None:
-                self.sayer.happened(unit, *keeping.stopped_words(self.world, one))
+            if one.job in leaving:
+                self.sayer.happened(leaving[one.job], *keeping.stopped_words(self.world, one))
         active = {one.job for one in self.backend.stopped if self.world.jobs.is_leaving[one.job]}
         active -= {*leaving, *called_off}
         self.backend.stopped = [one for one in self.backend.stopped if one.job in active]

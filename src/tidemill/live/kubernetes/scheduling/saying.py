@@ -131,11 +131,10 @@ class WaitSayer:
         """Whether nobody is still to be told."""
         return self._task is None or self._task.done()
 
-    def happened(self, unit: UnitKey, action: str, reason: str, words: str) -> None:
-        """Each pod of a job that sits on a node, or is evicted from there, gets an Event."""
-        for pod in self._differ.view.unit_pods(unit):
-            is_evicted = not pod.is_over or pod.deleted_ms is not None  # that may have been quick
-            if pod.node and is_evicted:
+    def happened(self, pods: Iterable[KubePod], action: str, reason: str, words: str) -> None:
+        """Each of these pods that sits on a node, or did just now, gets an Event."""
+        for pod in pods:
+            if pod.node and not pod.is_over:
                 self._begin(self._happen(pod, action, reason, words))
 
     def bound(self, seat: Vacant) -> None:

@@ -111,7 +111,7 @@ class Sender:
         self.counts = SendCounts()
         self.refusals: list[BindRefused] = []
         self.put_off: list[PutOff] = []
-        self.evicting_jobs: list[int] = []
+        self.evicting: list[Leaver] = []
         """Jobs whose pods are being evicted now. Whoever reads these lists empties them."""
 
     def is_being_sent(self, j: int) -> bool:
@@ -304,7 +304,7 @@ class Sender:
     async def _evict_all(self, group: Sequence[Leaver], *, is_begun: bool, may_stay: bool) -> None:
         try:
             if is_begun or await self._may_all_go(group, may_stay=may_stay):
-                self.evicting_jobs += [one.job for one in group]
+                self.evicting += group
                 some = [pod for one in group for pod in one.pods]
                 await asyncio.gather(*(self._evict(pod) for pod in self._budgeted_first(some)))
         finally:
