@@ -32,7 +32,7 @@ def pages() -> list[Path]:
     return [
         *sorted(ROOT.glob("*.md")),
         *sorted(ROOT.glob("docs/**/*.md")),
-        ROOT / "bench/README.md",
+        *sorted(ROOT.glob("bench/*.md")),
     ]
 
 
