@@ -236,8 +236,8 @@ def read(one: Object) -> KubeNode:
         created_ms=created_ms,
         allocatable=resources.accelerators(allocatable),
         capacity=resources.accelerators(capacity),
-        cpu_milli=max(0, round(1000 * allocatable.get("cpu", capacity.get("cpu", 0)))),
-        memory_mib=max(0, int(allocatable.get("memory", capacity.get("memory", 0)) / 2**20)),
+        cpu_milli=resources.cpu_milli(allocatable.get("cpu", capacity.get("cpu", 0))),
+        memory_mib=resources.memory_mib(allocatable.get("memory", capacity.get("memory", 0))),
         is_ready=fields.text(ready, "status") == "True",
         ready_since_ms=fields.moment_ms(ready, "lastTransitionTime"),
         not_ready_why=fields.text(ready, "message") or fields.text(ready, "reason"),
@@ -294,8 +294,8 @@ def read_claim(one: Object) -> NodeClaim:
         fields.moment_ms(one, "metadata", "creationTimestamp"),
         fields.text(launched, "status") == "True",
         fields.words(one, "metadata", "labels"), resources.accelerators(capacity),
-        max(0, round(1000 * capacity.get("cpu", 0))),
-        max(0, int(capacity.get("memory", 0) / 2**20)),
+        resources.cpu_milli(capacity.get("cpu", 0)),
+        resources.memory_mib(capacity.get("memory", 0)),
         fields.text(registered, "message"),
     )  # fmt: skip
 

@@ -38,13 +38,9 @@ _BY_REASON = {
 """The same, by the reason of its status."""
 MOST_TERMS, MOST_VALUES, LONGEST_KEY = 50, 1_000, 400
 _TESTS = {
-    "In": LabelTest.IN,
-    "NotIn": LabelTest.NOT_IN,
-    "Exists": LabelTest.EXISTS,
-    "DoesNotExist": LabelTest.ABSENT,
-    "Gt": LabelTest.ABOVE,
-    "Lt": LabelTest.BELOW,
-}
+    "In": LabelTest.IN, "NotIn": LabelTest.NOT_IN, "Exists": LabelTest.EXISTS,
+    "DoesNotExist": LabelTest.ABSENT, "Gt": LabelTest.ABOVE, "Lt": LabelTest.BELOW,
+}  # fmt: skip
 GONE_WITHIN_MS = 2_000
 """When a node was deleted is known by our clock, which the server's whole seconds set."""
 NO_EXECUTE = "NoExecute"
@@ -124,6 +120,8 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Of the node's own disk (`ephemeral-storage`)."""
     may_preempt: bool = True
     """Whether others may be evicted for it; not with `preemptionPolicy: Never`."""
+    unread: str = ""
+    """Why nobody can read what it requests; "": it is read."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
@@ -401,8 +399,8 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
     terms = [conditions_of(term) for term in fields.each(affinity, "nodeSelectorTerms")]
     return PodRequest(
         gpu=GpuRequest(first, gpus[first]) if first else None,
-        cpu_milli=max(0, round(1000 * amounts.get("cpu", 0))),
-        memory_mib=max(0, int(amounts.get("memory", 0) / 2**20)),
+        cpu_milli=resources.cpu_milli(amounts.get("cpu", 0)),
+        memory_mib=resources.memory_mib(amounts.get("memory", 0)),
         selector=tuple(sorted(fields.words(spec, "nodeSelector").items())),
         terms=tuple(terms[:MOST_TERMS]),
         tolerations=tuple(map(_toleration, fields.each(spec, "tolerations"))),

@@ -26,6 +26,7 @@ SHORTEST_QUOTE = 20
 _NAMED = 3
 _CLAIMED = re.compile(f"{CLAIMED}(?!/)")
 REFUSALS = {
+    "MalformedRequest": "what it requests makes no sense: no room that comes free starts it",
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
     "UnknownGang": "it waits for a pod group that does not exist",
     "UnknownTopology": "it requires a tier of the topology that its scheduler does not know",

@@ -30,6 +30,9 @@ CUT = f"{CLAIMED}/"
 BY_CLAIM = "tidemill/devices-by-claim"
 """The label, in the books, of nodes whose whole devices are given out by claims alone."""
 MOST_DEVICES = 10_000
+MOST_OF_HOST = 10**11
+"""Thousandths of CPUs, or MiB of memory, of a pod or a node: 100 PB are more than any has, and all
+pods of the largest gang together can still be counted."""
 
 
 class GpuRequest(NamedTuple):
@@ -92,6 +95,16 @@ def accelerators(amounts: Mapping[str, float]) -> dict[str, int]:
             if amount:
                 found[resource] = int(amount)
     return found
+
+
+def cpu_milli(cpus: float) -> int:
+    """CPUs in thousandths, as the books count them."""
+    return max(0, min(round(1000 * cpus), MOST_OF_HOST))
+
+
+def memory_mib(size_bytes: float) -> int:
+    """Memory in MiB, as the books count it."""
+    return max(0, min(int(size_bytes / 2**20), MOST_OF_HOST))
 
 
 def uncounted(amounts: Mapping[str, float]) -> str:

@@ -22,6 +22,7 @@ HYPERNODE = "hypernode-tier-"
 """Before the number of a tier of Volcano's: the name of ours that means it."""
 _REQUIRED = ("tidemill/required-topology", "kueue.x-k8s.io/podset-required-topology")
 _PREFERRED = ("tidemill/preferred-topology", "kueue.x-k8s.io/podset-preferred-topology")
+ANNOTATIONS = (*_REQUIRED, *_PREFERRED)
 """Annotations that tie a gang to one domain of a tier, by the tier's name or label."""
 
 

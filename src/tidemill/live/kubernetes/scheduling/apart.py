@@ -22,7 +22,8 @@ class MembersApart:
     def take(self, key: Key, pod: KubePod, unit: UnitKey | None) -> list[UnitKey]:
         """A pod is so now; the gangs to look at. ``unit``: that it names; None: none, or none now.
 
-        One that is gated is not there yet, and one whose claim is not may have devices.
+        One that is gated is not there yet, and one whose claim is not, or whose request nobody can
+        read, may have devices.
         """
         before, request = self._unit_of.pop(key, None), pod.request
         if before is not None:
@@ -30,7 +31,8 @@ class MembersApart:
             del mine[key]
             if not mine:
                 del self._members[before]
-        if pod.gates or (request.gpu is None and (request.claims or request.uncounted)):
+        is_unknown = bool(request.claims or request.uncounted or request.unread)
+        if pod.gates or (request.gpu is None and is_unknown):
             unit = None
         if unit is not None:
             self._unit_of[key] = unit

@@ -19,11 +19,6 @@ def of_job(pods: Iterable[KubePod], owner: OwnerObject | None) -> int:
     return min([*([max(expected)] if expected else []), *bounds], default=0)
 
 
-def unread(pods: Iterable[KubePod], owner: OwnerObject | None) -> tuple[str, ...]:
-    """What somebody wrote there that is no duration: such a job has no estimate by it."""
-    return tuple(sorted({text for text in _told(pods, owner) if text and not parsed(text)}))
-
-
 def _told(pods: Iterable[KubePod], owner: OwnerObject | None) -> list[str]:
     told = [pod.annotations.get(EXPECTED, "") for pod in pods]
     return told + ([owner.annotations.get(EXPECTED, "")] if owner is not None else [])

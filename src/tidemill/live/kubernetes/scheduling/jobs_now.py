@@ -17,6 +17,7 @@ from tidemill.live.kubernetes.scheduling import (
     shapes,
     sizes,
     spreading,
+    unheeded,
 )
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
@@ -61,8 +62,8 @@ class JobsNow:
         self.unsized: dict[UnitKey, None] = {}
         """Gangs of which not all pods are there to show which have GPUs: looked at again, too."""
         self.unread: dict[UnitKey, tuple[str, ...]] = {}
-        """Annotations of jobs of ours that were to be durations, and are none; whoever tells it
-        empties this."""
+        """What is wrong with annotations of jobs of ours, in words; whoever tells it empties
+        this."""
 
     def now(self, unit: PodUnit, topology: Topology) -> UnitNow:
         """The pods of a job; ``topology``: the tiers that it may be tied to."""
@@ -73,7 +74,7 @@ class JobsNow:
         if alone:
             shape = shapes.of_pod(replace(alone[0], node=""), job.team, job.job_class)
             request = alone[0].request
-            if request.unkept or request.uncounted or request.extras:
+            if request.unread or request.unkept or request.uncounted or request.extras:
                 shape = shapes.unkept(alone[0])
             mine = [(pod, 0) for pod in alone]
         elif job.roles:
@@ -145,8 +146,8 @@ class JobsNow:
 
     def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
         """How long it should run; 0: nobody says, or nobody can read it."""
-        if unread := estimates.unread(pods, unit.job.owner):
-            self.unread[unit.key] = unread
+        if flaws := unheeded.words(pods, unit.job.owner):
+            self.unread[unit.key] = flaws
         return estimates.of_job(pods, unit.job.owner)
 
     def _hold_of(

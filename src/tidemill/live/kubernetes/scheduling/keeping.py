@@ -32,7 +32,9 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
         if why in AT_WORK:  # the others run
             gpus = sum(pod.request.gpu.each for pod in pods if pod.request.gpu)
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
-        is_counted = not any(pod.lacks and pod.request.gpu is None for pod in pods)
+        is_counted = not any(
+            (pod.lacks or pod.request.unread) and pod.request.gpu is None for pod in pods
+        )
         yield UnplacedJob(
             differ.lives.name(unit), job.team or "unknown", gpus, why.reason, why.words, since_ms,
             is_counted,

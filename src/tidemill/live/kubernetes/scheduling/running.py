@@ -6,7 +6,7 @@ nodes are watched, and only then; a plan takes milliseconds, so nothing waits lo
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -41,12 +41,13 @@ from tidemill.live.kubernetes.api.client import (
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import estimates, keeping, unknown_types
+from tidemill.live.kubernetes.scheduling import keeping, unknown_types
 from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.draining import Drains
+from tidemill.live.kubernetes.scheduling.misread import Misread
 from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
@@ -230,6 +231,7 @@ class ClusterScheduler:
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         self.sender.on_bound = self.sayer.bound
+        self._misread = Misread(self.differ, self.sayer, self._log)
         clock = self.client.clock
         self.backend = KubernetesBackend(
             self.world, self.view, self.differ, self.sender,
@@ -270,6 +272,7 @@ class ClusterScheduler:
         """One beat, if there is something to look at and all of it is known; whether it was."""
         self.copy.heed()
         self._note_sight()
+        self._misread.objects(self.copy)
         self._read_rules()
         self._take_answers()
         self._keep_facts()
@@ -306,13 +309,15 @@ class ClusterScheduler:
         came = [j for j in differ.submitted if j in differ.unit_of]
         self._keep_submissions()
         units = [differ.unit_of[j] for j in came]
-        self._note_estimates(units)
+        self._misread.annotations(units)
         for s in self.backend.causes:
             self.sayer.anew.forget(s)
             mine = self._waiting(s)
             self.sayer.note(mine, at_once=s in world.promised)
             units += mine
-        units += [unit for unit, why in differ.held.items() if self._held.get(unit) != why]
+        held = {u: why for u, why in differ.held.items() if self._held.get(u) != why}
+        self._misread.held(held)
+        units += held
         self._held = dict(differ.held)
         for j in differ.left:
             self._log("gang lacks pods", job=world.job_names[j], said=keeping.SHORT)
@@ -385,18 +390,6 @@ class ClusterScheduler:
                 hint="the journal has other prices of these nodes than are given now, and keeps"
                 " them: only a new journal has others",
             )  # fmt: skip
-
-    def _note_estimates(self, units: Iterable[UnitKey]) -> None:
-        """An annotation that is no duration is told of jobs that came: they have no estimate."""
-        unread = self.differ.unread
-        for unit in units:
-            if unit in unread:
-                self._log(
-                    f"annotation {estimates.EXPECTED} is no duration",
-                    job=self.differ.lives.name(unit), found=list(unread[unit]),
-                    hint="such as 2h30m, or a number of seconds",
-                )  # fmt: skip
-        unread.clear()
 
     def _keep_facts(self) -> None:
         """Whom nobody places and whom nobody stops, and why nodes are out, beside the events."""

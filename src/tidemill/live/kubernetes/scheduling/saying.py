@@ -137,6 +137,12 @@ class WaitSayer:
             if pod.node and not pod.is_over:
                 self._begin(self._happen(pod, action, reason, words))
 
+    def warned(self, pods: Iterable[KubePod], reason: str, words: str) -> None:
+        """Each of these pods gets an Event, if not too many did."""
+        for pod in pods:
+            if self._may_happen():
+                self._begin(self._happen(pod, "Scheduling", reason, words))
+
     def bound(self, seat: Vacant) -> None:
         """A pod was bound: it gets an Event, if not too many were."""
         if self._may_tell_bind():

@@ -179,6 +179,11 @@ def _bonds(told: Iterable[Tie], topology: Topology) -> tuple[Bond, ...] | Unplac
 def unkept(pod: KubePod) -> Unplaceable:
     """What of a pod's constraints is not kept here, by name."""
     request = pod.request
+    if request.unread:
+        fix = "correct it where its pods are made, and make them anew"
+        return Unplaceable(
+            "MalformedRequest", f"what it requests makes no sense: {request.unread}; {fix}"
+        )
     named = () if request.gpu is not None else (name for name, _ in request.extras)
     return _refused((*request.unkept, *request.also, *named, *filter(None, (request.uncounted,))))
 

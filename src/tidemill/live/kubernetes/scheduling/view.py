@@ -21,7 +21,14 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, extras, pod_news, shapes, volumes
+from tidemill.live.kubernetes.scheduling import (
+    claimed,
+    extras,
+    pod_news,
+    shapes,
+    unread_pods,
+    volumes,
+)
 from tidemill.live.kubernetes.scheduling.apart import MembersApart
 from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
@@ -35,6 +42,7 @@ Key = tuple[str, str]
 """Namespace and name of an object."""
 READ: Readers = {
     **{key: take for key, take in READERS.items() if key != ("", "ConfigMap")},
+    ("", "Pod"): unread_pods.read,
     (dra.GROUP, "DeviceClass"): dra.read_class,
     ("", "PersistentVolumeClaim"): volumes.read_claim,
     ("", "PersistentVolume"): volumes.read_volume,

@@ -1,0 +1,41 @@
+"""Pods that cannot be read whole: what of them can be is kept, and nobody drops them in silence.
+
+A pod of ours that requests what nobody can mean waits and says so. One whose status makes no sense
+holds what it requests, where it sits.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import fields, pods
+from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.pods import KubePod
+
+_WHOSE = ("schedulerName", "nodeName", "schedulingGroup", "schedulingGates", "workloadRef")
+"""What of a spec is no request."""
+
+
+def read(one: Object) -> KubePod:
+    """A pod; ``MalformedObjectError`` if not even its name and its node can be read."""
+    try:
+        return pods.read(one)
+    except MalformedObjectError as error:
+        said = str(error)
+    for bare in _barer(one):
+        try:
+            row = pods.read(bare)
+        except MalformedObjectError:
+            continue
+        is_whole = bare.get("spec") is one.get("spec")
+        return row if is_whole else replace(row, request=replace(row.request, unread=said))
+    raise MalformedObjectError(said)
+
+
+def _barer(one: Object) -> Iterator[Object]:
+    """The same pod without what may be the flaw: first its status, then what it requests."""
+    told, phase = fields.inner(one, "spec"), fields.text(one, "status", "phase")
+    yield {**one, "status": {"phase": phase}}
+    spec = {key: told[key] for key in _WHOSE if key in told}
+    yield {**one, "spec": spec}
+    yield {**one, "spec": spec, "status": {"phase": phase}}

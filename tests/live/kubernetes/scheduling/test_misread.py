@@ -1,0 +1,140 @@
+"""What people write that nobody can heed is told to them; it is never dropped, and ends nothing."""
+
+from typing import Any
+
+import pytest
+
+from tests.live.kubernetes.scheduling.pretended import CLAIMED, GPU, MIG, Object
+from tests.live.kubernetes.scheduling.test_holding import Story, in_group, pod_group
+from tidemill.explain import held_jobs
+from tidemill.live.kubernetes.scheduling import keeping
+
+
+def ask(story: Story, name: str, **amounts: Any) -> None:
+    """A pod that requests what is written here; `gpu` and `memory` by these names."""
+    story.server.make(name, 1)
+    one = story.server.pods["ml", name]
+    told = {{"gpu": GPU, "mig": MIG, "disk": "ephemeral-storage"}.get(key, key): amounts[key]
+            for key in amounts}  # fmt: skip
+    resources = {GPU: "1", "cpu": "1", "memory": "1Gi"} | told
+    one["spec"]["containers"][0]["resources"] = {"requests": resources, "limits": resources}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "words"),
+    [
+        ({"gpu": "1000000000"}, "`nvidia.com/gpu` is 1000000000: no number of devices"),
+        ({"gpu": "1e999"}, "no number of devices"),
+        ({"gpu": "-1"}, "`nvidia.com/gpu` is -1"),
+        ({"gpu": "0.5"}, "`nvidia.com/gpu` is 0.5"),
+        ({"gpu": "many"}, "'many', which is no quantity such as 8 or 500m"),
+        ({"cpu": {}}, "`resources.limits.cpu` is {}"),
+        ({"mig": "100k"}, "`nvidia.com/mig-1g.10gb` is 100000"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_told_and_the_others_are_placed(
+    amounts: Object, words: str
+):
+    """It is held by name, with what was found; `why` says so, and that its size is unknown."""
+    story = Story(8)
+    story.server.make("fine", 1)
+    ask(story, "odd", **amounts)
+    story.rest()
+    assert story.bound() == {"fine": "n0"}
+    reason, said = story.held()["ml/odd"]
+    assert reason == "MalformedRequest"
+    assert words in said
+    (held,) = keeping.held(story.scheduler.differ, 0)
+    assert "an unknown number of accelerators" in held_jobs.answer(held, 0).words
+    story.server.drop(("ml", "odd"))
+    story.rest()
+    assert story.held() == {}
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [{"cpu": "1E"}, {"cpu": "9E"}, {"memory": "9E"}, {"memory": "1e400"}, {"rdma/x": "9E"},
+     {"gpu": "5000"}, {"gpu": "20"}, {"hugepages-2Mi": "9E"}, {"disk": "9E"}],
+)  # fmt: skip
+def test_more_than_any_node_has_is_counted_and_never_bound(amounts: Object):
+    """Of a pod, of a gang of them, and on a node that says that it has so much."""
+    story = Story(8)
+    ask(story, "odd", **amounts)
+    for i in range(4):
+        ask(story, f"g{i}", **amounts)
+        story.server.annotate(f"g{i}", gang="g", gang_size="4")
+    story.server.nodes["n0"]["status"]["allocatable"]["example.com/x"] = "9E"
+    story.server.make("fine", 1)
+    story.rest()
+    assert story.bound() == {"fine": "n0"}
+
+
+def test_a_node_with_more_than_can_be_counted_takes_pods():
+    """As many CPUs and as much memory as a quantity can say."""
+    story = Story()
+    story.server.put_node("n0", 8)
+    for amounts in ("allocatable", "capacity"):
+        story.server.nodes["n0"]["status"][amounts] |= {"cpu": "9E", "memory": "9E"}
+    story.server.make("fine", 1)
+    story.rest()
+    assert story.bound() == {"fine": "n0"}
+
+
+def test_a_gang_with_a_member_that_nobody_can_read_waits_for_it():
+    """That one is no launcher without GPUs: the other is not bound without it."""
+    story = Story(8)
+    story.server.put(pod_group("pair", 2))
+    story.server.make("a0", 1, spec=in_group("pair"))
+    ask(story, "a1", gpu="1000000000")
+    story.server.pods["ml", "a1"]["spec"] |= in_group("pair")
+    story.rest()
+    assert story.bound() == {}
+    assert {name: why for name, (why, _) in story.held().items()} == {
+        "ml/pair": "WaitingForGang", "ml/a1": "MalformedRequest",
+    }  # fmt: skip
+
+
+def test_a_claim_for_a_thousand_million_devices_waits():
+    """Nothing is allocated for it, and others are placed."""
+    story = Story()
+    story.server.put_node("d0", 8)
+    story.server.make("odd", 1_000_000_000, resource=CLAIMED)
+    story.server.make("fine", 1, resource=CLAIMED)
+    story.rest()
+    assert story.bound() == {"fine": "d0"}
+    assert "ml/odd" in story.held()
+
+
+def test_a_pod_whose_status_makes_no_sense_holds_what_it_requests():
+    """A clock of the year 9999 on its node: its GPUs are in use all the same."""
+    story = Story(8)
+    story.server.make("theirs", 5, on="n0")
+    late = {"type": "Ready", "status": "True", "lastTransitionTime": "9999-01-01T00:00:00Z"}
+    one = story.server.pods["ml", "theirs"]
+    one["status"]["conditions"] = [late, late | {"type": "PodScheduled"}]
+    story.server.make("large", 4)
+    story.server.make("small", 3)
+    story.rest()
+    assert story.bound() == {"theirs": "n0", "small": "n0"}
+
+
+@pytest.mark.parametrize(
+    ("notes", "words"),
+    [
+        ({"expected-duration": "soon"}, "is `soon`, no duration such as 2h30m, or a number of"),
+        ({"preemptible": "maybe"}, "tidemill/preemptible is `maybe`, neither true nor false"),
+        ({"gang-size": "2"}, "tidemill/gang-size without tidemill/gang"),
+        ({"expected-duraton": "2h"}, "did you mean `tidemill/expected-duration`?"),
+        ({"expected-duration": "2h", "preemptible": "true"}, ""),
+    ],
+)
+def test_an_annotation_that_means_nothing_is_told_and_the_pod_is_placed(notes: Object, words: str):
+    """Each in words; one that is understood is not mentioned."""
+    story = Story(8)
+    told = {f"tidemill/{key}": notes[key] for key in notes}
+    story.server.make("p", 1, annotations=told)
+    story.rest()
+    assert story.bound() == {"p": "n0"}
+    said = [word for some in story.scheduler.differ.unread.values() for word in some]
+    assert len(said) == bool(words)
+    assert words in "".join(said)
