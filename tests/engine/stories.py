@@ -84,6 +84,7 @@ def twin_of(script: Script, seed: int) -> Twin:
         boot=LogNormal(script.boot_ms, 0.5),
         evict_ms=script.grace_ms,
         startup_spread=0.2,
+        lost_races=(0.0, 0.05)[seed % 2],
     )
     return Twin(
         script.contracts,

@@ -3,10 +3,12 @@
 from tests.twin import greedy
 from tests.twin.builders import TEAM, contract, job
 from tidemill.model import events as ev
+from tidemill.model.columns import JOB
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.states import JobClass, JobState
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide, daily
 from tidemill.twin.backend import Twin
+from tidemill.twin.event_queue import lives
 from tidemill.twin.faults import FaultAt, Faults
 
 
@@ -109,6 +111,39 @@ def test_start_up_varies_by_job_but_not_by_run():
     assert starts() == starts()
     assert len(set(starts())) > 10
     assert all(48_000 <= at <= 72_000 for at in starts())
+
+
+def test_a_lost_race_is_no_crash_and_costs_a_second():
+    """A gang that its node refused waits again, uses up no retry and loads nothing again."""
+    coming = [
+        (i * HOUR_MS, job(f"j{i}", startup_ms=MINUTE_MS, restart_ms=HOUR_MS), MINUTE_MS)
+        for i in range(60)
+    ]
+    faults = Faults(retries=0, lost_races=0.5)
+    world, journal = greedy.run(Twin([contract()], [TEAM], coming, faults=faults, seed=3))
+    lost = [e for e in journal if isinstance(e, ev.JobFailed)]
+    assert {e.why for e in lost} == {ev.Why.LOST_RACE}
+    assert 30 <= len(lost) <= 90  # one per job is expected
+    assert set(world.jobs.state[:60]) == {JobState.DONE}
+    for j in range(60):
+        races = world.matrices.jobs.item(j, JOB.RACES)
+        begun = [e.at_ms for e in journal if isinstance(e, ev.JobStarted) and e.job == j]
+        assert races == sum(e.job == j for e in lost)
+        assert begun == [j * HOUR_MS + races * lives.REFUSED_AFTER_MS + MINUTE_MS]
+
+
+def test_lost_races_change_no_other_luck():
+    """They have a stream of their own: who loses none starts when it would have."""
+    coming = [(i * HOUR_MS, job(f"j{i}", startup_ms=MINUTE_MS), MINUTE_MS) for i in range(40)]
+
+    def starts(lost_races):
+        faults = Faults(startup_spread=0.2, lost_races=lost_races)
+        twin = Twin([contract()], [TEAM], coming, faults=faults, seed=3)
+        journal = greedy.run(twin)[1]
+        return {(e.job, e.at_ms) for e in journal if isinstance(e, ev.JobStarted)}
+
+    both = starts(0.0) & starts(0.3)
+    assert 15 <= len(both) < 40
 
 
 def test_a_daily_tide_peaks_at_its_hour():

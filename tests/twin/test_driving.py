@@ -127,7 +127,8 @@ def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
     faults = QUIET
     if faulty:
         known = tuple(FaultAt(luck.randrange(200_000), luck.randrange(10), 5000) for _ in range(4))
-        faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
+        known = tuple(sorted(known, key=lambda fault: fault.at_ms))
+        faults = Faults(schedule=known, lost_races=0.1)
     policy = Policy(
         order=luck.choice(["fifo", "priority"]), placement=luck.choice(PLACEMENTS),
         patience_ms=luck.choice([HOUR_MS, 20_000]),

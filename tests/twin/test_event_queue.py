@@ -66,7 +66,7 @@ def _arrivals(luck: random.Random) -> list[Arrival]:
 def _twin(luck: random.Random) -> Twin:
     faults = Faults(
         node_rate=luck.choice([0.0, 3e7]), device_share=0.3, startup_spread=0.4, evict_ms=20,
-        retries=1, repair=LogNormal(400), boot=LogNormal(100),
+        retries=1, repair=LogNormal(400), boot=LogNormal(100), lost_races=luck.choice([0.0, 0.2]),
     )  # fmt: skip
     return Twin(
         [contract("c", gpus=48)], [team("a"), team("b")], _arrivals(luck), faults=faults,

@@ -117,6 +117,7 @@ FAULTS = st.builds(
     boot=st.sampled_from((LogNormal(0), LogNormal(MINUTE_MS, 0.3))),
     evict_ms=st.sampled_from((0, MINUTE_MS)),
     startup_spread=st.sampled_from((0.0, 0.5)),
+    lost_races=st.sampled_from((0.0, 0.3)),
     schedule=st.just((FaultAt(HOUR_MS, 0, HOUR_MS), FaultAt(DAY_MS, 1, 0))),
 )
 

@@ -4,6 +4,8 @@ The World is asked whether an attempt is still the one that was meant; the truth
 work, its errors, its load) is kept here and never told.
 """
 
+import numpy as np
+
 from tidemill.core import rhythm
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -22,7 +24,7 @@ from tidemill.workload import progress
 _STARTING, _RUNNING = map(int, (JobState.STARTING, JobState.RUNNING))
 _STARTED = codes.KIND_CODE[ev.JobStarted]
 SAVED_AHEAD_MS = 1_000  # and a tenth of the cost: a save is planned to be done so long in time
-_LUCKS = 4096  # start-up luck is drawn once and looked up by job and attempt: no draw in the loop
+_LUCKS = 4096  # luck is drawn once and looked up by job and attempt: no draw in the loop
 
 
 class Attempts:
@@ -38,7 +40,8 @@ class Attempts:
         self.neighbours = neighbours
         spread = faults.startup_spread
         luck = streams.of("startup").uniform(1 - spread, 1 + spread, _LUCKS)
-        schedule.renew(luck=luck)
+        races = streams.of("races").random(_LUCKS) < faults.lost_races
+        schedule.renew(luck=luck, races=races.astype(np.int64))
         schedule.t.clock[CLOCK.RETRIES] = faults.retries
         schedule.t.clock[CLOCK.EVICT_MS] = faults.evict_ms
 

@@ -101,6 +101,8 @@ class Faults(Struct, frozen=True):
     """How long an evicted job takes to leave."""
     startup_spread: float = 0.0
     """Start-up takes its declared time, give or take up to this share of it."""
+    lost_races: float = 0.0
+    """The chance that a bind is lost: somebody else has the place first."""
     schedule: tuple[FaultAt, ...] = ()
 
     @property

@@ -126,6 +126,7 @@ def faults(row: FaultsTable) -> Faults:
         ),  # a third quicker to a half slower
         evict_ms=int(row.evict),
         startup_spread=row.startup_spread / ONE_PPM,
+        lost_races=row.lost_races / ONE_PPM,
     )
 
 

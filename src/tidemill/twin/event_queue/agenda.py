@@ -85,6 +85,7 @@ def _blank() -> Outside:
         loads=np.zeros((1, len(LOAD)), np.int64),
         levels=np.zeros(0, np.int64),
         luck=np.ones(1),
+        races=np.zeros(1, np.int64),
         events=np.zeros((0, len(EventColumn)), np.int64),
         event_pieces=np.zeros((0, len(PieceColumn)), np.int64),
         counts=np.zeros((1, COUNTS), np.int64),

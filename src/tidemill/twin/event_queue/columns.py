@@ -88,6 +88,7 @@ class Outside(NamedTuple):
     loads: I64
     levels: I64  # busy shares, step by step
     luck: NDArray[np.float64]  # of start-up times, by job and attempt
+    races: I64  # whether a bind is lost to others, likewise
     events: I64  # where what happens is told (``EventColumn``),
     event_pieces: I64  # and where jobs are placed; the twin itself places nothing
     counts: I64  # as for ``core.replay``

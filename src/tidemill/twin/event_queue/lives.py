@@ -48,6 +48,9 @@ MOVED, MOVE, CANCEL, HALF_LIFE, MIX = (
     for kind in (ev.JobMoved, ev.AskedMove, ev.AskedCancel, ev.HalfLifeSet, ev.MixSampled)
 )
 CRASHED = codes.WHY_CODE[ev.Why.CRASHED]
+LOST_RACE = codes.WHY_CODE[ev.Why.LOST_RACE]
+REFUSED = -1  # how slow an attempt comes up that does not: others had its place first
+REFUSED_AFTER_MS = 1_000  # a kubelet refuses within a second or two; a bind that is late, sooner
 slowed_ms = kernel(rhythm.slowed_ms)
 time_ms = kernel(rhythm.time_ms)
 
@@ -194,11 +197,19 @@ def end_due(w, t, now):
 
 @kernel
 def start_due(w, t, now):
-    """A start, if the attempt was not stopped before; and its load, if it is not full."""
+    """A start, if the attempt was not stopped before; and its load, if it is not full.
+
+    Where others had its place first, it is refused instead, and waits again.
+    """
     clock, entries, truths, jobs = t.clock, t.entries, t.truths, w.jobs
     j, attempt, slow = entries[0, ENTRY.WHO], entries[0, ENTRY.STAMP], entries[0, ENTRY.VALUE]
     pop(clock, entries)
     if not is_there(clock, jobs, truths, j, STARTING, attempt):
+        return
+    if slow == REFUSED:
+        truths[j, TRUTH.ENDED_IN] = clock[CLOCK.BATCH]
+        tell(clock, t.events, now, FAILURE, j, attempt, 0)
+        t.events[clock[CLOCK.EVENTS] - 1, EventColumn.WHY] = LOST_RACE
         return
     left = left_ms(jobs, truths, j, slow)
     rest = run_ms(left, jobs[j, JOB.INTERVAL_MS], jobs[j, JOB.COST_MS])
@@ -310,9 +321,15 @@ def happen(w, t, now, folds):
 
 @kernel
 def place(jobs, t, j, attempt, slow_ppm, now):
-    """The gang comes up after its start-up time, and its restart time if it ran before."""
+    """The gang comes up after its start-up time, and its restart time if it ran before.
+
+    Or it is refused. An attempt that was has not run, so that nothing is to be loaded again.
+    """
+    if t.races[(31 * j + attempt) % len(t.races)] != 0:
+        push(t.clock, t.entries, now + REFUSED_AFTER_MS, JOB_START, j, attempt, STARTED, REFUSED)
+        return
     wait = jobs[j, JOB.STARTUP_MS]
-    if attempt > 1:
+    if attempt - jobs[j, JOB.RACES] > 1:
         wait += jobs[j, JOB.RESTART_MS]
     wait = int(wait * t.luck[(31 * j + attempt) % len(t.luck)])
     push(t.clock, t.entries, now + wait, JOB_START, j, attempt, STARTED, slow_ppm)

@@ -6,7 +6,7 @@ reading; what jobs ask for is checked in ``spec_check_jobs``.
 
 from tidemill.model.decoding import nearest, shown
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import FOREVER_MS, HOUR_MS, duration_text
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM, duration_text
 from tidemill.model.tree import MAX_DEPTH
 from tidemill.reservation import types
 from tidemill.twin import effort, fleet
@@ -14,6 +14,7 @@ from tidemill.twin.spec import check_computes, check_jobs, check_tiers
 from tidemill.twin.spec.errors import SpecPlace
 from tidemill.twin.spec.tables import (
     MAX_JOBS,
+    MAX_LOST_RACES,
     MAX_NODES,
     MAX_TEAMS,
     ContractTable,
@@ -229,6 +230,13 @@ def _refuse_overbooked_floors(spec: Spec, kind: str, sure: dict[str, int]) -> No
 
 def _check_faults(spec: Spec) -> None:
     place, given = SpecPlace(spec.source, "faults"), spec.faults.repair
+    if spec.faults.lost_races > MAX_LOST_RACES:
+        place.refuse(
+            "lost_races",
+            f"expected a chance of at most {MAX_LOST_RACES / ONE_PPM};"
+            f" found {spec.faults.lost_races / ONE_PPM}",
+            hint="it is the share of binds that others were quicker than, for example 0.02",
+        )
     if isinstance(given, Spread):
         check_jobs.check_spread(place, "repair", given)
         return

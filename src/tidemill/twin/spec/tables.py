@@ -21,6 +21,7 @@ from tidemill.units.flops import Recompute
 MAX_NODES = 200_000  # the World was designed for 12,500; this is where memory, not patience, ends
 MAX_JOBS = 20_000_000  # about 2 GB of columns while they are drawn
 MAX_TEAMS = 10_000  # the largest universities have some thousand accounts
+MAX_LOST_RACES = 900_000  # more, and gangs may never come up: the twin would tell nothing else
 
 Whole = Annotated[int, Meta(ge=1, le=10_000_000)]
 Zero = Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -267,6 +268,7 @@ class FaultsTable(_Table, frozen=True, kw_only=True):
     boot: Span = Span(5 * 60_000)
     evict: Span = Span(0)
     startup_spread: Fraction = Fraction(200_000)
+    lost_races: Fraction = Fraction(0)
 
 
 class Spec(Struct, frozen=True, kw_only=True):
