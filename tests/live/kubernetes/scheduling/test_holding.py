@@ -289,6 +289,30 @@ def test_pods_say_how_long_they_should_run(annotation: str, deadline_s: int, wan
     assert len(story.scheduler.differ.unread) == (annotation == "soon")
 
 
+@pytest.mark.parametrize(
+    ("of_pods", "of_owner", "wanted_ms"),
+    [(("30m", "30m"), "", 1_800_000), (("30m", "45m"), "60", 2_700_000),
+     (("", ""), "90", 90_000), (("never", ""), "30m", 0), (("", ""), "", -1),
+     (("often", "30m"), "", 1_800_000), (("often", ""), "", -1)],
+)  # fmt: skip
+def test_jobs_say_how_often_they_save(of_pods: tuple[str, ...], of_owner: str, wanted_ms: int):
+    """Pods or their owner; of several the longest; unknown, and not never, where nobody does."""
+    story, name = Story(8), estimates.INTERVAL
+    owner = ("batch/v1", "Job", "g")
+    one = made.owner(*owner, {"parallelism": 2, "completions": 2})
+    one["metadata"]["annotations"] = {name: of_owner} if of_owner else {}
+    story.server.put(one)
+    for i, text in enumerate(of_pods):
+        told = {name: text} if text else {}
+        story.server.make(f"g-{i}", 1, gang="g", size=2, owner=owner, annotations=told)
+    story.rest()
+    world = story.scheduler.loop.world
+    assert story.bound() == {"g-0": "n0", "g-1": "n0"}
+    assert {world.jobs.interval_ms.item(j) for j in world.job_number.values()} == {wanted_ms}
+    flaws = [word for words in story.scheduler.differ.unread.values() for word in words]
+    assert ["`often`" in flaw for flaw in flaws] == [True] * ("often" in of_pods)
+
+
 def test_a_quota_of_a_type_that_no_node_has_is_told_with_the_nearest_name():
     """`H10O` is no H100."""
     story = Story(8)

@@ -461,7 +461,7 @@ class Differ:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from new_team(self.world, at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
-        yield ev.JobSubmitted(at_ms, new_job(name, now.shape, now.estimate_ms))
+        yield ev.JobSubmitted(at_ms, new_job(name, now.shape, now.estimate_ms, now.saving))
         j = self.world.job_number[name]
         self.job_of[key], self.unit_of[j] = j, key
         pods = [pod for pod, _ in (*now.held, *now.waits)]

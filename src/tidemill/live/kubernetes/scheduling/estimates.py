@@ -1,27 +1,46 @@
-"""How long a job should run, as its owner says: the estimate that backfill counts with."""
+"""What the owner of a job says of its time: how long it should run, and how often it saves."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.model.measures import SECOND_MS, duration_ms
+from tidemill.model.rows import Checkpointing
 
 EXPECTED = "tidemill/expected-duration"
 """An annotation of pods or of their owner: `2h30m`, `45m`, or a number of seconds."""
+INTERVAL = "tidemill/checkpoint-interval"
+"""Another one: how often it saves, such a duration or `never`."""
+NEVER = "never"
+UNTOLD = Checkpointing(-1)
 
 
 def of_job(pods: Iterable[KubePod], owner: OwnerObject | None) -> int:
     """Milliseconds; 0: nobody says. A deadline is an upper bound of whatever is expected."""
     some = list(pods)
-    expected = [ms for text in _told(some, owner) if (ms := parsed(text))]
+    expected = [ms for text in _told(EXPECTED, some, owner) if (ms := parsed(text))]
     ends = [pod.deadline_s for pod in some] + ([owner.deadline_s] if owner is not None else [])
     bounds = [SECOND_MS * seconds for seconds in ends if seconds]
     return min([*([max(expected)] if expected else []), *bounds], default=0)
 
 
-def _told(pods: Iterable[KubePod], owner: OwnerObject | None) -> list[str]:
-    told = [pod.annotations.get(EXPECTED, "") for pod in pods]
-    return told + ([owner.annotations.get(EXPECTED, "")] if owner is not None else [])
+def saving(pods: Sequence[KubePod], owner: OwnerObject | None) -> Checkpointing:
+    """How often it saves: of several intervals the longest; unknown where nobody says."""
+    told = _told(INTERVAL, pods, owner)
+    if NEVER in told:
+        return Checkpointing(0)
+    intervals = [ms for text in told if (ms := parsed(text))]
+    return Checkpointing(max(intervals)) if intervals else UNTOLD
+
+
+def is_interval(text: str) -> bool:
+    """Whether it can be read as how often a job saves; nothing is said by an empty one."""
+    return text in ("", NEVER) or parsed(text) > 0
+
+
+def _told(name: str, pods: Iterable[KubePod], owner: OwnerObject | None) -> list[str]:
+    told = [pod.annotations.get(name, "") for pod in pods]
+    return told + ([owner.annotations.get(name, "")] if owner is not None else [])
 
 
 def parsed(text: str) -> int:

@@ -109,8 +109,13 @@ class JobsNow:
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
-        estimate_ms = self._estimate_ms(unit, [pod for pod, _ in alive])
-        return UnitNow(shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, scale)
+        told = [pod for pod, _ in alive], job.owner
+        if flaws := unheeded.words(*told):
+            self.unread[unit.key] = flaws
+        estimate_ms, saving = estimates.of_job(*told), estimates.saving(*told)
+        return UnitNow(
+            shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, saving, scale
+        )
 
     def _booked(
         self, shape: Shape | Unplaceable, alive: spreading.Placed, *, holds: bool
@@ -143,12 +148,6 @@ class JobsNow:
         machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
         places = ["" if one is None else one.labels.get(key, "") for one in machines]
         return shape, spreading.with_roles(shape, mine, places)
-
-    def _estimate_ms(self, unit: PodUnit, pods: Sequence[KubePod]) -> int:
-        """How long it should run; 0: nobody says, or nobody can read it."""
-        if flaws := unheeded.words(pods, unit.job.owner):
-            self.unread[unit.key] = flaws
-        return estimates.of_job(pods, unit.job.owner)
 
     def _hold_of(
         self,

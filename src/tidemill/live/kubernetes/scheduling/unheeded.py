@@ -13,7 +13,7 @@ from tidemill.model import decoding
 OURS = "tidemill/"
 GANG, SIZE = "tidemill/gang", "tidemill/gang-size"
 READ = (
-    GANG, SIZE, LEAST, PREEMPTIBLE, estimates.EXPECTED,
+    GANG, SIZE, LEAST, PREEMPTIBLE, estimates.EXPECTED, estimates.INTERVAL,
     *(key for key in ties.ANNOTATIONS if key.startswith(OURS)),
 )  # fmt: skip
 """Those of ours that are read of pods."""
@@ -33,6 +33,8 @@ def _flaws(notes: Mapping[str, str]) -> Iterator[str]:
         value = notes[key]
         if key == estimates.EXPECTED and value and not estimates.parsed(value):
             yield _found(key, value, "no duration such as 2h30m, or a number of seconds")
+        elif key == estimates.INTERVAL and not estimates.is_interval(value):
+            yield _found(key, value, "no duration such as 30m, no number of seconds, and not never")
         elif key == PREEMPTIBLE and value not in ("true", "false"):
             yield _found(key, value, "neither true nor false")
         elif key == SIZE and GANG not in notes:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling.estimates import UNTOLD
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
@@ -52,6 +53,7 @@ class UnitNow(NamedTuple):
     hold: Unplaceable | None = None
     """Why it is not placed whatever is free; None: nothing keeps it, or nothing of it waits."""
     estimate_ms: int = 0
+    saving: Checkpointing = UNTOLD
     scale: OwnerScale | None = None
     """Of an elastic gang: whose scale says how many pods it has."""
 
@@ -93,9 +95,9 @@ def end_of(pods: Iterable[KubePod]) -> AttemptEnd:
     return bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
 
 
-def new_job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
-    """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
-    return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))
+def new_job(name: str, shape: Shape, estimate_ms: int = 0, saving: Checkpointing = UNTOLD) -> Job:
+    """A job; where nobody says whether it saves, what a stop of it loses is unknown."""
+    return Job(name, shape, estimate_ms, checkpointing=saving)
 
 
 def new_team(world: World, at_ms: int, team: str) -> Iterator[ev.Event]:
