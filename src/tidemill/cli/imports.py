@@ -76,8 +76,23 @@ def csv(
         list[str] | None,
         typer.Option("--map", help="FIELD=COLUMN where the guess is wrong; may be repeated."),
     ] = None,
+    outcome: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--outcome",
+            help="WORD=OUTCOME of a job, in words that are not known; may be repeated.",
+        ),
+    ] = None,
     said: given.Given = given.NOTHING,
     zone: Zone = "UTC",
+    dates: Annotated[
+        str,
+        typer.Option(
+            "--dates",
+            help="How dates such as 03/04/2026 are meant: day-first or month-first.",
+            metavar="ORDER",
+        ),
+    ] = "",
     start: From = None,
     end: Until = None,
     skip_broken: Annotated[
@@ -90,13 +105,17 @@ def csv(
 ) -> None:
     """The books of a table of jobs: any header, guessed and shown."""
     from tidemill.journal.source import OUT
-    from tidemill.live.csv import headers, tables
+    from tidemill.live.csv import dates as written
+    from tidemill.live.csv import headers, outcomes, tables
     from tidemill.live.history import clusters
     from tidemill.live.prometheus.joining import Whose
 
     refuse_target(journal, *(path for path in (jobs, nodes) if path), force=force)
     told = headers.told_map(mapped or ())
-    table = tables.read_jobs(jobs, told, checked_zone(zone), skips_broken=skip_broken)
+    table = tables.read_jobs(
+        jobs, told, checked_zone(zone), skips_broken=skip_broken, first=written.told(dates),
+        ends=outcomes.told(outcome or ()),
+    )  # fmt: skip
     screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
     for text in table.notes:
         screen.note(text)

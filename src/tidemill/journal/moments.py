@@ -22,6 +22,8 @@ _LATEST = datetime(9999, 1, 1, tzinfo=UTC)  # what Python can still write, with 
 _DAY = re.compile(r"day (\d+)(?: (\d\d):(\d\d)(?::(\d\d))?)?")
 _WEEKDAY = re.compile(rf"(?:{'|'.join(_WEEKDAYS)})\w* ", re.IGNORECASE)
 _MS = timedelta(milliseconds=1)
+DATED_FROM_MS = 100_000_000_000
+"""What is earlier (1973) is no time since 1970: it counts from a beginning that nobody told."""
 
 
 class Calendar(NamedTuple):
@@ -54,6 +56,8 @@ class Calendar(NamedTuple):
     @classmethod
     def since_1970(cls, ms: int, zone: str) -> "Calendar":
         """Of a journal that begins so many milliseconds after 1970, shown in a zone."""
+        if ms < DATED_FROM_MS:
+            return cls()
         return cls.read((datetime(1970, 1, 1, tzinfo=UTC) + ms * _MS).isoformat(), zone)
 
     @classmethod

@@ -75,9 +75,9 @@ READ: dict[str, bytes] = {
 }  # fmt: skip
 
 
-def _read(folder: Path, text: bytes, **more: bool) -> tables.ReadTable:
+def _read(folder: Path, text: bytes, *, skips_broken: bool = False) -> tables.ReadTable:
     (folder / "jobs.csv").write_bytes(text)
-    return tables.read_jobs(folder / "jobs.csv", {}, "UTC", **more)
+    return tables.read_jobs(folder / "jobs.csv", {}, "UTC", skips_broken=skips_broken)
 
 
 @pytest.mark.parametrize("what", READ)

@@ -11,36 +11,43 @@ from tidemill.model.errors import SpecError
 
 CURRENCY = ("currency", "currencycode", "billingcurrency", "pricingcurrency")
 """What people call the column that says in which currency prices are."""
+INSTANCE_TYPES = ("instancetype", "machinetype", "servertype", "vmsize", "flavor")
 JOBS: dict[str, tuple[str, ...]] = {
-    "job": ("jobid", "job", "id", "taskid", "jobname", "name", "uuid"),
+    "job": ("jobid", "job", "id", "idjob", "taskid", "jobname", "trainingjobname", "runid",
+            "experimentid", "workload", "name", "uuid"),
     "cluster": ("cluster", "clustername", "clusterid"),
     "team": ("team", "account", "project", "group", "namespace", "vc", "department", "queue",
              "partition", "org"),
-    "user": ("user", "username", "owner", "userid", "uid", "submitter"),
+    "user": ("user", "username", "owner", "userid", "iduser", "uid", "submitter",
+             "createdby", "tagsmlflowuser"),
     "submit": ("submittime", "submit", "submitted", "submittedat", "submissiontime", "submitat",
                "createtime", "created", "createdat", "creationtime", "creationtimestamp",
                "queuedat", "arrival", "arrivaltime", "timesubmit"),
     "start": ("starttime", "start", "started", "startedat", "startat", "begin", "began",
               "begintime", "timestart", "launchtime", "launched", "launchedat",
-              "scheduledtime", "scheduledat", "allocatedat"),
+              "trainingstarttime", "scheduledtime", "scheduledat", "allocatedat"),
     "wait": ("wait", "waittime", "waited", "queue", "queuetime", "queuewait", "queuewaittime",
              "queueduration", "queueddelay", "queuedelay", "pendingtime"),
     "end": ("endtime", "end", "ended", "endedat", "endat", "finish", "finished", "finishtime",
             "finishedat", "completed", "completedat", "completiontime", "timeend", "deletiontime",
-            "deletedat", "stoptime", "stopped", "stoppedat"),
+            "deletedat", "stoptime", "stopped", "stoppedat", "trainingendtime", "terminated",
+            "terminatedat"),
     "duration": ("duration", "runtime", "elapsed", "elapsedraw", "walltime", "elapsedtime",
                  "jobduration", "walltimeused"),
     "gpus": ("gpus", "gpu", "numgpus", "numgpu", "gpunum", "gpucount", "ngpus", "ngpu", "nogpus",
              "gpusallocated", "allocgpus", "gpusrequested", "reqgpus", "numberofgpus",
-             "accelerators"),
+             "accelerators", "paramsgpus", "gpucomputeallocation", "gpusused", "gresused"),
     "gpu_type": ("gputype", "gpumodel", "gpuspec", "gpuname", "accelerator", "acceleratortype",
                  "devicetype"),
     "nodes": ("nodes", "node", "nodelist", "hosts", "host", "hostname", "hostnames", "nodename",
               "nodenames", "machine", "machines", "instance", "server"),
-    "node_count": ("nodecount", "numnodes", "nodenum", "nnodes", "allocnodes", "reqnodes"),
+    "node_count": ("nodecount", "numnodes", "nodenum", "nnodes", "allocnodes", "nodesalloc",
+                   "reqnodes", "instancecount"),
+    "instance_type": INSTANCE_TYPES,
     "cpus": ("cpus", "cpu", "numcpus", "ncpus", "cpucount", "cpunum", "cores", "alloccpus",
              "reqcpus"),
-    "outcome": ("state", "status", "jobstate", "jobstatus", "outcome", "result", "exitstatus"),
+    "outcome": ("state", "status", "jobstate", "jobstatus", "trainingjobstatus", "outcome",
+                "result", "exitstatus"),
     "limit": ("timelimit", "limit", "walltimelimit", "estimate", "maxtime"),
     "priority": ("priority", "prio"),
 }  # fmt: skip
@@ -48,10 +55,12 @@ JOBS: dict[str, tuple[str, ...]] = {
 
 LENGTHS = ("wait", "duration", "limit")
 """Fields that are a length of time: their headers may end in its unit."""
-UNITS: dict[str, tuple[str, int]] = {
+UNITS: dict[str, tuple[str, float]] = {
     "": ("seconds", 1_000),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("seconds", 1_000)),
     **dict.fromkeys(("ms", "msec", "millis", "milliseconds"), ("milliseconds", 1)),
+    **dict.fromkeys(("us", "usec", "micros", "microseconds"), ("microseconds", 0.001)),
+    **dict.fromkeys(("ns", "nsec", "nanos", "nanoseconds"), ("nanoseconds", 0.000_001)),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), ("minutes", 60_000)),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), ("hours", 3_600_000)),
     **dict.fromkeys(("d", "day", "days"), ("days", 86_400_000)),
@@ -65,7 +74,7 @@ NODES: dict[str, tuple[str, ...]] = {
     "gpu_type": (*JOBS["gpu_type"], "type", "model"),
     "cpus": JOBS["cpus"],
     "memory_gib": ("memorygib", "memorygb", "memgb", "memgib", "ramgb", "ramgib", "memory", "mem"),
-    "instance_type": ("instancetype", "machinetype", "servertype", "vmsize", "flavor"),
+    "instance_type": INSTANCE_TYPES,
     "region": ("region", "location"),
     "usd_per_hour": ("usdperhour", "usdpergpuhour", "priceperhour", "price", "hourlyrate", "usdh",
                      "costperhour", "costpergpuhour", "hourlycost", "cost", "rate"),
@@ -81,7 +90,7 @@ def plain(header: str) -> str:
     return re.sub(r"[^a-z0-9]", "", header.lower())
 
 
-def unit_of(header: str) -> tuple[str, int]:
+def unit_of(header: str) -> tuple[str, float]:
     """The unit of a length of time by its header (``duration_ms``, ``Elapsed (min)``)."""
     last = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", header.strip(" )]"))[-1]
     return UNITS.get(last.lower(), UNITS[""])

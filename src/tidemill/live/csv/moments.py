@@ -4,11 +4,13 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tidemill.journal.moments import DATED_FROM_MS
 from tidemill.live import second_hour
-from tidemill.live.csv import times
+from tidemill.live.csv import dates, times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.csv.headers import unit_of
 from tidemill.live.csv.text_rows import TextRows
+from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text, duration_text
 
 _LENGTHS = ("wait", "duration")
@@ -27,15 +29,20 @@ def moments(
     zone: str,
     notes: list[str],
     faults: CellFaults,
+    first: str = "",
 ) -> Moments:
-    """Times of jobs; a missing one follows from how long they waited or ran."""
+    """Times of jobs; a missing one follows from how long they waited or ran.
+
+    ``first``: whether the day or the month is first in dates, if somebody says so.
+    """
     made: Moments = {}
-    for field in ("submit", "start", "end"):
-        if field in found:
-            column = found[field]
-            made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults)
-            is_any = made[f"{field}_ms"].count() > 0
-            notes.append(f"`{column}` " + (f"read as {said}" if is_any else "says no time at all"))
+    columns = {field: found[field] for field in ("submit", "start", "end") if field in found}
+    first = dates.first_of((rows[column] for column in columns.values()), first)
+    for field, column in columns.items():
+        made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults, first)
+        is_any = made[f"{field}_ms"].count() > 0
+        notes.append(f"`{column}` " + (f"read as {said}" if is_any else "says no time at all"))
+    _refuse_two_beginnings(columns, made)
     _mind_second_hour(rows, found, zone, made, notes)
     lengths_ms = _lengths(rows, found, made, notes, faults)
     _with_waits(made, lengths_ms, found.get("wait", ""), notes)
@@ -55,6 +62,21 @@ def moments(
             rest = f"those that `{found['outcome']}` calls over are left out, the others still run"
         notes.append(f"no column says when jobs ended, or how long they ran: {rest}")
     return made
+
+
+def _refuse_two_beginnings(columns: Mapping[str, str], made: Moments) -> None:
+    """Columns of which one counts from the beginning of the table, and another is of a date."""
+    is_dated = {name: (made[f"{field}_ms"] >= DATED_FROM_MS).any() for field, name in
+                columns.items() if made[f"{field}_ms"].count()}  # fmt: skip
+    counted = next((name for name, is_so in is_dated.items() if not is_so), "")
+    dated = next((name for name, is_so in is_dated.items() if is_so), "")
+    if counted and dated:
+        raise SpecError(
+            f"the column `{counted}` counts from the beginning of the table, and `{dated}` holds"
+            " dates",
+            hint="write both in one way; what says how long jobs waited or ran is named with --map"
+            " wait=COLUMN or --map duration=COLUMN",
+        )
 
 
 def _mind_second_hour(

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import polars as pl
 
 from tidemill.live import foreign
-from tidemill.live.csv import files, headers, moments, times
+from tidemill.live.csv import files, gpu_cells, headers, moments, outcomes, times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.csv.text_rows import TextRows
 from tidemill.live.history import by_job
@@ -23,25 +24,10 @@ from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_DEVICES
 
 _LARGEST = 1e15
-_OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
-    AttemptEnd.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
-                   "passed", "ok", "0", "cd", "terminated"),
-    AttemptEnd.FAILED: ("failed", "fail", "failure", "error", "crashed", "f", "killed"),
-    AttemptEnd.TIMED_OUT: ("timeout", "timedout", "to", "deadline"),
-    AttemptEnd.OUT_OF_MEMORY: ("outofmemory", "oom", "oomkilled"),
-    AttemptEnd.NODE_LOST: ("nodefail", "nodefailure", "nodelost", "bootfail", "nf"),
-    AttemptEnd.PREEMPTED: ("preempted", "pr"),
-    AttemptEnd.EVICTED: ("evicted",),
-    AttemptEnd.REJECTED: ("rejected", "outofgpu"),
-    AttemptEnd.REQUEUED: ("requeued", "rescheduled"),
-    AttemptEnd.CANCELLED: ("cancelled", "canceled", "aborted", "stopped", "deleted", "ca"),
-    AttemptEnd.RUNNING: ("running", "r", "active"),
-    AttemptEnd.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
-}  # fmt: skip
+_MEND = "mend the row"
 _TAKEN_BACK = (AttemptEnd.REQUEUED, AttemptEnd.PREEMPTED, AttemptEnd.EVICTED, AttemptEnd.NODE_LOST)
-_STARTED = {*_OUTCOMES} - {AttemptEnd.WAITING, AttemptEnd.CANCELLED}
+_STARTED = {*outcomes.OUTCOMES} - {AttemptEnd.WAITING, AttemptEnd.CANCELLED}
 """What only jobs come to that were started."""
-_WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
 
 _PRICES = ("usd_per_hour", "usd_per_node_hour")
 _SACCT = frozenset({"JobID", "State", "Submit"})
@@ -68,9 +54,19 @@ class ReadNodes(NamedTuple):
 
 
 def read_jobs(
-    path: Path, told: Mapping[str, str], zone: str, *, skips_broken: bool = False
+    path: Path,
+    told: Mapping[str, str],
+    zone: str,
+    *,
+    skips_broken: bool = False,
+    first: str = "",
+    ends: Mapping[str, str] = MappingProxyType({}),
 ) -> ReadTable:
-    """A table of jobs; ``skips_broken``: rows that cannot be read are left out and counted."""
+    """A table of jobs.
+
+    ``skips_broken``: rows that cannot be read are left out and counted; ``first``: whether the day
+    or the month is first in dates, where it is said; ``ends``: what words for outcomes mean.
+    """
     (rows, notes), faults = files.read_long(path), CellFaults(skips=skips_broken)
     found = headers.match(rows.columns, headers.JOBS, told)
     _mind_queue(rows, found, told)
@@ -79,20 +75,18 @@ def read_jobs(
     columns: dict[str, pl.Series] = {
         **_names(rows, found, notes),
         **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
-        **moments.moments(rows, found, zone, notes, faults),
+        **moments.moments(rows, found, zone, notes, faults, first),
         **{
             name: _whole(rows[found[name]], found[name], faults)
-            for name in ("gpus", "node_count", "cpus", "priority")
+            for name in ("node_count", "cpus", "priority")
             if name in found
         },
     }
-    is_none = (columns["gpus"] < 0) | (columns["gpus"] > MOST_GPUS)
-    fault = f"where 0 to {MOST_GPUS:,} GPUs can be"
-    faults.check(rows[found["gpus"]], is_none, found["gpus"], fault, "mend the row")
+    columns |= _gpus(rows, found, columns, notes, faults)
     if "nodes" in found:
         columns["nodes"] = _nodes(rows[found["nodes"]], found["nodes"], faults)
     if "outcome" in found:
-        columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"], faults)
+        columns["outcome"] = outcomes.read(rows[found["outcome"]], found["outcome"], ends, faults)
         if "start_ms" not in columns and columns["outcome"].is_in([*_STARTED]).any():
             raise _without_start(path, rows)
         columns |= _as_it_stands(columns, found["outcome"], notes)
@@ -109,6 +103,34 @@ def read_jobs(
     made = _without_older(made, notes)
     _say_overlaps(made, notes)
     return ReadTable(made.drop("row", "is_empty"), found, (*notes, *faults.notes()))
+
+
+def _gpus(
+    rows: TextRows,
+    found: Mapping[str, str],
+    columns: Mapping[str, pl.Series],
+    notes: list[str],
+    faults: CellFaults,
+) -> dict[str, pl.Series]:
+    """How many GPUs jobs have, and of which type where no column of its own says it."""
+    nodes = columns.get("node_count")
+    if "gpus" not in found:
+        column = found["instance_type"]
+        machines = pl.repeat(1, len(rows), dtype=pl.Int64, eager=True) if nodes is None else nodes
+        of = gpu_cells.of_boxes(rows[column], machines, column, faults)
+        by = "one machine for each job" if nodes is None else f"as many as `{found['node_count']}`"
+        notes.append(f"GPUs by `{column}`, as the catalogue knows such machines: {by}")
+        return {name: of[name] for name in ("gpus", "gpu_type") if name == "gpus" or
+                "gpu_type" not in columns}  # fmt: skip
+    column = found["gpus"]
+    texts, kinds = gpu_cells.counts(rows[column], column, nodes, faults)
+    number = _whole(texts, column, faults)
+    is_none = (number < 0) | (number > MOST_GPUS)
+    faults.check(rows[column], is_none, column, f"where 0 to {MOST_GPUS:,} GPUs can be", _MEND)
+    if "gpu_type" in columns or not kinds.count():
+        return {"gpus": number}
+    notes.append(f"`{column}` says the GPU type, too")
+    return {"gpus": number, "gpu_type": kinds}
 
 
 def _mind_queue(rows: TextRows, found: dict[str, str], told: Mapping[str, str]) -> None:
@@ -128,7 +150,7 @@ def _mind_queue(rows: TextRows, found: dict[str, str], told: Mapping[str, str]) 
 def _refuse_unless_told(path: Path, rows: TextRows, found: Mapping[str, str]) -> None:
     """A table must say how many GPUs, and when; every column that is read has a name of its own."""
     columns = ", ".join(rows.columns)
-    missing = [] if "gpus" in found else ["gpus"]
+    missing = [] if {"gpus", "instance_type"} & {*found} else ["gpus"]
     if not {"submit", "start"} & {*found}:
         missing.append("start")
     if missing:
@@ -389,20 +411,6 @@ def _unfolded(text: str) -> list[str]:
         return [*hostlists.expand(re.sub(r"[\s,;|+]+(?![^\[\]]*\])", ",", inner).strip(","))]
     except ValueError:
         return []
-
-
-def _outcomes(texts: pl.Series, column: str, faults: CellFaults) -> pl.Series:
-    given = times.blank(texts)
-    word = given.str.to_lowercase().str.replace_all(r"[^a-z0-9]", "")
-    word = word.str.replace(r"^(cancel+ed)by.*$", "${1}")
-    known = word.replace_strict(_WORDS, default=None, return_dtype=pl.String)
-    hint = (
-        f"known are: {', '.join(sorted(_WORDS))}; if `{column}` says something else, take the"
-        " outcome from another column with --map outcome=COLUMN"
-    )
-    is_bad = known.is_null() & given.is_not_null()
-    faults.check(given, is_bad, column, "which is no known outcome", hint)
-    return known
 
 
 def _whole(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
