@@ -21,9 +21,10 @@ from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.live.kubernetes.scheduling.readers import READ
 from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.live.kubernetes.scheduling.sending import Sender
-from tidemill.live.kubernetes.scheduling.view import READ, ClusterView, Key
+from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
 from tidemill.live.kubernetes.watching.kinds import ServedKind
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model.policy import Policy

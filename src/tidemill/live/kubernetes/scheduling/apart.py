@@ -11,15 +11,22 @@ Key = tuple[str, str]
 """Namespace and name of a pod."""
 
 
+TIED = "/tied"
+"""Instead of the name of a scheduler."""
+
+
 class MembersApart:
     """By gang: the pods that name it, and that others place, or that have no accelerators."""
 
     def __init__(self) -> None:
         self._unit_of: dict[Key, UnitKey] = {}
         self._members: dict[UnitKey, dict[Key, str]] = {}
-        """With the scheduler that places them; "": one by one, for they have no accelerators."""
+        """With the scheduler that places them; "": one by one, for they have no accelerators;
+        ``TIED``: they have none, and have to be in the place of the gang."""
 
-    def take(self, key: Key, pod: KubePod, unit: UnitKey | None) -> list[UnitKey]:
+    def take(
+        self, key: Key, pod: KubePod, unit: UnitKey | None, *, is_tied: bool = False
+    ) -> list[UnitKey]:  # fmt: skip
         """A pod is so now; the gangs to look at. ``unit``: that it names; None: none, or none now.
 
         One that is gated is not there yet, and one whose claim is not, or whose request nobody can
@@ -36,14 +43,18 @@ class MembersApart:
             unit = None
         if unit is not None:
             self._unit_of[key] = unit
-            by = request.scheduler if request.gpu is not None else ""
+            by = request.scheduler if request.gpu is not None else TIED if is_tied else ""
             self._members.setdefault(unit, {})[key] = by
         return [one for one in (before, unit) if one is not None]
 
     def without_gpus(self, unit: UnitKey) -> list[Key]:
-        """The pods of a gang that have no accelerators."""
+        """The pods of a gang that have no accelerators, and are placed one by one."""
         return [key for key, by in self._members.get(unit, {}).items() if not by]
+
+    def tied(self, unit: UnitKey) -> list[Key]:
+        """Those that have none, and have to be in the place of the gang."""
+        return [key for key, by in self._members.get(unit, {}).items() if by == TIED]
 
     def of_others(self, unit: UnitKey) -> list[str]:
         """The schedulers of the pods that name a gang, and not us."""
-        return [by for by in self._members.get(unit, {}).values() if by]
+        return [by for by in self._members.get(unit, {}).values() if by not in ("", TIED)]

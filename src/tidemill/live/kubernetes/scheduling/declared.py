@@ -48,6 +48,12 @@ def flaw(
     return None
 
 
+def in_groups(pods: Sequence[KubePod]) -> list[KubePod]:
+    """Those that name an object as their group: it may tie them to a place."""
+    told = ((pod, groups.of_pod(pod)) for pod in pods)
+    return [pod for pod, group in told if group is not None and group[0] not in SIZES]
+
+
 def unseen(namespace: str, owner: Owner) -> Unplaceable:
     """Pods came before the object that made them: nobody knows yet how many are one gang."""
     return Unplaceable(

@@ -401,7 +401,9 @@ class Differ:
         unit, mine = self.unit_of[j], seats.of_job(self.world, j)
         kept, is_sure = mine, True
         if mine - seen and not self._is_planned(j, now):
-            kept, is_sure = shrinking.kept(self.view, unit, now, mine, seen)
+            roles = self.world.shape_of(j).roles
+            bare = tuple(role.count for role in roles if len(roles) > 1 and not role.accelerators)
+            kept, is_sure = shrinking.kept(self.view, unit, now, mine, seen, bare)
         if not mine - kept:
             self._short_since.pop(unit, None)
             return

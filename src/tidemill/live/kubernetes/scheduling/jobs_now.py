@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.jobs import alone as alone_key
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import (
     declared,
     estimates,
+    hosts,
     neighbours,
     shapes,
     sizes,
@@ -39,6 +41,7 @@ from tidemill.live.kubernetes.scheduling.units import (
 )
 from tidemill.live.kubernetes.scheduling.view import PodUnit
 from tidemill.model.rows import Shape
+from tidemill.model.states import ACTIVE
 from tidemill.model.topology import Topology
 
 
@@ -70,8 +73,9 @@ class JobsNow:
         view, job = self._view, unit.job
         scale = sizes.of_unit(view, unit) if view.heeds_scales else None
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
+        is_gang = bool(alone) and unit.key != alone_key(alone[0])
         shape: Shape | Unplaceable
-        if alone:
+        if alone and not is_gang:
             shape = shapes.of_pod(replace(alone[0], node=""), job.team, job.job_class)
             request = alone[0].request
             if request.unread or request.unkept or request.uncounted or request.extras:
@@ -84,10 +88,13 @@ class JobsNow:
             shape = shapes.of_job(job, kinds, topology)
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
-            shape, mine = Unplaceable("Gone", "it has no pods"), []
+            shape = hosts.NOT_THERE if alone else Unplaceable("Gone", "it has no pods")
+            mine = []
         shape = self._elastic.sized(unit.key, shape, scale)
         scale = None if isinstance(scale, Unplaceable) else scale
         shape, mine = self._kept(unit, shape, mine, topology)
+        if is_gang:
+            shape, mine = self._with_hosts(unit, shape, mine, alone)
         alive = [
             (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
         ]
@@ -149,6 +156,22 @@ class JobsNow:
         places = ["" if one is None else one.labels.get(key, "") for one in machines]
         return shape, spreading.with_roles(shape, mine, places)
 
+    def _with_hosts(
+        self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed,
+        alone: Sequence[KubePod],
+    ) -> tuple[Shape | Unplaceable, spreading.Placed]:  # fmt: skip
+        """A gang with its pods without GPUs; one that is bound has the roles of when it was.
+
+        ``mine``: the others, with their roles.
+        """
+        j, world = self._lives.job(unit.key), self._lives.world
+        r: int | None = len(shape.roles) if isinstance(shape, Shape) else 0
+        if j is not None and world.jobs.state.item(j) in ACTIVE:
+            r = hosts.number(world.shape_of(j))
+        if r is None:
+            return shape, mine
+        return hosts.joined(shape, hosts.of(alone)), [*mine, *((pod, r) for pod in alone)]
+
     def _hold_of(
         self,
         unit: PodUnit,
@@ -172,7 +195,8 @@ class JobsNow:
             return unsized
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         is_read = self._view.awaited.is_read
-        if not is_told and (flaw := declared.flaw(self._view.cluster, with_gpus, is_read)):
+        named = with_gpus or declared.in_groups(pending)
+        if not is_told and (flaw := declared.flaw(self._view.cluster, named, is_read)):
             return flaw
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:

@@ -48,12 +48,13 @@ from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.misread import Misread
+from tidemill.live.kubernetes.scheduling.readers import READ
 from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import team_changes
-from tidemill.live.kubernetes.scheduling.view import READ, ClusterView
+from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy, WatchState
 from tidemill.live.kubernetes.watching.source import identity

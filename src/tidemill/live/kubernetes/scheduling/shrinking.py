@@ -22,16 +22,21 @@ class _PodsWanted(NamedTuple):
 
 
 def kept(
-    view: ClusterView, unit: UnitKey, now: UnitNow, mine: Counter[Seat], seen: Counter[Seat]
-) -> tuple[Counter[Seat], bool]:
+    view: ClusterView, unit: UnitKey, now: UnitNow, mine: Counter[Seat], seen: Counter[Seat],
+    bare: tuple[int, ...] = (),
+) -> tuple[Counter[Seat], bool]:  # fmt: skip
     """Of its seats those that a gang keeps, some of which no pod has; and whether that is sure.
 
-    Of pods that nobody owns nobody makes another, but by hand.
+    Of pods that nobody owns nobody makes another, but by hand. ``bare``: how many pods its last
+    role has, if that is of pods without GPUs.
     """
     if all(pod.owner is None for pod, _ in now.held):
         return (mine if now.waits else seen), False
     told = _wanted(view, view.unit(unit))
-    return (mine, True) if told is None else (seats.at_most(mine, seen, told.counts), told.is_sure)
+    if told is None:
+        return mine, True
+    counts = (*told.counts, *bare)
+    return seats.at_most(mine, seen, counts), told.is_sure
 
 
 def _wanted(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:
@@ -48,8 +53,8 @@ def _wanted(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:
 def _by_scale(view: ClusterView, unit: PodUnit) -> _PodsWanted | None:
     """Of pods that name a group: what their one owner wants, but for those beyond the gang."""
     beyond = [view.pods[key] for key in view.beyond(unit.key)]
-    beyond = [pod for pod in beyond if not pod.is_over]
-    mine = [pod for pod in unit.pods if not pod.is_over]
+    beyond = [pod for pod in beyond if not pod.is_over and pod.request.gpu is not None]
+    mine = [pod for pod in unit.pods if not pod.is_over and pod.request.gpu is not None]
     owner = sizes.scaled(view, unit.job.owner, [*mine, *beyond]) if mine else None
     if owner is None or owner.scale < 0:
         return None

@@ -13,7 +13,7 @@ from tidemill.live.kubernetes import ties
 from tidemill.live.kubernetes.jobs import UnitKey, alone
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import declared, seats, sizes
+from tidemill.live.kubernetes.scheduling import declared, hosts, seats, sizes
 from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -22,7 +22,7 @@ from tidemill.live.kubernetes.scheduling.view import Key, PodUnit
 from tidemill.live.kubernetes.ties import Tie
 from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.rows import Shape
-from tidemill.model.states import JobState
+from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.topology import Topology
 
 
@@ -39,20 +39,47 @@ class SurplusPods:
         One that holds more seats than its group needs by now keeps as many pods.
         """
         for key in keys:
+            if self._view.apart.tied(key):
+                self._share_hosts(key)
             j = self._lives.job(key) if key.kind == "PodGroup" else None
             if key.kind != "PodGroup" or (j is not None and self._is_being_sent(j)):
                 continue
             unit = self._view.unit(key)
             if (least := self._least(unit)) is not None:
-                held = seats.of_job(self._seating.world, j).total() if j is not None else 0
+                held = self._seats_with_gpus(j) if j is not None else 0
                 self._share_out(unit, least, max(least, held))
+
+    def _seats_with_gpus(self, j: int) -> int:
+        roles = self._seating.world.shape_of(j).roles
+        mine = seats.of_job(self._seating.world, j).items()
+        return sum(count for (r, _), count in mine if roles[r].accelerators)
+
+    def _hosts_beyond(self, key: UnitKey) -> list[Key]:
+        """Pods without GPUs that came when their gang was bound without any."""
+        return [one for one in self._view.apart.tied(key) if self._view.beyond_of(one) == key]
+
+    def _share_hosts(self, key: UnitKey) -> None:
+        """Pods without GPUs start with a gang that is tied to a place, or go where it is by now."""
+        view, world, j = self._view, self._lives.world, self._lives.job(key)
+        is_bound = j is not None and world.jobs.state.item(j) in ACTIVE
+        if j is not None and is_bound:
+            is_without = hosts.number(world.shape_of(j)) is None
+        else:
+            is_without = view.heeds_scales and sizes.of_unit(view, view.unit(key)) is not None
+        for one in view.apart.tied(key):
+            is_beyond = view.beyond_of(one) == key
+            if is_without and not is_beyond:
+                view.set_beyond(one, key)
+            elif is_beyond and not is_without and not is_bound and view.pods[one].is_pending:
+                view.set_beyond(one, None)
 
     def _least(self, unit: PodUnit) -> int | None:
         """How many pods with accelerators the gang of a group has; None: nobody says."""
         told = self._declared(unit)
         if not told:
             return told
-        return max(told - len(self._view.apart.without_gpus(unit.key)), 1)
+        apart = self._view.apart
+        return max(told - len(apart.without_gpus(unit.key)) - len(apart.tied(unit.key)), 1)
 
     def _declared(self, unit: PodUnit) -> int | None:
         """How many pods a group needs to start: by its object, or by what its pods declare.
@@ -72,7 +99,7 @@ class SurplusPods:
         """
         wanted = (self._declared(unit) or 0) if unit.key.kind == "PodGroup" else 0
         apart = self._view.apart
-        there = len(apart.without_gpus(unit.key))
+        there = len(apart.without_gpus(unit.key)) + len(self._hosts_beyond(unit.key))
         there += sum(not pod.is_over or pod.outcome is AttemptEnd.DONE for pod in unit.pods)
         if there >= wanted:
             return None
@@ -80,7 +107,9 @@ class SurplusPods:
 
     def _share_out(self, unit: PodUnit, least: int, size: int) -> None:
         """Those on nodes first are the gang, but for those that were a job of their own before."""
-        view, beyond = self._view, self._view.beyond(unit.key)
+        view = self._view
+        of_hosts = self._hosts_beyond(unit.key)
+        beyond = [key for key in view.beyond(unit.key) if key not in of_hosts]
         if view.heeds_scales and sizes.of_unit(view, unit) is not None:
             for key in beyond:
                 view.set_beyond(key, None)
@@ -98,7 +127,7 @@ class SurplusPods:
         for key in spare[: max(least - len(mine), 0)]:
             view.set_beyond(key, None)
         if any(not pod.node for pod in mine):  # it is to start, perhaps again
-            for key in beyond:
+            for key in (*beyond, *of_hosts):
                 view.touch(key)
 
     def _stands_in(self, key: Key, mine: list[KubePod]) -> bool:
@@ -112,7 +141,7 @@ class SurplusPods:
 
     def started(self, unit: UnitKey) -> None:
         """A gang is bound: look at the others of its group."""
-        for key in self._view.beyond(unit) if unit.kind == "PodGroup" else ():
+        for key in self._view.beyond(unit):
             self._view.touch(key)
 
     def hold_of(self, pod: KubePod) -> Unplaceable | None:
@@ -140,7 +169,7 @@ class SurplusPods:
             return shape
         found = (self._view.machines.get(one.node) for one in self._alive(gang) if one.node)
         machines = [one for one in found if one is not None]
-        for name in ties.required(told):
+        for name in ties.required((*told, *ties.of_pod(pod.annotations))):
             tier = ties.tier(topology, name)
             label = (tier.label if tier is not None else "") or HOSTNAME
             places = sorted({one.labels[label] for one in machines if label in one.labels})

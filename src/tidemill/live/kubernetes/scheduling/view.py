@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import dra, groups, jobs, parts
+from tidemill.live.kubernetes import groups, jobs, parts
 from tidemill.live.kubernetes.budgets import Budget
 from tidemill.live.kubernetes.cluster import Cluster, OwnerKey
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
@@ -21,33 +21,18 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import (
-    claimed,
-    extras,
-    pod_news,
-    shapes,
-    unread_pods,
-    volumes,
-)
+from tidemill.live.kubernetes.scheduling import claimed, extras, hosts, pod_news, shapes
 from tidemill.live.kubernetes.scheduling.apart import MembersApart
 from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.extras import ExtraShare
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
-from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
+from tidemill.live.kubernetes.watching.kinds import ServedKind
 from tidemill.model.rows import Shape
 
 Key = tuple[str, str]
 """Namespace and name of an object."""
-READ: Readers = {
-    **{key: take for key, take in READERS.items() if key != ("", "ConfigMap")},
-    ("", "Pod"): unread_pods.read,
-    (dra.GROUP, "DeviceClass"): dra.read_class,
-    ("", "PersistentVolumeClaim"): volumes.read_claim,
-    ("", "PersistentVolume"): volumes.read_volume,
-}
-"""What a scheduler reads, beside what everybody does."""
 
 
 class PodUnit(NamedTuple):
@@ -387,7 +372,8 @@ class ClusterView:
         unit = None if groups.of_pod(pod) is None else jobs.unit_of(self.cluster, pod)
         is_apart = unit is not None and not is_gone
         is_apart = is_apart and (pod.request.gpu is None or not self.is_ours(pod))
-        for one in self.apart.take(key, pod, unit if is_apart else None):
+        is_tied = is_apart and self.is_ours(pod) and hosts.is_tied(self.cluster, pod)
+        for one in self.apart.take(key, pod, unit if is_apart else None, is_tied=is_tied):
             if one in self._units:
                 self.dirty_units[one] = None
                 self.changed()
@@ -436,8 +422,11 @@ class ClusterView:
         self.changed()
 
     def _file(self, key: Key, pod: KubePod) -> UnitKey:
-        """Which job a pod of ours belongs to; pods without GPUs are placed one by one."""
-        is_single = pod.request.gpu is None or key in self._beyond
+        """Which job a pod of ours belongs to; pods without GPUs are placed one by one, if they may
+        be elsewhere than their gang.
+        """
+        is_single = pod.request.gpu is None and not hosts.is_tied(self.cluster, pod)
+        is_single = is_single or key in self._beyond
         unit = jobs.alone(pod) if is_single else jobs.unit_of(self.cluster, pod)
         before = self._unit_of.get(key)
         if before != unit:
@@ -578,6 +567,11 @@ class ClusterView:
         if rows:
             self._groups_of[key] = rows
         self._look_at(key[0])  # groups are seldom, and pods name them in many ways
+        for at in [at for at in self._unit_of if at[0] == key[0]]:
+            pod = self.pods.get(at)
+            if pod is not None and pod.request.gpu is None and groups.of_pod(pod) is not None:
+                self._stand_apart(at, pod, is_gone=False)
+                self._file(at, pod)
 
     def _look_at(self, namespace: str) -> None:
         """Look again at all jobs of ours in a namespace."""
