@@ -82,6 +82,7 @@ def rules_of(spec: "Spec") -> "SchedulerRules":
     from tidemill.live.kubernetes.scheduling.differ import FleetRules
     from tidemill.live.kubernetes.scheduling.running import SchedulerRules, refuse_unless_folds
     from tidemill.twin import fleet
+    from tidemill.twin.spec import check
 
     for table, rows in (("contract", spec.contracts), ("workload", spec.workloads),
                         ("job", spec.jobs)):  # fmt: skip
@@ -90,6 +91,7 @@ def rules_of(spec: "Spec") -> "SchedulerRules":
                 f"`{spec.source}` has [[{table}]], which a live cluster shows itself",
                 hint="a policy has [policy], [[team]] and [[tier]]",
             )
+    check.check_tree(spec)
     found = FleetRules(tuple(fleet.queues(spec)), fleet.topology(spec))
     try:
         refuse_unless_folds(found)

@@ -136,16 +136,10 @@ def _refuse_absurd(spec: Spec) -> None:
 
 
 def _check_teams(spec: Spec) -> None:
+    check_tree(spec)
     kinds = sorted({row.kind for row in spec.contracts})
-    seen: dict[str, int] = {}
     for i, team in enumerate(spec.teams, 1):
-        place = SpecPlace(spec.source, "team", i, team.name)
-        if team.name in seen:
-            found = f"the name of row {seen[team.name]} too"
-            place.refuse("name", found, hint="give every team a name of its own")
-        seen[team.name] = i
-        _check_shares(place, team, kinds)
-    _check_tree(spec)
+        _check_shares(SpecPlace(spec.source, "team", i, team.name), team, kinds)
     for kind in kinds:
         sure = _sure(spec, kind)
         _refuse_broken_promise(spec, kind, sure)
@@ -171,7 +165,15 @@ def _check_shares(place: SpecPlace, team: TeamTable, kinds: list[str]) -> None:
             place.refuse("guaranteed", found, hint=hint)
 
 
-def _check_tree(spec: Spec) -> None:
+def check_tree(spec: Spec) -> None:
+    """Refuse teams that have one name, or that are under no team, or under themselves."""
+    seen: dict[str, int] = {}
+    for i, team in enumerate(spec.teams, 1):
+        if team.name in seen:
+            found = f"the name of row {seen[team.name]} too"
+            place = SpecPlace(spec.source, "team", i, team.name)
+            place.refuse("name", found, hint="give every team a name of its own")
+        seen[team.name] = i
     by_name = {row.name: row for row in spec.teams}
     for i, team in enumerate(spec.teams, 1):
         _check_parent(SpecPlace(spec.source, "team", i, team.name), team, by_name)
