@@ -93,8 +93,7 @@ class JobsNow:
         shape = self._elastic.sized(unit.key, shape, scale)
         scale = None if isinstance(scale, Unplaceable) else scale
         shape, mine = self._kept(unit, shape, mine, topology)
-        if is_gang:
-            shape, mine = self._with_hosts(unit, shape, mine, alone)
+        shape, mine = self._with_hosts(unit, shape, mine, alone if is_gang else ())
         alive = [
             (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
         ]
@@ -164,6 +163,8 @@ class JobsNow:
 
         ``mine``: the others, with their roles.
         """
+        if not alone:
+            return shape, mine
         j, world = self._lives.job(unit.key), self._lives.world
         r: int | None = len(shape.roles) if isinstance(shape, Shape) else 0
         if j is not None and world.jobs.state.item(j) in ACTIVE:
