@@ -43,9 +43,10 @@ def by_hand(folder: Path, until: str) -> Counter[str]:
     """GPU-seconds by account: allocated GPUs times end less start, of every row that is a job."""
     found = Counter[str]()
     header, *lines = (folder / "sacct.txt").read_text().splitlines()
-    names = header.split("|")
+    cut = "\x1f" if "\x1f" in header else "|"
+    names = header.split(cut)
     for line in lines:
-        row = dict(zip(names, line.split("|"), strict=False))
+        row = dict(zip(names, line.split(cut), strict=False))
         if "." in row["JobID"] or row["Start"] in {"Unknown", "None"}:
             continue
         gpus = [part.split("=")[1] for part in row["AllocTRES"].split(",") if "gres/gpu=" in part]

@@ -126,6 +126,35 @@ def test_bytes_that_are_not_utf8_are_named_by_line():
     assert reading.refusals.total == 1
 
 
+SUBMITTED = "JobID|SubmitLine|State|NodeList"
+
+
+@pytest.mark.parametrize("end", ["", "|"])
+@pytest.mark.parametrize("block_bytes", [40, 64, 200, 1 << 20])
+def test_a_row_with_line_breaks_in_it_is_one_row(block_bytes: int, end: str):
+    """Wherever blocks end; with empty lines in it too, and beside lines that are refused.
+
+    What a command complains of is part of none, and a row that was cut off is none.
+    """
+    lines = [SUBMITTED, "1|sbatch a|FAILED|n1", "2|sbatch --wrap", "", "srun x", "wait|FAILED|n2",
+             "5|sbatch a", "b|FAILED|n5", "sacct: error: x|y",
+             "6|a|b|FAILED|n6", "7|a", "b", "c|FAILED|n7", "8|cut", "off|FAILED"]  # fmt: skip
+    text = "\n".join(line + end * (line.count("|") == 3 or line[-2:-1] == "n") for line in lines)
+    header, refusals = delimited.header_of(SUBMITTED + end), Refusals()
+    found = delimited.chunks(io.BytesIO(text.encode()), header, refusals, block_bytes=block_bytes)
+    told = [
+        (number, *(column[i] for column in chunk.fields))
+        for chunk in found for i, number in enumerate(chunk.numbers.tolist())
+    ]  # fmt: skip
+    assert told == [
+        (2, "1", "sbatch a", "FAILED", "n1"),
+        (3, "2", "sbatch --wrap\n\nsrun x\nwait", "FAILED", "n2"),
+        (7, "5", "sbatch a\nb", "FAILED", "n5"),
+        (11, "7", "a\nb\nc", "FAILED", "n7"),
+    ]
+    assert sorted(refusal.number for refusal in refusals.kept) == [9, 10, 14, 15]
+
+
 LINE = st.lists(
     st.sampled_from(
         [b"1|a", b"", b"|", b"x", b"\r", b"\x01", b"\xc3\xa9", b"\xe9", b'"', b"#", b" "]

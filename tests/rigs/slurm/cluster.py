@@ -49,9 +49,9 @@ def missing() -> str:
 
 
 @contextmanager
-def running(folder: Path, nodes: int = 4) -> Iterator["Cluster"]:
+def running(folder: Path, nodes: int = 4, *, has_parts: bool = False) -> Iterator["Cluster"]:
     """Start all of it, and stop all of it afterwards, whatever happened."""
-    cluster = Cluster(folder, nodes)
+    cluster = Cluster(folder, nodes, has_parts=has_parts)
     try:
         cluster.start()
         yield cluster
@@ -62,8 +62,8 @@ def running(folder: Path, nodes: int = 4) -> Iterator["Cluster"]:
 class Cluster:
     """The processes of one rig, and its client commands."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
-        self.folder, self.nodes = folder, nodes
+    def __init__(self, folder: Path, nodes: int, *, has_parts: bool = False) -> None:
+        self.folder, self.nodes, self.has_parts = folder, nodes, has_parts
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environment = {
             "PATH": PATH,
@@ -78,7 +78,10 @@ class Cluster:
         for name in ("state", "spool", "log", "munge", "db", "gpus"):
             (folder / name).mkdir(parents=True)
         folder.chmod(0o755)
-        files.write(folder, self.nodes, ports, has_no_cgroup=self._version() >= 23)
+        files.write(
+            folder, self.nodes, ports,
+            has_no_cgroup=self._version() >= 23, has_parts=self.has_parts,
+        )  # fmt: skip
         for gpu in range(files.GPUS):
             place = folder / "gpus" / f"nvidia{gpu}"
             os.mknod(place, 0o20666, os.makedev(1, 3))
@@ -206,8 +209,7 @@ class Cluster:
     def _all_idle(self) -> bool:
         if not self.ok("scontrol", "ping"):
             return False
-        found = self.run("sinfo", "-h", "-o", "%T %D").split()
-        return found == ["idle", str(self.nodes)]
+        return set(self.run("sinfo", "-h", "-N", "-o", "%T").split()) == {"idle"}
 
     def _daemon(self, name: str, *arguments: str) -> None:
         with (self.folder / "log" / f"{name}.out").open("wb") as log:

@@ -62,20 +62,20 @@ SlurmctldLogFile={folder}/log/slurmctld.log
 SlurmdLogFile={folder}/log/slurmd.%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/linux
 MpiDefault=none
 SwitchType=switch/none
 ReturnToService=2
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
-GresTypes=gpu
+GresTypes=gpu,shard
 Licenses=matlab:1
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=127.0.0.1
 AccountingStoragePort={slurmdbd}
 AccountingStoragePass={folder}/munge/sock
-AccountingStorageTRES=gres/gpu,gres/gpu:h100
+AccountingStorageTRES=gres/gpu,gres/gpu:h100{tracked}
 AccountingStorageEnforce=associations,limits,qos
 PriorityType=priority/multifactor
 PriorityWeightQOS=5000
@@ -86,7 +86,7 @@ SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000,batch_sched_delay=0
 MinJobAge=300
 KillWait=1
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE MaxNodes=3 State=UP
+PartitionName=gpu Nodes={all} Default=YES MaxTime=INFINITE MaxNodes=3 State=UP
 """
 
 NODE = (
@@ -96,21 +96,49 @@ NODE = (
 )
 
 
-def write(folder: Path, nodes: int, ports: list[int], *, has_no_cgroup: bool = False) -> None:
+PARTS = (
+    "NodeName=n{n} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=64 Boards=1 "
+    "SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 "
+    "Gres=gpu:a100:1,gpu:1g.10gb:7,shard:8 Feature=parts State=UNKNOWN\n"
+    "PartitionName=parts Nodes=n{n} MaxTime=INFINITE State=UP\n"
+)
+"""A node with shards of one GPU and the MIG instances of another, in a partition of its own."""
+PARTS_GRES = (
+    "NodeName=n{n} Name=gpu Type=a100 File={folder}/gpus/nvidia0\n"
+    "NodeName=n{n} Name=gpu Type=1g.10gb File={folder}/gpus/nvidia[1-7]\n"
+    "NodeName=n{n} Name=shard Count=8 File={folder}/gpus/nvidia0\n"
+)
+
+
+def write(
+    folder: Path,
+    nodes: int,
+    ports: list[int],
+    *,
+    has_no_cgroup: bool = False,
+    has_parts: bool = False,
+) -> None:
     """Write all configuration; ``ports``: database, slurmdbd, slurmctld, then one per node.
 
     ``has_no_cgroup``: newer versions insist on cgroups unless told; 22.05 does not know the word.
+    ``has_parts``: the last node is one with parts of GPUs.
     """
     host = socket.gethostname().partition(".")[0]
-    names = dict(zip(("database", "slurmdbd", "slurmctld"), ports, strict=False))
+    names: dict[str, object] = dict(zip(("database", "slurmdbd", "slurmctld"), ports, strict=False))
     (folder / "slurmdbd.conf").write_text(SLURMDBD.format(folder=folder, **names))
     (folder / "slurmdbd.conf").chmod(0o600)
+    whole = nodes - has_parts
     lines = [
         NODE.format(n=n, host=host, port=ports[2 + n], gpus=GPUS, rack=(n - 1) // 2)
-        for n in range(1, nodes + 1)
+        for n in range(1, whole + 1)
     ]
-    text = SLURM.format(folder=folder, host=host, **names) + "".join(lines)
+    gres = f"NodeName=n[1-{whole}] Name=gpu Type=h100 File={folder}/gpus/nvidia[0-{GPUS - 1}]\n"
+    if has_parts:
+        lines.append(PARTS.format(n=nodes, host=host, port=ports[2 + nodes]))
+        gres += PARTS_GRES.format(n=nodes, folder=folder)
+    names |= {"all": f"n[1-{whole}]"}
+    tracked = ",gres/gpu:a100,gres/gpu:1g.10gb,gres/shard" if has_parts else ""
+    text = SLURM.format(folder=folder, host=host, tracked=tracked, **names) + "".join(lines)
     (folder / "slurm.conf").write_text(text)
-    devices = f"{folder}/gpus/nvidia[0-{GPUS - 1}]"
-    (folder / "gres.conf").write_text(f"Name=gpu Type=h100 File={devices}\n")
+    (folder / "gres.conf").write_text(gres)
     (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n" if has_no_cgroup else "")

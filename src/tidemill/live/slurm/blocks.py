@@ -146,7 +146,7 @@ def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
         reservation=record.text("Reservation"),
         state=state.state,
         state_flags=state.flags,
-        reason=record.text("Reason"),
+        reason=_words(record.text("Reason")),
         dependency=record.text("Dependency"),
         submit_ms=moment("SubmitTime"),
         eligible_ms=moment("EligibleTime"),
@@ -214,6 +214,11 @@ def _node(record: BlockRecord, zone: tzinfo | None) -> SlurmNode:
         partitions=record.text("Partitions"),
         features=record.text("ActiveFeatures", "AvailableFeatures"),
     )
+
+
+def _words(reason: str | None) -> str | None:
+    """scontrol prints `_` for the blanks of a sentence; some single words have it themselves."""
+    return reason.replace("_", " ") if reason and ",_" in reason else reason
 
 
 def _reason(text: str, zone: tzinfo | None) -> tuple[str | None, int | None]:

@@ -33,6 +33,8 @@ class Output(StrEnum):
     SINFO_JSON = "sinfo --json"
     PARTITIONS_JSON = "scontrol show partition --json"
     RESERVATIONS_JSON = "scontrol show reservation --json"
+    ASSOCIATIONS_JSON = "sacctmgr --json show assoc"
+    QOS_JSON = "sacctmgr --json show qos"
     JOBS_BLOCKS = "scontrol show job"
     NODES_BLOCKS = "scontrol show node"
     PARTITIONS_BLOCKS = "scontrol show partition"

@@ -1,7 +1,8 @@
 """Text with a header line and one row per line, in chunks of bounded size.
 
-Reads bytes in blocks, cuts them at line ends, decodes them, and gives the lines that have as many
-fields as the header, with their numbers. What does not fit is refused by its line number. A line
+Reads bytes in blocks, cuts them at line ends, decodes them, and gives the rows that have as many
+fields as the header, with the numbers of their lines; one whose fields hold line breaks is several
+lines (``line_breaks``). What does not fit is refused by its line number. A line
 that was there before, letter by letter, is refused too: an export that was joined with itself
 would count everything twice.
 """
@@ -14,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import polars as pl
 
+from tidemill.live.slurm import line_breaks
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.model.errors import SpecError
 
@@ -78,14 +80,38 @@ def chunks(
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[LineChunk]:
     """The rows after the header, in chunks; ``stream`` stands at the beginning of the file."""
-    seen = _Seen()
+    seen, held = _Seen(), _Lines(pl.Series("line", [], dtype=pl.String), np.array([], np.int64))
     next_number = 1
     for block in blocks(stream, block_bytes):
         lines, numbers, count = _lines(block, next_number, encoding, refusals)
         next_number += count
-        chunk = _fields(lines, numbers, header, refusals, seen)
+        chunk, held = _fields(held.before(lines, numbers), header, refusals, seen, may_go_on=True)
         if chunk is not None:
             yield chunk
+    chunk, _ = _fields(held, header, refusals, seen)
+    if chunk is not None:
+        yield chunk
+
+
+class _Lines(NamedTuple):
+    """Lines, and their numbers."""
+
+    texts: pl.Series
+    numbers: np.ndarray
+
+    def before(self, texts: pl.Series, numbers: np.ndarray) -> "_Lines":
+        """These, and then those."""
+        if not len(self.numbers):
+            return _Lines(texts, numbers)
+        return _Lines(pl.concat([self.texts, texts]), np.concatenate([self.numbers, numbers]))
+
+    def cut(self, place: int) -> tuple["_Lines", "_Lines"]:
+        """Those up to a place, and the rest."""
+        texts, numbers = self
+        return (
+            _Lines(texts.head(place), numbers[:place]),
+            _Lines(texts.slice(place), numbers[place:]),
+        )
 
 
 def _lines(
@@ -144,14 +170,27 @@ ENCODING_HINT = (
 
 
 def _fields(
-    lines: pl.Series, numbers: np.ndarray, header: Header, refusals: Refusals, seen: "_Seen"
-) -> LineChunk | None:
+    found: _Lines, header: Header, refusals: Refusals, seen: "_Seen", *, may_go_on: bool = False
+) -> tuple[LineChunk | None, _Lines]:
     """The fields of the lines that have as many as the header. One more than that is split off,
     so that a line that has too many shows it, and one that has too few ends in nothing.
+
+    ``may_go_on``: a row may go on behind the last line; its lines come back as they are.
     """
+    lines, numbers = found
+    _, nothing = found.cut(len(numbers))
     width = len(header.names) + header.trailing
     split = lines.str.split_exact(header.delimiter, width).struct.unnest().get_columns()
     is_row = ((lines != "") & (lines != header.line)).to_numpy()
+    is_short = is_row & split[width - 1].is_null().to_numpy()
+    if is_short.any():
+        is_short &= ~lines.str.contains(COMPLAINT.pattern).to_numpy()
+        whole = line_breaks.joined(lines, numbers, is_short, header.delimiter, width - 1)
+        if whole is not None:
+            return _fields(_Lines(*whole), header, refusals, seen, may_go_on=may_go_on)
+        begun, rest = found.cut(line_breaks.tail(lines, is_short))
+        if may_go_on and 0 < rest.texts.str.len_bytes().sum() < LONGEST_LINE_BYTES:
+            return _fields(begun, header, refusals, seen)[0], rest
     is_wide = (split[width - 1].is_not_null() & split[width].is_null()).to_numpy()
     for i in np.flatnonzero(is_row & ~is_wide):
         line = lines[int(i)]
@@ -159,26 +198,26 @@ def _fields(
             refusals.add("line", int(numbers[i]), f"`{line[:80]}`", COMPLAINT_HINT)
             continue
         count = line.count(header.delimiter) + 1 - header.trailing
-        found = f"{count} fields, the header has {len(header.names)}"
-        refusals.add("line", int(numbers[i]), found, WIDTH_HINT)
+        words = f"{count} fields, the header has {len(header.names)}"
+        refusals.add("line", int(numbers[i]), words, WIDTH_HINT)
     twice = seen.again(lines) & is_row & is_wide
     for i in np.flatnonzero(twice):
         refusals.add("line", int(numbers[i]), "the same line as an earlier one", TWICE_HINT)
     keep = is_row & is_wide & ~twice
     if not keep.any():
-        return None
+        return None, nothing
     fields = split[: len(header.names)]
     if keep.all():
-        return LineChunk(numbers, fields)
+        return LineChunk(numbers, fields), nothing
     kept = pl.Series(keep)
-    return LineChunk(numbers[keep], [column.filter(kept) for column in fields])
+    return LineChunk(numbers[keep], [column.filter(kept) for column in fields]), nothing
 
 
 WIDTH_HINT = (
     "a name or comment that holds the delimiter moves all columns; export with "
     "--delimiter=$'\\x1f', or leave that column out"
 )
-COMPLAINT = re.compile(r"\w+: (error|fatal): ")
+COMPLAINT = re.compile(r"^\w+: (error|fatal): ")
 """How Slurm's commands begin what they complain of."""
 COMPLAINT_HINT = (
     "the command complained here, and rows may be missing: run it again, and keep what it says on"

@@ -214,7 +214,8 @@ def _of_partition(word: str, row: SlurmPartition | None) -> Iterator[str]:
 
 def _of_reservation(row: SlurmReservation | None) -> Iterator[str]:
     if row is not None:
-        yield f"reservation `{row.name}` of {row.node_list or 'no node'} is {row.state}"
+        state = f" is {row.state}" if row.state else ""  # JSON has none
+        yield f"reservation `{row.name}` of {row.node_list or 'no node'}{state}"
 
 
 def _of_priority(word: str, qos: str | None, rules: Sequence[SlurmQos]) -> Iterator[str]:

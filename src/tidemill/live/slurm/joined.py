@@ -9,7 +9,7 @@ import polars as pl
 
 from tidemill.live.history.rows import AttemptEnd
 
-SQUEUE_FORMAT = "%i;%T;%r;%V;%S;%e;%D;%N;%u;%a;%P;%b;%l;%n;%x;%f"
+SQUEUE_FORMAT = "%i;%T;%r;%V;%S;%e;%D;%N;%u;%a;%P;%b;%l;%n;%x;%f;%q;%v;%E;%C"
 """All that is read of jobs that wait or run; a constraint (`%f`) may have a `|` in it."""
 _OWN = (
     "job", "outcome", "state", "reason", "reason_text", "rules", "is_live",

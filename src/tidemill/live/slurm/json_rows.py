@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidemill.live.slurm import amounts, hostlists, identity, states
+from tidemill.live.slurm import amounts, hostlists, identity, json_limits, states
 from tidemill.live.slurm import json_values as values
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.json_values import part
@@ -32,7 +32,7 @@ def output_of(key: str, record: Record) -> Output | None:
 
 def _accounted(record: Record) -> Iterator[Struct]:
     """A job attempt of sacct."""
-    state = states.job_of_words(values.words(part(record, "state", "current")))
+    state = states.accounted(values.words(part(record, "state", "current")))
     time, array = record.get("time"), _array(record)
     alloc, req = (values.tres(part(record, "tres", name)) for name in ("allocated", "requested"))
     het = values.positive(part(record, "het", "job_id"))
@@ -81,14 +81,14 @@ def _steps(record: Record) -> list[Record]:
 
 def _cpu_ms(record: Record) -> int | None:
     """CPU time of a job, or of its steps together; None where nothing gathers it."""
-    own = _total_ms(record)
-    return own or sum(_total_ms(step) for step in _steps(record)) or None
+    own = _total_us(record)
+    return (own or sum(_total_us(step) for step in _steps(record))) // 1000 or None
 
 
-def _total_ms(record: Record) -> int:
+def _total_us(record: Record) -> int:
     total = part(record, "time", "total")
     seconds, micros = (values.number(part(total, name)) for name in ("seconds", "microseconds"))
-    return (seconds or 0) * 1000 + (micros or 0) // 1000
+    return (seconds or 0) * 1_000_000 + (micros or 0)
 
 
 def _peak_bytes(record: Record) -> int | None:
@@ -244,7 +244,7 @@ def _node(record: Record) -> Iterator[Struct]:
     gres = values.text(record.get("gres"))
     gpus = amounts.gres_gpus(gres or "")
     yield SlurmNode(
-        name=_name(record.get("name")),
+        name=values.named(record.get("name")),
         state=state.state,
         state_flags=state.flags,
         reason=values.text(record.get("reason")),
@@ -261,13 +261,6 @@ def _node(record: Record) -> Iterator[Struct]:
         partitions=values.joined(record.get("partitions")),
         features=_features(record.get("active_features"), record.get("features")),
     )
-
-
-def _name(value: Any) -> str:  # noqa: ANN401 - decoded JSON
-    found = values.text(value)
-    if found is None:
-        raise ValueError("it has no name")
-    return found
 
 
 def _sinfo(record: Record) -> Iterator[Struct]:
@@ -315,7 +308,7 @@ def _same(record: Record, key: str) -> int | None:
 
 def _partition(record: Record) -> Iterator[Struct]:
     yield SlurmPartition(
-        name=_name(record.get("name")),
+        name=values.named(record.get("name")),
         state=values.joined(part(record, "partition", "state"), "+"),
         nodes=values.text(part(record, "nodes", "configured")),
         node_count=values.number(part(record, "nodes", "total")),
@@ -327,7 +320,7 @@ def _partition(record: Record) -> Iterator[Struct]:
 
 def _reservation(record: Record) -> Iterator[Struct]:
     yield SlurmReservation(
-        name=_name(record.get("name")),
+        name=values.named(record.get("name")),
         start_ms=values.moment(record.get("start_time")),
         end_ms=values.moment(record.get("end_time")),
         node_list=values.text(record.get("node_list")),
@@ -340,6 +333,8 @@ LISTS = {
     "sinfo": Output.SINFO_JSON,
     "partitions": Output.PARTITIONS_JSON,
     "reservations": Output.RESERVATIONS_JSON,
+    "associations": Output.ASSOCIATIONS_JSON,
+    "qos": Output.QOS_JSON,
 }
 
 ROWS: dict[Output, Callable[[Record], Iterator[Struct]]] = {
@@ -349,5 +344,7 @@ ROWS: dict[Output, Callable[[Record], Iterator[Struct]]] = {
     Output.SINFO_JSON: _sinfo,
     Output.PARTITIONS_JSON: _partition,
     Output.RESERVATIONS_JSON: _reservation,
+    Output.ASSOCIATIONS_JSON: json_limits.association,
+    Output.QOS_JSON: json_limits.qos,
 }
 """The rows of one record, by what it is; ``ValueError`` where it cannot be read."""

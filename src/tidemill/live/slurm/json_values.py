@@ -72,6 +72,14 @@ def text(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
     return value
 
 
+def named(value: Any) -> str:  # noqa: ANN401 - decoded JSON
+    """The name of what cannot be without one."""
+    found = text(value)
+    if found is None:
+        raise ValueError("it has no name")
+    return found
+
+
 def text_alone(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
     """A text; anything else says nothing. For the name of a job's reservation 22.05 prints a
     number: 0 where there is none, else where in memory it stood.

@@ -141,6 +141,14 @@ def job_of_words(words: list[str]) -> StateFound:
     return StateFound(base, "+".join(word for word in known if word != base) or None)
 
 
+def accounted(words: list[str]) -> StateFound:
+    """The same of a record of sacct, which is of one attempt: where newer JSON says that the job is
+    pending, and requeued beside, the attempt is over, as the text says.
+    """
+    found = job_of_words(words)
+    return StateFound("REQUEUED") if found == ("PENDING", "REQUEUED") else found
+
+
 def _job_word(word: str) -> str:
     name = _SHORT.get(word, word.upper())
     if name not in JOB_STATES and name not in JOB_FLAGS:
