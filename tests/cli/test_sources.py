@@ -45,6 +45,14 @@ def test_what_is_there_is_not_called_missing(tmp_path: Path):
     assert "ledger line `stalled: host`" not in told
 
 
+def test_what_is_assumed_is_not_called_known(tmp_path: Path):
+    """Nobody measured it: the share that is assumed is said apart, with what to install."""
+    is_ok, found, so = findings(tmp_path, "--assume", "training.mfu=0.35")["training loops"]
+    assert not is_ok
+    assert found == "efficiency of 0 % of the hours at work, assumed of another 71 %"
+    assert "--track" in so
+
+
 def test_a_clock_that_is_declared_wrong_contradicts_the_scheduler(tmp_path: Path):
     """An import keeps it as an observer does: which jobs, by how much, what to do."""
     records = str(H200 / "records.jsonl")

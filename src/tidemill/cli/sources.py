@@ -194,12 +194,14 @@ def _moment(ms: int) -> str:
 
 def _loops(statement: Statement, counts: I64) -> SourceFinding:
     known, worked = missing.known_efficiency(statement)
-    share = f"{100 * known / worked:.0f} %" if worked else "none"
+    assumed = missing.assumed_efficiency(statement)
+    share = f"{100 * (known - assumed) / worked:.0f} %" if worked else "none"
     found = f"efficiency of {share} of the hours at work"
+    found += f", assumed of another {100 * assumed / worked:.0f} %" if assumed else ""
     saves = int(counts[codes.KIND_CODE[ev.CheckpointSeen]])
     found += ", and what of the work is saved" if saves else ""
-    is_whole = known == worked
-    so = "" if is_whole else missing.words(statement)
+    is_whole = known - assumed == worked
+    so = "" if is_whole else missing.words(statement, beyond_assumed=True)
     return SourceFinding(is_whole, "training loops", found, so)
 
 

@@ -1,11 +1,14 @@
 """What is missing to know how well time worked, as those can give it whose jobs did not tell it."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from tidemill.ledger.buckets import BELOW, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model import codes, paging
 from tidemill.model.states import Confidence
+from tidemill.model.tables import I64
 from tidemill.units import capability
 
 LOOPS = "call tidemill.track in the loops, and import or observe with --track"
@@ -25,6 +28,11 @@ def known_efficiency(statement: Statement) -> tuple[int, int]:
     return known, known + account.milli_ms[Bucket.UNKNOWN] + _silent(statement)
 
 
+def assumed_efficiency(statement: Statement) -> int:
+    """Milli·ms of that work whose efficiency is a figure that somebody assumed."""
+    return sum(int(statement.rows.milli_ms[some].sum()) for some in _assumed_rows(statement))
+
+
 def _silent(statement: Statement) -> int:
     """Milli·ms in which jobs of tracked loops did what was not saved, and no loop told of it."""
     rows, found = statement.rows, 0
@@ -33,12 +41,16 @@ def _silent(statement: Statement) -> int:
     return found
 
 
-def words(statement: Statement) -> str:
+def words(statement: Statement, *, beyond_assumed: bool = False) -> str:
     """What to do so that the efficiency of all jobs is known; empty where it is.
 
     Loops that told their steps need to tell their FLOPs; services have no steps to tell.
+    ``beyond_assumed``: also of jobs that worked as well as somebody assumed.
     """
-    jobs, found = np.flatnonzero(statement.held_in(Bucket.UNKNOWN)), set[str]()
+    in_doubt = statement.held_in(Bucket.UNKNOWN) > 0
+    if beyond_assumed:
+        in_doubt[_assumed(statement)] = True
+    jobs, found = np.flatnonzero(in_doubt), set[str]()
     unrated, kinds = _unrated(statement), set[str]()
     for some in paging.near(jobs):
         is_service, is_tracked = statement.are_services(some), statement.told.is_tracked(some)
@@ -55,6 +67,21 @@ def words(statement: Statement) -> str:
     if _silent(statement):
         found.add(SILENT)
     return "; ".join(text for text in (LOOPS, FLOPS, no_peak, SERVICES, SILENT) if text in found)
+
+
+def _assumed(statement: Statement) -> I64:
+    """Jobs of which it is assumed how well they worked."""
+    found = np.zeros(statement.world.job_count, bool)
+    for some in _assumed_rows(statement):
+        jobs = statement.rows.job[some]
+        found[jobs[jobs >= 0]] = True
+    return np.flatnonzero(found)
+
+
+def _assumed_rows(statement: Statement) -> Iterator[I64]:
+    """Rows of work whose efficiency is assumed."""
+    is_assumed = statement.is_assumed
+    return (some[is_assumed[some]] for some in statement.near(*BELOW, Bucket.USEFUL))
 
 
 def _unrated(statement: Statement) -> dict[int, str]:
