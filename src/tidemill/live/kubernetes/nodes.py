@@ -127,8 +127,7 @@ class KubeNode(Struct, frozen=True, kw_only=True):
 
     def shares(self, resource: str) -> int:
         """Into how many each device or instance is divided (time-slicing, MPS); 1: it is whole."""
-        told = self.labels.get(f"{resource.removesuffix(resources.SHARED)}.replicas", "")
-        return max(int(told), 1) if told.isdecimal() and len(told) < 6 else 1
+        return resources.replicas(self.labels, resource)
 
     def profile_of(self, resource: str) -> str:
         """The MIG profile that each unit of a resource is, or is a share of; "": none."""

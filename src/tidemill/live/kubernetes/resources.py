@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tidemill.live.kubernetes.fields import MalformedObjectError
+from tidemill.live.prices import labels as prices
 from tidemill.units.catalogue.book import Catalogue
 
 SHARED = ".shared"
@@ -85,15 +86,20 @@ def is_whole_name(resource: str) -> bool:
     return resource in WHOLE or resource == CLAIMED
 
 
+_SAME = {"aws.amazon.com/neurondevice": "aws.amazon.com/neuron"}
+"""Older names, which nodes advertise beside the one that counts the same devices."""
+
+
 def accelerators(amounts: Mapping[str, float]) -> dict[str, int]:
     """The accelerators in a map of quantities, without zeros."""
-    found = {}
+    found = dict[str, int]()
     for resource, amount in amounts.items():
         if is_accelerator(resource):
             if amount < 0 or amount != int(amount) or amount > MOST_DEVICES:
                 raise MalformedObjectError(f"`{resource}` is {amount:.12g}: no number of devices")
             if amount:
-                found[resource] = int(amount)
+                name = _SAME.get(resource, resource)
+                found[name] = max(found.get(name, 0), int(amount))
     return found
 
 
@@ -127,6 +133,9 @@ _BY_LABEL = {
     "amd.com/gpu.product-name": "", "beta.amd.com/gpu.product-name": "",
     "cloud.google.com/gke-accelerator": "", "gpu.nvidia.com/class": "",
     "k8s.amazonaws.com/accelerator": "", "node.coreweave.cloud/class": "",
+    "karpenter.k8s.aws/instance-gpu-name": "", "eks.amazonaws.com/instance-gpu-name": "",
+    "karpenter.k8s.aws/instance-accelerator-name": "",
+    "eks.amazonaws.com/instance-accelerator-name": "", "karpenter.azure.com/sku-gpu-name": "",
 }  # fmt: skip
 """Labels with the name of a GPU, after NVIDIA's own (`nvidia.com/gpu.product`)."""
 PRODUCT = "nvidia.com/gpu.product"
@@ -135,6 +144,10 @@ _TPUS = {
     "tpu-v5p-slice": "tpu-v5p", "tpu-v6e-slice": "tpu-v6e", "tpu7x": "tpu-v7x",
 }  # fmt: skip
 """What GKE calls slices of TPUs (`cloud.google.com/gke-tpu-accelerator`)."""
+_CUT_BY_GKE = "cloud.google.com/gke-gpu-partition-size"
+"""How GKE says that each `nvidia.com/gpu` of a node is a MIG instance."""
+_SHARED_BY_GKE = "cloud.google.com/gke-max-shared-clients-per-gpu"
+"""By how many clients each `nvidia.com/gpu` of a node may be had, with GKE's own sharing."""
 _MIG_PRODUCT = re.compile(r"(.*)-MIG-(\d+g\.\d+gb)(\.me)?$", re.IGNORECASE)
 
 
@@ -154,10 +167,11 @@ def product(labels: Mapping[str, str], box: str) -> ProductName:
     if cut:
         told, profile = cut[1], cut[2] + ("+me" if cut[3] else "")
     tpu = labels.get("cloud.google.com/gke-tpu-accelerator", "")
+    profile = profile or labels.get(_CUT_BY_GKE, "")
     told = told or _TPUS.get(tpu, tpu) or next(filter(None, map(labels.get, _BY_LABEL)), "") or ""
     if told:
         return ProductName(short_name(told), profile)
-    found = Catalogue().find_box(box) if box else None
+    found = Catalogue().find_box(prices.plain(box)) if box else None
     return ProductName(short_name(found.part) if found else "", profile)
 
 
@@ -171,5 +185,13 @@ def short_name(told: str) -> str:
 
 def box_size(box: str) -> int:
     """How many accelerators an instance type has, if the catalogue knows it; else 0."""
-    found = Catalogue().find_box(box) if box else None
-    return found.count if found is not None and found.key == box.lower() else 0
+    found = Catalogue().boxes.get(prices.plain(box))
+    return found.count if found is not None else 0
+
+
+def replicas(labels: Mapping[str, str], resource: str) -> int:
+    """Into how many each unit of a resource is divided (time-slicing, MPS); 1: it is whole."""
+    told = labels.get(f"{resource.removesuffix(SHARED)}.replicas", "")
+    if resource == "nvidia.com/gpu":
+        told = told or labels.get(_SHARED_BY_GKE, "")
+    return max(int(told), 1) if told.isdecimal() and len(told) < 6 else 1

@@ -19,7 +19,10 @@ _CAPACITY = (
     "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType", "node.kubernetes.io/capacity",
     "kubernetes.azure.com/scalesetpriority", "cloud.google.com/gke-provisioning",
 )  # fmt: skip
-_SPOT_FLAGS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
+_SPOT_FLAGS = (
+    "cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible",
+    "oci.oraclecloud.com/oke-is-preemptible",
+)  # fmt: skip
 TERMS = {
     "ondemand": Terms.ON_DEMAND.value, "payasyougo": Terms.ON_DEMAND.value,
     "payg": Terms.ON_DEMAND.value, "standard": Terms.ON_DEMAND.value,
