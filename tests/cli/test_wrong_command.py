@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import tarfile
+import zipfile
 from itertools import product
 from pathlib import Path
 
@@ -20,12 +22,14 @@ FILES = {
     "nodes.txt": ("slurm", "is what a command of Slurm prints"),
     "slurm.json": ("slurm", "is what a command of Slurm prints with --json"),
     "kubernetes.json": ("kubernetes", "is what `kubectl get … -o json` prints"),
-    "pods.yaml": ("", "is YAML of Kubernetes"),
+    "pods.yaml": ("kubernetes", "is YAML of Kubernetes"),
+    "dump.tar.gz": ("", "is an archive"),
+    "dump.zip": ("", "is an archive"),
     "records.jsonl": ("track", "holds records of tidemill.track"),
     "fleet.toml": ("", "is a list of sources"),
     "spec.toml": ("", "is a spec, or a policy"),
     "old.sqlite": ("", "is a journal, or another SQLite database"),
-    "jobs.xlsx": ("", "is a spreadsheet, or another packed file"),
+    "jobs.xlsx": ("", "is a spreadsheet"),
 }
 READERS = {
     "csv": "tidemill import csv",
@@ -47,7 +51,11 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "pods.yaml").write_text("apiVersion: v1\nitems: []\nkind: List\n")
     (made / "fleet.toml").write_text('[[slurm]]\nname = "a"\n')
     (made / "spec.toml").write_text("[twin]\nseed = 3\n")
-    (made / "jobs.xlsx").write_bytes(b"PK\x03\x04\x14\x00\x06\x00\nx\n")
+    for name, inner in (("jobs.xlsx", "[Content_Types].xml"), ("dump.zip", "nodes.json")):
+        with zipfile.ZipFile(made / name, "w") as archive:
+            archive.writestr(inner, "{}")
+    with tarfile.open(made / "dump.tar.gz", "w:gz") as packed:
+        packed.add(made / "kubernetes.json", "nodes.json")
     done = tidemill("import", "csv", str(made / "jobs.csv"), "-j", str(made / "old.sqlite"))
     assert done.code == 0, done.err
     return made

@@ -26,7 +26,11 @@ _TRACK = re.compile(rb'^\s*\{[^\n]*"run"\s*:\s*"[^\n]*\}')
 _JOURNAL = re.compile(rb'^\s*\{[^\n]*("seq"\s*:\s*\d+\s*,\s*"is"|"facts")\s*:')
 _BLOCKS = re.compile(rb"^(JobId|NodeName|PartitionName|ReservationName)=")
 _BARS = re.compile(rb"^(JobID|JobIDRaw|JOBID|NODELIST|HOSTNAMES|Cluster|Account|NodeName)\|")
-_YAML = re.compile(rb"^(apiVersion|kind|items):")
+_YAML = re.compile(rb"^(?:---[^\n]*\n|#[^\n]*\n|\s*\n)*(apiVersion|kind|items):")
+_TAR = slice(257, 262)
+"""Where an archive of tar says that it is one."""
+_SHEET = (b"[Content_Types].xml", b"mimetype", b"xl/", b"_rels/")
+"""What a spreadsheet holds first."""
 _TOML = re.compile(rb"^\[{1,2}(\w+)[\].]")
 _SOURCES = ("fleet", "slurm", "kubernetes", "prometheus", "prices", "teams")
 
@@ -93,8 +97,8 @@ def _by_beginning(head: bytes, path: Path) -> KnownFile | None:
         return KnownFile(
             "is a journal, or another SQLite database", f"ask it: tidemill ledger {path}"
         )
-    if head.startswith(b"PK\x03\x04"):
-        return KnownFile("is a spreadsheet, or another packed file", "save its table as CSV UTF-8")
+    if packed := _packed(head, path):
+        return packed
     if head.startswith(b"PAR1"):
         return KnownFile("is a Parquet file", "write its table as CSV")
     if head.startswith((b"{", b"[{")):
@@ -104,11 +108,23 @@ def _by_beginning(head: bytes, path: Path) -> KnownFile | None:
     if _BARS.match(head):
         return slurm._replace(is_sure=False)
     if _YAML.match(head):
-        again = "write it as JSON: kubectl get nodes,pods -A -o json > cluster.json"
-        return KnownFile("is YAML of Kubernetes", again)
+        run = f"tidemill import kubernetes {path}"
+        return KnownFile("is YAML of Kubernetes", run, "kubernetes")
     if found := _TOML.match(head):
         return _of_toml(found[1].decode(), path)
     return _of_table(head.partition(b"\n")[0].decode("utf-8", "replace"), path)
+
+
+def _packed(head: bytes, path: Path) -> KnownFile | None:
+    """A spreadsheet, or an archive of files."""
+    if head.startswith(b"PK\x03\x04") and head[30:].startswith(_SHEET):
+        return KnownFile("is a spreadsheet", "save its table as CSV UTF-8")
+    if head.startswith(b"PK\x03\x04"):
+        return KnownFile("is an archive", f"unpack it, and give the folder: unzip {path} -d NEW")
+    if head[_TAR] == b"ustar":
+        new = f"mkdir NEW; tar -xf {path} -C NEW"
+        return KnownFile("is an archive", f"unpack it, and give the folder: {new}")
+    return None
 
 
 def _of_json(head: bytes, path: Path) -> KnownFile:

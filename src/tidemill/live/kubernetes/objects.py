@@ -22,7 +22,7 @@ import msgspec
 
 from tidemill.journal import spilling
 from tidemill.live import foreign
-from tidemill.live.kubernetes import exports, fields, texts
+from tidemill.live.kubernetes import exports, fields, texts, yaml_texts
 from tidemill.live.kubernetes.exports import ExportFile, LastShown
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import KubeNode
@@ -32,6 +32,7 @@ from tidemill.live.kubernetes.texts import FileText
 from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 
+_ENDINGS = (".json", ".json.gz", ".yaml", ".yml", ".yaml.gz", ".yml.gz")
 MOST_BYTES = 2 << 30
 """Of one file; 100,000 pods are about 1 GB. What is larger is asked for in parts."""
 LONG_BYTES = 1 << 20
@@ -155,7 +156,11 @@ class Objects:
     def add(
         self, one: object, where: str, kind: str = "", version: str = "", *, is_listed: bool = False
     ) -> None:
-        """Take an object in."""
+        """Take an object in, or each of an array of them, which may be a choice (`jq`)."""
+        if isinstance(one, list) and not is_listed:
+            for i, inner in enumerate(one, 1):
+                self.add(inner, f"{where}, item {i}", is_listed=isinstance(inner, list))
+            return
         if not isinstance(one, dict):
             self.refuse(where, "no object")
             return
@@ -309,7 +314,7 @@ def _head(raw: bytes) -> _Head | None:
 
 
 def load(paths: Sequence[Path]) -> Objects:
-    """All objects of these files; of a folder, of every `.json` and `.json.gz` under it."""
+    """All objects of these files; of a folder, of every file of JSON or YAML under it."""
     found, read = Objects(), [*_files(paths)]
     has_text = list[bool]()
     for path in read:
@@ -332,10 +337,10 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        inside = sorted(p for p in path.rglob("*.json*") if p.name.endswith((".json", ".json.gz")))
+        inside = sorted(p for p in path.rglob("*.*") if p.name.endswith(_ENDINGS))
         if not inside:
             raise SpecError(
-                f"folder `{path}` has no .json file",
+                f"folder `{path}` has no .json or .yaml file",
                 hint="write one with `kubectl get pods -A -o json > pods.json`",
             )
         yield from inside
@@ -357,6 +362,8 @@ def _read_file(path: Path, found: Objects, *, is_chosen: bool) -> bool:
                 hint="get one namespace at a time: kubectl get pods -n NAME -o json",
             )
         text = _in_utf_8(_text(path))
+        if yaml_texts.is_yaml(text):
+            text = yaml_texts.as_json(text, path)
         return found.add_text(text, path.name)
     except OSError as error:
         raise SpecError(
