@@ -19,6 +19,7 @@ from tidemill.journal import open_journal
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
+from tidemill.model.measures import nice_bin_ms
 from tidemill.model.policy import Policy
 from tidemill.twin.backend import Twin
 from tidemill.twin.traces import philly
@@ -48,7 +49,7 @@ def _philly(share: int) -> Twin:
 
 def _read(path: str) -> dict[str, Any]:
     with open_journal(path) as journal:
-        width = api.nice_bin_ms(api.last_ms(journal))
+        width = nice_bin_ms(api.last_ms(journal))
         start = time.process_time()
         ledger = Ledger(api.policy_of(journal), Window(bin_ms=width), weighs_mix=True)
         for batch in journal.batches():

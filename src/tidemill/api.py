@@ -10,7 +10,9 @@ Everything here opens, runs and closes; the rooms below do the work and know not
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +43,10 @@ from tidemill.journal.resuming import Resumed
 from tidemill.journal.rolled_up import GoneError
 from tidemill.journal.source import FACT, STATES, SUBMISSIONS, Source
 from tidemill.model.batch import Batch
+from tidemill.model.batch.convert import to_events
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
+from tidemill.model.events import Event
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, nice_bin_ms
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -62,11 +66,11 @@ if TYPE_CHECKING:
     from tidemill.model.topology import Topology
     from tidemill.twin.spec.tables import Spec
 
+Retold = Callable[[Iterator[Event]], Iterator[Event]]
 Progress = Callable[[int, int], None]
 """Called now and then with how much is done, and of how much."""
 
 TWIN_BEATS_PER_COMMIT = 2_000  # a twin can be run again; a live backend commits every beat
-BINS_AT_MOST = 400
 BEGUN = Begun(version=__version__)
 
 
@@ -227,7 +231,7 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
     ``queues`` and ``topology`` take the place of those that were recorded. ``shadow_of``: the
     scheduler whose jobs are placed anew, where the cluster has several (default: its own).
     """
-    from tidemill.advise.shadow import comparing, played, story, truths
+    from tidemill.advise.shadow import comparing, holds, played, story, truths
     from tidemill.advise.shadow.replaying import RecordedTwin
     from tidemill.live.kubernetes.scheduling.running import live_policy
 
@@ -236,8 +240,11 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
         played.refuse_simulated(Source.of(facts), where)
         seen, calendar = story.read(opened), Calendar.of(facts)
         ended = rebuild(opened)
-    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of), ended)
-    twin = RecordedTwin(played.under(seen.supply, queues, topology), cast, seen.end_ms)
+    others = played.others(seen, facts, where, shadow_of)
+    supply = played.under(seen.supply, queues, topology)
+    held = holds.of_story(seen, supply, {queue.name for queue in queues}, others)
+    cast = truths.of_story(seen, others, ended, held)
+    twin = RecordedTwin(supply, cast, seen.end_ms)
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",
         end_ms=seen.end_ms, calendar=calendar, on_progress=on_progress, source=Source.SHADOW,
@@ -248,8 +255,11 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
             opened.set_meta(key, facts[key])  # of jobs that are older than the journal
         shadow = story.read(opened)
     report = comparing.compare(seen, cast, shadow, done.world, twin.over_milli)
-    report = report._replace(unmet=tuple(played.unmet(queues, ended)))
-    return Replay(read_statement(journal), replace(done, statement=read_statement(into)), report)
+    report = report._replace(
+        unmet=tuple(played.unmet(queues, ended)), held_back=comparing.held_back(seen, held, ended)
+    )
+    before = read_statement(journal, retold=partial(holds.retold, holds=held) if held else None)
+    return Replay(before, replace(done, statement=read_statement(into)), report)
 
 
 def keep_history(
@@ -382,8 +392,9 @@ def read_statement(
     end_ms: int = FOREVER_MS,
     bin_ms: int | None = None,
     on_progress: Progress | None = None,
+    retold: "Retold | None" = None,
 ) -> "Statement":
-    """The ledger of a journal for any window."""
+    """The ledger of a journal for any window; ``retold``: of its events as this tells them."""
     from tidemill.ledger import rolling
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
@@ -397,8 +408,12 @@ def read_statement(
         ledger, first = rolling.reader_of(keeper, policy, window, weighs_mix=True)
         ledger.foresee(len(keeper))
         facts = keeper.facts()
-        for batch in _watched(keeper, on_progress, first):
-            ledger.read_batch(batch)
+        batches = _watched(keeper, on_progress, first)
+        if retold is None:
+            for batch in batches:
+                ledger.read_batch(batch)
+        else:
+            ledger.read(retold(chain.from_iterable(map(to_events, batches))))
         ledger.put_back(facts, journal)
         return Statement(
             ledger, Calendar.of(facts), Source.of(facts), untold_states=Source.untold_states(facts),
@@ -541,18 +556,6 @@ def last_ms(journal: Journal) -> int:
     """The moment of the last event of a journal."""
     count = len(journal)
     return next((event.at_ms for event in journal.read(count - 1)), 0) if count else 0
-
-
-def nice_bin_ms(length_ms: int) -> int:
-    """A round width that divides a window into some hundreds of bins."""
-    if length_ms <= 0 or length_ms >= FOREVER_MS:
-        return DAY_MS
-    if length_ms < 2 * HOUR_MS:
-        return MINUTE_MS
-    for width in (HOUR_MS, 2 * HOUR_MS, 6 * HOUR_MS, DAY_MS):
-        if length_ms // width <= BINS_AT_MOST:
-            return width
-    return -(-length_ms // BINS_AT_MOST // DAY_MS) * DAY_MS
 
 
 def begun_from(*sources: str | Path, said: str = "") -> Begun:

@@ -15,6 +15,7 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 YEAR_MS = 365 * DAY_MS
+_BINS_AT_MOST = 400
 
 WHOLE_MILLI = 1_000
 ONE_PPM = 1_000_000
@@ -133,6 +134,18 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
     for i in by_remainder[: total - sum(parts)]:
         parts[i] += 1
     return parts
+
+
+def nice_bin_ms(length_ms: int) -> int:
+    """A round width that divides a window into some hundreds of bins."""
+    if length_ms <= 0 or length_ms >= FOREVER_MS:
+        return DAY_MS
+    if length_ms < 2 * HOUR_MS:
+        return MINUTE_MS
+    for width in (HOUR_MS, 2 * HOUR_MS, 6 * HOUR_MS, DAY_MS):
+        if length_ms // width <= _BINS_AT_MOST:
+            return width
+    return -(-length_ms // _BINS_AT_MOST // DAY_MS) * DAY_MS
 
 
 def _part_ms(number: str, unit: str) -> int:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tidemill.advise.shadow.holds import Hold
 from tidemill.advise.shadow.story import SeenAttempt, SeenJob, Story
 from tidemill.advise.shadow.truths import Cast, PlayedJob
 from tidemill.explain.supply import asked_milli
@@ -30,6 +31,7 @@ CLOSED = (Bucket.CORDONED, Bucket.DRAINING)
 free instead is another node."""
 WORKED = tuple(set(ALLOCATED) - {Bucket.STARTING, Bucket.RESTART, Bucket.REWORK})
 """Held by jobs that worked, and what they did was not lost as far as that is known."""
+MOST_NAMED = 8
 SAME_MS = 1_000
 """Times of Kubernetes are whole seconds: a smaller difference is none."""
 
@@ -94,6 +96,21 @@ class StoppedJobs(NamedTuple):
         )
 
 
+class HeldBack(NamedTuple):
+    """Jobs that one reason kept out which a replay does not know (``holds``)."""
+
+    reason: str
+    jobs: int
+    milli_ms: int
+    """The GPUs that they requested, for as long as they were held."""
+
+    @property
+    def words(self) -> str:
+        """That in words."""
+        hours = self.milli_ms / MILLI_MS_PER_UNIT_HOUR
+        return f"{self.reason} ({count_text(self.jobs, 'job')}, {hours:,.1f} GPU-hours)"
+
+
 class ShadowReport(NamedTuple):
     """The comparison of two sides of one history."""
 
@@ -117,6 +134,8 @@ class ShadowReport(NamedTuple):
     beside_milli_ms: int = 0
     """What jobs of others worked where the shadow's jobs sat: it is in no bucket."""
     stopped: StoppedJobs = StoppedJobs()
+    held_back: tuple[HeldBack, ...] = ()
+    """Why jobs were kept out until they came, the most GPU-time first."""
 
     @property
     def is_of_nobody(self) -> bool:
@@ -149,6 +168,16 @@ class ShadowReport(NamedTuple):
         }  # fmt: skip
         found = [*self.unmet]
         found += [f"{count_text(count, 'job')} {text}" for text, count in said.items() if count]
+        if self.held_back:
+            jobs = sum(one.jobs for one in self.held_back)
+            more = len(self.held_back) - MOST_NAMED
+            named = [one.words for one in self.held_back[:MOST_NAMED]]
+            named += [f"{count_text(more, 'other reason')}"] if more > 0 else []
+            found.append(
+                f"{count_text(jobs, 'job')} waited for what no replay knows, and are held as long"
+                f" as their scheduler said so: {', '.join(named)}; until then they are in no wait"
+                " and no free GPU is theirs, on both sides"
+            )
         if self.unknown.jobs:
             hours = self.unknown.milli_ms / MILLI_MS_PER_UNIT_HOUR
             found.append(
@@ -179,6 +208,19 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
         cast.others_waited, cast.resized, partly=cast.partly,
         beside_milli_ms=_beside_milli_ms(shadow, world, seen.end_ms), stopped=_stopped(shadow),
     )  # fmt: skip
+
+
+def held_back(seen: Story, holds: Mapping[int, Hold], world: World) -> tuple[HeldBack, ...]:
+    """Who was held, and for how many GPU-hours, by reason."""
+    jobs, milli_ms = Counter[str](), Counter[str]()
+    for j, hold in holds.items():
+        one = seen.jobs[j]
+        over_ms = seen.end_ms if one.over_ms is None else one.over_ms
+        until_ms = over_ms if hold.until_ms is None else hold.until_ms
+        jobs[hold.name] += 1
+        milli_ms[hold.name] += asked_milli(world, one.job.shape) * (until_ms - hold.since_ms)
+    rows = [HeldBack(name, jobs[name], milli_ms[name]) for name in jobs]
+    return tuple(sorted(rows, key=lambda row: (-row.milli_ms, row.reason)))
 
 
 def _stopped(shadow: Story) -> StoppedJobs:
@@ -254,6 +296,7 @@ def document(
         "jobs": [one._asdict() | {"change_ms": one.change_ms} for one in report.starts],
         "unknown": report.unknown._asdict(),
         "over_milli": report.over_milli,
+        "held_back": [one._asdict() for one in report.held_back],
         "notes": report.notes(),
     }
 

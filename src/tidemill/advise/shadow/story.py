@@ -82,11 +82,20 @@ class SeenAttempt(NamedTuple):
         return max(1, self.end_ms - self.up_ms)
 
 
+class ToldReason(NamedTuple):
+    """Why a job waited from a moment on, as its own scheduler said."""
+
+    at_ms: int
+    cause: Cause
+    words: str
+
+
 class SeenJob:
     """One job, and all that was seen of it."""
 
     __slots__ = (
         "attempts", "came_ms", "cause", "is_failed", "is_held", "job", "news", "over_ms",
+        "reasons",
     )  # fmt: skip
 
     def __init__(self, job: Job, came_ms: int) -> None:
@@ -99,6 +108,8 @@ class SeenJob:
         self.is_failed = False
         self.cause = Cause.NONE
         """Why it waited, as its own scheduler said last; NONE: it said nothing."""
+        self.reasons: list[ToldReason] = []
+        """All that it said before the job had a place, in order."""
         self.news: list[News] = []
         """What was measured of it while it worked, in order."""
 
@@ -315,7 +326,10 @@ class _Telling:
         if isinstance(event, _NEWS):
             self.jobs[event.job].news.append(event)
         elif isinstance(event, ev.ReasonSeen):
-            self.jobs[event.job].cause = event.cause
+            one = self.jobs[event.job]
+            one.cause = event.cause
+            if not one.attempts:
+                one.reasons.append(ToldReason(event.at_ms, event.cause, event.reason))
         elif isinstance(event, ev.RequestChanged):
             self._changed(self.jobs[event.job], event)
         elif isinstance(event, ev.AskedEvict):

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.advise.shadow.holds import Hold
 from tidemill.advise.shadow.story import End, SeenAttempt, SeenJob, Story
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Piece, Role, Shape
@@ -69,10 +70,13 @@ class Cast(NamedTuple):
         return sum(one.pin is not None and one.is_ours for one in self.jobs)
 
 
-def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
+def of_story(
+    story: Story, others: Mapping[str, str], world: World, holds: Mapping[int, Hold] = {}
+) -> Cast:
     """The jobs of a story; ``others``: by name, who decides for those that are not ours.
 
-    ``world``: the cluster state at the end of the story.
+    ``world``: the cluster state at the end of the story. ``holds``: who was kept out until when by
+    what a replay does not know; those who never became free of it are left out.
     """
     played, held, foreign, interrupted, waited = list[PlayedJob](), 0, 0, 0, 0
     resized = partly = 0
@@ -83,13 +87,23 @@ def of_story(story: Story, others: Mapping[str, str], world: World) -> Cast:
             foreign += 1
             waited += not seen.attempts or seen.attempts[0].placed_ms > seen.came_ms
             played += _lives(seen)
+        elif j in holds and holds[j].until_ms is None:
+            continue
         else:
             interrupted += any(one.end is End.STOPPED for one in seen.attempts)
             resized += any(_is_resized(one) for one in seen.attempts)
             partly += is_partly_booked(seen)
-            played.append(_ours(seen, story, _work_ms(seen, j, world)))
+            one = _ours(seen, story, _work_ms(seen, j, world))
+            played.append(_later(one, holds[j]) if j in holds else one)
     played.sort(key=lambda one: one.arrival.at_ms)
     return Cast(played, foreign, held, interrupted, waited, resized, partly)
+
+
+def _later(one: PlayedJob, hold: Hold) -> PlayedJob:
+    """A job that comes when it is free of what kept it out."""
+    assert hold.until_ms is not None, "it became free of that"
+    assert one.pin is None, "who had a place from the beginning was not held"
+    return one._replace(arrival=one.arrival._replace(at_ms=hold.until_ms))
 
 
 def _is_resized(one: SeenAttempt) -> bool:

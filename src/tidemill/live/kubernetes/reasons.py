@@ -566,9 +566,17 @@ HEARD = frozenset({"FailedScheduling", "FailedCreate", *SCALING})
 """Reasons of events that say why something waits; the others are many and say nothing here."""
 
 
+_BY_FACTS = "by its nodes and pods"
+
+
+def is_by_facts(words: str) -> bool:
+    """Whether a reason that a journal keeps (``told``) follows from nodes and pods alone."""
+    return f"; {_BY_FACTS}: " in words
+
+
 def told(why: WhyPending, scheduler: str, quoted: str, shown_by: str, also: str = "") -> str:
     """A reason as events keep it: what the scheduler said, what it is, how to see it."""
-    source = "by its nodes and pods" if why.is_of_facts else "that is"
+    source = _BY_FACTS if why.is_of_facts else "that is"
     tail = f"; {source}: {why.words}" + (f"; {also}" if also else "") + f" ({shown_by})"
     room = LONGEST_WORDS - len(scheduler) - len(tail) - 3
     if also and room < 0:  # how to see it counts more

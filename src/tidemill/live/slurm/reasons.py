@@ -34,6 +34,16 @@ class ReasonMeaning(Struct, frozen=True):
     """A command that shows it and changes nothing; names of the job are in curly brackets."""
     limit: LimitNamed | None = None
     """Which limit it is, where it is one."""
+    is_block: bool = False
+    """Whether it keeps a job out whatever nodes and GPUs are free, until something else changes."""
+
+    @property
+    def is_gpu_quota(self) -> bool:
+        """Whether it is a limit of the GPUs of an account, as quotas of teams are."""
+        return self.limit is not None and (self.limit.tres, self.limit.column) in _GPU_QUOTAS
+
+
+_GPU_QUOTAS = (("gres/", "GrpTRES"), ("gres/", "MaxTRESPA"))
 
 
 class _Known(Struct, frozen=True):
@@ -177,6 +187,22 @@ KNOWN: dict[str, _Known] = {
 }
 """Words that are no limits, by how Slurm spells them."""
 
+BLOCKS = frozenset({
+    "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime",
+    "ReqNodeNotAvail, Reserved for maintenance", "Reservation", "ReservationDeleted",
+    "ReservationInvalid", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown",
+    "PartitionInactive", "PartitionConfig", "MaxMemPerLimit", "Licenses", "InvalidQOS",
+    "QOSNotAllowed", "InvalidAccount", "AccountNotAllowed", "AccountingPolicy", "Cleaning",
+    "JobArrayTaskLimit", "JobHoldMaxRequeue", "JobLaunchFailure", "launch failed requeued held",
+    "job requeued in held state", "user env retrieval failed requeued held", "FedJobLock",
+    "BurstBufferResources", "BurstBufferStageIn", "BurstBufferOperation", "PowerNotAvail",
+    "PowerReserved", "QOSUsageThreshold", "DeadLine",
+})  # fmt: skip
+"""Of these words those that keep a job out whatever nodes and GPUs are free; so do all limits.
+
+What the fleet has, who goes first and what is not looked at yet (`Resources`, `Priority`, `None`)
+are none: another scheduler may decide otherwise."""
+
 OLD_LIMITS = {
     "AssociationJobLimit": "AssocMaxJobsLimit",
     "AssociationResourceLimit": "AssocGrpUnknown",
@@ -257,6 +283,12 @@ def nodes_out(nodes: Iterable[SlurmNode]) -> frozenset[str]:
     )
 
 
+def word_of(words: str) -> ReasonMeaning | None:
+    """What a reason that a journal keeps is (``evidence.words``); None: no word of Slurm's."""
+    word = words.partition(": ")[0]
+    return _meaning(word, word) if word else None
+
+
 def _meaning(said: str, reason: str) -> ReasonMeaning | None:
     nodes = _NODES.search(said)
     plain = said.replace("_", " ") if "_" in said else said  # scontrol prints no blanks
@@ -268,6 +300,7 @@ def _meaning(said: str, reason: str) -> ReasonMeaning | None:
     return ReasonMeaning(
         reason, known.layer, known.words, known.cause, named or None,
         look=_look(plain, word, known), limit=known.limit,
+        is_block=known.limit is not None or not BLOCKS.isdisjoint((plain, word)),
     )  # fmt: skip
 
 
