@@ -49,6 +49,10 @@ UNTRIED = {
     ("docs/guides/import-your-cluster.md", "sacct --allusers"): (
         "needs a Slurm cluster; tests/live/slurm runs these lines on a real one"
     ),
+    ("docs/guides/import-your-cluster.md", "sacctmgr --parsable2"): "as above",
+    ("docs/guides/import-your-cluster.md", "tidemill import slurm sacct.txt"): (
+        "reads what these lines wrote; tests/live/slurm imports it"
+    ),
     ("docs/guides/journal-on-postgresql.md", "$ pip install"): (
         "installs, and needs a server; tests/journal runs these commands on a real one"
     ),

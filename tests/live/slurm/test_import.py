@@ -32,7 +32,8 @@ def exported(rig: Played, tmp_path_factory: pytest.TempPathFactory) -> Path:
     settled(rig)
     folder = tmp_path_factory.mktemp("exported")
     text = GUIDE.read_text(encoding="utf-8")
-    (lines,) = (block.text for block in pages.blocks(text) if block.text.startswith("sacct "))
+    first, rest = (block.text for block in pages.blocks(text) if block.text.startswith("sacct"))
+    lines = f"{first}\n{rest}"
     environment = {**rig.cluster.environment, "TZ": "UTC"}
     subprocess.run(["bash", "-ec", lines.replace("2026-10-01", "now-1hour")], cwd=folder,
                    env=environment, check=True, timeout=60)  # fmt: skip
