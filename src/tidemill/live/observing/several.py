@@ -18,11 +18,12 @@ from tidemill.live.history.clusters import Labels, label
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, SeenNode
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.observer import Watched
+from tidemill.live.observing.reasons_seen import ReasonsSeen
 from tidemill.model.errors import BackendError
 from tidemill.model.measures import FOREVER_MS, count_text
 from tidemill.model.rows import Queue, Shape, Share
 
-_TIMES = ("submit_ms", "start_ms", "end_ms")
+_TIMES = ("submit_ms", "start_ms", "end_ms", "reason_ms")
 
 
 class WatchedCluster(NamedTuple):
@@ -51,6 +52,7 @@ class SeveralClusters:
         self._told_ms: dict[str, int] = {}
         self._answers_ms: dict[str, tuple[int, int]] = {}
         """Of each cluster: since when it answers without a gap, and when it last did."""
+        self._reasons = {one.name: ReasonsSeen() for one in clusters}
         self._queues: dict[str, Sequence[Queue]] = {}
         """Of each cluster as it last answered: quotas do not end because a cluster is silent."""
         named = [f"{one.name} ({one.source.name})" for one in clusters]
@@ -131,6 +133,7 @@ class SeveralClusters:
             (pl.col(name) if name in answer.attempts.columns else pl.lit(None)).cast(kind)
             .alias(name) for name, kind in ATTEMPTS.items()
         )  # fmt: skip
+        rows = self._reasons[one.name].dated(rows, answer.now_ms)
         team = pl.coalesce("user", "team") if one.is_team_user else pl.col("team")
         named = pl.lit(prefix) + pl.element()
         up = pl.when(pl.col("up_ms") < NEVER_UP_MS).then(pl.col("up_ms") - ahead_ms)
