@@ -1,4 +1,4 @@
-"""``--prometheus`` of every import: what GPUs measured of themselves while the jobs ran."""
+"""``--prometheus`` or ``--nvidia-smi`` of every import: what GPUs measured while the jobs ran."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import prometheus, screen
+from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,8 +25,39 @@ Source = Annotated[
         metavar="URL|FOLDER",
     ),
 ]
+Smi = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--nvidia-smi",
+        help="Activity of the GPUs from files: what `nvidia-smi --query-gpu=… --format=csv -l N` or"
+        " `nvidia-smi dmon -o DT` wrote, or a folder of such files. NODE= says of which node, where"
+        " no file or folder is called as one. May be repeated.",
+        metavar="[NODE=]PATH",
+    ),
+]
+SmiZone = Annotated[
+    str | None,
+    typer.Option(
+        "--nvidia-smi-zone",
+        help="The time zone of the nodes on which nvidia-smi ran: it prints none.",
+        metavar="ZONE",
+    ),
+]
+SmiAhead = Annotated[
+    str,
+    typer.Option(
+        "--nvidia-smi-ahead",
+        help="How far the clocks of those nodes were ahead of the cluster's (-30s: behind it).",
+        metavar="TIME",
+    ),
+]
 Resolution = Annotated[
-    str, typer.Option("--resolution", help="Average activity over so long.", metavar="TIME")
+    str,
+    typer.Option(
+        "--resolution",
+        help="Average activity over so long (files of nvidia-smi: over a minute).",
+        metavar="TIME",
+    ),
 ]
 Ahead = Annotated[
     str,
@@ -62,6 +94,14 @@ class ActivityOptions(NamedTuple):
     ahead: Ahead = AHEAD
     patience: Patience = PATIENCE
     track_ahead: TrackAhead = AHEAD
+    nvidia_smi: Smi = None
+    nvidia_smi_zone: SmiZone = None
+    nvidia_smi_ahead: SmiAhead = AHEAD
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anybody measured GPUs."""
+        return self.prometheus is not None or bool(self.nvidia_smi)
 
     @property
     def resolution_ms(self) -> int:
@@ -72,6 +112,11 @@ class ActivityOptions(NamedTuple):
     def ahead_ms(self) -> int:
         """How far the clock of Prometheus was ahead."""
         return signed_ms(self.ahead, "--prometheus-ahead")
+
+    @property
+    def smi_ahead_ms(self) -> int:
+        """How far the clocks of nodes whose nvidia-smi wrote files were ahead."""
+        return signed_ms(self.nvidia_smi_ahead, "--nvidia-smi-ahead")
 
     @property
     def track_ahead_ms(self) -> int:
@@ -86,23 +131,41 @@ def signed_ms(text: str, option: str) -> int:
 
 
 NOBODY = ActivityOptions()
+_FILES = "nvidia-smi"
+"""Who says it, where files of nvidia-smi do."""
 
 
 def measured_of(
-    asked: ActivityOptions, whose: "Whose", start_ms: int | None, end_ms: int | None
+    asked: ActivityOptions,
+    whose: "Whose",
+    start_ms: int | None,
+    end_ms: int | None,
+    ups: "pl.DataFrame | None" = None,
 ) -> "Measurements | None":
-    """What devices measured of these jobs; None where nobody asked."""
+    """What devices measured of these jobs; None where nobody asked.
+
+    ``ups``: when loops came up, as they told it (``windows.UPS``).
+    """
     from msgspec.structs import replace
 
     from tidemill.live.measured.windows import nothing
     from tidemill.live.prometheus.contradicting import DevicesAgainst, by_bare_name
 
-    if asked.prometheus is None:
+    if not asked.is_any:
         return None
+    if asked.prometheus is not None and asked.nvidia_smi:
+        raise SpecError(
+            "both --prometheus and --nvidia-smi say what GPUs did",
+            hint="give the one that knows more of your nodes",
+        )
     # how nodes are now says nothing of the past
     past = {name: replace(node, now=None) for name, node in by_bare_name(whose.nodes).items()}
-    against = DevicesAgainst(asked.prometheus, past, whose.attempts, asked.ahead_ms)
-    found = read(asked, asked.prometheus, whose, (start_ms, end_ms), against.take)
+    if asked.prometheus is None:
+        against = DevicesAgainst(_FILES, past, whose.attempts, asked.smi_ahead_ms)
+        found = read_files(asked, whose, (start_ms, end_ms), ups, against.take)
+    else:
+        against = DevicesAgainst(asked.prometheus, past, whose.attempts, asked.ahead_ms)
+        found = read(asked, asked.prometheus, whose, (start_ms, end_ms), against.take)
     for text in found.notes:
         screen.note(text)
     if len(found.xids):
@@ -130,6 +193,45 @@ def read(
     hours, ahead_ms = hours_of(asked._replace(prometheus=source), whose, span)
     watched = hours if on_hour is None else _watched(hours, on_hour)
     return joining.join(watched, whose, asked.resolution_ms, ahead_ms)
+
+
+def read_files(
+    asked: ActivityOptions,
+    whose: "Whose",
+    span: tuple[int | None, int | None],
+    ups: "pl.DataFrame | None" = None,
+    on_hour: "Callable[[Hour], None] | None" = None,
+) -> "Activity":
+    """The same from files that nvidia-smi wrote, minute by minute."""
+    from tidemill.live.measured import joining as measured
+    from tidemill.live.nvidia_smi import hours
+    from tidemill.live.prometheus import joining
+    from tidemill.live.prometheus.minutes import MINUTE_MS
+    from tidemill.live.slurm.times import zone_of
+
+    if asked.nvidia_smi_zone is None:
+        raise SpecError(
+            "nvidia-smi prints times of day without a zone, and nobody says which it is",
+            hint="say it with --nvidia-smi-zone (such as UTC or Europe/Berlin): `date +%Z` on that"
+            " node shows it",
+        )
+    zone, ahead_ms = str(zone_of(asked.nvidia_smi_zone)), asked.smi_ahead_ms
+    names = {node.machine_name for node in whose.nodes}
+    if "nodes" in whose.attempts.columns:
+        names |= {*whose.attempts["nodes"].explode().drop_nulls().to_list()}
+    files = hours.sources(asked.nvidia_smi or (), zone, sorted(names))
+    if ups is not None:
+        whose = whose._replace(attempts=measured.cut_at_ups(whose.attempts, ups))
+    start_ms, end_ms = (ms + ahead_ms for ms in _ran(whose, *span))
+    cuts = hours.cuts_of(whose.attempts, ahead_ms)
+    told = _within(hours.read(files, cuts, start_ms, end_ms), start_ms, end_ms)
+    watched = told if on_hour is None else _watched(told, on_hour)
+    with screen.progress("reading what nvidia-smi wrote"):
+        found = joining.join(watched, whose, MINUTE_MS, ahead_ms)
+    for one in files:
+        for text in one.file.notes():
+            screen.note(text)
+    return found
 
 
 def hours_of(

@@ -242,7 +242,7 @@ def slurm(
         raise _no_job(files, left, "sacct --allusers --parsable2 --duplicates --format ALL > FILE")
     window = BooksWindow.read(start, end, shown)
     measured = None
-    if track is not None or asked.prometheus is not None:
+    if track is not None or asked.is_any:
         attempts = instances.with_instances(past.attempts, past.shapes)
         whose = Whose(attempts, numbers=past.numbers, nodes=past.nodes)
         measured = measured_of(track, asked, whose, *window[:2])
@@ -437,7 +437,8 @@ def measured_of(
     from tidemill.live.measured import windows
 
     by_loops = loops_of(track, asked.track_ahead_ms, whose, end_ms)
-    by_devices = activity.measured_of(asked, whose, start_ms, end_ms)
+    ups = None if by_loops is None else by_loops.ups
+    by_devices = activity.measured_of(asked, whose, start_ms, end_ms, ups)
     if by_loops is None or by_devices is None:
         return by_loops or by_devices
     return windows.both(by_loops, by_devices)

@@ -41,7 +41,7 @@ class FigureSource(IntEnum):
     """Who measured it."""
 
     DCGM = 0
-    """Devices, by DCGM or what other exporters call the same, from a Prometheus."""
+    """Devices, by DCGM or what other exporters call the same from a Prometheus, or nvidia-smi."""
     NODES = 1
     """Nodes, by node-exporter, from a Prometheus."""
 

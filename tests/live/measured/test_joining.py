@@ -67,6 +67,19 @@ def test_a_device_that_does_not_work_is_idle_but_for_what_the_loop_explains():
     assert sum(found.values()) == pytest.approx(100)
 
 
+def test_idle_time_of_a_window_lies_where_the_loop_explains_none_of_it():
+    """Busy for 40 of 100 s: of the other 60 the loop saved for 30 and was over for 20."""
+    saving = window(0, 30, checkpoint_ppm=1_000_000)
+    steps = window(30, 80, mfu_ppm=200_000)
+    over = window(80, 100, busy_ppm=0)
+    told = measured(saving, steps, over, window(0, 100, "dcgm", busy_ppm=400_000))
+    found = seconds(told, attempt())
+    assert found[Bucket.CHECKPOINT] == pytest.approx(30, abs=0.01)
+    assert found[Bucket.IDLE] == pytest.approx(20 + 10, abs=0.01)
+    assert found[Bucket.USEFUL] == pytest.approx(10, abs=0.01)
+    assert found[Bucket.BELOW_PEAK] == pytest.approx(30, abs=0.01)
+
+
 def test_windows_of_two_sources_are_cut_at_each_others_edges():
     """The device is watched for a part of the time only; where nobody watches it is unknown."""
     loop = window(0, 60, mfu_ppm=500_000)

@@ -86,6 +86,22 @@ def with_ups(attempts: pl.DataFrame, measured: Measurements) -> pl.DataFrame:
     ).drop("row", "told_ms")
 
 
+def cut_at_ups(attempts: pl.DataFrame, ups: pl.DataFrame) -> pl.DataFrame:
+    """Attempts as two where their loop came up within: what devices did before says nothing of
+    after.
+    """
+    if ups.is_empty():
+        return attempts
+    ran = attempts.with_row_index("row").filter(pl.col("start_ms").is_not_null())
+    found = _launches_in(ran, ups).group_by("row").agg(at=pl.col("up_ms").min())
+    rows = attempts.with_row_index("row").join(found, on="row", how="left", maintain_order="left")
+    ends = pl.col("end_ms").fill_null(FOREVER_MS)
+    is_cut = ((pl.col("at") > pl.col("start_ms")) & (pl.col("at") < ends)).fill_null(value=False)
+    end = pl.when(is_cut).then("at").otherwise("end_ms")
+    later = rows.filter(is_cut).with_columns(start_ms="at")
+    return pl.concat([rows.with_columns(end_ms=end), later]).drop("row", "at")
+
+
 def _launches_in(rows: pl.DataFrame, ups: pl.DataFrame) -> pl.DataFrame:
     """Launches by the attempt (``row``) that each belongs to: in whose time most of it lies.
 
@@ -329,7 +345,9 @@ def _pieces(runs: pl.DataFrame, inside: pl.DataFrame, said: pl.DataFrame) -> pl.
     names = [f"{share}_ppm" for share in _SHARES]
     pieces = edges.select(*_KEY, start_ms="at", end_ms=pl.col("at").shift(-1).over(_KEY))
     pieces = pieces.filter(pl.col("end_ms").is_not_null()).sort("start_ms")
-    pieces = pieces.with_columns(pl.lit(None, pl.Int64).alias(name) for name in names)
+    pieces = pieces.with_columns(
+        pl.lit(None, pl.Int64).alias(name) for name in (*names, *_OF_WINDOWS)
+    )
     sources = inside["source"].unique().to_list()
     for source in sorted(sources, key=lambda name: (name not in SERVED, name)):
         some = inside.filter(pl.col("source") == source).sort("start_ms")
@@ -338,10 +356,50 @@ def _pieces(runs: pl.DataFrame, inside: pl.DataFrame, said: pl.DataFrame) -> pl.
             told, on="start_ms", by=_KEY, strategy="backward", suffix="_new", check_sortedness=False
         )
         is_inside = pl.col("until") > pl.col("start_ms")
+        told_busy = pl.when(is_inside).then("busy_ppm_new")
+        is_first = pl.col("busy_ppm").is_null() & told_busy.is_not_null()
         pieces = pieces.with_columns(
-            pl.coalesce(name, pl.when(is_inside).then(f"{name}_new")).alias(name) for name in names
-        ).select(*_KEY, "start_ms", "end_ms", *names)
-    return pieces
+            *(pl.coalesce(name, pl.when(is_inside).then(f"{name}_new")).alias(name)
+              for name in names),
+            device_ms=pl.when(is_first).then("until").otherwise("device_ms")
+            if source == DEVICES else pl.col("device_ms"),
+            loop_busy=told_busy if source == loops.SOURCE else pl.col("loop_busy"),
+        ).select(*_KEY, "start_ms", "end_ms", *names, *_OF_WINDOWS)  # fmt: skip
+    return _spread(pieces).select(*_KEY, "start_ms", "end_ms", *names)
+
+
+_OF_WINDOWS = ("device_ms", "loop_busy")
+"""Of a piece: until when the window of devices is that tells how busy they were; and what the loop
+itself says of that."""
+
+
+def _spread(pieces: pl.DataFrame) -> pl.DataFrame:
+    """Pieces of one window of devices with as much idle time together as the window has.
+
+    A window is longer than what loops tell: the devices of a loop that saved for the half of it
+    were busy for the other half. What the loop does not explain lies where the loop says that it
+    did nothing, and what more there is in equal parts of the rest.
+    """
+    length = pl.col("end_ms") - pl.col("start_ms")
+    parts = [pl.col(f"{name}_ppm").fill_null(0) for name in ("checkpoint", "data", "communication")]
+    explained = sum(parts, pl.lit(0)).clip(0, ONE_PPM)
+    own = (ONE_PPM - pl.col("loop_busy") - pl.col("explained")).clip(0).fill_null(0)
+    window = [*_KEY, "device_ms"]
+
+    def mean(name: str) -> pl.Expr:
+        return (pl.col(name) * length).sum().over(window) // length.sum().over(window).clip(1)
+
+    told = pieces.with_columns(explained=explained).with_columns(own=own)
+    told = told.with_columns(all_explained=mean("explained"), all_own=mean("own"))
+    idle = (ONE_PPM - pl.col("busy_ppm") - pl.col("all_explained")).clip(0)
+    first = pl.min_horizontal(idle, "all_own")
+    room = ONE_PPM - pl.col("explained") - pl.col("own")
+    all_room = ONE_PPM - pl.col("all_explained") - pl.col("all_own")
+    mine = pl.col("own") * first // pl.col("all_own").clip(1)
+    mine += room * (idle - first) // all_room.clip(1)
+    busy = (ONE_PPM - pl.col("explained") - mine).clip(0, ONE_PPM)
+    is_cut = pl.col("device_ms").is_not_null() & (pl.len().over(window) > 1)
+    return told.with_columns(busy_ppm=pl.when(is_cut).then(busy).otherwise("busy_ppm"))
 
 
 def _complete(windows: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.history.attempts import kind_of
-from tidemill.model.measures import HOUR_MS, ONE_PPM
+from tidemill.model.measures import HOUR_MS, MINUTE_MS, ONE_PPM
 from tidemill.units.sharing.slivers import FULL, SMALL
 
 LEAST_KNOWN = 0.5
@@ -108,7 +108,7 @@ class DeviceUse:
         )
         self._parts.append(
             rows.group_by("job", "node", "uuid", "minor").agg(
-                minutes=pl.len().cast(pl.Int64),
+                length_ms=pl.col("length_ms").fill_null(MINUTE_MS).sum(),
                 memory=pl.col("memory").max(),
                 **{f"{name}_sum": pl.col(name).sum() for name in ("compute", "dram")},
                 **{f"{name}_count": pl.col(name).count() for name in ("compute", "dram")},
@@ -124,7 +124,7 @@ class DeviceUse:
             pl.concat(self._parts)
             .filter(pl.col("job").is_in(list(jobs)))
             .group_by("job", "node", "uuid", "minor")
-            .agg(pl.col("minutes", *sums).sum(), pl.col("memory").max())
+            .agg(pl.col("length_ms", *sums).sum(), pl.col("memory").max())
             .sort("job", "node", "minor", "uuid")
         )
 
@@ -138,7 +138,8 @@ class DeviceUse:
             )
 
         told = rows.select(
-            "job", "node", "uuid", "minor", "minutes", compute_ppm=mean("compute"),
+            "job", "node", "uuid", "minor", minutes=pl.col("length_ms") // MINUTE_MS,
+            compute_ppm=mean("compute"),
             bandwidth_ppm=mean("dram"), memory_ppm=ppm(pl.col("memory")),
         )  # fmt: skip
         return tuple(UsedDevice(*row) for row in told.iter_rows())

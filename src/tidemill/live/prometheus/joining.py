@@ -421,10 +421,9 @@ def _tally_stale(rows: pl.DataFrame, by_place: pl.DataFrame, tally: _JoinTally) 
 
 
 def _is_through() -> pl.Expr:
-    """Whether a job ran through all of a minute."""
-    return (pl.col("start_ms") <= pl.col("at_ms")) & (
-        pl.col("end_ms") >= pl.col("at_ms") + MINUTE_MS
-    )
+    """Whether a job ran through all of a minute, or of the part of it that was cut there."""
+    ends = pl.col("at_ms") + pl.col("length_ms").fill_null(MINUTE_MS)
+    return (pl.col("start_ms") <= pl.col("at_ms")) & (pl.col("end_ms") >= ends)
 
 
 def _places(held: pl.DataFrame) -> pl.DataFrame:

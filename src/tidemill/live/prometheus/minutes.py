@@ -3,9 +3,10 @@
 Minutes, because a job holds a GPU from one moment to another and a scrape comes each 15 or 30
 seconds: a minute belongs to a job that held the GPU through all of it. What was not sampled is
 null. A sample is dropped if it is NaN, infinite, below zero or far above what the quantity can be.
+Samples of each second lose no minute in which a job begins or ends: it is cut there (``cuts``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ GPU_MINUTES: dict[str, pl.DataType | type[pl.DataType]] = {
     "held_by": pl.String,  # the number of a batch job, if a label says it
     "model": pl.String,
     "at_ms": pl.Int64,  # the beginning of the minute
+    "length_ms": pl.Int64,  # of the part of it that this is of; null: all of it
     "samples": pl.Int64,  # of the quantity that was sampled most often
     "gap_ms": pl.Int64,  # between samples, as a rule
     "busy": pl.Float64,
@@ -71,8 +73,14 @@ class MetricMinutes(NamedTuple):
 class HourOfGpus:
     """One hour of all GPUs, put together metric by metric."""
 
-    def __init__(self, start_ms: int, known: dict[bytes, DeviceKey]) -> None:
+    def __init__(
+        self, start_ms: int, known: dict[bytes, DeviceKey], cuts: Iterable[int] = ()
+    ) -> None:
         self.start_ms = start_ms
+        minutes = start_ms + MINUTE_MS * np.arange(MINUTES + 1)
+        inside = [at for at in cuts if start_ms < at < start_ms + HOUR_MS]
+        self._edges = np.unique(np.concatenate((minutes, np.array(inside, np.int64))))
+        self._pieces = len(self._edges) - 1
         self._known = known
         self._keys: dict[DeviceKey, int] = {}
         self._found: dict[Quantity, list[MetricMinutes]] = {}
@@ -87,22 +95,28 @@ class HourOfGpus:
     ) -> None:
         """What a metric says in a part of the hour."""
         read = answers.samples(series, start_ms - lead_ms(name), end_ms)
+        self.add_samples(name, [self._key(one) for one in series], read, start_ms)
+
+    def add_samples(
+        self, name: MetricName, devices: list[DeviceKey], read: answers.Samples, start_ms: int
+    ) -> None:
+        """What a metric says from a moment on: samples of these devices, one after the other."""
         self.samples += len(read.values)
-        keys = np.array([self._number(one) for one in series], np.int64)
-        who = np.repeat(np.arange(len(series)), read.counts)
+        keys = np.array([self._keys.setdefault(key, len(self._keys)) for key in devices], np.int64)
+        who = np.repeat(np.arange(len(devices)), read.counts)
         values = read.values * name.scale
         is_good = np.isfinite(values) & (values >= 0) & (values <= MOST[name.quantity])
         self.dropped += int(len(values) - is_good.sum())
         who, at_ms, values = who[is_good], read.at_ms[is_good], values[is_good]
-        gaps = _gaps(who, at_ms, len(series))
+        gaps = _gaps(who, at_ms, len(devices))
         if name.quantity in _CHANGES:
             who, at_ms, values = _CHANGES[name.quantity](who, at_ms, values)
             is_inside = at_ms >= start_ms
             who, at_ms, values = who[is_inside], at_ms[is_inside], values[is_inside]
         if not len(who):
             return
-        minute = (at_ms - self.start_ms) // MINUTE_MS
-        cell = who * MINUTES + minute
+        minute = np.searchsorted(self._edges, at_ms, side="right") - 1
+        cell = who * self._pieces + minute
         first = np.flatnonzero(np.concatenate(([True], cell[1:] != cell[:-1])))
         count = np.diff(np.append(first, len(cell)))
         told = _of_minute(name.quantity, values, first, count)
@@ -114,7 +128,7 @@ class HourOfGpus:
 
     def frame(self) -> pl.DataFrame:
         """The rows of ``GPU_MINUTES``, by GPU and minute."""
-        size = len(self._keys) * MINUTES
+        size = len(self._keys) * self._pieces
         tables = {q: self._table(q, size) for q in Quantity}
         counts = np.max([table.sampled for table in tables.values()], axis=0) if size else _none(0)
         seen = np.flatnonzero(counts)
@@ -123,8 +137,9 @@ class HourOfGpus:
         watts = columns[Quantity.WATTS]
         columns[Quantity.WATTS] = np.where(np.isnan(watts), columns[Quantity.JOULES], watts)
         rows = pl.DataFrame({
-            "who": seen // MINUTES,
-            "at_ms": self.start_ms + seen % MINUTES * MINUTE_MS,
+            "who": seen // self._pieces,
+            "at_ms": self._edges[seen % self._pieces],
+            "length_ms": np.diff(self._edges)[seen % self._pieces],
             "samples": counts[seen],
             "gap_ms": gaps[seen],
             "busy_field": tables[Quantity.BUSY].field[seen],
@@ -140,14 +155,14 @@ class HourOfGpus:
         )
         return told.select(pl.col(name).cast(kind) for name, kind in GPU_MINUTES.items())
 
-    def _number(self, series: answers.Series) -> int:
+    def _key(self, series: answers.Series) -> DeviceKey:
         text = bytes(series.metric)
         key = self._known.get(text)
         if key is None:
             if len(self._known) >= MOST_KEYS:
                 self._known.clear()
             key = self._known[text] = key_of(answers.labels(series))
-        return self._keys.setdefault(key, len(self._keys))
+        return key
 
     def _table(self, quantity: Quantity, size: int) -> "_MinuteTable":
         """What is known of a quantity in each minute; of two series the better one."""
@@ -156,7 +171,7 @@ class HourOfGpus:
         if not parts:
             return table
         joined = MetricMinutes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-        cell = joined.key * MINUTES + joined.minute
+        cell = joined.key * self._pieces + joined.minute
         order = np.lexsort(
             (joined.sampled, -joined.rank)
         )  # of what is written twice the last stays

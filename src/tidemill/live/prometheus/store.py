@@ -25,7 +25,7 @@ _TABLES: dict[str, Mapping[str, Any]] = {
 }  # fmt: skip
 """In the order of writing: an hour is there when its last file is."""
 
-ADDED = ("clock_mhz", "celsius", "busy")
+ADDED = ("clock_mhz", "celsius", "busy", "length_ms")
 """Columns that folders of earlier versions do not have: not known there."""
 LATER = ("loads",)
 """Tables that folders of earlier versions do not have: nothing is known there."""
