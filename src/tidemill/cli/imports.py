@@ -123,8 +123,14 @@ def csv(
     window, attempts = BooksWindow.read(start, end, zone), table.attempts
     if "cluster" in attempts.columns:
         attempts = clusters.by_cluster(attempts, listed)
-    measured = measured_of(track, asked, Whose(attempts, nodes=listed), *window[:2])
-    history = build(attempts, listed, said._replace(by_type=by_type), window, measured)
+    whose = Whose(attempts, nodes=listed)
+    if table.shapes:
+        is_part = attempts["shape"].is_not_null().alias("is_part")
+        whose = whose._replace(attempts=attempts.with_columns(is_part))
+    measured = measured_of(track, asked, whose, *window[:2])
+    del whose
+    said = said._replace(by_type=by_type)
+    history = build(attempts, listed, said, window, measured, shapes=table.shapes)
     history = history._replace(untold_states=OUT)
     del table, attempts  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)

@@ -96,7 +96,8 @@ REFUSED = {
     "two of a name": ((HEAD.replace("\n", ",gpus\n") + ISO + ",8\n").encode(), "another name"),
     "no header": ((ISO + "\n" + ISO + "\n").encode(), "header"),
     "no start": (b"job_id,submission_time,duration,num_gpu\nA,5810,7200,4\n", "--map start="),
-    "a part of a GPU": ((HEAD + ISO[:-1] + "0.5\n").encode(), "parts of GPUs"),
+    "a part of a GPU of no node": ((HEAD + ISO[:-1] + "0.5\n").encode(), "on one node"),
+    "a GPU and a half": ((HEAD + ISO[:-1] + "1.5\n").encode(), "a part of one GPU"),
     "a part of a GPU in a column beside": (
         b"name,num_gpu,gpu_milli,submit,start,end\nA,1,460,1772431200,1772433000,1772440200\n",
         "parts of GPUs",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live import foreign
-from tidemill.live.csv import files, gpu_cells, headers, moments, outcomes, times
+from tidemill.live.csv import files, gpu_cells, headers, moments, outcomes, parts, times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.csv.text_rows import TextRows
 from tidemill.live.history import by_job
@@ -21,7 +21,7 @@ from tidemill.live.prices.labels import REGION
 from tidemill.live.slurm import hostlists
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text
-from tidemill.model.rows import MAX_DEVICES
+from tidemill.model.rows import MAX_DEVICES, Shape
 
 _LARGEST = 1e15
 _MEND = "mend the row"
@@ -41,6 +41,8 @@ class ReadTable(NamedTuple):
     guessed: dict[str, str]
     """What each column that was used says."""
     notes: tuple[str, ...]
+    shapes: tuple[Shape, ...] = ()
+    """What jobs request that hold a part of a GPU, by number (``ATTEMPTS.shape``)."""
 
 
 class ReadNodes(NamedTuple):
@@ -90,6 +92,10 @@ def read_jobs(
         if "start_ms" not in columns and columns["outcome"].is_in([*_STARTED]).any():
             raise _without_start(path, rows)
         columns |= _as_it_stands(columns, found["outcome"], notes)
+    shapes = tuple[Shape, ...]()
+    if "milli" in columns:
+        shapes, more = parts.shapes_of(columns, rows[found["gpus"]], faults)
+        columns |= more
     if "limit" in found:
         columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
@@ -102,7 +108,8 @@ def read_jobs(
     del rows, columns  # all cells as text: three times what was made of them
     made = _without_older(made, notes)
     _say_overlaps(made, notes)
-    return ReadTable(made.drop("row", "is_empty"), found, (*notes, *faults.notes()))
+    kept = made.drop("row", "is_empty")
+    return ReadTable(kept, found, (*notes, *faults.notes()), shapes)
 
 
 def _gpus(
@@ -124,13 +131,14 @@ def _gpus(
                 "gpu_type" not in columns}  # fmt: skip
     column = found["gpus"]
     texts, kinds = gpu_cells.counts(rows[column], column, nodes, faults)
-    number = _whole(texts, column, faults)
+    milli = parts.milli_of(texts)
+    number = _whole(texts.set(milli.is_not_null(), "1"), column, faults)
     is_none = (number < 0) | (number > MOST_GPUS)
     faults.check(rows[column], is_none, column, f"where 0 to {MOST_GPUS:,} GPUs can be", _MEND)
     if "gpu_type" in columns or not kinds.count():
-        return {"gpus": number}
+        return {"gpus": number, "milli": milli}
     notes.append(f"`{column}` says the GPU type, too")
-    return {"gpus": number, "gpu_type": kinds}
+    return {"gpus": number, "milli": milli, "gpu_type": kinds}
 
 
 def _mind_queue(rows: TextRows, found: dict[str, str], told: Mapping[str, str]) -> None:
@@ -414,7 +422,7 @@ def _unfolded(text: str) -> list[str]:
 
 
 def _whole(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
-    hint = "parts of GPUs are not read yet from CSV"
+    hint = "a job has whole GPUs, or a part of one GPU"
     number = numbers(texts, column, faults)
     faults = faults or CellFaults()
     is_part = number != number.round()

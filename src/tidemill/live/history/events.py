@@ -32,7 +32,7 @@ from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
-from tidemill.live.measured import against, joining
+from tidemill.live.measured import against, joining, parts
 from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices import commitments
 from tidemill.live.prices.commitments import Unfilled
@@ -244,6 +244,7 @@ def _measured_rows(
         attempts = pl.concat(ordered.parts(*names))
         measured = measured.for_lives(attempts["job"])
         measured = joining.idle_as_services(measured, attempts, ordered.shapes)
+        measured = parts.of_parts(measured, attempts, ordered.shapes)
     return joining.rows_of(attempts, nodes, measured, begins_ms, end_ms)
 
 

@@ -170,9 +170,12 @@ def find(
 
 
 def _known_of(attempts: pl.DataFrame) -> pl.DataFrame:
-    """Whose each job is; what a source does not tell is null. MIG instances are no whole GPUs."""
-    if "is_instance" in attempts.columns:
-        attempts = attempts.filter(~pl.col("is_instance"))
+    """Whose each job is; what a source does not tell is null. MIG instances and other parts are no
+    whole GPUs.
+    """
+    for name in ("is_instance", "is_part"):
+        if name in attempts.columns:
+            attempts = attempts.filter(~pl.col(name))
     kinds = {"user": pl.String, "team": pl.String, "gpu_type": pl.String}
     rows = attempts.select(
         "job", "gpus",
