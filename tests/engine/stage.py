@@ -248,7 +248,7 @@ def _rank(event: ev.Seen) -> int:
             return 1
         case ev.JobStarted() | ev.ActivitySeen() | ev.PaceSeen() | ev.JobSaved():
             return 2
-        case ev.NodeAdded() | ev.NodeMoved() | ev.DeviceFailed():
+        case ev.NodeAdded() | ev.NodeMoved() | ev.DeviceFailed() | ev.DeviceRepaired():
             return 3
         case ev.JobSubmitted():
             return 4
@@ -260,7 +260,7 @@ def _subject(event: ev.Seen) -> tuple[str, int | str]:
     match event:
         case ev.NodeAdded():
             return ("new node", event.node.name)
-        case ev.NodeMoved() | ev.DeviceFailed() | ev.DeviceErrorSeen():
+        case ev.NodeMoved() | ev.DeviceFailed() | ev.DeviceRepaired() | ev.DeviceErrorSeen():
             return ("node", event.node)
         case ev.JobSubmitted():
             return ("new job", event.job.name)

@@ -102,10 +102,12 @@ class Folding(RuleBasedStateMachine):
 
     @precondition(lambda self: self.nodes(*LAUNCHED))
     @rule(data=st.data(), device=st.integers(0, 3))
-    def a_device_fails(self, data: st.DataObject, device: int) -> None:
+    def a_device_fails_or_works_again(self, data: st.DataObject, device: int) -> None:
         n = data.draw(st.sampled_from(self.nodes(*LAUNCHED)))
         if not self.world.devices.is_failed[self.world.nodes.first_device[n] + device]:
             self.fold(ev.DeviceFailed(self.now_ms, n, device))
+        else:
+            self.fold(ev.DeviceRepaired(self.now_ms, n, device))
 
     @precondition(lambda self: self.nodes(NodeState.READY, NodeState.UNHEALTHY))
     @rule(data=st.data(), is_spare=st.booleans())

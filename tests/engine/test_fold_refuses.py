@@ -160,6 +160,11 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "device of a node that is gone": (ev.DeviceFailed(NOW_MS, GONE, 0), "no such device"),
     "device of an unknown node": (ev.DeviceFailed(NOW_MS, 99, 0), "only 7 were added"),
     "device fails twice": (ev.DeviceFailed(NOW_MS, BROKEN, 0), "failed already"),
+    "device that works is repaired": (ev.DeviceRepaired(NOW_MS, READY, 0), "it has not failed"),
+    "repair of a device that is not there": (
+        ev.DeviceRepaired(NOW_MS, BROKEN, 4),
+        "no such device",
+    ),
     "repair of a node at work": (ev.AskedRepair(NOW_MS, READY), "still carries work"),
     "repair of a healthy node": (ev.AskedRepair(NOW_MS, SPARE), "it is ready"),
     "repair asked twice": (ev.AskedRepair(NOW_MS, UNHEALTHY), "asked for already"),

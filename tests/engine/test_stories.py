@@ -38,6 +38,7 @@ def test_stories_meet_every_kind_of_event(source: str):
     rare: set[type] = {ev.AskedRelease}  # a promise that could not be kept: its room was lost
     rare |= {ev.PlacementSeen, ev.ReasonSeen}  # another scheduler's: test_seen
     rare |= {ev.RequestChanged}  # of a live cluster: test_requests
+    rare |= {ev.DeviceRepaired}  # of a live cluster: tests/live/kubernetes/test_lost_gpus
     rare |= {ev.CommitmentSeen}  # of somebody else's fleet: tests/live/prices/test_commitments
     rare |= {ev.StallsSeen, ev.EfficiencySeen, ev.StragglerSeen}
     rare |= {ev.CheckpointSeen, ev.FigureSeen, ev.DeviceErrorSeen}  # tests/ledger/test_measured

@@ -177,7 +177,10 @@ def device(world: World, rng: Random, at_ms: int) -> Event | None:
     n = _one(rng, [n for n in range(world.node_count) if world.nodes.state[n] in LAUNCHED])
     if n < 0 or rng.random() < 0.5:
         return None
-    return ev.DeviceFailed(at_ms, n, rng.randrange(int(world.nodes.devices[n])))
+    device = rng.randrange(int(world.nodes.devices[n]))
+    if world.devices.is_failed[world.nodes.first_device[n] + device]:
+        return ev.DeviceRepaired(at_ms, n, device)
+    return ev.DeviceFailed(at_ms, n, device)
 
 
 def submitted(world: World, rng: Random, at_ms: int) -> Event | None:

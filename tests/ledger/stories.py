@@ -150,7 +150,10 @@ class Author:
     def _fail_device(self) -> Iterator[ev.Event]:
         n = self._some_node()
         if n is not None:
-            yield ev.DeviceFailed(self.now_ms, n, self.luck.randrange(4))
+            device = self.luck.randrange(4)
+            yield ev.DeviceFailed(self.now_ms, n, device)
+            if self.luck.random() < 0.5:
+                yield ev.DeviceRepaired(self.now_ms + 10, n, device)
 
     def _spare(self) -> Iterator[ev.Event]:
         n = self._some_node()

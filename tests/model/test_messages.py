@@ -26,6 +26,7 @@ SAMPLES: list[ev.Event] = [
     ev.NodeAdded(1, node()),
     ev.NodeMoved(1, 0, NodeState.DRAINING, ev.Why.SPOT_RECLAIM, 5),
     ev.DeviceFailed(1, 0, 7),
+    ev.DeviceRepaired(1, 0, 7),
     ev.JobSubmitted(1, job(roles=[role(2, milli=250, kinds=["H100"], labels={"a": "b"})])),
     ev.RequestChanged(1, 0, job(roles=[role(3, gpus=2)]).shape, 60_000),
     ev.PlacementSeen(1, 0, 1, (Piece(0, 1, 2, 3),), 500),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.model import lives
+from tidemill.model.columns import NODE
 from tidemill.model.measures import (
     HOUR_MS,
     WHOLE_MILLI,
@@ -313,10 +314,15 @@ def _instance(shape: Shape, piece: Piece) -> str:
 
 
 def advertised(world: World, nodes: Iterable[str]) -> str:
-    """How many of their accelerators nodes of contracts show, such as ``advertises 6 of 8``."""
-    shown = {world.contract_rows[world.nodes.contract.item(world.node_number[n])] for n in nodes}
-    told = sorted({f"{row.node.advertised} of {row.node.devices}" for row in shown})
+    """How many of their accelerators nodes show, such as ``advertises 6 of 8``."""
+    told = sorted({_advertised(world, world.node_number[name]) for name in nodes})
     return f"advertises {' or '.join(told)}"
+
+
+def _advertised(world: World, n: int) -> str:
+    whole, silent = world.nodes.devices.item(n), world.matrices.nodes.item(n, NODE.UNADVERTISED)
+    lacking = world.nodes.failed.item(n) if world.is_looked_on else silent
+    return f"{whole - lacking} of {whole}"
 
 
 def with_words(world: World, name: str) -> str:

@@ -265,7 +265,10 @@ def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
     rows, nodes = world.node_count, world.nodes
     state, free = nodes.state[:rows], nodes.free_milli[:rows]
     silent = world.matrices.nodes[:rows, NODE.UNADVERTISED] * WHOLE_MILLI
-    failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI - silent
+    failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI
+    if world.is_looked_on:  # it shows how many there are, and not why there are fewer
+        silent = failed
+    failed = failed - silent
     stranded = nodes.stranded_milli[:rows]
     launched = mine & np.isin(state, sorted(LAUNCHED))
     ready, spare = mine & (state == NodeState.READY), nodes.is_spare[:rows] == 1

@@ -7,6 +7,7 @@ is still being written if somebody holds its lock. Neither fact holds a date: th
 the same journal.
 """
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -97,6 +98,11 @@ def begun(journal: Journal) -> Begun | None:
             f" {decoding.in_words(error, text, Begun)}",
             hint="use the newer Tidemill that wrote it",
         ) from error
+
+
+def is_observed(facts: Mapping[str, str]) -> bool:
+    """Whether an observer, or a live scheduler, writes this journal: it is never through."""
+    return RUN in facts and COMPLETED not in facts
 
 
 def of(journal: Journal) -> Completeness:

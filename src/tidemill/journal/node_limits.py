@@ -41,9 +41,14 @@ def facts(
 
 
 def unadvertised(kept: Mapping[str, str], until_ms: int, where: str) -> int:
-    """How many accelerators nodes did not advertise that gave others, at the last look by then."""
+    """How many accelerators nodes did not advertise that gave others, at the last look by then, and
+    no event tells since when.
+    """
     told = kept_facts.read(kept, FACT, dict[str, SeenLimit], where) or {}
-    return sum(one.limit.unadvertised for one in told.values() if one.since_ms <= until_ms)
+    return sum(
+        one.limit.unadvertised for one in told.values()
+        if one.since_ms <= until_ms and not one.limit.is_told
+    )  # fmt: skip
 
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:

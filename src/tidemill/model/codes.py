@@ -60,6 +60,7 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.RequestChanged,
     ev.CommitmentSeen,
     ev.HostUseSeen,
+    ev.DeviceRepaired,
 )
 WHYS: Final = (
     Why.UNSAID,

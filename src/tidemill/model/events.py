@@ -104,6 +104,13 @@ class DeviceFailed(_Event, frozen=True, tag="device_failed"):
     device: Number
 
 
+class DeviceRepaired(_Event, frozen=True, tag="device_repaired"):
+    """One accelerator of a node that had failed alone can be had again."""
+
+    node: Number
+    device: Number
+
+
 # Seen: jobs -----------------------------------------------------------------------------------
 
 
@@ -509,6 +516,7 @@ Seen = (
     | NodeAdded
     | NodeMoved
     | DeviceFailed
+    | DeviceRepaired
     | JobSubmitted
     | RequestChanged
     | PlacementSeen

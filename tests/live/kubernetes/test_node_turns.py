@@ -121,16 +121,16 @@ def test_a_device_plugin_that_ends_makes_a_node_unhealthy_from_then_on():
 
 @pytest.mark.parametrize("looked", [(100, 130, 160), (160,)])
 def test_a_resize_is_booked_when_the_watch_tells_it(looked: tuple[int, ...]):
-    """From 8 GPUs to 4 at second 93: paid so to the second, however often it is asked."""
-    watched = WatchedNode()
+    """From 4 GPUs to 8 at second 93: paid so to the second, however often it is asked."""
+    watched = WatchedNode(gpus=4)
     watched.look(70)
-    watched.told(93, gpus=4)
+    watched.told(93, gpus=8)
     looks(watched, *looked)
     assert watched.moves() == [
         (93, "n0", "GONE"), (93, "n0#2", "BOOTING"), (93, "n0#2", "READY"),
     ]  # fmt: skip
     paid = watched.observer.books().total().paid_milli_ms // 1_000_000
-    assert paid == 8 * 93 + 4 * 7
+    assert paid == 4 * 93 + 8 * 7
 
 
 def test_a_node_is_paid_until_the_watch_tells_that_it_is_gone():

@@ -24,8 +24,8 @@ _OF_THE_JOB = (ev.Why.CRASHED, ev.Why.TIMED_OUT, ev.Why.OUT_OF_MEMORY)
 """Why attempts end that would have ended so anywhere else, too."""
 _SUPPLY = (
     ev.ContractSigned, ev.ContractStarted, ev.ContractEnded, ev.CommitmentSeen, ev.QueueSet,
-    ev.TopologySet, ev.NodeAdded, ev.NodeMoved, ev.DeviceFailed, ev.SightLost, ev.SightRegained,
-    ev.DeviceErrorSeen, ev.AskedSpare,
+    ev.TopologySet, ev.NodeAdded, ev.NodeMoved, ev.DeviceFailed, ev.DeviceRepaired, ev.SightLost,
+    ev.SightRegained, ev.DeviceErrorSeen, ev.AskedSpare,
 )  # fmt: skip
 _NEWS = (
     ev.ActivitySeen, ev.StallsSeen, ev.EfficiencySeen, ev.StragglerSeen, ev.CheckpointSeen,

@@ -71,6 +71,8 @@ class NodeLimit(NamedTuple):
     host_free: tuple[int, int] | None = None
     """CPUs (milli) and memory (MiB) that nobody has, also not work that no event tells of; None:
     what events leave."""
+    is_told: bool = False
+    """Whether events tell since when its accelerators are not to be had."""
 
 
 def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
@@ -91,7 +93,8 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
             whole = world.nodes.devices.item(n)
             told = f"advertises {whole - limit.unadvertised} of {whole} GPUs"
             world.node_words.setdefault(n, told)
-            for device in _free_devices(world, n)[-limit.unadvertised :]:
+            lacking = limit.unadvertised - world.nodes.failed.item(n)
+            for device in _free_devices(world, n)[-lacking:] if lacking > 0 else ():
                 room.fail_device(world, n, device)
 
 

@@ -107,6 +107,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return supply.node_moved(world, event)
         case ev.DeviceFailed():
             return supply.device_failed(world, event)
+        case ev.DeviceRepaired():
+            return supply.device_repaired(world, event)
         case ev.AskedRepair() | ev.AskedReturn():
             return supply.node_asked(world, event)
         case ev.AskedDrain():

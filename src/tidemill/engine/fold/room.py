@@ -165,6 +165,16 @@ def fail_device(world: World, n: int, device: int) -> None:
     put_back(world, n)
 
 
+def repair_device(world: World, n: int, device: int) -> None:
+    """Make one device that failed work again: it is empty, so it is free."""
+    d = int(world.nodes.first_device[n]) + device
+    take_out(world, n)
+    world.ink.nodes.free_milli[n] += int(world.devices.free_milli[d])
+    world.ink.devices.is_failed[d] = 0
+    world.ink.nodes.failed[n] -= 1
+    put_back(world, n)
+
+
 def fill(world: World, n: int) -> None:
     """Make every device that works on a node one that is in use: nothing is free there."""
     devices = _devices_of(world, n)

@@ -156,12 +156,8 @@ def node_moved(world: World, event: ev.NodeMoved) -> list[int]:
 def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
     """One device is lost, and with it every gang that held a part of it."""
     n, device = event.node, event.device
-    row = _known_node(world, n)
-    if not 0 <= device < world.nodes.devices[n] or NodeState(world.nodes.state[n]) not in LAUNCHED:
-        _refuse(f"device {device} of node `{row.name}`", "there is no such device now")
-    d = int(world.nodes.first_device[n]) + device
-    if world.devices.is_failed[d]:
-        _refuse(f"device {device} of node `{row.name}`", "it failed already")
+    if _is_failed(world, n, device):
+        _refuse(f"device {device} of node `{world.node_rows[n].name}`", "it failed already")
     victims = []
     for j in sorted(world.aboard[n]):
         if _holds(world.placements[j], n, device):
@@ -173,6 +169,25 @@ def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
     room.fail_device(world, n, device)
     world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return victims
+
+
+def device_repaired(world: World, event: ev.DeviceRepaired) -> list[int]:
+    """One device that had failed can be had again."""
+    n, device = event.node, event.device
+    if not _is_failed(world, n, device):
+        _refuse(f"device {device} of node `{world.node_rows[n].name}`", "it has not failed")
+    room.repair_device(world, n, device)
+    world.ink.w.kinds[world.nodes.kind[n], KIND.FREED] += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
+    return []
+
+
+def _is_failed(world: World, n: int, device: int) -> bool:
+    """Whether a device of a launched node has failed."""
+    row = _known_node(world, n)
+    if not 0 <= device < world.nodes.devices[n] or NodeState(world.nodes.state[n]) not in LAUNCHED:
+        _refuse(f"device {device} of node `{row.name}`", "there is no such device now")
+    return bool(world.devices.is_failed[int(world.nodes.first_device[n]) + device])
 
 
 def node_asked(world: World, event: ev.AskedRepair | ev.AskedReturn) -> list[int]:

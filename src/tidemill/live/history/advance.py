@@ -159,6 +159,8 @@ class Advance:
             shown = _of_no_partition(shown)
         if self._lacks_names(shown.nodes):
             shown = _of_no_name(shown)
+        larger = [self._as_large(node) for node in shown.nodes]
+        shown = shown._replace(nodes=[one for one in larger if one.gpus or not one.may_lose])
         self._shown, self._price_of = shown, price_of
         self._listed = {node.name: node for node in shown.nodes}
         every = (*world.shape_rows, *shown.shapes)
@@ -371,6 +373,18 @@ class Advance:
         if life is None or self._world.nodes.state[numbers[life]] == NodeState.GONE:
             return None
         return numbers[life]
+
+    def _as_large(self, node: SeenNode) -> SeenNode:
+        """A node; one that shows fewer accelerators than the journal has, and may have lost them,
+        is as large as before.
+        """
+        n = self._present(node.name) if node.may_lose else None
+        if n is None or node.gpus >= (before := self._world.nodes.devices.item(n)):
+            return node
+        kind = self._world.kinds[self._world.nodes.kind.item(n)]
+        if not node.gpus:  # who has none says no type
+            return replace(node, gpus=before, gpu_type=kind)
+        return replace(node, gpus=before) if kind == kind_of(node.gpu_type) else node
 
     def _differs(self, n: int, now: SeenNode | None) -> bool:
         """Whether a node is not as the journal says: cut anew, all there now, labelled anew."""

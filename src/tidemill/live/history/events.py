@@ -343,9 +343,13 @@ def limits_of(nodes: Iterable[SeenNode], world: World) -> Iterator[tuple[str, No
         life = present(node.name, world.node_number)
         if life is None or node.gpus <= 0 or node.until_ms is not None:
             continue
-        taints = world.node_rows[world.node_number[life]].taints
-        if node.failed or taints != node.taints or node.host_free is not None:
-            yield life, NodeLimit(node.failed, node.taints, node.host_free)
+        n = world.node_number[life]
+        taints, failed = world.node_rows[n].taints, node.failed
+        if node.advertised:  # events tell it, as soon as they are told up to here
+            failed = max(0, world.nodes.devices.item(n) - node.advertised[-1][1])
+        if failed or taints != node.taints or node.host_free is not None:
+            is_told = bool(node.advertised)
+            yield life, NodeLimit(failed, node.taints, node.host_free, is_told)
 
 
 def _since(nodes: Sequence[SeenNode], attempts: GatheredRows) -> Iterator[SeenNode]:

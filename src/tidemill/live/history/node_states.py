@@ -9,9 +9,11 @@ from enum import Enum
 
 import numpy as np
 
+from tidemill.live.history import shown_gpus
 from tidemill.live.history.attempts import UNTYPED, kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.history.seating import Seating, SeenSeat
+from tidemill.live.history.seating import Seating, SeatRequest, SeenSeat
+from tidemill.live.history.shown_gpus import Advertised, DeviceTurn, ShownDevices
 from tidemill.live.history.walking.columns import SEAT
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
@@ -51,6 +53,7 @@ class NodeStates:
         kinds += [kind_of(node.gpu_type) for node in new]
         self._kinds = kinds
         self.seating = Seating(sizes, kinds, ((j, _seats(world, j)) for j in world.placements))
+        self._shown = ShownDevices(world, sizes, self.seating)
         self._is_listed = [
             n >= known or (node is not None and not node.is_inferred)
             for n, node in enumerate(nodes)
@@ -65,7 +68,7 @@ class NodeStates:
             for node, is_kept in zip(nodes, self._kept, strict=True)
         ]
         self._turned = [n for n, keeps in enumerate(self._keeps) if keeps != self._kept[n]]
-        turns = list[tuple[int, int, NodeState | NodeSight | bool]]()
+        turns = list[tuple[int, int, NodeState | NodeSight | Advertised | bool]]()
         self._sights = list[tuple[str, NodeSight]]()
         self._names = [node.name if node is not None else "" for node in nodes]
         for n, node in enumerate(nodes):
@@ -82,6 +85,8 @@ class NodeStates:
                     turns.append((start_ms, n, state))
                 if stop_ms is not None and stop_ms > start_ms:
                     turns.append((stop_ms, n, NodeState.READY))
+            self._shown.begins(n, node, mark_ms)
+            turns += shown_gpus.turns_of(n, node)
             if node.until_ms is not None:
                 turns.append((node.until_ms, n, NodeState.GONE))
             edges = {ms for span in node.spare for ms in span if ms is not None}
@@ -117,6 +122,8 @@ class NodeStates:
             self._sights.append((self._names[n], what))
         elif isinstance(what, NodeState):
             self._wanted[n] = what
+        elif isinstance(what, Advertised):
+            self._shown.shows(n, what.gpus)
         else:
             self._keeps[n] = what
             self._turned.append(n)
@@ -135,9 +142,31 @@ class NodeStates:
         found, self._sights = self._sights, []
         return found
 
+    def devices(self) -> list[DeviceTurn]:
+        """The devices that failed, or work again, since this was last asked."""
+        return self._shown.turned()
+
+    def make_way(self, who: int, asked: SeatRequest) -> list[DeviceTurn]:
+        """The devices that work again since an attempt is seen on them."""
+        self._shown.make_way(who, asked)
+        return self._shown.turned()
+
+    def give_back(self, j: int) -> list[int]:
+        """A job holds nothing any more; the nodes that may change now."""
+        nodes = {seat.node for seat in self.seating.held(j)}
+        self.seating.give_back(j)
+        return shown_gpus.left(self.seating, self._shown, nodes)
+
+    def leave_for(self, j: int, after: SeatRequest) -> tuple[list[int], bool]:
+        """A job keeps what its next attempt holds too; the same, and whether anything was left."""
+        nodes = {seat.node for seat in self.seating.held(j)}
+        _, is_less = self.seating.leave_for(j, after)
+        return shown_gpus.left(self.seating, self._shown, nodes if is_less else ()), is_less
+
     def settle(self, n: int) -> list[tuple[int, NodeState]]:
         """The moves that bring a node nearer to the state that it was shown in."""
         moves = self._moves(n)
+        self._shown.settle(n, self._states[n])
         is_watched = self._states[n] is not self._wanted[n]
         self.seating.columns[n, SEAT.IS_WATCHED] = is_watched
         return moves

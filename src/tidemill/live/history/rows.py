@@ -137,6 +137,11 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     """Why it takes no new work now, in its cluster's words."""
     failed: int = 0
     """How many of its accelerators nobody may have now, while others are had."""
+    advertised: tuple[tuple[int, int], ...] = ()
+    """How many of its accelerators it showed, and from when on; those that it does not show are out
+    of service. (): nobody saw it."""
+    may_lose: bool = False
+    """Whether fewer accelerators than before are some that it lost, and not another size."""
     is_inferred: bool = False
     """Whether nobody listed it, and its size is what jobs were seen to hold at once."""
     machine: "SeenNode | None" = None

@@ -94,6 +94,14 @@ class Seating:
         free = self._free(n)
         return [device for device in range(free.bit_length()) if free >> device & 1]
 
+    def close(self, n: int, mask: int) -> None:
+        """Devices that nobody holds are not free: they failed."""
+        self.columns[n, SEAT.FREE] &= signed(~mask & _ALL)
+
+    def open(self, n: int, mask: int) -> None:
+        """Devices that were closed are free again."""
+        self.columns[n, SEAT.FREE] |= signed(mask)
+
     def take(self, who: int, asked: SeatRequest) -> Seated:
         """Seat the attempt of a job."""
         if asked.roles is not None:

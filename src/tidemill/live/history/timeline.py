@@ -193,6 +193,7 @@ class HistoryTimeline:
         """These nodes may come nearer to the state that they were shown in."""
         for n in nodes:
             writer.moved(at, self._machines.settle(n))
+            writer.devices(at, self._machines.devices())
 
     def _tell_one(
         self, writer: EventWriter, told: AttemptColumns, at: int, what: Turn, who: int
@@ -202,6 +203,7 @@ class HistoryTimeline:
             writer.moved(at, self._machines.turn(who))
             writer.sights(at, self._machines.sights())
             writer.kept(at, self._machines.kept())
+            writer.devices(at, self._machines.devices())
         elif what is Turn.FREED:
             writer.eligible(at, self._freed[who][0])
         elif what is Turn.HELD:
@@ -213,23 +215,25 @@ class HistoryTimeline:
                 writer.needs(at, self._needs[who][1], shape)
         elif what is Turn.PLACES:
             j, number = told.rows[who, [ATTEMPT.JOB, ATTEMPT.NUMBER]].tolist()
-            found = self._machines.seating.take(j, told.asked(who))
+            asked = told.asked(who)
+            writer.devices(at, self._machines.make_way(j, asked))
+            found = self._machines.seating.take(j, asked)
             writer.placed(at, j, number, found.seats, found.over_milli)
         else:
             assert what in (Turn.ENDS, Turn.ENDS_AT_ONCE), what
             self._settle(writer, at, self._leave(writer, told, at, who))
 
     def _leave(self, writer: EventWriter, told: AttemptColumns, at: int, a: int) -> list[int]:
-        """An attempt ends, or leaves what it does not hold any more; nodes that are empty now."""
+        """An attempt ends, or leaves what it does not hold any more; nodes that may change now."""
         seating, j, after = self._machines.seating, told.rows.item(a, ATTEMPT.JOB), told.after(a)
         if after is None:
             writer.ended(at, told.rows[a])
-            return seating.give_back(j)
-        empty, is_less = seating.leave_for(j, told.asked(after))
+            return self._machines.give_back(j)
+        left, is_less = self._machines.leave_for(j, told.asked(after))
         if is_less:
             number = told.rows.item(after, ATTEMPT.NUMBER)
             writer.placed(at, j, number, seating.held(j), 0)
-        return empty
+        return left
 
     def _say_reasons(self, writer: EventWriter, reasons: pl.DataFrame) -> None:
         """Why the jobs that still wait do so, by their own scheduler's account, if that is news."""

@@ -1,6 +1,6 @@
 """Events of a history on their way into batches, with what they need beside them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.node_states import NodeSight
 from tidemill.live.history.rows import held_name
 from tidemill.live.history.seating import SeenSeat, signed
+from tidemill.live.history.shown_gpus import DeviceTurn
 from tidemill.live.history.walking.columns import ATTEMPT, WALK
 from tidemill.model import codes, paging
 from tidemill.model import events as ev
@@ -192,6 +193,12 @@ class EventWriter:
         """Nodes change their states."""
         for n, state in moves:
             self.write(at, ev.NodeMoved, n, to=int(state), value=FOREVER_MS)
+
+    def devices(self, at: int, turns: Iterable[DeviceTurn]) -> None:
+        """Devices fail alone, or work again."""
+        for n, device, is_failed in turns:
+            kind = ev.DeviceFailed if is_failed else ev.DeviceRepaired
+            self.write(at, kind, n, value=device)
 
     def kept(self, at: int, spares: list[tuple[int, bool]]) -> None:
         """Nodes are kept free by design from now on, or are not any more."""

@@ -360,7 +360,13 @@ def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list
         labels = node.labels if resources.CLAIMED not in has else {
             **node.labels, resources.BY_CLAIM: "yes",
         }  # fmt: skip
-        found.append(replace(node, capacity=has, allocatable=has, gpu_type=kind, labels=labels))
+        healthy, given = has, tuple[tuple[int, Mapping[str, int]], ...]()
+        if [*has] == [resources.CLAIMED]:
+            told = [(ms, {resources.CLAIMED: count}) for ms, count in published.given(node.name)]
+            healthy, given = told[-1][1], tuple(told) if node.given else ()
+        found.append(replace(
+            node, capacity=has, allocatable=healthy, given=given, gpu_type=kind, labels=labels,
+        ))  # fmt: skip
     return found
 
 

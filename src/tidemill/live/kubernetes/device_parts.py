@@ -26,9 +26,11 @@ class PublishedDevices:
     def __init__(self, slices: Iterable[DeviceSlice]) -> None:
         self._node: dict[DeviceId, str] = {}
         self._device: dict[DeviceId, Device] = {}
+        slices = [*slices]
         for one in sorted(slices, key=lambda one: (one.node, one.driver, one.pool)):
             for device in one.published if one.driver in dra.DRIVERS and one.node else ():
                 self._node[device.id], self._device[device.id] = one.node, device
+        self._given = [one for one in slices if one.driver in dra.DRIVERS and one.node]
         self._whole = {
             found for one in self._device.values() if one.is_whole for found in _counter_sets(one)
         }
@@ -49,6 +51,18 @@ class PublishedDevices:
             if resource and not resources.is_cut_by_claim(resource):
                 found.setdefault(self._node[key], Counter())[resource] += 1
         return found
+
+    def given(self, node: str) -> tuple[tuple[int, int], ...]:
+        """How many whole GPUs of a node could be had, and from when on, as a watch saw it; the last
+        is so now.
+        """
+        mine = [one.given or ((0, one.healthy),) for one in self._given if one.node == node]
+        moments = sorted({at_ms for given in mine for at_ms, _ in given})
+        return tuple(
+            (ms, sum([count for at_ms, count in given if at_ms <= ms][-1]
+                     for given in mine if given[0][0] <= ms))
+            for ms in moments
+        )  # fmt: skip
 
     def type_on(self, node: str) -> str:
         """The GPU type of the first device of a node that says it."""

@@ -98,6 +98,15 @@ class DeviceSlice(Struct, frozen=True):
     """Its devices, whatever they are."""
     shared: tuple[tuple[CounterName, Fraction], ...] = ()
     """How much there is of the counters that it tells of."""
+    given: tuple[tuple[int, int], ...] = ()
+    """How many whole accelerators could be had, and from when on, as a watch saw it."""
+
+    @property
+    def healthy(self) -> int:
+        """Its whole accelerators that can be had: no taint keeps claims off them."""
+        return sum(
+            one.is_accelerator and one.is_whole and not one.is_tainted for one in self.published
+        )
 
 
 class DeviceClaim(Struct, frozen=True, kw_only=True):

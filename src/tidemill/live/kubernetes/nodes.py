@@ -106,6 +106,8 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     """Stretches of time in which a watch saw that it took no new work, and that are over."""
     changed_ms: Mapping[str, int] = {}
     """When a watch saw that a label changed, by key, and under "" its devices."""
+    given: tuple[tuple[int, Mapping[str, int]], ...] = ()
+    """What pods might have, and from when on, as a watch saw it; the first: when it was listed."""
 
     def vanished(self, last_ms: int, gone_ms: int) -> "KubeNode":
         """The node, gone by a moment and last seen before."""

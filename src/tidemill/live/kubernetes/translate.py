@@ -82,9 +82,17 @@ def translate(
     for part, node in made.parts:
         unseen = blind.get(node.name, ())
         if part is node and node.devices:
-            nodes.append(replace(_seen(node, made.selected, unseen), failed=node.unadvertised))
+            seen = _seen(node, made.selected, unseen)
+            is_plain = len(node.capacity) < 2 and bool(node.given)  # cut anew it has fewer too
+            nodes.append(replace(
+                seen, failed=node.unadvertised, advertised=_advertised(node), may_lose=is_plain,
+            ))  # fmt: skip
+        elif part is node and node.given:  # it may have had some
+            seen = _seen(node, made.selected, unseen)
+            nodes.append(replace(seen, advertised=_advertised(node), may_lose=True))
         elif part.devices:
             mine, whole = (_seen(one, made.selected, unseen) for one in (part, node))
+            mine = replace(mine, advertised=_advertised(part))
             nodes.append(parts.seen(mine, part, whole))
     if looks_back:  # an observer sees when a node is first shown to be out, or is gone
         nodes += _left(cluster)
@@ -93,7 +101,7 @@ def translate(
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
                  for node in nodes]  # fmt: skip
     every = [part for part, _ in made.parts]
-    notes = [*made.said(), *_about_nodes(every), *vanished.said(cluster)]
+    notes = [*made.said(), *_about_nodes(every, looks_back), *vanished.said(cluster)]
     queues = _queues(cluster, every, rule, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
@@ -462,6 +470,14 @@ def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int]
     )  # fmt: skip
 
 
+def _advertised(node: KubeNode) -> tuple[tuple[int, int], ...]:
+    """How many of its devices a node, or a part of one, showed to a watch, and from when on."""
+    counts = [(at_ms, node.advertised(amounts)) for at_ms, amounts in node.given]
+    return tuple(
+        one for i, one in enumerate(counts) if not i or one[1] != counts[i - 1][1]
+    )  # fmt: skip
+
+
 def _left(cluster: Cluster) -> list[SeenNode]:
     """Nodes that pods name and that are not among those that are listed: they have left."""
     there = {node.name for node in cluster.nodes}
@@ -469,9 +485,11 @@ def _left(cluster: Cluster) -> list[SeenNode]:
     return [SeenNode(name=name, gpus=0, gpu_type="", is_off=True) for name in sorted(named - there)]
 
 
-def _about_nodes(all_parts: Iterable[KubeNode]) -> list[str]:
-    """Nodes that have fewer devices than they should."""
-    notes = []
+def _about_nodes(all_parts: Iterable[KubeNode], looks_back: bool) -> list[str]:
+    """Nodes that have fewer devices than they should; an observer saw since when."""
+    notes, rest = [], "count as unhealthy from when that was seen on"
+    if looks_back:
+        rest = "count as free in the books, and can be had by nobody"
     for node in all_parts:
         healthy, whole = node.advertised(node.allocatable), node.devices
         name = parts.machine(node.name)
@@ -482,9 +500,7 @@ def _about_nodes(all_parts: Iterable[KubeNode]) -> list[str]:
                 f" (kubectl describe node {name})"
             )
         elif node.is_ready and healthy < whole:
-            counts = "it counts as unhealthy"
-            if healthy:
-                counts = "the others count as free in the books, and can be had by nobody"
+            counts = f"the others {rest}" if healthy else "it counts as unhealthy"
             notes.append(
                 f"node `{node.name}` advertises {healthy} of {whole} {what}: {counts} (kubectl"
                 f" describe node {name})"

@@ -27,6 +27,7 @@ from tidemill.live.kubernetes.api.client import (
     WatchedChange,
 )
 from tidemill.live.kubernetes.cluster import KubeEvent
+from tidemill.live.kubernetes.dra import DeviceSlice
 from tidemill.live.kubernetes.fields import LATEST_MS, MalformedObjectError, Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.nodes import KubeNode
@@ -168,6 +169,8 @@ class KindCopy:
         for key, row in self.rows.items():
             if isinstance(row, KubeNode):
                 self.rows[key] = node_turns.untold(row, told_ms)
+            elif isinstance(row, DeviceSlice):
+                self.rows[key] = replace(row, given=node_turns.later(row.given, told_ms))
 
     def _put(self, one: Object) -> None:
         key = _key(one)
@@ -183,6 +186,8 @@ class KindCopy:
         if isinstance(row, KubeEvent) and row.reason not in HEARD:
             return
         before = self.rows.get(key)
+        if isinstance(row, DeviceSlice):
+            row = node_turns.published(before, row, self._now_ms())
         if isinstance(row, KubePod) and before is not None and before.uid != row.uid:
             self._remove(key, row.created_ms)  # a new one of the same name: that one had gone
         if len(self.rows) >= MOST_OBJECTS and before is None:
