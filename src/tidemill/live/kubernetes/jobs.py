@@ -91,6 +91,8 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     groups: tuple[PodGroup, ...]
     """Pod groups that its pods name, of those that are known."""
     workload: KueueWorkload | None
+    beyond: tuple[KubePod, ...] = ()
+    """Pods that its group does not need, and that no node can hold (``beyond``)."""
     life: int = 1
     """Which of several objects it is that had its name after each other."""
 

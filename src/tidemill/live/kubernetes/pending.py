@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import kueue, reasons, ties
+from tidemill.live.kubernetes import beyond, kueue, reasons, ties
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -94,6 +94,8 @@ def _of_pods(
     role = next(role for role in job.roles if first in role.pods)
     bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
     size = job.needed(role)
+    if len(job.roles) == 1:
+        size = min(job.least or size, size)
     missing = max(1, size - bound)
     event = cluster.last("Pod", first.namespace, first.name, "FailedScheduling")
     said = first.message or (event.message if event else "")
@@ -121,7 +123,8 @@ def _of_pods(
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
-    also = "; ".join(filter(None, (also, _raced(job))))
+    more = beyond.words(fleet, job, role, size)
+    also = "; ".join(filter(None, (also, _raced(job), more)))
     made = _made(found, first.reason or "Pending", said, shown, also=also)
     is_said = not found.is_of_facts or (by_line is not None and by_line.cause is found.cause)
     if event is None or not is_said or event.message != said:

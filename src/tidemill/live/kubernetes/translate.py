@@ -15,7 +15,16 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
-from tidemill.live.kubernetes import kueue, objects, parts, pending, resources, ties, vanished
+from tidemill.live.kubernetes import (
+    beyond,
+    kueue,
+    objects,
+    parts,
+    pending,
+    resources,
+    ties,
+    vanished,
+)
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
@@ -158,6 +167,7 @@ class _Translation:
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
         if not job.roles:
             return
+        job = beyond.without_impossible(self._fleet, job)
         made = [self._role(role) for role in job.roles]
         if any(one is None for one in made):
             return
@@ -178,7 +188,7 @@ class _Translation:
         if len(self._rows) >= _ROWS_AT_ONCE:
             self._put_away()
         for row in rows[:1]:
-            self.pods |= {(pod.namespace, pod.name): row["job"] for pod in job.pods}
+            self.pods |= {(pod.namespace, pod.name): row["job"] for pod in (*job.pods, *job.beyond)}
             if decider := _decider(job):
                 self.deciders[lives.numbered(row["job"], job.life)] = decider
 
