@@ -39,6 +39,12 @@ def _never(fleet: FleetNow, role: JobRole) -> WhyPending | None:
     return found if found is not None and found.cause in NEVER else None
 
 
+def least(job: KubeJob, role: JobRole) -> int:
+    """How many pods of a role a gang still needs to start."""
+    size = job.needed(role)
+    return min(job.least or size, size) if len(job.roles) == 1 else size
+
+
 def words(fleet: FleetNow, job: KubeJob, role: JobRole, size: int) -> str:
     """With how many of its pods a gang starts, and what keeps the others out for ever, if anything.
 

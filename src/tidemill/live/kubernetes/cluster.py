@@ -305,7 +305,7 @@ def _with_claims(
     """Pods whose accelerators come by claims (DRA) request so many; a shared claim counts once."""
     counted, found = set[tuple[str, str]](), []
     for pod in sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name)):
-        total = Counter[str]()
+        total, unkept = Counter[str](), list[str]()
         for inside, name in pod.request.claims:
             claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
             claim = claim or claims.get((pod.namespace, name))
@@ -314,7 +314,11 @@ def _with_claims(
             if not claim.name.startswith("template/"):
                 counted.add((claim.namespace, claim.name))
             total += published.asked(claim)
-        found.append(replace(pod, request=_claiming(pod.request, total)))
+            unkept += published.unkept(claim) if not pod.node else ()
+        asked = _claiming(pod.request, total)
+        if unkept:
+            asked = replace(asked, unkept=tuple(dict.fromkeys((*asked.unkept, *unkept))))
+        found.append(replace(pod, request=asked))
     return found
 
 

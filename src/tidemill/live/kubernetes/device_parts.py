@@ -82,14 +82,32 @@ class PublishedDevices:
     def asked(self, claim: DeviceClaim) -> Counter[str]:
         """What a claim holds, or asks for, by resource; ``UNKNOWN``: so many of nobody knows what.
 
-        A device that no slice shows any more is taken for a whole one.
+        A device that no slice shows any more is taken for a whole one. Who asks for all devices of
+        a node wants as many as the node with the fewest of them has.
         """
         if claim.held:
             known = (self._device.get(key) for key in claim.held)
             return Counter(
                 CLAIMED if one is None else self.resource_of(one) or UNKNOWN for one in known
             )
-        return Counter(dict(self._wanted(claim.requests))) or Counter({CLAIMED: claim.wanted})
+        more = sum(
+            self._all_of(one) - 1 for one in _every(claim) if one.device_class in dra.DRIVERS
+        )
+        parts = Counter(dict(self._wanted(claim.requests)))
+        return parts or Counter({CLAIMED: claim.wanted + more})
+
+    def unkept(self, claim: DeviceClaim) -> tuple[str, ...]:
+        """What of a claim that waits nobody can say as a number."""
+        differ = any(len({*self._on_each(one)}) > 1 for one in _every(claim))
+        return (dra.ALL_DIFFER,) if differ and not claim.held else ()
+
+    def _all_of(self, one: DeviceRequest) -> int:
+        """How many devices a request for all of a node's means."""
+        return max(1, min(self._on_each(one), default=1))
+
+    def _on_each(self, one: DeviceRequest) -> list[int]:
+        """How many devices a request matches on each node that has some."""
+        return [*Counter(self._node[device.id] for device in self._matching(one)).values()]
 
     def _wanted(self, requests: Iterable[DeviceRequest]) -> Iterator[tuple[str, int]]:
         """What requests ask for, where that are instances."""
@@ -98,18 +116,29 @@ class PublishedDevices:
             found = {self.resource_of(device) for device in self._matching(first)}
             is_part = bool(found) and not any(map(resources.is_whole_name, found))
             if is_part or first.device_class == MIG_CLASS:
-                yield (found.pop() if len(found) == 1 else "") or UNKNOWN, max(1, first.count)
+                count = first.count or self._all_of(first)
+                yield (found.pop() if len(found) == 1 else "") or UNKNOWN, count
 
     def _matching(self, one: DeviceRequest) -> list[Device]:
         """The devices that a request may be given, as far as its selectors are understood."""
-        if not one.selectors and one.device_class != MIG_CLASS:
+        is_whole = one.device_class in dra.DRIVERS
+        if not one.selectors and one.device_class != MIG_CLASS and not (is_whole and not one.count):
             return []
         try:
             tests = [cel.selector(text) for text in one.selectors]
         except UnknownExpression:
             return []
         some = (d for d in self._device.values() if d.profile or one.device_class != MIG_CLASS)
-        return [device for device in some if all(test.holds(device.facts) for test in tests)]
+        found = [device for device in some if all(test.holds(device.facts) for test in tests)]
+        if not is_whole or one.count:
+            return found
+        return [d for d in found if d.is_whole and d.driver == one.device_class]
+
+
+def _every(claim: DeviceClaim) -> list[DeviceRequest]:
+    """The requests of a claim for all devices of a node that match; of a choice the first."""
+    firsts = (one.choices[0] if one.choices else one for one in claim.requests)
+    return [one for one in firsts if not one.count]
 
 
 def _counter_sets(device: Device) -> set[CounterSet]:

@@ -58,6 +58,8 @@ class Device(Struct, frozen=True):
         return self.driver in DRIVERS
 
 
+ALL_DIFFER = "allocationMode All on machines that have different numbers of them"
+"""Why nobody can say how many devices such a claim wants."""
 MOST_CHOICES = 8
 """As many as the API server lets a request have."""
 
@@ -279,7 +281,8 @@ def _asked(spec: Object) -> dict[str, Any]:
 def _request(told: Object) -> DeviceRequest:
     name, some = fields.text(told, "name"), list(fields.each(told, "firstAvailable"))
     if not some:
-        return _exact(name, fields.inner(told, "exactly"))
+        is_old = "deviceClassName" in told  # as v1beta1 has it
+        return _exact(name, told if is_old else fields.inner(told, "exactly"))
     choices = tuple(_exact(f"{name}/{fields.text(one, 'name')}", one) for one in some)
     return DeviceRequest(name, "", (), 0, "", choices[:MOST_CHOICES])
 
@@ -317,10 +320,15 @@ def unknown_in(selectors: Iterable[str]) -> str:
 
 
 def wanted(spec: Object) -> int:
-    """How many accelerators a claim asks for; classes of other devices count none."""
+    """How many accelerators a claim asks for; classes of other devices count none.
+
+    Of a choice the first counts, and *all* of a node's devices as one: who knows what is published
+    knows how many those are.
+    """
     total = 0
     for request in fields.each(spec, "devices", "requests"):
-        exact = fields.inner(request, "exactly") or request
+        choices = (*fields.each(request, "firstAvailable"), request)
+        exact = fields.inner(request, "exactly") or choices[0]
         kind = fields.text(exact, "deviceClassName")
         if kind in DRIVERS:
             total += max(1, fields.number(exact, "count") or 1)

@@ -93,9 +93,7 @@ def _of_pods(
         return _made(held, first.reason, first.message, _shown(first), is_eligible=False)
     role = next(role for role in job.roles if first in role.pods)
     bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
-    size = job.needed(role)
-    if len(job.roles) == 1:
-        size = min(job.least or size, size)
+    size = beyond.least(job, role)
     missing = max(1, size - bound)
     event = cluster.last("Pod", first.namespace, first.name, "FailedScheduling")
     said = first.message or (event.message if event else "")

@@ -13,10 +13,9 @@ from tidemill.journal import deciders
 from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
-from tidemill.live.kubernetes import cluster as clusters
-from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes import (
     beyond,
+    dra,
     kueue,
     objects,
     parts,
@@ -25,6 +24,8 @@ from tidemill.live.kubernetes import (
     ties,
     vanished,
 )
+from tidemill.live.kubernetes import cluster as clusters
+from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
@@ -419,7 +420,7 @@ def _decider(job: KubeJob) -> str:
     )
     if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
         unkept.append("rules about other pods")
-    unkept += _tied(job)
+    unkept += [one for one in _tied(job) if one not in unkept]
     if unkept:
         return deciders.UNKEPT + ", ".join(unkept)
     named = {pod.request.scheduler for pod in job.pods} - {"", deciders.DEFAULT}
@@ -428,7 +429,8 @@ def _decider(job: KubeJob) -> str:
 
 def _tied(job: KubeJob) -> list[str]:
     """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
-    return [*(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
+    told = [one for pod in job.pods for one in pod.request.unkept if one == dra.ALL_DIFFER][:1]
+    return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
 def _needed(job: KubeJob, shape: Shape, done: int) -> int | None:

@@ -377,7 +377,7 @@ class ClaimBook:
                 yield DeviceForm(one.device_class, ()), max(one.count, 1), said
                 continue
             if not count:
-                said = "allocationMode All on machines that have different numbers of them"
+                said = dra.ALL_DIFFER
             if claim.alike:
                 total = sum(
                     n for (_, other, _), n in zip(rows, counts, strict=True) if other == form
