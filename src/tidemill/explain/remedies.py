@@ -143,14 +143,12 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     if called != place and place is Place.CORDONED:
         ways = ways | {place: ways[Place.UNHEALTHY] if called == Place.UNHEALTHY else _UNTAINTED}
     text = ways[place].format(
-        what=what,
-        named=named,
-        contracts=phrasing.ids(_contracts(case, place)),
+        what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
         count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
         are="is" if lot.milli == WHOLE_MILLI else "are",
         node=lives.origin("".join(lot.examples[:1]), case.world.node_number).partition("/")[0],
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
-    )
+    )  # fmt: skip
     return PricedFix(text, None if place in _UNPRICED else 0)
 
 
@@ -199,8 +197,7 @@ _RELEASED = {
 }
 _RELEASED_BY_THEM = {
     Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}",
-    Place.UNADVERTISED: "mend the GPUs, the driver or the device plugin of {named}, which show too"
-    " few devices: {count} more (kubectl describe node {node})",
+    Place.UNADVERTISED: _RELEASED[Place.UNADVERTISED] + " (kubectl describe node {node})",
 }
 """On a cluster that is only looked at, where a node that is drained may be empty already."""
 

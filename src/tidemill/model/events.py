@@ -544,21 +544,9 @@ Seen = (
     | Woke
 )
 Action = (
-    AskedPlace
-    | AskedEvict
-    | AskedMove
-    | AskedRelease
-    | AskedCancel
-    | AskedLaunch
-    | AskedDrain
-    | AskedRepair
-    | AskedReturn
-    | AskedSpare
-    | CauseChanged
-    | JobPassed
-    | HalfLifeSet
-    | MixSampled
-)
+    AskedPlace | AskedEvict | AskedMove | AskedRelease | AskedCancel | AskedLaunch | AskedDrain
+    | AskedRepair | AskedReturn | AskedSpare | CauseChanged | JobPassed | HalfLifeSet | MixSampled
+)  # fmt: skip
 Event = Seen | Action
 
 
