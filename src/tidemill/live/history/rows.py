@@ -125,6 +125,8 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     """When it left the cluster, if that is known; None: it did not."""
     since_ms: int | None = None
     """When it joined the cluster, if the source says so; None: it was there from the beginning."""
+    made_ms: int | None = None
+    """When the object was made that its source has of it: another one is another machine."""
     terms: str = ""
     """How it is paid (``reservation.types``), if the source says so; "": nobody said."""
     box: str = ""

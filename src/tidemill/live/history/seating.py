@@ -184,12 +184,20 @@ class Seating:
         if role.profile:
             return self._instance(r, n, role)
         if role.milli < WHOLE_MILLI:
+            said = told.bit_length() - 1  # of a part it may be said which device it is of
+            if told and self._has_room(n, said, role.milli):
+                return SeenSeat(n, 1, told, r, milli=role.milli)
             shared = (d for (node, d), used in self._shares.items()
                       if node == n and used + role.milli <= WHOLE_MILLI)  # fmt: skip
             d = min(shared, default=self._next_device(n))
             return None if d is None else SeenSeat(n, 1, 1 << d, r, milli=role.milli)
         mask, count = self._find(n, 1, role.accelerators, told)
         return SeenSeat(n, 1, mask, r) if count else None
+
+    def _has_room(self, n: int, d: int, milli: int) -> bool:
+        """Whether so much of a device is free: of one that is shared, or of an empty one."""
+        used = self._shares.get((n, d))
+        return bool(self._free(n) >> d & 1) if used is None else used + milli <= WHOLE_MILLI
 
     def _instance(self, r: int, n: int, role: Role) -> SeenSeat | None:
         """A MIG instance where one may start, on a device that has some already if there is one."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.seating import Seating, SeatRequest
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.states import HOSTING, NodeState
 from tidemill.model.world import World
 
@@ -80,7 +81,7 @@ class ShownDevices:
             count = -sum(one.devices.bit_count() for one in self._seating.held(who)
                          if one.node == n)  # fmt: skip
             for i, (role, at) in enumerate(zip(asked.roles or (), asked.nodes, strict=True)):
-                if at == n:
+                if at == n and asked.shape[role].milli == WHOLE_MILLI:
                     count += asked.shape[role].accelerators
                     told |= asked.masks[i] if asked.masks else 0
             lost = _devices(self._failed[n])

@@ -17,6 +17,7 @@ from tidemill.live.kubernetes import (
     dra,
     fields,
     groups,
+    kai_parts,
     kueue,
     nodes,
     owners,
@@ -152,6 +153,7 @@ def read(told: ToldObjects) -> Cluster:
         grouped += inside
     all_nodes, all_pods = _by_machine(told.read("Node", ("",), nodes.read), all_pods)
     all_nodes = _with_slices(all_nodes, published)
+    all_pods = kai_parts.with_parts(all_pods, all_nodes)
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
     times += [one.at_ms for some in happenings.values() for one in some]
     times += [row.created_ms or 0 for row in every]

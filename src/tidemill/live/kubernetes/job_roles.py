@@ -51,6 +51,7 @@ def _form(request: PodRequest) -> PodRequest:
         selector=request.selector, terms=request.terms,
         tolerations=tuple(t for t in request.tolerations if not t.key.startswith(OF_CONDITIONS)),
         scheduler="", priority=0, priority_class="", claims=(), extras=request.extras,
+        part_milli=request.part_milli,
     )  # fmt: skip
 
 
@@ -58,7 +59,8 @@ def _nearest(form: PodRequest, wanted: Mapping[PodRequest, int]) -> PodRequest:
     """The form that a pod was made of: the same, else one with the same accelerators."""
     if form in wanted:
         return form
-    return next((other for other in wanted if other.gpu == form.gpu), form)
+    same = (form.gpu, form.part_milli)
+    return next((other for other in wanted if (other.gpu, other.part_milli) == same), form)
 
 
 def most_at_once(pods: list[KubePod]) -> int:

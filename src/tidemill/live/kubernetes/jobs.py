@@ -17,6 +17,7 @@ from tidemill.live.kubernetes import (
     groups,
     job_roles,
     job_rules,
+    kai_parts,
     kueue,
     owners,
     ties,
@@ -234,7 +235,7 @@ def jobs_of(cluster: Cluster, rule: TeamRule, *, looks_back: bool = True) -> Ite
     tells of one at a time, and by the journal whether that was over.)
     """
     units = dict[UnitKey, list[KubePod]]()
-    for pod in cluster.pods:
+    for pod in kai_parts.without_reservations(cluster.pods):
         units.setdefault(unit_of(cluster, pod), []).append(pod)
     known = Workloads(cluster)
     for key, pods in units.items():

@@ -122,6 +122,8 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Whether others may be evicted for it; not with `preemptionPolicy: Never`."""
     unread: str = ""
     """Why nobody can read what it requests; "": it is read."""
+    part_milli: int = 1000
+    """How much it has of each of its accelerators: less than all of them by KAI (``kai_parts``)."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -101,7 +102,7 @@ class FleetNow:
     def _hold(self, pod: KubePod) -> None:
         mine = self._used.setdefault(pod.node, Counter())
         mine.update(_beside(pod.request))
-        if pod.request.gpu is not None:
+        if pod.request.gpu is not None and pod.request.part_milli == WHOLE_MILLI:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
 
     def node(self, name: str) -> KubeNode | None:
@@ -182,8 +183,8 @@ def by_facts(
     fleet: FleetNow, request: PodRequest, missing: int, size: int, where: OnePlace = ANYWHERE
 ) -> WhyPending | None:
     """Why ``missing`` pods of a gang of ``size`` find no place; None: no node was given."""
-    if request.gpu is None or not fleet.nodes:
-        return None
+    if request.gpu is None or not fleet.nodes or request.part_milli < WHOLE_MILLI:
+        return None  # of parts of GPUs no resource says what is free
     asked = (request, missing, size, where)
     if asked not in fleet.answered:
         found = _by_facts(fleet, request, missing, size, where)

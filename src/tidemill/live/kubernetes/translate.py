@@ -1,7 +1,7 @@
 """What the files of a cluster show, as the attempts and nodes of a history (``live.history``)."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -16,6 +16,7 @@ from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNo
 from tidemill.live.kubernetes import (
     beyond,
     dra,
+    kai_parts,
     kueue,
     objects,
     parts,
@@ -29,6 +30,7 @@ from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
+from tidemill.live.kubernetes.kai_parts import SharedGpus
 from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.parts import MachinePart
@@ -149,6 +151,7 @@ class _Translation:
         self._having = dict[str, set[str]]()
         for (_, resource), part in self._part.items():
             self._having.setdefault(resource, set()).add(kind_of(part.gpu_type))
+        self._shared = SharedGpus(cluster.pods)
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
         self._refused = list[KubePod]()
@@ -224,6 +227,12 @@ class _Translation:
             return None
         if resources.is_cut_by_claim(resource):
             return self._instance(role, rules)
+        if (milli := role.request.part_milli) < WHOLE_MILLI:  # each is a part of one GPU
+            cpu, memory = role.request.cpu_milli // count, role.request.memory_mib // count
+            return Role(
+                role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1, milli, cpu, memory,
+                kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
+            )  # fmt: skip
         return Role(
             role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count,
             cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
@@ -291,26 +300,34 @@ class _Translation:
 
     def _elastic(self, job: KubeJob, roles: tuple[Role, ...]) -> tuple[Role, ...]:
         """A gang that works with fewer of its pods says so."""
-        if len(roles) != 1 or not 0 < job.least < roles[0].count:
+        if len(roles) != 1 or not 0 < job.least < job.roles[0].count:
             return roles
-        (role,) = roles
-        return (replace(role, least=job.least),)
+        (role,) = roles  # of a pod with several parts each is a replica
+        return (replace(role, least=job.least * (role.count // job.roles[0].count)),)
 
     def _row(self, job: KubeJob, shape: Shape, stretch: Stretch) -> dict[str, Any]:
         start_ms, end_ms, outcome, held, up_ms, done = stretch
         nodes, roles, masks = list[str](), list[int](), list[int]()
         for one in held:
             gpu = one.pod.request.gpu
-            each = gpu.each if gpu and resources.is_cut_by_claim(gpu.resource) else 1
+            is_part = one.pod.request.part_milli < WHOLE_MILLI
+            is_cut = gpu is not None and resources.is_cut_by_claim(gpu.resource)
+            each = gpu.each if gpu and (is_cut or is_part) else 1
             nodes += [self._place(one.pod)] * each
             roles += [one.role] * each
-            masks += [self._mask(one)] * each
+            mine = [*self._shared_by(one.pod)] if is_part else [self._mask(one)] * each
+            masks += (mine + [0] * each)[:each]
         milli = sum(shape.roles[r].replica_milli for r in roles)
         return self._base(job, shape) | {
             "start_ms": start_ms, "end_ms": end_ms, "outcome": outcome, "nodes": nodes,
             "roles": roles, "devices": masks, "up_ms": up_ms,
             "gpus": max(1, -(-milli // WHOLE_MILLI)), "needed": _needed(job, shape, done),
         }  # fmt: skip
+
+    def _shared_by(self, pod: KubePod) -> Iterator[int]:
+        """The GPUs that a pod has parts of."""
+        part = self._part.get((pod.node, kai_parts.RESOURCE))
+        return self._shared.masks(pod, part.devices if part is not None else 0)
 
     def _mask(self, one: HeldPod) -> int:
         """The devices that a pod was given (DRA); 0: nobody says."""
@@ -477,7 +494,8 @@ def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int]
             taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints
             if taint.keeps_out
         })),
-        out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
+        out=node.out(), since_ms=node.created_ms, made_ms=node.created_ms, terms=node.terms,
+        box=node.box,
         reason=node.why_out(), until_ms=node.gone_ms, unseen=unseen, changed_ms=node.changed_ms,
     )  # fmt: skip
 
