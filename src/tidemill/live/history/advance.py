@@ -159,6 +159,8 @@ class Advance:
             shown = _of_no_partition(shown)
         if self._lacks_names(shown.nodes):
             shown = _of_no_name(shown)
+        self._anew = self._made_anew(shown)
+        """Nodes that are other machines than the journal has under their names, and since when."""
         larger = [self._as_large(node) for node in shown.nodes]
         shown = shown._replace(nodes=[one for one in larger if one.gpus or not one.may_lose])
         self._shown, self._price_of = shown, price_of
@@ -318,6 +320,7 @@ class Advance:
         """
         seen = fleet.with_unlisted(self._shown.nodes, [ordered.attempts], ordered.shapes)
         new = {node.name: node for node in seen if self._number(node.name, until_ms) is None}
+        new = {name: node for name, node in new.items() if name not in self._anew}
         begun = ordered.attempts.select("start_ms", "nodes").explode("nodes").drop_nulls()
         first = dict(begun.group_by("nodes").agg(pl.col("start_ms").min()).iter_rows())
         found = dict[int, list[SeenNode]]()
@@ -341,6 +344,9 @@ class Advance:
             elif not self._world.seq:
                 at_ms = self._mark_ms
             found.setdefault(max(self._mark_ms, at_ms), []).append(node)
+        for node in seen:  # its earlier machine was there until then
+            if (joined_ms := self._anew.get(node.name, until_ms + 1)) <= until_ms:
+                found.setdefault(joined_ms, []).append(node)
         return sorted(found.items(), key=lambda one: one[0])
 
     def _lacks_partitions(self, nodes: Sequence[SeenNode]) -> bool:
@@ -360,7 +366,7 @@ class Advance:
         """The number of a node that is there at a moment, as it is shown if nobody sits on it."""
         n = self._present(name)
         shown = self._listed.get(name)
-        if n is None or shown is None or self._world.aboard[n]:
+        if n is None or shown is None or self._world.aboard[n] or name in self._anew:
             return n  # while somebody sits on it, it is as it was: what it held was booked so
         if not self._differs(n, shown) or self._other_since_ms(n, shown) > at_ms:
             return n
@@ -374,11 +380,31 @@ class Advance:
             return None
         return numbers[life]
 
+    def _made_anew(self, shown: SourceAnswer) -> dict[str, int]:
+        """By node whose machine joined after all that was told, when it did: another had its name.
+
+        Where work that was there before goes on, it is one machine that registered again.
+        """
+        later: dict[str, int] = {
+            node.name: node.made_ms for node in shown.nodes
+            if node.made_ms is not None and node.made_ms > self._mark_ms
+            and node.until_ms is None and self._present(node.name) is not None
+        }  # fmt: skip
+        if not later:
+            return {}
+        rows = shown.attempts.select("nodes", "start_ms", "end_ms").explode("nodes")
+        work = rows.filter(pl.col("nodes").is_in([*later]) & pl.col("start_ms").is_not_null())
+        for name, start_ms, end_ms in work.iter_rows():
+            if start_ms < later.get(name, 0) and (end_ms is None or end_ms > later[name]):
+                del later[name]
+        return later
+
     def _as_large(self, node: SeenNode) -> SeenNode:
         """A node; one that shows fewer accelerators than the journal has, and may have lost them,
         is as large as before.
         """
-        n = self._present(node.name) if node.may_lose else None
+        is_known = node.may_lose and node.name not in self._anew
+        n = self._present(node.name) if is_known else None
         if n is None or node.gpus >= (before := self._world.nodes.devices.item(n)):
             return node
         kind = self._world.kinds[self._world.nodes.kind.item(n)]
@@ -428,12 +454,25 @@ class Advance:
             named |= {name for name in known if name.startswith(silent)}
         for name in {*shown, *named}:
             if (n := self._number(name, at_ms)) is not None:
-                found[n] = shown.get(name) or self._as_before(n, name)
+                found[n] = self._earlier(n, name, at_ms) or shown.get(name)
+                found[n] = found[n] or self._as_before(n, name)
         for n in self._left_unseen():
-            if (node := found[n]) is not None:
+            if (node := found[n]) is not None and not node.unseen:
                 unseen = (*node.unseen, (self._mark_ms, at_ms))
                 found[n] = replace(node, unseen=unseen)
         return found
+
+    def _earlier(self, n: int, name: str, at_ms: int) -> SeenNode | None:
+        """The machine that had a name before another; None: none did, or it is gone by now.
+
+        It was there until the other joined, and nobody saw it meanwhile.
+        """
+        joined_ms = self._anew.get(name, 0)
+        if joined_ms <= self._mark_ms:
+            return None
+        unseen = ((self._mark_ms, min(joined_ms, at_ms)),)
+        before = self._as_before(n, name)
+        return replace(before, until_ms=joined_ms, unseen=unseen, is_inferred=False)
 
     def _left_unseen(self) -> set[int]:
         """Nodes on which a job ended that nobody saw end: what is free there it may have held."""

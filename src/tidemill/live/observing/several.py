@@ -204,7 +204,11 @@ def _moved_node(node: SeenNode, prefix: str, ahead_ms: int, labels: Labels) -> S
     )
     since_ms = None if node.since_ms is None else node.since_ms - ahead_ms
     labels = (*node.labels, *labels)
-    return replace(node, name=prefix + node.name, out=out, since_ms=since_ms, labels=labels)
+    return replace(
+        node, name=prefix + node.name, out=out, since_ms=since_ms, labels=labels,
+        made_ms=None if node.made_ms is None else node.made_ms - ahead_ms,
+        advertised=tuple((at_ms - ahead_ms, count) for at_ms, count in node.advertised),
+    )  # fmt: skip
 
 
 def listed_twice(answers: Mapping[str, SourceAnswer]) -> list[Contradiction]:
