@@ -100,7 +100,7 @@ def _by_beginning(head: bytes, path: Path) -> KnownFile | None:
     if packed := _packed(head, path):
         return packed
     if head.startswith(b"PAR1"):
-        return KnownFile("is a Parquet file", "write its table as CSV")
+        return KnownFile("is a Parquet file", f"tidemill import csv {path}", "csv")
     if head.startswith((b"{", b"[{")):
         return _of_json(head, path)
     if _BLOCKS.match(head):

@@ -109,8 +109,8 @@ def either_way(given: str, column: str) -> SpecError:
     return SpecError(
         f"the column `{column}` holds dates such as `{given}`, and no row tells whether the month"
         " or the day is first",
-        hint="say it: --dates day-first or --dates month-first; or write them as"
-        " 2026-03-04 06:00:00",
+        hint="write them as 2026-03-04 06:00:00; or say it of a table of jobs: --dates day-first or"
+        " --dates month-first",
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live import foreign
-from tidemill.live.csv import text_rows
+from tidemill.live.csv import parquet, text_rows
 from tidemill.live.csv.text_rows import TextRows
 from tidemill.model.errors import SpecError
 
@@ -56,10 +56,12 @@ class _Text(NamedTuple):
 
 
 def read(path: Path) -> tuple[pl.DataFrame, list[str]]:
-    """All cells as text, and what to say of them.
+    """All cells as text, and what to say of them; also of a table in Parquet.
 
     A comma, semicolon, tab or bar parts them, whichever the header has.
     """
+    if parquet.is_parquet(path):
+        return parquet.read(path), []
     ((rows, notes),) = _tables(path)
     return rows, notes
 
@@ -67,6 +69,8 @@ def read(path: Path) -> tuple[pl.DataFrame, list[str]]:
 def read_long(path: Path) -> tuple[TextRows, list[str]]:
     """The same of a table that may be long: its cells wait on disk."""
     notes = list[str]()
+    if parquet.is_parquet(path):
+        return TextRows([parquet.read(path)]), notes
 
     def tables() -> Iterator[pl.DataFrame]:
         for rows, said in _tables(path, in_blocks=True):

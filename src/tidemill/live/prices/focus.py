@@ -7,6 +7,7 @@ rate of the type. Periods with the same rate that follow each other are one.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +30,12 @@ _HOURS = {
     "hour": 1.0, "hours": 1.0, "hr": 1.0, "hrs": 1.0, "h": 1.0, "1hour": 1.0,
     "minute": 1 / 60, "minutes": 1 / 60, "second": 1 / 3600, "seconds": 1 / 3600, "s": 1 / 3600,
 }  # fmt: skip
-_TYPE_KEYS = ("InstanceType", "instanceType", "x_InstanceType", "MachineType", "machine_type")
+_BESIDE = frozenset({"gibibytehour", "gibibytehours", "gibhour", "gibhours", "gbhour", "gbhours"})
+"""Units of what a machine is billed for beside its hours, as memory by Google."""
+_TYPE_KEYS = ("InstanceType", "instanceType", "x_InstanceType", "MachineType", "machine_type",
+              "ServiceType")  # fmt: skip
+_MANY = re.compile(r"(\d+)\s*(\D+)")
+"""A unit of several: `100 Hours`, as Azure prices some."""
 _NAME_TAGS = ("Name", "name", "kubernetes.io/hostname", "node", "hostname")
 HOUR_MS = 3_600_000
 MOST_PERIODS = 1_000
@@ -64,9 +70,10 @@ def read(rows: pl.DataFrame, path: Path) -> Bill:
     notes = list[str]()
     used, idle = _usage(rows, notes)
     table = _read(used)
-    billed = table.filter(
-        pl.col("hours").is_not_null() & (pl.col("hours") > 0) & pl.col("usd").is_not_null()
-    )
+    has_hours = (pl.col("hours") > 0).fill_null(value=False)
+    of = ("resource", "start_ms")
+    is_beside = pl.col("is_beside") & has_hours.any().over(*of) & pl.col("resource").is_not_null()
+    billed = table.filter((has_hours | is_beside) & pl.col("usd").is_not_null())
     if left := len(table) - len(billed):
         notes.append(f"usage that is not billed by time, in no machine's price: {left:,}")
     if not len(billed) and not len(idle):
@@ -152,33 +159,42 @@ def _read(rows: pl.DataFrame) -> pl.DataFrame:
     if "pricingquantity" not in rows.columns:
         quantity, unit = _first(rows, "consumedquantity"), _first(rows, "consumedunit")
     amount = tables.numbers(quantity, "PricingQuantity")
-    factor = unit.fill_null("hours").map_elements(
-        lambda text: _HOURS.get(plain(text)), return_dtype=pl.Float64
-    )
+    factor = unit.fill_null("hours").map_elements(_hours, return_dtype=pl.Float64)
     cost = next((name for name in _COSTS if name in rows.columns), None)
     if cost is not None:
         usd = tables.numbers(rows[cost], cost)
     else:
         price = next(name for name in _UNIT_PRICES if name in rows.columns)
         usd = tables.numbers(rows[price], price) * amount
-    details = _first(rows, "skupricedetails")
+    details = _first(rows, "skupricedetails").fill_null(_first(rows, "xskudetails"))
     tags = _first(rows, "tags")
     given = _first(rows, "xinstancetype").fill_null(_first(rows, "instancetype"))
     return pl.DataFrame({
         "row": pl.int_range(2, len(rows) + 2, eager=True),
         "resource": _first(rows, "resourceid"),
+        "sku": _first(rows, "skuid"),
         "name": _first(rows, "resourcename").fill_null(_from_json(tags, _NAME_TAGS)),
         "type": given.fill_null(_from_json(details, _TYPE_KEYS)),
         "region": _first(rows, "regionid").fill_null(_first(rows, "region")),
         "start_ms": _moments(rows, "chargeperiodstart"),
         "end_ms": _moments(rows, "chargeperiodend"),
         "hours": amount * factor,
+        "is_beside": unit.fill_null("").map_elements(
+            lambda text: plain(text) in _BESIDE, return_dtype=pl.Boolean
+        ),
         "usd": usd,
         "terms": _terms(rows),
         "commitment": _first(rows, "commitmentdiscountname").fill_null(
             _first(rows, "commitmentdiscountid")
         ),
     })  # fmt: skip
+
+
+def _hours(unit: str) -> float | None:
+    """How many hours a unit is; None: it is no time."""
+    many = _MANY.fullmatch(unit.strip())
+    found = _HOURS.get(plain(many[2] if many else unit))
+    return None if found is None else found * (int(many[1]) if many else 1)
 
 
 def _first(rows: pl.DataFrame, column: str) -> pl.Series:
@@ -223,21 +239,26 @@ def _by_machine(billed: pl.DataFrame) -> pl.DataFrame:
     """Dollars and hours of each machine; a line without one is a machine of its own.
 
     Several lines of one charge period (a licence beside the machine, GPUs beside CPUs) are of the
-    same hours: the fewest that any of them has, and never more than the period. What it is and how
-    it was bought is what the dearest of them says.
+    same hours: the fewest that any of them has, and never more than the period, unless it is a
+    scale set, which is several machines. Lines of one SKU (a part of the day under a commitment,
+    the rest on demand) are one after the other. What it is and how it was bought is what the
+    dearest of them says.
     """
     length = (pl.col("end_ms") - pl.col("start_ms")) / HOUR_MS
     known = pl.coalesce("resource", "name")
     lone = pl.concat_str(pl.lit("row "), pl.col("row"))
     dearest = pl.col("type", "region", "commitment", "name").sort_by("usd", descending=True)
+    is_one = ~pl.col("resource").fill_null("").str.contains(_SCALE_SET) & (length > 0)
+    told = billed.with_columns(
+        machine=pl.coalesce(known, lone),
+        is_named=known.is_not_null(),
+        period=pl.col("start_ms").fill_null(-pl.col("row")),
+    )
+    of = ("machine", "period", pl.coalesce("sku", lone))
+    together = pl.when(pl.col("hours").is_not_null()).then(pl.col("hours").sum().over(*of))
     return (
-        billed.with_columns(
-            machine=pl.coalesce(known, lone),
-            is_named=known.is_not_null(),
-            period=pl.col("start_ms").fill_null(-pl.col("row")),
-            hours=pl.when(length > 0).then(pl.min_horizontal("hours", length)).otherwise("hours")
-            if billed["start_ms"].null_count() < len(billed)
-            else pl.col("hours"),
+        told.with_columns(
+            hours=pl.when(is_one).then(pl.min_horizontal(together, length)).otherwise(together)
         )
         .group_by("machine", "is_named", "period", maintain_order=True)
         .agg(
@@ -249,6 +270,7 @@ def _by_machine(billed: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+_SCALE_SET = r"(?i)/virtualMachineScaleSets/[^/]+/?$"
 _WAY = pl.col("commitment").fill_null(pl.col("terms").str.replace("_", " "))
 """How a machine was bought, in words."""
 
@@ -351,7 +373,8 @@ def _times(rows: pl.DataFrame) -> list[_BilledTime]:
         ways = pl.Series([None] * len(rows), dtype=pl.String)
     told = zip(rows["start_ms"], rows["end_ms"], rows["usd"] / length, rows["hours"] / length, ways,
                strict=True)  # fmt: skip
-    return _together([_BilledTime(*one) for one in told], most_hours=1.0)
+    is_set = bool(labels.scale_set(f"{rows['machine'].item(0)}/"))
+    return _together([_BilledTime(*one) for one in told], most_hours=None if is_set else 1.0)
 
 
 def _together(parts: Sequence[_BilledTime], most_hours: float | None) -> list[_BilledTime]:

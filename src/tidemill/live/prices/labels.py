@@ -1,5 +1,6 @@
 """What the labels of a node say of what it costs: instance type, region, how it is bought."""
 
+import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
@@ -33,6 +34,7 @@ TERMS = {
 """How people say that something is bought."""
 
 
+_SCALE_SET = re.compile(r"/virtualmachinescalesets/([^/]+)")
 KEYS = (*_INSTANCE_TYPES, *_REGIONS, *_NAMES, *_CAPACITY, *_SPOT_FLAGS)
 """All labels that say something of what a node costs."""
 
@@ -48,8 +50,20 @@ def word(text: str) -> str:
 
 
 def tail(name: str) -> str:
-    """The last part of a provider's name of a thing: ``arn:…:instance/i-0ab`` is ``i-0ab``."""
-    return name.strip().rstrip("/").rsplit("/", 1)[-1].lower()
+    """The last part of a provider's name of a thing: ``arn:…:instance/i-0ab`` is ``i-0ab``.
+
+    A machine of a scale set of Azure is called by its number there, so its set is part of its name.
+    """
+    path = name.strip().rstrip("/").lower()
+    last = path.rsplit("/", 1)[-1]
+    of = scale_set(path)
+    return last if last == of or not of else f"{of}_{last}"
+
+
+def scale_set(name: str) -> str:
+    """The scale set of Azure that a thing is, or is a machine of; "": none."""
+    found = _SCALE_SET.search(name.lower())
+    return found[1] if found else ""
 
 
 def instance_type(node: SeenNode) -> str:
@@ -71,7 +85,8 @@ def names(node: SeenNode) -> frozenset[str]:
     """What it is called, also by its provider; of several clusters, `cluster/node` and `node`."""
     said = dict(node.labels)
     tails = (tail(name) for name in (node.name, *map(said.get, _NAMES)) if name)
-    return frozenset((node.name.lower(), *tails))
+    of = scale_set(said.get(PROVIDER_ID, ""))
+    return frozenset((node.name.lower(), *tails, *([of] if of else ())))
 
 
 def named_in(told: str) -> str:
