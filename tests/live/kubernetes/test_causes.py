@@ -31,7 +31,7 @@ from tidemill.live.kubernetes.watching.source import KubernetesSource
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Shape
 
-L2, L3, L4 = Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
+L1, L2, L3, L4 = Layer
 EXPORTED = (
     "nodes,pods,jobs,events,resourcequotas,priorityclasses,"
     "workloads.kueue.x-k8s.io,podgroups.scheduling.x-k8s.io"
@@ -85,6 +85,10 @@ WAITING: dict[str, tuple[Object, Layer, Cause, str]] = {
     ),
     "ml/cordoned": (in_pool("cordoned", 1, "c"), L2, Cause.NOTHING_READY, "1 cordoned"),
     "ml/plugin": (in_pool("plugin", 1, "d"), L2, Cause.NOTHING_READY, "d0 should have .* plugin"),
+    "ml/nobody-s": (
+        pod("nobody-s", 1, resource="amd.com/gpu"), L1, Cause.NOTHING_CLAIMED,
+        "no node has amd.com/gpu; they have nvidia.com/gpu",
+    ),
     "ml/gated": (
         in_pool("gated", 1, "a", schedulingGates=[{"name": "example.com/data"}]), L4,
         Cause.NOT_ELIGIBLE, "held by scheduling gate example.com/data",
