@@ -5,6 +5,7 @@ What pods of a cluster are told is what ``why`` and ``pending`` say: one rule, o
 
 from tidemill.engine.fold import earlier
 from tidemill.explain import phrasing, rerun
+from tidemill.explain import spared as spared_jobs
 from tidemill.explain.context import NO_SUPPLY
 from tidemill.explain.rerun import Glance
 from tidemill.model.policy import Policy
@@ -46,6 +47,15 @@ def anew(world: World, policy: Policy) -> dict[int, Cause]:
     placed = {world.jobs.shape.item(j) for j in found.placed}
     causes = rerun.grounded(world, memo, found)
     return {s: Cause.NONE if s in placed else cause for s, cause in causes.items()}
+
+
+def spared(world: World, policy: Policy, s: int, found: Cause) -> str:
+    """Who would be preempted for the jobs of a shape if the cluster let them go, and who does not;
+    "": nobody would.
+    """
+    jobs = rerun.spared_from(world, policy, s, found)
+    kept = [j for j in jobs if j in world.kept]
+    return spared_jobs.words(world, kept) if kept else ""
 
 
 def words(world: World, found: Cause) -> str:

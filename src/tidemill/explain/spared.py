@@ -4,9 +4,12 @@ A disruption budget is written by people, so that to change it is a fix; what th
 is not.
 """
 
+from collections.abc import Sequence
+
 from tidemill.explain import commands, phrasing, prices
 from tidemill.explain.answers import Fact, PricedFix
 from tidemill.explain.context import Case
+from tidemill.model.world import World
 
 NAMED = 3
 """Disruption budgets that are named."""
@@ -19,13 +22,17 @@ def fact(case: Case) -> Fact | None:
     kept = _kept(case)
     if not kept:
         return None
-    names = phrasing.ids([case.world.job_names[j] for j in kept])
+    return Fact("spared", len(kept), "jobs", words(case.world, kept), commands.budgets())
+
+
+def words(world: World, kept: Sequence[int]) -> str:
+    """Who would be preempted for a job, and who in the cluster does not let them go."""
+    names = phrasing.ids([world.job_names[j] for j in kept])
     is_one = len(kept) == 1
-    text = (
-        f"{names} would be preempted for it, and {'is' if is_one else 'are'} not: {_keepers(case)}"
-        f" not let all of {'its' if is_one else 'their'} pods go"
+    return (
+        f"{names} would be preempted for it, and {'is' if is_one else 'are'} not:"
+        f" {_keepers(world, kept)} not let all of {'its' if is_one else 'their'} pods go"
     )
-    return Fact("spared", len(kept), "jobs", text, commands.budgets())
 
 
 def let_go(case: Case) -> tuple[PricedFix, ...]:
@@ -45,9 +52,9 @@ def _kept(case: Case) -> list[int]:
     return [j for j in case.spared if j in case.world.kept]
 
 
-def _keepers(case: Case) -> str:
+def _keepers(world: World, kept: Sequence[int]) -> str:
     """Who does not let the jobs go that are spared."""
-    told = sorted({by for j in _kept(case) if (by := case.world.keepers.get(j, ""))})
+    told = sorted({by for j in kept if (by := world.keepers.get(j, ""))})
     if not told:
         return "a disruption budget, or the API server, does"
     rest = [f"{len(told) - NAMED:,} more"] if len(told) > NAMED else []

@@ -15,9 +15,12 @@ from tests.live.kubernetes.scheduling.pretended import Object, PretendedServer, 
 from tests.live.kubernetes.scheduling.test_any_cluster import check
 from tidemill import explain
 from tidemill.explain.decision import stopped
+from tidemill.explain.said import spared as spared_words
 from tidemill.journal.memory import MemoryJournal
+from tidemill.live.kubernetes.scheduling.kept_back import KeptBack
 from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
 
 PREEMPTS = Policy(min_run_ms=0, preempt_gain_ppm=0)
 
@@ -197,6 +200,9 @@ def test_the_budget_that_spares_a_job_is_named():
         "or: let more pods go under the PodDisruptionBudget `ml/keep`, or delete it: then"
         " `ml/worse` is preempted for it"
     ) in said
+    s = world.jobs.shape.item(world.job_number["ml/better"])
+    words = KeptBack(world, spared_words).words(live_policy(PREEMPTS), s, Cause.BUSY)
+    assert words.startswith("`ml/worse` would be preempted for it, and is not: the PodDisruption")
     told = explain.eta(world, live_policy(PREEMPTS), world.job_number["ml/better"])
     assert (told.verdict, told.wait and told.wait.p50_ms) == ("unknown", None)
     story.server.put(budget(2, app="worse"))

@@ -163,3 +163,51 @@ def test_a_gang_of_declared_size_is_whole_while_so_many_of_its_pods_run(gone: st
     story.scheduler.clock += SEAT_GRACE_MS
     story.rest()
     assert [world.job_names[j] for j in story.scheduler.differ.left] == ["ml/k"], "one of two"
+
+
+def test_a_group_that_is_to_start_with_more_goes_on_when_it_runs():
+    """A group of 2 runs, two more pods wait; its object says 4: nobody is stopped for that, and the
+    others start as they fit. What has not started waits for all four.
+    """
+    story = Story(4)
+    story.server.put(pod_group("g", 2))
+    for i in range(4):
+        story.server.make(f"g{i}", 2, spec=in_group("g"), created=i)
+    story.rest()
+    before = story.bound()
+    assert len(before) == 2
+    story.server.put(pod_group("g", 4))
+    story.rest()
+    assert story.bound() == before
+    story.server.put_node("n1", 4)
+    story.rest()
+    assert len(story.bound()) == 4
+    assert before.items() < story.bound().items()
+
+
+def test_a_gang_that_is_made_smaller_while_it_waits_says_whom_it_waits_for():
+    """Its Job wants 2 pods of 4 by now, and all are there still; with 2 it starts."""
+    story = Story(4)
+    story.scheduler.view.awaited.is_read = lambda *_: True
+    owner = ("batch/v1", "Job", "j")
+
+    def wants(count: int) -> None:
+        template = made.template(2, subdomain="j")
+        story.server.put(made.owner(*owner, {
+            "completionMode": "Indexed", "parallelism": count, "completions": count,
+            "template": template,
+        }))  # fmt: skip
+
+    wants(4)
+    for i in range(4):
+        index = {"batch.kubernetes.io/job-completion-index": str(i)}
+        story.server.make(f"j{i}", 2, owner=owner, labels=index, spec={"subdomain": "j"})
+    story.rest()
+    wants(2)
+    story.rest()
+    words = story.held()["ml/j"][1]
+    assert words.startswith("4 pods of its gang are there and 2 are wanted")
+    for i in (2, 3):
+        story.server.drop(("ml", f"j{i}"))
+    story.rest()
+    assert set(story.bound()) == {"j0", "j1"}

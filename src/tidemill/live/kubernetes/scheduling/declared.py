@@ -127,6 +127,12 @@ def incomplete(
     if lacks := sorted({lack for pod in pending for lack in pod.lacks}):
         more = f"; {len(lacks) - 1:,} more" if len(lacks) > 1 else ""
         return Unplaceable("WaitingForClaim", f"it waits for its devices: {lacks[0]}{more}")
+    if there > wanted:
+        return Unplaceable(
+            "WaitingForGang",
+            f"{there} pods of its gang are there and {wanted} are wanted: it starts when the others"
+            " have left",
+        )
     names = ", ".join(f"`{name}`" for name in sorted(set(of_others)))
     more = f"; {len(of_others):,} more by another scheduler ({names})" if of_others else ""
     return Unplaceable(

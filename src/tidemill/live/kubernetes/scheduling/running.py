@@ -336,7 +336,8 @@ class ClusterScheduler:
 
     def _follow_causes(self) -> None:
         """Jobs whose cause is another one, though nobody tried them since, are told."""
-        for s in self.sayer.anew.follow(self.loop.policy):
+        others = self.sayer.anew.follow(self.loop.policy)
+        for s in self.world.queued if self.sayer.kept_back.has_changed() else others:
             self.sayer.note(self._waiting(s))
 
     def _keep_submissions(self) -> None:

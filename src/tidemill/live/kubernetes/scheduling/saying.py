@@ -25,6 +25,7 @@ from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import extras, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.following import CauseFollower
+from tidemill.live.kubernetes.scheduling.kept_back import KeptBack
 from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.live.kubernetes.scheduling.units import Vacant
@@ -66,6 +67,9 @@ class Explainer(Protocol):
     def words(self, world: World, found: Cause) -> str:
         """That in words."""
 
+    def spared(self, world: World, policy: Policy, s: int, found: Cause) -> str:
+        """Who would be stopped for the jobs of a shape, and is not; "": nobody."""
+
 
 class WaitReason(NamedTuple):
     """Why a job waits, as its pods say it."""
@@ -100,6 +104,7 @@ class WaitSayer:
     def __init__(self, writer: ApiWriter, differ: Differ, explain: Explainer, name: str) -> None:
         self._writer, self._differ, self._explain, self._name = writer, differ, explain, name
         self.anew = CauseFollower(differ.world, explain.anew)
+        self.kept_back = KeptBack(differ.world, explain.spared)
         self._due: list[tuple[float, int, UnitKey]] = []
         self._queued: dict[UnitKey, float] = {}
         self._number = count()
@@ -196,6 +201,10 @@ class WaitSayer:
         words = self._explain.words(world, cause)
         if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
             words = f"{words}; it requests {named}"
+        if reason != PREEMPTING and (
+            spared := self.kept_back.words(differ.cutting.policy, s, cause)
+        ):
+            words = f"{words}; {spared}"
         return WaitReason(reason, words, nodes)
 
     def _is_spread(self, unit: UnitKey) -> bool:

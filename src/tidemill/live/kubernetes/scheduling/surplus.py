@@ -78,8 +78,13 @@ class SurplusPods:
         told = self._declared(unit)
         if not told:
             return told
-        apart = self._view.apart
-        return max(told - len(apart.without_gpus(unit.key)) - len(apart.tied(unit.key)), 1)
+        apart, world = self._view.apart, self._lives.world
+        least = max(told - len(apart.without_gpus(unit.key)) - len(apart.tied(unit.key)), 1)
+        j = self._lives.job(unit.key)
+        if j is None or world.jobs.state.item(j) not in ACTIVE:
+            return least
+        roles = world.shape_of(j).roles  # as it started, whatever somebody writes since
+        return min(least, sum(role.count for role in roles if role.accelerators))
 
     def _declared(self, unit: PodUnit) -> int | None:
         """How many pods a group needs to start: by its object, or by what its pods declare.
