@@ -427,7 +427,7 @@ def roll_up(journal: str, keep_ms: int, on_progress: Progress | None = None) -> 
 
     with open_journal(journal) as keeper:
         before_ms = last_ms(keeper) - keep_ms
-        return rolling.roll_up(keeper, before_ms, policy_of(keeper), on_progress)
+        return rolling.roll_up(keeper, before_ms, policy_of(keeper), on_progress, is_to_shrink=True)
 
 
 def read_lending(

@@ -152,6 +152,11 @@ def roll_up(
         found = api.roll_up(journal, keep_ms, on_progress=update)
     if as_json:
         screen.json_out(msgspec.json.encode(found._asdict()))
+    elif found.is_larger:
+        screen.out().print(
+            f"nothing was rolled up, and the journal is as it was: few of the events older than"
+            f" {keep} fell into each hour, so books by the hour would take more than they do"
+        )
     elif not found.gone:
         screen.out().print(f"nothing to roll up: no whole batch of events is older than {keep}")
     else:
