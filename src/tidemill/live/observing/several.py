@@ -19,6 +19,7 @@ from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, SeenNode
 from tidemill.live.observing.asking import Asking
 from tidemill.live.observing.observer import Watched
 from tidemill.live.observing.reasons_seen import ReasonsSeen
+from tidemill.live.prometheus.labels import host_of
 from tidemill.model.errors import BackendError
 from tidemill.model.measures import FOREVER_MS, count_text
 from tidemill.model.rows import Queue, Shape, Share
@@ -220,7 +221,7 @@ def listed_twice(answers: Mapping[str, SourceAnswer]) -> list[Contradiction]:
     for cluster, answer in answers.items():
         for node in answer.nodes:
             if node.gpus:
-                host = node.name.rpartition("/")[2].partition(".")[0].lower()
+                host = host_of(node.name.rpartition("/")[2]).lower()
                 found.setdefault(host, []).append((cluster, node))
     now_ms = min(answer.now_ms for answer in answers.values())
     return [

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tidemill.journal.contradictions import Contradiction, ContradictionSort
 from tidemill.live.history.rows import SeenNode, is_instance
+from tidemill.live.prometheus import labels
 from tidemill.live.prometheus.minutes import MINUTE_MS
 from tidemill.live.prometheus.reading import Hour
 from tidemill.model.measures import FOREVER_MS, count_text
@@ -63,7 +64,7 @@ class DevicesAgainst:
             name: node for name, node in nodes.items()
             if not (node.is_inferred or is_instance(node.gpu_type))
         }  # fmt: skip
-        self._short = {name.partition(".")[0]: name for name in self._nodes}
+        self._short = labels.by_host(self._nodes)
         ran = attempts.filter(pl.col("start_ms").is_not_null())
         has_nodes = pl.col("nodes").list.len().fill_null(0) > 0
         self._held = (
@@ -116,7 +117,7 @@ class DevicesAgainst:
 
     def _name(self, told: str) -> str | None:
         """A node as the scheduler calls it: with a domain or without."""
-        return told if told in self._nodes else self._short.get(told.partition(".")[0])
+        return told if told in self._nodes else self._short.get(labels.host_of(told))
 
     def _count(self, rows: pl.DataFrame) -> None:
         """The most GPUs that a node has at once."""

@@ -16,7 +16,7 @@ import polars as pl
 
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured.windows import DEVICES, ERRORS, LOADS, WINDOWS
-from tidemill.live.prometheus import instances, serving, stale_labels
+from tidemill.live.prometheus import instances, labels, serving, stale_labels
 from tidemill.live.prometheus.load_minutes import SEEN
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
@@ -342,9 +342,9 @@ class _Holders:
 
     def _nodes(self, told: pl.Series) -> pl.Series:
         """Names of nodes as the history has them: with a domain or without."""
-        short = {name.partition(".")[0]: name for name in self._known_nodes}
+        short = labels.by_host(self._known_nodes)
         names = {name: name if name in self._known_nodes
-                 else short.get(name.partition(".")[0], name)
+                 else short.get(labels.host_of(name), name)
                  for name in told.unique().to_list()}  # fmt: skip
         return told.replace_strict(names, return_dtype=pl.String)
 
@@ -551,9 +551,10 @@ def _with_waits(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """What the CPUs of a job's nodes did, on average over its nodes."""
     if not len(nodes):
         return rows.with_columns(iowait_ppm=pl.lit(None, pl.Int64), cpu_ppm=pl.lit(None, pl.Int64))
-    short = nodes.with_columns(node=pl.col("node").str.split(".").list.first())
+    host = pl.col("node").str.replace(labels.HOST, "${1}")
+    short = nodes.with_columns(node=host)
     each = rows.select("attempt", "grid_ms", "start", "end", node="nodes").explode("node")
-    each = each.with_columns(node=pl.col("node").str.split(".").list.first())
+    each = each.with_columns(node=host)
     met = each.join(short, on="node").filter(
         (pl.col("at_ms") < pl.col("end")) & (pl.col("at_ms") + STEP_MS > pl.col("start"))
     )

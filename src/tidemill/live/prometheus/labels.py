@@ -7,13 +7,26 @@ GPU is `exported_pod`, and `pod` is the exporter itself.
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-_NODE = ("hostname", "exported_hostname", "node", "kubernetes_node", "nodename", "host", "instance")
+_NODE = (
+    "hostname", "exported_hostname", "node", "exported_node", "kubernetes_node", "nodename",
+    "node_name", "k8s_node_name", "host_name", "host", "instance",
+)  # fmt: skip
 _UUID = ("uuid", "gpu_uuid")
 _INDEX = ("device", "minor_number", "gpu", "gpu_id", "ordinal", "index")
 """`device` is the minor number (`nvidia3`), by which Slurm counts; `gpu` is DCGM's own order."""
+_HOLDERS = (
+    ("exported_namespace", "exported_pod", "exported_container"),
+    ("pod_namespace", "pod_name", "container_name"),  # of older exporters
+    ("k8s_namespace_name", "k8s_pod_name", "k8s_container_name"),  # of OpenTelemetry
+    ("namespace", "pod", "container"),
+)
+"""How the pod that holds a GPU is called; but for the first it may be the exporter's own."""
+HOST = r"^([^.]+)\.[^0-9].*$"
+"""A host with its domain: of `10.0.0.5` and `cn-hangzhou.10.0.0.5` no part is the host."""
 _HELD_BY_JOB = ("hpc_job", "jobid", "job_id", "slurm_job_id")
 _MODEL = ("modelname", "card_series", "card_model", "name")
 _OLD_MIG_UUID = re.compile(r"MIG-(GPU-[^/]+)/(\d+)/\d+$")
@@ -51,21 +64,35 @@ def key_of(labels: Mapping[str, str]) -> DeviceKey:
 
 
 def node_of(low: Mapping[str, str]) -> str:
-    """The node of a series, by labels in small letters; an address loses its port."""
-    found = _first(low, _NODE)
+    """The node of a series, by labels in small letters; an address loses its port.
+
+    In a pod without the host's network an exporter takes its own name for that of the host.
+    """
+    names = [low[name] for name in _NODE if low.get(name)]
+    found = next((name for name in names if "exporter" not in name), names[0] if names else "")
     host, colon, port = found.rpartition(":")
     return host.strip("[]") if colon and port.isdecimal() else found
 
 
+def host_of(node: str) -> str:
+    """The name of a node without its domain."""
+    return re.sub(HOST, r"\1", node)
+
+
+def by_host(known: Iterable[str]) -> dict[str, str]:
+    """Nodes by their names without a domain; what two of them would be called is none's."""
+    names = sorted({*known})
+    hosts = Counter(map(host_of, names))
+    return {host: name for name in names if hosts[host := host_of(name)] == 1}
+
+
 def _pod(low: Mapping[str, str]) -> tuple[str, str, str]:
-    if "exported_pod" in low:
-        names = ("exported_namespace", "exported_pod", "exported_container")
-    elif "exporter" in low.get("pod", "") or "exporter" in low.get("container", ""):
-        return "", "", ""  # the exporter's own pod: nobody holds this GPU, or nobody says who
-    else:
-        names = ("namespace", "pod", "container")
+    names = next((names for names in _HOLDERS if names[1] in low), _HOLDERS[-1])
     namespace, pod, container = (low.get(name, "") for name in names)
-    return (namespace, pod, container) if pod else ("", "", "")
+    is_own = names != _HOLDERS[0] and ("exporter" in pod or "exporter" in container)
+    if is_own or not pod:  # the exporter's own pod: nobody holds this GPU, or nobody says who
+        return "", "", ""
+    return namespace, pod, container
 
 
 def _index(low: Mapping[str, str]) -> int:

@@ -172,8 +172,10 @@ class PrometheusReader:
     def _pods(self, start_ms: int, end_ms: int) -> pl.DataFrame:
         found: dict[tuple[str, str], dict[str, str]] = {}
         for told in self._pod_labels(start_ms, end_ms):
-            pod = found.setdefault((told.get("namespace", ""), told.get("pod", "")), {})
-            pod.update({key: value for key, value in told.items() if value})
+            own = {**told} | {key.removeprefix("exported_"): value for key, value in told.items()
+                    if key.startswith("exported_")}  # fmt: skip
+            pod = found.setdefault((own.get("namespace", ""), own.get("pod", "")), {})
+            pod.update({key: value for key, value in own.items() if value})
         rows = [
             (namespace, pod, told.get("owner_kind", told.get("created_by_kind")),
              told.get("owner_name", told.get("created_by_name")), told.get("node"))
