@@ -35,6 +35,11 @@ class PolicyFile:
         self._path, self._stamp = path, self._found(path)
         self._last, self._since = self._stamp, 0.0
 
+    @property
+    def shown(self) -> str:
+        """Where it is; "": nobody named one."""
+        return str(self._path) if self._path is not None else ""
+
     @staticmethod
     def _found(path: Path | None) -> tuple[int, int, int]:
         if path is None:

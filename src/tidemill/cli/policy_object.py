@@ -27,6 +27,7 @@ class PolicySource:
         self._stamp: tuple[str, int] | None = None
         self._refused: tuple[str, int] | None = None
         """An object that could not be used when the scheduler was started."""
+        self._holds = ""
 
     def has_changed(self) -> bool:
         """Whether the object, or without one the file, is another than when it was read."""
@@ -46,9 +47,22 @@ class PolicySource:
         return rules_of(read.of_values(spec, f"SchedulingPolicy {self._watched.name}"))
 
     def settled(self, refused: TidemillError | None) -> None:
-        """Say in the object what became of it."""
+        """Say in the object what became of it, and in the log which of the two holds."""
+        if refused is None:
+            self._say_source()
         if self._watched.stamp != self._refused:
             self._watched.tell(refused)
+
+    def _say_source(self) -> None:
+        """Once, whose teams and quotas count, and whose do not, as both may name the same."""
+        watched, file = self._watched, self._file.shown
+        is_object = watched.found is not None and self._stamp != self._refused
+        named = f"SchedulingPolicy {watched.name}"
+        holds = named if is_object else file
+        if holds != self._holds and file:
+            rest = f"`{file}` does not count while `{named}` is there" if is_object else ""
+            watched.log("policy holds", of=holds, **({"said": rest} if rest else {}))
+        self._holds = holds
 
     def begin(self) -> "SchedulerRules":
         """The first rules; an object that cannot be used says so, and those of the file hold."""

@@ -150,4 +150,6 @@ def test_a_policy_object_holds_without_a_restart(known: Cluster, tmp_path: Path)
         rig.wait_for("it is told", lambda: told(rig, "last")[0] == "Unschedulable", 120)
         rig.ask("DELETE", f"{PATH}/fleet")
         rig.wait_for("it is told", lambda: told(rig, "last")[0] == "OverQuota", 120)
+        held = [line["of"] for line in ours.lines() if line["event"] == "policy holds"]
+        assert held == ["SchedulingPolicy fleet", str(policy)]
         assert ours.stop() == 0

@@ -32,7 +32,7 @@ class WatchedPolicy:
     """The object of a name, as the cluster has it now; use it in one event loop."""
 
     def __init__(self, access: ClusterAccess, name: str, log: Callable[..., None]) -> None:
-        self.name, self._log = name, log
+        self.name, self.log = name, log
         self._client = ApiClient(access)
         self._writer = ApiWriter(access, connections=1)
         self.found: Object | None = None
@@ -95,7 +95,7 @@ class WatchedPolicy:
             except UNREACHABLE:
                 continue  # no more than a word that is missing
             if not told.is_done:
-                self._log("status refused", policy=self.name, said=told.said)
+                self.log("status refused", policy=self.name, said=told.said)
 
     async def _get(self) -> str:
         """Read all there are; the version to watch from."""
@@ -128,7 +128,7 @@ class WatchedPolicy:
             try:
                 version = await self._get()
             except (*UNREACHABLE, ApiRefusal, msgspec.DecodeError) as error:
-                self._log("policy not readable", policy=self.name, said=str(error)[:300])
+                self.log("policy not readable", policy=self.name, said=str(error)[:300])
                 version, pause_s = "", min(2 * pause_s, LONGEST_S)
 
     async def _watch(self, version: str) -> None:
