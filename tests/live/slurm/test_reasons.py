@@ -15,6 +15,7 @@ LIMITS = [
     *(f"{whose}Grp{what}RunMinutes" for whose, what in product(("Assoc", "QOS"), RESOURCES)),
     *(f"QOSMax{what}PerUser" for what in RESOURCES),
     *(f"Max{what}PerAccount" for what in RESOURCES),
+    *(f"Max{what}RunMinsPer{who}" for what, who in product(RESOURCES, ("User", "Account"))),
     *("MaxCpuPerAccount", "MaxJobsPerAccount", "MaxSubmitJobsPerAccount"),
     *("QOSGrpCpuLimit", "QOSGrpCPUMinutesLimit", "QOSGrpCPURunMinutesLimit", "QOSGrpJobsLimit"),
     *("QOSGrpMemLimit", "QOSGrpNodeLimit", "QOSGrpSubmitJobsLimit", "QOSGrpWallLimit"),

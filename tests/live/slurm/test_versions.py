@@ -16,7 +16,7 @@ import pytest
 
 from tests.ledger.sums import amounts
 from tests.live.slurm.test_text import PRINTED
-from tests.rigs.slurm.record import AFTER, BEFORE, JSONS, TEXTS
+from tests.rigs.slurm.record import AFTER, BEFORE, JSONS, OLDER, RUNS, TEXTS
 from tests.rigs.slurm.story import STORY
 from tidemill import api
 from tidemill.ledger.buckets import ALLOCATED
@@ -25,27 +25,36 @@ from tidemill.live.prices import rules
 from tidemill.live.slurm import amounts as tres
 from tidemill.live.slurm import translate
 from tidemill.live.slurm.reading import open_output
-from tidemill.live.slurm.rows import SlurmJob, SlurmQos
+from tidemill.live.slurm.rows import SlurmJob
 from tidemill.live.slurm.translate import SlurmPast
 from tidemill.model.measures import WHOLE_MILLI
 
 PRICES = rules.flat({rules.ANY: 2_000_000})
 VERSIONS = ("22.05", "24.11")
-USED = {"22.05": (745, 7024), "24.11": (1005, 8496)}
+FORMS = [(version, "") for version in VERSIONS] + [("24.11", f".{form}") for form in OLDER]
+"""Of JSON: each version's own, and those of 23.11 and 24.05."""
+USED = {"22.05": (745, 7024), "24.11": (801, 6340)}
 """CPU time in ms and KiB at the peak of the job `worked`, as `TotalCPU` and `MaxRSS` have it."""
+UNSAID = {"grp_submit_jobs", "grp_tres_mins"}
+"""Limits of a QOS that JSON before 24.11 leaves out."""
 ALL = ("sacct", "squeue", "nodes", "events", "reservations", "partitions", "qos", "accounts")
 
 
-def path(version: str, name: str, *, by_json: bool = False) -> Path:
-    """A file of the story: JSON where it is asked for and that version has it."""
-    packed = PRINTED / version / f"{name}.json.gz"
+def path(version: str, name: str, *, by_json: bool = False, form: str = "") -> Path:
+    """A file of the story: JSON where it is asked for and that version has it, in this form."""
+    packed = PRINTED / version / f"{name}{form}.json.gz"
     return packed if by_json and packed.exists() else PRINTED / version / f"{name}.txt"
 
 
-def told(version: str, *names: str, by_json: bool = False, queue: str = "squeue") -> SlurmPast:
+def told(
+    version: str, *names: str, by_json: bool = False, form: str = "", queue: str = "squeue"
+) -> SlurmPast:
     """The past that these files tell; ``queue``: which of them says what waits."""
-    found = [path(version, queue if name == "squeue" else name, by_json=by_json or name == "squeue")
-             for name in names]  # fmt: skip
+    found = [
+        path(version, queue if name == "squeue" else name, by_json=by_json or name == "squeue",
+             form=form)
+        for name in names
+    ]  # fmt: skip
     past = translate.read(found, "UTC")
     assert {name: one.total for name, one in past.refused.items()} == {}
     return past
@@ -86,18 +95,18 @@ def books(past: SlurmPast, version: str) -> dict[tuple[int, str], int]:
             for (bucket, j), amount in amounts(statement, "bucket", "job").items()}  # fmt: skip
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_form_is_read_whole_and_tells_the_same(version: str):
+@pytest.mark.parametrize(("version", "form"), FORMS)
+def test_every_form_is_read_whole_and_tells_the_same(version: str, form: str):
     """Text, JSON, and `scontrol show job` in place of squeue: attempts, nodes, teams and limits."""
-    by_text = told(version, *ALL)
-    for other in (told(version, *ALL, by_json=True), told(version, *ALL, queue="jobs")):
+    by_text, by_json = told(version, *ALL), told(version, *ALL, by_json=True, form=form)
+    for other in (by_json, told(version, *ALL, queue="jobs")):
         for mine, theirs in zip(same(by_text), same(other), strict=True):
             assert mine == theirs
-    assert books(by_text, version) == books(told(version, *ALL, by_json=True), version)
+    assert books(by_text, version) == books(by_json, version)
     for name in {*TEXTS} - {"sdiag", "reserved"}:
         assert rows_of(path(version, name))
-    for name in {*JSONS}:
-        assert rows_of(path(version, name, by_json=True))
+    for name in JSONS:
+        assert rows_of(path(version, name, by_json=True, form=form))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -137,7 +146,7 @@ def test_jobs_end_as_they_were_made(version: str, by_json: bool):
     assert fates.items() <= ended.items()
     assert all(row.start_ms for row in rows if row.state != "PENDING")
     queue = {row.name: row for row in rows_of(path(version, "squeue", by_json=True))}
-    for one in (*BEFORE, *STORY, *AFTER):
+    for one in (*BEFORE, *STORY, *AFTER, *([RUNS] if version == "24.11" else [])):
         if one.state == "PENDING":
             assert (one.name, queue[one.name].state) == (one.name, "PENDING")
             reason = "JobHeldUser" if "--hold" in one.options else one.reason
@@ -173,19 +182,20 @@ def test_allocations_alone_tell_the_same_jobs(version: str):
     assert parts[0].equals(parts[1])
 
 
+@pytest.mark.parametrize("form", ["", *(f".{form}" for form in OLDER)])
 @pytest.mark.parametrize("name", ["qos", "accounts"])
-def test_limits_in_json_are_those_in_text(name: str):
+def test_limits_in_json_are_those_in_text(name: str, form: str):
     """Each has a value of its own in one row; TRES by amount, since memory is printed otherwise."""
-    by_text, by_json = (
+    unsaid = UNSAID if form and name == "qos" else set[str]()
+    texts, jsons = (
         [{key: _amounts(key, getattr(row, key)) for key in row.__struct_fields__}
-         for row in rows_of(path("24.11", name, by_json=by_json))]
+         for row in rows_of(path("24.11", name, by_json=by_json, form=form))]
         for by_json in (False, True)
     )  # fmt: skip
-    assert by_text == by_json
-    rows = rows_of(path("24.11", name, by_json=True))
-    every = next(row for row in rows if (row.name if name == "qos" else row.account) == "every")
-    unset = {key for key in every.__struct_fields__ if getattr(every, key) is None}
-    assert unset == (set() if isinstance(every, SlurmQos) else {"user", "partition"})
+    assert [{**row, **dict.fromkeys(unsaid)} for row in texts] == jsons
+    every = next(row for row in jsons if row["name" if name == "qos" else "account"] == "every")
+    unset = {key for key, value in every.items() if value is None}
+    assert unset == unsaid | (set() if name == "qos" else {"user", "partition"})
 
 
 def _amounts(key: str, value: Any) -> Any:

@@ -73,6 +73,16 @@ add user root account=every partition=parts fairshare=parent
 """,
 )
 """Every limit that is read, each at a value of its own; an account may have QOS that are there."""
+NEWER = """
+add qos runs MaxTRESRunMinsPerUser=gres/gpu=1
+modify qos every set MaxTRESRunMinsPerUser=gres/gpu=41 MaxTRESRunMinsPerAccount=gres/gpu=42
+modify user root set qos+=runs
+"""
+"""Limits that 22.05 does not have, and who waits for one of them."""
+RUNS = Told("runs", "-p parts --qos=runs --gres=gpu:1g.10gb:1", state=WAITS,
+            reason="MaxGRESRunMinsPerUser")  # fmt: skip
+OLDER = ("v0.0.40", "v0.0.41")
+"""Forms of JSON that 24.11 prints too: those of 23.11 and of 24.05."""
 BURNS = "srun -n1 --acctg-freq=task=1 sh -c 'i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done'"
 GROWS = "srun -n1 --acctg-freq=task=1 sh -c 'head -c 60000000 /dev/zero | (sleep 3; wc -c)'"
 SLICE = "-p parts --gres=gpu:1g.10gb:1"
@@ -120,7 +130,8 @@ def main() -> None:
 
 def play(rig: Cluster) -> None:
     """The story, with what it lacks; returns when the accounting has all of it."""
-    for rules in RULES:
+    is_newer = _is_newer(rig)
+    for rules in (*RULES, NEWER) if is_newer else RULES:
         rig.tell("sacctmgr", rules, "-i", "-Q")
     ids = {job.name: _submit(rig, job) for job in BEFORE}
     rig.wait_for("they run", lambda: set(_states(rig, *ids.values())) == {"RUNNING"})
@@ -131,14 +142,19 @@ def play(rig: Cluster) -> None:
         rig.run("scontrol", "update", "nodename=n4", "state=resume")
     rig.wait_for("it is back", lambda: "idle" in rig.run("sinfo", "-h", "-n", "n4", "-o", "%T"))
     ids = story.play(rig)
-    late = {job.name: _submit(rig, job) for job in AFTER}
-    ends = {"overtime": "TIMEOUT", **{job.name: job.state for job in AFTER}}
+    after = (*AFTER, RUNS) if is_newer else AFTER
+    late = {job.name: _submit(rig, job) for job in after}
+    ends = {"overtime": "TIMEOUT", **{job.name: job.state for job in after}}
     rig.wait_for("all is as it shall stay", lambda: all(
         set(_states(rig, {**ids, **late}[name])) == {state} for name, state in ends.items()
     ), timeout_s=120)  # fmt: skip
     rig.wait_for("the accounting has it", lambda: _accounted(rig) >= {
         *("COMPLETED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "REQUEUED", "SUSPENDED"),
     })  # fmt: skip
+
+
+def _is_newer(rig: Cluster) -> bool:
+    return int(rig.run("sinfo", "-V").split()[-1].partition(".")[0]) >= 24
 
 
 def _submit(rig: Cluster, job: Told) -> int:
@@ -162,7 +178,11 @@ def record(rig: Cluster, into: Path) -> None:
     """What every command prints now, each by itself."""
     for name, line in TEXTS.items():
         (into / f"{name}.txt").write_text(_cleaned(rig, rig.run(*shlex.split(line))))
-    for name, line in JSONS.items():
+    lines = dict(JSONS)
+    for form in OLDER if _is_newer(rig) else ():
+        lines |= {f"{name}.{form}": line.replace("--json", f"--json={form}")
+                  for name, line in JSONS.items()}  # fmt: skip
+    for name, line in lines.items():
         try:
             printed = rig.run(*shlex.split(line))
             document = json.loads(_cleaned(rig, printed))

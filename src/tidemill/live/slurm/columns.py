@@ -163,6 +163,8 @@ def qos(zone: tzinfo | None) -> Columns:
         "maxtresperuser": fields.text("max_tres_per_user"),
         "maxtrespa": fields.text("max_tres_per_account"),
         "maxtresperaccount": fields.text("max_tres_per_account"),
+        "maxtresrunminspu": fields.text("max_tres_run_mins_per_user"),
+        "maxtresrunminspa": fields.text("max_tres_run_mins_per_account"),
         "maxjobspu": fields.number("max_jobs_per_user"),
         "maxjobsperuser": fields.number("max_jobs_per_user"),
         "maxsubmitpu": fields.number("max_submit_per_user"),

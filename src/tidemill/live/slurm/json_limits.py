@@ -47,6 +47,8 @@ QOS_TRES = _paths(
     max_tres_per_node="max/tres/per/node",
     max_tres_per_user="max/tres/per/user",
     max_tres_per_account="max/tres/per/account",
+    max_tres_run_mins_per_user="max/tres/minutes/per/user",
+    max_tres_run_mins_per_account="max/tres/minutes/per/account",
     min_tres="min/tres/per/job",
 )
 QOS_COUNTS = _paths(

@@ -23,6 +23,8 @@ _COLUMNS = {
     ("Max", "TRES", "PerUser"): ("MaxTRESPU", "max_tres_per_user"),
     ("Max", "TRES", "PerAccount"): ("MaxTRESPA", "max_tres_per_account"),
     ("Max", "TRESMins", "PerJob"): ("MaxTRESMins", ""),
+    ("Max", "TRESRunMins", "PerUser"): ("MaxTRESRunMinsPU", "max_tres_run_mins_per_user"),
+    ("Max", "TRESRunMins", "PerAccount"): ("MaxTRESRunMinsPA", "max_tres_run_mins_per_account"),
     ("Max", "Jobs", ""): ("MaxJobs", "max_jobs"),
     ("Max", "Jobs", "PerUser"): ("MaxJobsPU", "max_jobs_per_user"),
     ("Max", "Jobs", "PerAccount"): ("MaxJobsPA", "max_jobs_per_account"),
@@ -37,6 +39,9 @@ _COUNTED = {
     "Jobs": "Jobs", "SubmitJobs": "Submit", "SubmitJob": "Submit",
     "Wall": "Wall", "WallDuration": "Wall",
 }  # fmt: skip
+
+_MINUTES = {"": "TRES", "RunMinutes": "TRESRunMins", "RunMins": "TRESRunMins"}
+"""Of what is counted over time; 24.05 and newer shorten the word for users and accounts."""
 
 
 class LimitNamed(NamedTuple):
@@ -53,7 +58,7 @@ class LimitNamed(NamedTuple):
 def named(whose: str, over: str, what: str, *, minutes: str, per: str) -> LimitNamed | None:
     """The limit that a reason names by its parts; None for parts that no column has."""
     tres = None if what in _COUNTED else _TRES.get(what)
-    kind = _COUNTED.get(what) or {"": "TRES", "RunMinutes": "TRESRunMins"}.get(minutes, "TRESMins")
+    kind = _COUNTED.get(what) or _MINUTES.get(minutes, "TRESMins")
     for scope in (per, "PerJob"):  # `QOSMaxWallDuration` is of one job without saying so
         if (found := _COLUMNS.get((over, kind, scope))) is not None:
             return LimitNamed(whose != "Assoc", *found, tres)

@@ -221,7 +221,7 @@ SENTENCES = {
 
 _LIMIT = re.compile(
     r"(?P<whose>Assoc|QOS|)(?P<over>Grp|Max|Min)(?P<what>[A-Za-z]+?)"
-    r"(?P<minutes>RunMinutes|Minutes|Mins|)(?P<per>PerJob|PerNode|PerUser|PerAccount|)"
+    r"(?P<minutes>RunMinutes|RunMins|Minutes|Mins|)(?P<per>PerJob|PerNode|PerUser|PerAccount|)"
     r"(?:Limit|NotSatisfied|)"
 )
 _RESOURCES = {

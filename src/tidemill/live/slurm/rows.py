@@ -171,6 +171,8 @@ class SlurmQos(Struct, frozen=True, kw_only=True):
     max_tres_per_node: str | None = None
     max_tres_per_user: str | None = None
     max_tres_per_account: str | None = None
+    max_tres_run_mins_per_user: str | None = None
+    max_tres_run_mins_per_account: str | None = None
     max_jobs_per_user: int | None = None
     max_submit_per_user: int | None = None
     max_jobs_per_account: int | None = None
