@@ -182,6 +182,20 @@ def test_allocations_alone_tell_the_same_jobs(version: str):
     assert parts[0].equals(parts[1])
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_shards_are_of_the_gpu_that_is_divided(version: str):
+    """Two of eight of the only A100, which stands beside seven MIG instances: a quarter of one."""
+    past = told(version, "sacct", "squeue", "nodes")
+    roles = {role.name: role for shape in past.shapes for role in shape.roles}
+    assert (roles["shards"].count, roles["shards"].milli) == (1, WHOLE_MILLI // 4)
+    (held,) = past.attempts.filter(job="31").rows(named=True)
+    assert held["nodes"] == ["n5"]
+    allocated = [amount for (bucket, name), amount in books(past, version).items()
+                 if bucket in ALLOCATED and name == "31"]  # fmt: skip
+    begun_s = held["start_ms"] // 1000
+    assert sum(allocated) == 1000 * (asked_s(version) - begun_s) * WHOLE_MILLI // 4
+
+
 @pytest.mark.parametrize("form", ["", *(f".{form}" for form in OLDER)])
 @pytest.mark.parametrize("name", ["qos", "accounts"])
 def test_limits_in_json_are_those_in_text(name: str, form: str):

@@ -133,6 +133,8 @@ def play(rig: Cluster, ids: dict[str, int]) -> dict[str, int]:
         except RigError:  # another, of which the accounting has not heard yet
             rig.run("scancel", str(found[LEFT]))
             found[LEFT] = submit(rig, told, ids)
+    else:  # 24.11 tells the accounting of a job at once
+        rig.run("scancel", str(found.pop(LEFT)))
     rig.run("scancel", str(doomed))
     rig.tell("scontrol", AFTERWARDS.format(**found))
     rig.wait_for("each waits by its word", lambda: _are_said(rig, found))
@@ -146,4 +148,5 @@ def _are_said(rig: Cluster, ids: dict[str, int]) -> bool:
     return all(
         said.get(ids[name], "").startswith(SENTENCES.get(name, word))
         for name, word in names.items()
+        if name in ids
     )

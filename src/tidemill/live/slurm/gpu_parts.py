@@ -69,15 +69,24 @@ def units_of(some: Mapping[GpuInstance, int]) -> dict[GpuInstance, Fraction]:
 
 
 def shards_per_gpu(nodes: Iterable[SlurmNode]) -> dict[str, int]:
-    """By node, into how many shards each of its GPUs is divided."""
+    """By node, into how many shards each of its GPUs is divided, or each of the type that is.
+
+    Of a node with several types Slurm says it by type: `shard:a100:8,shard:1g.10gb:0`.
+    """
     found = dict[str, int]()
     for node in nodes:
-        shards = sum(
-            one.number for one in amounts.gres(node.gres or "") or () if one.name == "shard"
-        )
-        if shards and node.gpus and shards % node.gpus == 0:
-            found[node.name] = shards // node.gpus
+        listed = amounts.gres(node.gres or "") or ()
+        shards = [one for one in listed if one.name == "shard" and one.number]
+        parts = {Fraction(one.number, gpus) for one in shards if (gpus := _gpus(listed, one.type))}
+        each = parts.pop() if len(parts) == 1 else Fraction(0)
+        if each and each.denominator == 1:
+            found[node.name] = each.numerator
     return found
+
+
+def _gpus(listed: Iterable[amounts.Gres], gpu_type: str | None) -> int:
+    """How many GPUs a node has: of a type, or where shards say none, all."""
+    return sum(one.number for one in listed if one.name == "gpu" and gpu_type in (None, one.type))
 
 
 class Divided(NamedTuple):
