@@ -65,7 +65,6 @@ flags=LICENSE_ONLY
 AFTERWARDS = """
 update partitionname=inactive state=inactive
 hold {JobHeldAdmin}
-release {InvalidAccount}
 """
 
 LEFT = "InvalidAccount"
@@ -137,6 +136,8 @@ def play(rig: Cluster, ids: dict[str, int]) -> dict[str, int]:
         rig.run("scancel", str(found.pop(LEFT)))
     rig.run("scancel", str(doomed))
     rig.tell("scontrol", AFTERWARDS.format(**found))
+    if LEFT in found:
+        rig.run("scontrol", "release", str(found[LEFT]))
     rig.wait_for("each waits by its word", lambda: _are_said(rig, found))
     return found
 
