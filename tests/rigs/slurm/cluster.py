@@ -278,7 +278,7 @@ class Cluster:
             if own in given and (is_daemon or is_task):
                 return True
             links = (process / "fd").iterdir() if is_daemon else ()
-            return any(str(link.readlink()).startswith(log) for link in links)
+            return any(log in str(link.readlink()) for link in links)  # also through a chroot
         except OSError:  # ended by itself, or not ours to read
             return False
 
