@@ -85,7 +85,7 @@ UNTRIED = {
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule crd"): "as above",
     ("docs/guides/schedule-kubernetes.md", "apiVersion: tidemill.dev/v1alpha1"): "as above",
     ("docs/guides/schedule-kubernetes.md", "apiVersion: batch/v1"): "as above",
-    ("docs/guides/schedule-kubernetes.md", "metadata:"): "as above",
+    ("docs/reference/kubernetes-jobs.md", "metadata:"): "as above",
     ("docs/guides/observe-your-fleet.md", "tidemill observe slurm"): (
         "needs clusters; tests/live/observing observes some of scripts with these options"
     ),
@@ -99,6 +99,9 @@ UNTRIED = {
     ("docs/guides/observe-slurm.md", "[Unit]"): "a file of systemd",
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
+    ("docs/guides/prometheus-dcgm.md", "nvidia-smi --query-gpu"): (
+        "needs the reader's GPUs; tests/live/nvidia_smi reads what these lines write"
+    ),
     ("docs/guides/prometheus-dcgm.md", "$ tidemill prometheus check"): (
         "needs a Prometheus; tests/live/prometheus runs these lines on a real one"
     ),

@@ -15,7 +15,9 @@ from tests.rigs.kubernetes.scheduled import OURS, live, scheduling, wrong
 from tests.rigs.kubernetes.wanted import node, pod
 from tidemill.cli.job_names import GANG_OF_POD
 
-GUIDE = (ROOT / "docs" / "guides" / "schedule-kubernetes.md").read_text()
+PAGES = ("guides/schedule-kubernetes", "reference/kubernetes-jobs", "reference/kubernetes-reasons")
+GUIDE = "\n".join((ROOT / "docs" / f"{page}.md").read_text() for page in PAGES)
+"""The guide, and what it sends its readers to."""
 
 
 def block(language: str, begins: str) -> str:
