@@ -421,13 +421,24 @@ def read_statement(
         )  # fmt: skip
 
 
-def roll_up(journal: str, keep_ms: int, on_progress: Progress | None = None) -> "RollUp":
-    """Replace events that are older than the newest by more than this by books by the hour."""
+def roll_up(
+    journal: str,
+    keep_ms: int,
+    on_progress: Progress | None = None,
+    *,
+    is_to_shrink: bool = True,
+) -> "RollUp":
+    """Replace events that are older than the newest by more than this by books by the hour.
+
+    Where the books would take more than these events nothing is done, unless told otherwise.
+    """
     from tidemill.ledger import rolling
 
     with open_journal(journal) as keeper:
         before_ms = last_ms(keeper) - keep_ms
-        return rolling.roll_up(keeper, before_ms, policy_of(keeper), on_progress, is_to_shrink=True)
+        return rolling.roll_up(
+            keeper, before_ms, policy_of(keeper), on_progress, is_to_shrink=is_to_shrink
+        )
 
 
 def read_lending(

@@ -1,25 +1,20 @@
 """What a roll-up takes away is said before it is done, and is so."""
 
+import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.cli.shell import Ran, tidemill
-from tidemill import api
-from tidemill.journal import open_journal
-from tidemill.ledger import rolling
-from tidemill.model.measures import DAY_MS
 
 BEGINS = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def rolled(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ran]:
-    """A journal of 3,000 jobs, an hour apart, of which the first two months were rolled up.
-
-    The command leaves it as it is, for its books take more than the events.
-    """
+def of_few_jobs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A journal of 3,000 jobs, an hour apart."""
     folder = tmp_path_factory.mktemp("rolled")
     starts = [BEGINS + timedelta(hours=i) for i in range(3000)]
     rows = [f"{i},1,{at:%FT%TZ},{at + timedelta(minutes=50):%FT%TZ},n1"
@@ -28,12 +23,15 @@ def rolled(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ran]:
     journal = str(folder / "j.sqlite")
     done = tidemill("import", "csv", str(folder / "jobs.csv"), "-j", journal)
     assert done.code == 0, done.err
-    before = Path(journal).read_bytes()
-    told = tidemill("journal", "roll-up", journal, "--keep", "30d")
-    assert Path(journal).read_bytes() == before
-    with open_journal(journal) as keeper:
-        rolling.roll_up(keeper, api.last_ms(keeper) - 30 * DAY_MS, api.policy_of(keeper))
-    return journal, told
+    return journal
+
+
+@pytest.fixture(scope="module")
+def rolled(of_few_jobs: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ran]:
+    """That journal, of which the first months were rolled up although the books take more."""
+    journal = str(tmp_path_factory.mktemp("rolled") / "j.sqlite")
+    shutil.copy(of_few_jobs, journal)
+    return journal, tidemill("journal", "roll-up", journal, "--keep", "30d", "--anyway")
 
 
 def test_it_is_said_before_it_is_done(rolled: tuple[str, Ran]):
@@ -84,9 +82,23 @@ def test_a_month_before_the_cut_is_told_to_its_end(rolled: tuple[str, Ran]):
     assert refused.code == 2
 
 
-def test_where_books_would_take_more_nothing_is_rolled_up(rolled: tuple[str, Ran]):
-    """An hour of one job has fewer bytes as events than as books: that is said."""
+def test_what_became_of_the_size_is_said(rolled: tuple[str, Ran]):
+    """An hour of one job has fewer bytes as events than as books."""
     _, done = rolled
+    assert re.search(r"events up to .* rolled up into [\d,]+ lines", " ".join(done.out.split()))
+    said = " ".join(done.err.split())
+    told = re.search(r"the file has ([\d,]+) KB, before ([\d,]+) KB", said)
+    assert told is not None
+    after, before = (int(size.replace(",", "")) for size in told.groups())
+    assert after > before
+
+
+def test_where_books_would_take_more_nothing_is_rolled_up(of_few_jobs: str):
+    """Unless one says that it is to be: the answer names the option."""
+    before = Path(of_few_jobs).read_bytes()
+    done = tidemill("journal", "roll-up", of_few_jobs, "--keep", "30d")
+    assert Path(of_few_jobs).read_bytes() == before
     said = " ".join(done.out.split())
     assert said.startswith("nothing was rolled up, and the journal is as it was")
+    assert "--anyway" in said
     assert "the file has" not in done.err

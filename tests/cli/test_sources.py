@@ -7,11 +7,6 @@ import pytest
 
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
-from tidemill import api
-from tidemill.journal import open_journal
-from tidemill.ledger import rolling
-from tidemill.model.measures import HOUR_MS
-from tidemill.model.policy import Policy
 
 H200 = ROOT / "examples" / "track" / "h200"
 
@@ -77,8 +72,7 @@ def test_a_journal_that_was_rolled_up_is_examined_too(tmp_path: Path):
     files = [str(history / "sacct.txt"), str(history / "nodes.txt")]
     books = ["--zone", "Europe/Berlin", "--to", "2026-11-02T20:00", "-j", journal]
     assert tidemill("import", "slurm", *files, *books).code == 0
-    with open_journal(journal) as keeper:  # the command does not: books of so few would be larger
-        rolling.roll_up(keeper, api.last_ms(keeper) - 4 * HOUR_MS, Policy())
+    assert tidemill("journal", "roll-up", journal, "--keep", "4h", "--anyway").code == 0
     ran = tidemill("doctor", journal, "--json")
     assert ran.code == 0, ran.err
     told = {one["what"]: (one["is_ok"], one["found"]) for one in json.loads(ran.out)}

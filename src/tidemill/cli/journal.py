@@ -131,6 +131,10 @@ def roll_up(
     keep: Annotated[
         str, typer.Option("--keep", help="How much to keep, such as 90d.", metavar="TIME")
     ] = "90d",
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Also where the books take more than these events."),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Replace events older than --keep by hourly books that add up to the same; for good.
@@ -138,7 +142,8 @@ def roll_up(
     The ledger of whole hours stays as it is, by bucket, contract, team, user and class. Refused
     from then on: `why`, `decision`, `pending` and `fleet` at moments before the cut; `report`,
     `efficiency` and `ledger --by job` that reach before it; and `twin replay`, `underused` and
-    `journal export`, which need every event. A copy that was made before keeps all of it.
+    `journal export`, which need every event. A copy that was made before keeps all of it. Where the
+    books would take more than these events nothing is done, unless --anyway says so.
     """
     import msgspec
 
@@ -149,13 +154,14 @@ def roll_up(
     screen.note(_BEFORE_ROLLING)
     before = _file_bytes(journal)
     with screen.progress("rolling up") as update:
-        found = api.roll_up(journal, keep_ms, on_progress=update)
+        found = api.roll_up(journal, keep_ms, on_progress=update, is_to_shrink=not anyway)
     if as_json:
         screen.json_out(msgspec.json.encode(found._asdict()))
     elif found.is_larger:
         screen.out().print(
             f"nothing was rolled up, and the journal is as it was: few of the events older than"
-            f" {keep} fell into each hour, so books by the hour would take more than they do"
+            f" {keep} fell into each hour, so books by the hour would take more than they do;"
+            " --anyway rolls them up all the same"
         )
     elif not found.gone:
         screen.out().print(f"nothing to roll up: no whole batch of events is older than {keep}")

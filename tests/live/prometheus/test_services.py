@@ -14,14 +14,12 @@ from tests.live.prometheus import services
 from tests.live.prometheus.services import LENGTH_S, QUIET_S, visible
 from tidemill import api
 from tidemill.cli.main import app
-from tidemill.journal import open_journal
-from tidemill.ledger import efficiency, rolling
+from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.efficiency import HeldRow
 from tidemill.ledger.statement import Statement
 from tidemill.model.figures import DeviceFigure
 from tidemill.model.loads import LatencyFigure
-from tidemill.model.measures import MINUTE_MS
 
 HOUR_S = 3600
 
@@ -216,8 +214,7 @@ def test_a_rolled_up_journal_keeps_the_sums(books: str, tmp_path: Path):
     before = efficiency.efficiencies(api.read_statement(books), "class")
     rolled = str(tmp_path / "rolled.sqlite")
     run("journal", "copy", books, rolled)
-    with open_journal(rolled) as keeper:
-        rolling.roll_up(keeper, api.last_ms(keeper) - 20 * MINUTE_MS, api.policy_of(keeper))
+    run("journal", "roll-up", rolled, "--keep", "20m", "--anyway")
     after = efficiency.efficiencies(api.read_statement(rolled), "class")
     assert after.total.measured == before.total.measured
     assert [one.measured for one in after.rows] == [one.measured for one in before.rows]
