@@ -103,7 +103,7 @@ def test_a_node_that_has_no_gpus_any_more_is_paid_and_has_lost_all():
     """Its driver is gone, and with it resource and labels; the machine is there. A node that never
     had any is none of the fleet.
     """
-    none = {"amounts": {"nvidia.com/gpu": None}, "labels": {"nvidia.com/gpu.product": ""}}
+    none: Object = {"amounts": {"nvidia.com/gpu": None}, "labels": {"nvidia.com/gpu.product": ""}}
     cluster = WatchedCluster(node("n0", at=0), node("cpu", at=0, **none), pod("x", on="n0", end=50))
     cluster.look(70)
     cluster.told(100, node("n0", at=100, **none))
