@@ -526,30 +526,10 @@ def events_frame(journal: str) -> "pl.DataFrame":
 
 def pending_frame(journal: str, at_ms: int | None = None) -> "pl.DataFrame":
     """What waits at a moment as a Polars DataFrame, one row per job: who, what, since when, why."""
-    import polars as pl
-
-    from tidemill.ledger.waits import kind_name
-    from tidemill.model.reasons import Cause
+    from tidemill.ledger import waiting_frame
 
     world, _ = open_world(journal, at_ms)
-    jobs = sorted(j for waiting in world.waiting for j in waiting)
-    rows = []
-    for j in jobs:
-        shape, since_ms = world.shape_of(j), int(world.jobs.since_ms[j])
-        rows.append({
-            "job": world.job_names[j], "team": shape.team, "user": world.job_users[j] or None,
-            "gpu_milli": shape.total_milli,
-            "kinds": kind_name({kind for role in shape.roles for kind in role.kinds}),
-            "priority": shape.priority, "since_ms": since_ms,
-            "waited_ms": (world.now_ms if at_ms is None else at_ms) - since_ms,
-            "cause": Cause(int(world.shapes.cause[world.jobs.shape[j]])).name.lower(),
-        })  # fmt: skip
-    schema = {
-        "job": pl.String, "team": pl.String, "user": pl.String, "gpu_milli": pl.Int64,
-        "kinds": pl.String, "priority": pl.Int64, "since_ms": pl.Int64, "waited_ms": pl.Int64,
-        "cause": pl.String,
-    }  # fmt: skip
-    return pl.DataFrame(rows, schema=schema)
+    return waiting_frame.frame(world, world.now_ms if at_ms is None else at_ms)
 
 
 def policy_of(journal: Journal) -> Policy:

@@ -289,18 +289,15 @@ def size_name(milli: int) -> tuple[int, str]:
     return (1 + top, f"{top}" if low >= top else f"{low} to {top}")
 
 
-def kind_name(kinds: set[str]) -> str:
-    """The GPU types that a job may use, as a name."""
+def shape_kind(shape: Shape) -> str:
+    """The GPU types that jobs of a shape may use, as a name."""
+    kinds = {kind for role in shape.roles for kind in role.kinds}
     return " or ".join(sorted(kinds)) or ANY_KIND
-
-
-def _kinds(shape: Shape) -> str:
-    return kind_name({kind for role in shape.roles for kind in role.kinds})
 
 
 _KEYS: dict[WaitDimension, Callable[[Shape], _Name]] = {
     "team": lambda shape: (shape.team,),
     "size": lambda shape: size_name(shape.total_milli),
     "class": lambda shape: (str(shape.kind),),
-    "kind": lambda shape: (_kinds(shape),),
+    "kind": lambda shape: (shape_kind(shape),),
 }
