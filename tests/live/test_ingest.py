@@ -71,6 +71,16 @@ def test_records_are_kept_once(start: Start, tmp_path: Path):
     assert ([one.seq for one in readings.records], readings.repeated) == ([0, 1], 0)
 
 
+def test_what_is_in_another_form_is_no_success(start: Start):
+    """A webhook that sends something else must not believe that all is well."""
+    server = start()
+    status, told = ask(server, b'{"receiver":"team","alerts":[{"status":"firing"}]}\n')
+    assert (status, told["accepted"], told["refused_in_all"]) == (422, 0, 1)
+    assert ask(server, b"\n")[0] == 200
+    ask(server, line(seq=0))
+    assert ask(server, line(seq=0) + b"?\n")[0] == 200
+
+
 def test_the_record_of_the_reference_is_taken_as_it_stands(start: Start, tmp_path: Path):
     """What the page shows for loops in other languages is accepted, and makes a launch."""
     page = (ROOT / "docs" / "reference" / "track.md").read_text(encoding="utf-8")

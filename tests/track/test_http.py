@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -168,17 +168,22 @@ def test_a_name_is_asked_for_again_where_its_server_is_gone(
 
 
 class Picky(BaseHTTPRequestHandler):
-    """Refuses the second line of what it is sent, and keeps the rest."""
+    """Refuses some lines of what it is sent first, and keeps the rest."""
 
     kept: list[bytes] = []  # noqa: RUF012 - of the class: a handler is made for each request
+    refuses: Callable[[int], Sequence[int]]
+    """The numbers of lines of so many that it refuses, from 0."""
+    is_first = True
 
     def do_POST(self) -> None:
         """Answer as our server does."""
         lines = self.rfile.read(int(self.headers["Content-Length"])).splitlines(keepends=True)
-        refused = [{"line": 2, "why": "not liked"}] if len(lines) > 1 and not self.kept else []
-        self.kept += lines[:1] + lines[2:] if refused else lines
+        numbers = type(self).refuses(len(lines)) if type(self).is_first else ()
+        type(self).is_first = False
+        self.kept += [line for number, line in enumerate(lines) if number not in numbers]
+        refused = [{"line": number + 1, "why": "not liked"} for number in numbers]
         body = json.dumps({"refused_in_all": len(refused), "refused": refused}).encode()
-        self.send_response(200)
+        self.send_response(422 if len(refused) == len(lines) else 200)
         self.end_headers()
         self.wfile.write(body)
 
@@ -186,17 +191,21 @@ class Picky(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def test_what_a_server_refuses_is_told(tmp_path: Path):
-    """A record that the server will never take is counted, and a later record says so."""
-    server = HTTPServer(("127.0.0.1", 0), Picky)
+@pytest.mark.parametrize("refuses", [lambda lines: range(1, lines), range], ids=["some", "all"])
+def test_what_a_server_refuses_is_told(tmp_path: Path, refuses: Callable[[int], Sequence[int]]):
+    """Records that the server will never take are counted, and a later record says so."""
+    handler = type("Handler", (Picky,), {"kept": [], "refuses": staticmethod(refuses)})
+    server = HTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
-    with track.job("train", to=f"http://127.0.0.1:{server.server_port}"):
-        pass
+    with track.job("train", to=f"http://127.0.0.1:{server.server_port}") as run:
+        for _ in range(3):
+            run.step()
+        assert run.flush()
     server.shutdown()
     thread.join()
     server.server_close()
-    (tmp_path / "kept.jsonl").write_bytes(b"".join(Picky.kept))
+    (tmp_path / "kept.jsonl").write_bytes(b"".join(handler.kept))
     lost = [one for one in read(tmp_path).records if isinstance(one, LostRecord)]
-    assert [one.records for one in lost] == [1]
+    assert sum(one.records for one in lost) >= 1
     assert "not liked" in lost[0].why

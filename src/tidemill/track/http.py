@@ -33,6 +33,8 @@ ANSWER_BYTES = 256 << 10
 """Of an answer that is read: what the server says about a thousand refused lines."""
 PATIENCE_S = 5.0
 UNAUTHORIZED = 401  # ``http`` takes 5 ms to load
+DEALT_WITH = (200, 422)
+"""It has answered for each line; 422: it will never take any of them."""
 HUNG_UP = "the run ended before an answer came"
 
 Place = tuple[int, Any]
@@ -89,7 +91,7 @@ class HttpOutlet:
             if isinstance(error, TimeoutError):
                 raise OSError(f"no answer within {within_s:.1f} s") from error
             raise OSError(str(error) or type(error).__name__) from error
-        if status != 200:
+        if status not in DEALT_WITH:
             words = f"status {status}: {told.get('error', 'no reason given')}"
             raise TokenError(words) if status == UNAUTHORIZED else OSError(words)
         refused, named = told.get("refused_in_all"), told.get("refused")

@@ -194,7 +194,8 @@ class IngestHandler(BaseHTTPRequestHandler):
             "refused_in_all": len(taken.refused),
             "refused": [RefusedRecord._asdict(one) for one in taken.refused[:MOST_TOLD]],
         }
-        self._answer(HTTPStatus.OK, told)
+        is_of_use = taken.accepted or taken.repeated or not taken.refused
+        self._answer(HTTPStatus.OK if is_of_use else HTTPStatus.UNPROCESSABLE_ENTITY, told)
 
     def _refuse(self, status: HTTPStatus, why: str, unread: int = 0) -> None:
         """Say why not. What was not read is read first: the answer would be lost with it."""
