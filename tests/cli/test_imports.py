@@ -113,7 +113,7 @@ def test_what_cannot_be_used_is_refused_with_words(
         ("gpus,submit\n2,2026-01-01\n", "nothing to account"),
         ("gpus,submit\n0,2026-01-01\n", "requested no GPU"),
         ("gpus,submit\n99999999999999999999,2026-01-01\n", "too large"),
-        ("gpus,submit\n0.5,2026-01-01\n", "whole numbers"),
+        ("gpus,submit\n1.5,2026-01-01\n", "whole numbers"),
     ],
 )
 def test_tables_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: str):

@@ -10,17 +10,17 @@ from tidemill.model.rows import Queue
 
 
 def test_evidence_names_nodes_as_their_cluster_does():
-    """A node that was resized, and is cordoned since: `n0#2` in the journal alone."""
+    """Made anew with more GPUs, and cordoned since, it is `n0#2` in the journal alone."""
     watched = WatchedNode()
     watched.look(70)
-    watched.told(93, gpus=4)
-    watched.told(120, gpus=4, **cordon(120))
+    watched.told(93, gpus=16)
+    watched.told(120, gpus=16, **cordon(120))
     looks(watched, 130, 160, 190)
     world = watched.observer.world
     assert world.node_rows[1].name == "n0#2"
     fold(world, ev.QueueSet(world.now_ms, Queue("a")))
-    submit(world, job("t", gpus=4))
+    submit(world, job("t", gpus=16))
     beat(world)
     answer = explain.why(world, Policy(), 0)
-    assert "4 cordoned on 1 node (`n0`)" in answer.words
+    assert "16 cordoned on 1 node (`n0`)" in answer.words
     assert "#2" not in answer.words

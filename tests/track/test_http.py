@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -194,7 +194,9 @@ class Picky(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("refuses", [lambda lines: range(1, lines), range], ids=["some", "all"])
 def test_what_a_server_refuses_is_told(tmp_path: Path, refuses: Callable[[int], Sequence[int]]):
     """Records that the server will never take are counted, and a later record says so."""
-    handler = type("Handler", (Picky,), {"kept": [], "refuses": staticmethod(refuses)})
+    handler = cast(
+        "type[Picky]", type("Handler", (Picky,), {"kept": [], "refuses": staticmethod(refuses)})
+    )
     server = HTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()

@@ -93,6 +93,7 @@ ARRIVALS = st.builds(
     ending=st.sampled_from(Ending),
     crashes_ms=st.lists(st.integers(0, DAY_MS), max_size=3).map(tuple),
     activity=st.sampled_from((None, Spell(HOUR_MS, 300_000), Tide((0, 900_000), 5 * HOUR_MS))),
+    forgiven=st.none() | st.integers(0, 3),
 )
 CONTRACTS = st.builds(
     contract,

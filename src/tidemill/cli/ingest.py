@@ -1,14 +1,13 @@
 """``tidemill ingest``: take the records of training jobs over HTTP; send what could not be."""
 
 import os
-import signal
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.cli.stopping import StopSignals
 from tidemill.model.errors import BackendError, SpecError
 
 if TYPE_CHECKING:
@@ -61,13 +60,10 @@ def serve(
 
     server, stop = start(folder, host, port, token_of(token_file))
     take_left(server)
-    stopped = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    screen.note(f"listening on {server.url}, records go to {folder}; stop with Ctrl-C")
-    while not stopped.wait(1.0):  # in slices: a handler runs between them at the latest
-        pass
-    stop()
+    with StopSignals() as stopped:
+        screen.note(f"listening on {server.url}, records go to {folder}; stop with Ctrl-C")
+        stopped.wait()
+        stop()
     screen.note(f"stopped; {screen.count(server.spool.taken, 'record')} taken")
 
 

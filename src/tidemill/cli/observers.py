@@ -1,18 +1,17 @@
 """One observer in the foreground: what measures beside it, what is said of each answer, its end."""
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import typer
 
 from tidemill.cli import activity, ingest, retention, screen
+from tidemill.cli.stopping import StopSignals
 from tidemill.model.errors import BackendError, SpecError
 
 if TYPE_CHECKING:
@@ -242,27 +241,18 @@ def _watch(
     if once:
         tell(observer.ask())
         return
-    stopped = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    screen.note(f"watching every {every_s:g} s; stop with Ctrl-C")
-    if first_s:
-        screen.note(f"{first_s:g} s for records that loops could not send while nobody listened")
-    if first_s and _is_stopped(stopped, first_s):
-        return
-    watching.watch(observer, every_s, lambda s: _is_stopped(stopped, s), tell, _down)
+    with StopSignals() as stopped:
+        screen.note(f"watching every {every_s:g} s; stop with Ctrl-C")
+        if first_s:
+            screen.note(
+                f"{first_s:g} s for records that loops could not send while nobody listened"
+            )
+        if first_s and stopped.wait(first_s):
+            return
+        watching.watch(observer, every_s, stopped.wait, tell, _down)
     for text in (*observer.late.words(), *_late_records(observer.late_records)):
         screen.note(f"late since this observer began: {text}")
     screen.note(f"stopped; told up to {_clock(observer.mark_ms)}")
-
-
-def _is_stopped(stopped: Event, seconds: float) -> bool:
-    """Wait in slices: a handler runs between them at the latest."""
-    while seconds > 0:
-        if stopped.wait(min(1.0, seconds)):
-            return True
-        seconds -= 1.0
-    return stopped.is_set()
 
 
 def _down(error: BackendError, again_s: float) -> None:

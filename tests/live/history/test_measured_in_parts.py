@@ -26,6 +26,8 @@ from tidemill.model.events import Event
 Row = dict[str, Any]
 UNIT_MS = 100_000
 """Of the story's times: the clocks of a job and its scheduler may differ by minutes."""
+EDGES = 15
+"""Windows of devices end at the same moments for all, and observers tell up to one of these."""
 
 
 def a_measurement(story: list[Row], luck: Random) -> dict[str, list[Row]]:
@@ -39,11 +41,12 @@ def a_measurement(story: list[Row], luck: Random) -> dict[str, list[Row]]:
             ups += some_launches(row, len(ups), luck)
             for at in range(start + 5, end, 35):
                 saves += a_save(row["job"], at, luck)
-        for source, step in (("track", 10), ("dcgm", 15), ("ranks", 20)):
-            for at in range(start, end, step):
+        for source, step in (("track", 10), ("dcgm", EDGES), ("ranks", 20)):
+            first = start - start % EDGES if source == "dcgm" else start
+            for at in range(first, end, step):
                 if luck.random() < 0.2:
                     continue
-                told = {"job": row["job"], "source": source, "start_ms": at}
+                told = {"job": row["job"], "source": source, "start_ms": max(at, start)}
                 told["end_ms"] = min(at + step, end)
                 if source == "dcgm":
                     told["busy_ppm"] = luck.choice((400_000, 900_000, 1_000_000))
@@ -144,7 +147,8 @@ def test_what_was_measured_in_parts_is_what_was_measured_at_once(seed: int, assu
         now += luck.randrange(1, max(2, end // 25))
         mark = observer.world.now_ms // UNIT_MS
         answer = SourceAnswer(seen(*as_of(story, now, mark - 50)), NODES, 0)
-        until = min(end, now - LATENESS_MS)
+        settled = now - LATENESS_MS
+        until = min(end, settled - settled % EDGES)
         is_killed = kills < 30
         if until > mark or (is_killed and now > 2 * end):
             observer.figures = WorkFigures(known(told, now, mark), figures)

@@ -144,7 +144,7 @@ class Watching:
                 [sys.executable, "-m", "tidemill", "observe", "kubernetes", "--json",
                  "--kubeconfig", str(self._rig.kubeconfig), "-j", str(self.journal),
                  "--usd-per-hour", "2.50", "--every", "1s", "--lateness", "3s"],
-                stdout=said, env=os.environ,
+                stdout=said, env=os.environ | {"PYTHONFAULTHANDLER": "1"},
             )  # fmt: skip
 
     def tell(self) -> None:
@@ -163,9 +163,14 @@ class Watching:
         self._process.wait(10)
 
     def stop(self) -> None:
-        """SIGTERM."""
+        """SIGTERM; if it does not end it shows where it stands."""
         self._process.send_signal(signal.SIGTERM)
-        assert self._process.wait(PATIENCE_S) == 0
+        try:
+            assert self._process.wait(PATIENCE_S) == 0
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait(10)
+            raise
 
 
 def _now_ms(rig: Cluster) -> int:

@@ -4,6 +4,7 @@ What a stop loses is told by `tidemill/checkpoint-interval`, and by the time sin
 """
 
 import json
+import time
 from pathlib import Path
 
 from tests.live.kubernetes.scheduling.test_rights import JOBS, priorities, where
@@ -11,6 +12,8 @@ from tests.live.kubernetes.scheduling.test_saying import told
 from tests.rigs.kubernetes.cluster import Cluster, Object
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang, node
+from tidemill import api
+from tidemill.model.states import JobState
 
 POLICY = '[policy]\nmin_run = "0s"\n'
 """A preemption wins at least what it loses: the default."""
@@ -41,6 +44,19 @@ def evicted(rig: Cluster) -> set[str]:
     }  # fmt: skip
 
 
+def has_worked(rig: Cluster, journal: str, job: str) -> None:
+    """Until the scheduler has known for two seconds that a job runs: before, it loses nothing."""
+
+    def runs() -> bool:
+        world, _ = api.open_world(journal)
+        states = dict(zip(world.job_names, world.jobs.state, strict=False))
+        return states.get(job) == JobState.RUNNING
+
+    rig.wait_for(f"the scheduler knows that {job} runs", runs)
+    end_s = time.monotonic() + 2
+    rig.wait_for(f"{job} has worked", lambda: time.monotonic() > end_s)
+
+
 def placed(rig: Cluster, job: str) -> str:
     """The node of the one pod of a job, when it has one."""
     rig.wait_for(f"{job} is placed", lambda: where(rig, job) not in ([], ["-"]))
@@ -65,6 +81,7 @@ def test_the_victim_that_loses_least_goes_and_nobody_for_less_than_that(
         ):
             rig.create(JOBS, saving(name, interval))
             rig.wait_until_running("ml", i + 1)
+            has_worked(rig, ours.journal, f"ml/{name}")
         for i, victim in enumerate(("often", "young")):
             (place,) = where(rig, victim)
             rig.create(JOBS, better(f"patient{i}", "1h"))

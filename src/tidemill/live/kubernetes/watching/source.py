@@ -7,6 +7,7 @@ and deleted in between is seen. Times are the cluster's; this machine's clock do
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
@@ -145,8 +146,9 @@ class KubernetesSource:
             self._cluster = await identity(client)
             await copy.start()
             self.copy = copy
+        end_s = time.monotonic() + self._timeout_s  # of all tries: who is to stop waits for this
         for _ in range(MOST_TRIES):
-            await self.copy.settle(self._timeout_s)
+            await self.copy.settle(end_s - time.monotonic())
             self._refuse_blind(self.copy)
             now_ms = await self._clock()
             if self.copy.is_settled:  # no watch was refused meanwhile: up to now all is known
