@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import certificates, phrasing, rerun, supply, trials
+from tidemill.explain import certificates, phrasing, rerun, supply, told, trials
 from tidemill.explain.answers import Alternative, Certificate
 from tidemill.explain.nearest import Wish
 from tidemill.explain.rerun import Glance, Line, Protected
 from tidemill.explain.supply import WITHHELD, Blocks, Lot, Place, Supply
+from tidemill.explain.told import WaitsFor
 from tidemill.explain.trials import Trials
 from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.policy import Policy
@@ -47,6 +48,9 @@ class Case(NamedTuple):
     s: int
     shape: Shape
     cause: Cause
+    """By the books."""
+    waits: WaitsFor
+    """For what it waits: for that, or for what its own scheduler says."""
     r: int
     role: Role
     """Of an elastic job at its smallest size: with that it starts."""
@@ -125,6 +129,8 @@ class Case(NamedTuple):
 
     def detail(self) -> str:
         """The one thing behind the cause; the cause itself where it has no parts."""
+        if self.waits.is_block:
+            return self.waits.says
         lots = self.withheld()
         if self.cause not in NO_SUPPLY or not lots:
             return self.cause.name.lower()
@@ -146,8 +152,8 @@ def open_case(
     cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
     if j in looked.placed:
         cause = Cause.NONE
-    told = rerun.as_told(world, j, cause)
-    is_only_told, cause = told is not cause and told not in _SHOWN_ALWAYS, told
+    known = rerun.as_told(world, j, cause)
+    is_only_told, cause = known is not cause and known not in _SHOWN_ALWAYS, known
     before, line = world, rerun.line(world, policy, memo, j, looked.causes)
     due = rerun.due_before(world, policy, memo, j, looked) if cause in _LACKS_ROOM else []
     if due:
@@ -159,6 +165,7 @@ def open_case(
     spared = () if victims or protected else rerun.spared_from(world, policy, s, cause)
     if victims:
         cause = Cause.PROMISED
+    waits = told.waits_for(world, j, cause)
     shape = world.shape_rows[s]
     r = _role(world, policy, memo, s, cause)
     role, options = elastic.smallest(shape).roles[r], memo.known(world, s).options[r]
@@ -173,7 +180,7 @@ def open_case(
     beside = _beside(room, s, r, every, scoring) if cause in _LACKS_ROOM else None
     hosted = _hosted(room, int(world.shapes.queue[s]), role, options, beside)
     return Case(
-        world, policy, memo, j, s, shape, cause, r, role, options,
+        world, policy, memo, j, s, shape, cause, waits, r, role, options,
         supply.supply(world, loose, options),
         supply.blocks(world, role, options),
         hosted,
@@ -183,7 +190,7 @@ def open_case(
         certificates.certificate(world, shape) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,
-        spared=spared, is_only_told=is_only_told,
+        spared=spared, is_only_told=is_only_told or waits.is_block,
     )  # fmt: skip
 
 

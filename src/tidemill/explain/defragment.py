@@ -54,6 +54,9 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance, sides: Sides = US
         state = JobState(int(world.jobs.state[j])).name.lower()
         return _nothing(name, False, f"job `{name}` is {state}: nothing has to move")
     case = context.open_case(world, policy, memo, j)
+    cause = phrasing.waits_for(case.world, case.waits)
+    if case.waits.is_block:
+        return _nothing(name, False, f"no move helps job `{name}`: {cause}")
     if case.cause is Cause.NONE:
         text = f"nothing has to move for job `{name}`: {phrasing.cause(world, case.cause)}"
         return _nothing(name, not world.is_looked_on, text)

@@ -42,7 +42,8 @@ NAMED = 3
 
 def evidence(case: Case) -> tuple[Fact, ...]:
     """The numbers that prove the cause, the most telling first."""
-    mine = () if case.is_only_told else _OF_CAUSE.get(case.cause, ())
+    shown = _ROOM if case.waits.is_block else ()
+    mine = shown if case.is_only_told else _OF_CAUSE.get(case.cause, ())
     made = (make(case) for make in (_unlisted, _due, *mine, *_ALWAYS))
     return tuple(fact for fact in made if fact is not None)
 

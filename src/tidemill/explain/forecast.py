@@ -7,7 +7,17 @@ from msgspec.structs import replace
 
 from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
-from tidemill.explain import certificates, futures, nearest, phrasing, rerun, supply, trials, wait
+from tidemill.explain import (
+    certificates,
+    futures,
+    nearest,
+    phrasing,
+    rerun,
+    supply,
+    told,
+    trials,
+    wait,
+)
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
@@ -22,6 +32,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.snapshot import Snapshot
 
+OTHER = "another scheduler"
 OTHER_SCHEDULER = (
     "by Tidemill's own scheduler on the same state: this cluster has another, which decides"
 )
@@ -73,10 +84,10 @@ def eta(world: World, policy: Policy, job: int, sides: Sides = USUAL) -> Forecas
 
 def _told(world: World, found: Forecast) -> Forecast:
     """With whose decision it is, where that is another scheduler's."""
-    if not world.is_looked_on or found.verdict in ("never", "started"):
+    if not world.is_looked_on or found.verdict in ("never", "started") or found.decided_by == OTHER:
         return found
     words = found.words.replace(f"job `{found.job}` runs now", f"job `{found.job}` would run now")
-    return replace(found, words=f"{OTHER_SCHEDULER}: {words}", decided_by="another scheduler")
+    return replace(found, words=f"{OTHER_SCHEDULER}: {words}", decided_by=OTHER)
 
 
 def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
@@ -100,6 +111,12 @@ def _eta(world: World, policy: Policy, job: int, sides: Sides) -> Forecast:
     row = trials.row(world, job, world.shape_of(job))
     if (never := _never(world, policy, row, job)) is not None:
         return never
+    if told.blocks(world, job):
+        text = (
+            f"when job `{name}` starts is unknown: its own scheduler keeps it out, whatever is free"
+        )
+        cause = Cause[wait.why(world, policy, job).cause.upper()]
+        return replace(_known(name, "unknown", cause, text), decided_by=OTHER)
     return _forecast(world, policy, name, job, sides)
 
 

@@ -6,7 +6,6 @@ the rest is unclaimed. What is behind a taint, or has other labels than they ask
 they may use.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
@@ -16,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.explain import futures, partial_gangs, phrasing, rerun, supply
+from tidemill.explain import futures, partial_gangs, phrasing, rerun, supply, told
 from tidemill.explain.answers import (
     Board,
     BoardRow,
@@ -28,6 +27,7 @@ from tidemill.explain.answers import (
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
 from tidemill.explain.rerun import Glance
+from tidemill.explain.told import WaitsFor
 from tidemill.model.measures import WHOLE_MILLI, hourly_text, share_out
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import CLAIM_NOTHING, LAYER_OF, NEVER, Cause, Layer
@@ -43,17 +43,6 @@ FIRST = 3  # jobs shown of each cause
 
 HELD = Cause.NOT_ELIGIBLE.name.lower()
 """The cause of jobs that wait for something else than GPUs: listed, and not counted."""
-
-
-_WORD = re.compile(r"[\w.-]+")
-
-
-class _Why(NamedTuple):
-    """What a job waits for: a cause, or the word that another scheduler has for it."""
-
-    cause: Cause
-    layer: Layer
-    says: str = ""
 
 
 class _Idle(NamedTuple):
@@ -110,17 +99,20 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     looked = rerun.look(world, policy, memo, [s for s in world.queued if s not in held])
     causes = dict.fromkeys(held, Cause.NOT_ELIGIBLE)
     causes |= rerun.grounded(world, memo, looked)
-    jobs: dict[_Why, list[int]] = {}
+    jobs: dict[WaitsFor, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:
             cause = Cause.NONE if j in looked.placed else causes[s]
-            jobs.setdefault(_why(world, j, rerun.as_told(world, j, cause)), []).append(j)
+            books = rerun.as_told(world, j, cause)
+            why = told.waits_for(world, j, books)._replace(is_block=False)  # one row for each word
+            jobs.setdefault(why, []).append(j)
     whys = {j: why for why, mine in jobs.items() for j in mine}
     if not world.is_looked_on:  # those of one shape claim together, whoever starts next
         for s in causes:
             asking = world.asking(s) or world.waiting[s]
             cause = rerun.as_told(world, asking[0], causes[s])
-            whys |= dict.fromkeys(asking, _Why(cause, LAYER_OF[cause]))
+            some = [j for j in asking if not whys[j].says]
+            whys |= dict.fromkeys(some, WaitsFor(cause, LAYER_OF[cause]))
     half = partial_gangs.partial_gangs(world)
     idle, unclaimed = _claims(world, policy, memo, whys, half.gangs)
     parts = [idle.get(why, _Idle(0, 0)) for why in jobs]
@@ -147,7 +139,7 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
 
 
 def _waiting(
-    world: World, policy: Policy, memo: Glance, jobs: "dict[_Why, list[int]]"
+    world: World, policy: Policy, memo: Glance, jobs: dict[WaitsFor, list[int]]
 ) -> tuple[PendingJob, ...]:
     """Every waiting job, in order."""
     why_of = {j: why for why, mine in jobs.items() for j in mine}
@@ -172,21 +164,10 @@ def _waiting(
     return tuple(found)
 
 
-def _why(world: World, j: int, cause: Cause) -> _Why:
-    """A job waits for what its own scheduler says, where that said another thing than the books."""
-    said = rerun.as_said(world, j, cause)
-    is_said = world.is_looked_on and (said is not cause or cause is Cause.NONE)
-    found = world.reason_of(j) if is_said else None
-    if found is None:
-        return _Why(cause, LAYER_OF[cause])
-    word = _WORD.match(found.words)
-    return _Why(said, Layer(found.layer), word[0] if word else "its own reason")
-
-
 def _row(
-    world: World, why: _Why, jobs: list[int], idle_milli: int, idle_usd: int | None
+    world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle_usd: int | None
 ) -> BoardRow:
-    cause, layer, says = why
+    cause, layer, says, _ = why
     words = f"its own scheduler says {says}" if says else phrasing.cause(world, cause)
     jobs.sort(key=lambda j: (int(world.jobs.since_ms[j]), j))
     oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
@@ -231,23 +212,23 @@ def _asked(world: World, jobs: Iterable[int]) -> int:
     return sum(n * supply.asked_milli(world, world.shape_rows[s]) for s, n in shapes.items())
 
 
-_REST = _Why(Cause.PARTIAL_GANG, LAYER_OF[Cause.PARTIAL_GANG], "the rest of partial gangs")
+_REST = WaitsFor(Cause.PARTIAL_GANG, LAYER_OF[Cause.PARTIAL_GANG], "the rest of partial gangs")
 
 
 def _claims(
     world: World,
     policy: Policy,
     memo: Glance,
-    whys: dict[int, _Why],
+    whys: dict[int, WaitsFor],
     gangs: Sequence[PartialGang],
-) -> tuple[dict[_Why, _Idle], _Idle]:
+) -> tuple[dict[WaitsFor, _Idle], _Idle]:
     """Divide what is free among what waits, in queue order, then what partial gangs lack."""
     pools = _free_pools(world)
     free = [pool.milli for pool in pools]
     rows = [world.contract_rows[pool.contract].at(world.now_ms) for pool in pools]
     rates, is_priced = [row.rate_usd_micro for row in rows], [row.is_priced for row in rows]
     usable, small = dict[object, list[int]](), SmallKinds(world.contract_rows)
-    idle: dict[_Why, _Idle] = {}
+    idle: dict[WaitsFor, _Idle] = {}
     asked = [
         (s, int(world.shapes.total_milli[s]) * len([*some]), why)
         for s in _in_order(world, policy, memo)
@@ -260,7 +241,8 @@ def _claims(
     ]
     for s, milli, why in asked:
         demand = milli
-        if why.cause in CLAIM_NOTHING or not any(free):
+        is_never = why.cause in CLAIM_NOTHING and not why.says  # the books prove it
+        if is_never or not any(free):
             continue
         shape = world.shape_rows[s]
         constraints = tuple(

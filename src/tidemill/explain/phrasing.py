@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
+from tidemill.explain.told import WaitsFor
 from tidemill.model import lives
 from tidemill.model.columns import NODE
 from tidemill.model.measures import (
@@ -14,7 +15,7 @@ from tidemill.model.measures import (
     duration_text,
     hourly_text,
 )
-from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
+from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, UNKEPT, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
@@ -101,6 +102,13 @@ def cause(world: World, found: Cause) -> str:
     return (
         _OBSERVED_CAUSES.get(found, CAUSES[found]) if _is_said_of(world, found) else CAUSES[found]
     )
+
+
+def waits_for(world: World, found: WaitsFor) -> str:
+    """For what a job waits; of what no cause of ours says, that its own scheduler says it."""
+    if found.is_block and found.cause in (Cause.NONE, *CLAIM_NOTHING):
+        return "what its reason names, whatever is free"
+    return cause(world, found.cause)
 
 
 def _is_said_of(world: World, found: Cause) -> bool:

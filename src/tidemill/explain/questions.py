@@ -8,7 +8,7 @@ asked, because nodes that come back would not help; that is also what the schedu
 from tidemill.explain import facts, phrasing
 from tidemill.explain.answers import Question
 from tidemill.explain.context import NO_SUPPLY, Case
-from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
+from tidemill.model.reasons import NEVER, Cause, Layer
 
 QUESTIONS = {
     Layer.RESERVATION: "does a contract cover any accelerator that it may use?",
@@ -74,8 +74,8 @@ def _room(case: Case) -> Question:
 
 def _may_start(case: Case) -> Question:
     """What its own scheduler says, where nothing here shows whether that is so."""
-    text = phrasing.cause(case.world, case.cause)
-    return Question(int(LAYER_OF[case.cause]), MAY_START, "no", text, facts.evidence(case))
+    text = phrasing.waits_for(case.world, case.waits)
+    return Question(int(case.waits.layer), MAY_START, "no", text, facts.evidence(case))
 
 
 def _unknown(case: Case) -> Question | None:

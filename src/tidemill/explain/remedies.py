@@ -45,8 +45,8 @@ class Remedy(NamedTuple):
 def remedy(case: Case) -> Remedy:
     """What to do about a case."""
     found = _as_it_says() if case.is_only_told else _REMEDIES[case.cause](case)
-    ways = tuple(PricedFix(one.way_out) for one in facts.deadlocks(case) if one.way_out)
-    fixes = (*ways, *found.fixes)  # what is deadlocked does not come free
+    locks = () if case.waits.is_block else facts.deadlocks(case)  # they do not come free
+    fixes = (*(PricedFix(one.way_out) for one in locks if one.way_out), *found.fixes)
     if setbacks.raced(case.world, case.j) and setbacks.SHARE_NO_NODES not in fixes:
         fixes = (*fixes, setbacks.SHARE_NO_NODES)
     return found._replace(fixes=(*fixes[:1], *spared.let_go(case), *fixes[1:]))
@@ -216,7 +216,7 @@ def _contracts(case: Case, place: Place) -> list[str]:
 def _fits_now(case: Case) -> Remedy:
     if setbacks.lost_race(case):
         return _make("", setbacks.SHARE_NO_NODES)
-    if case.world.is_looked_on and case.world.reason_of(case.j) is not None:
+    if case.world.reason_of(case.j) is not None:
         return _as_it_says()
     if case.world.is_looked_on:
         ask = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"

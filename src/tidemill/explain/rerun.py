@@ -21,7 +21,7 @@ from tidemill.model.events import AskedPlace, CauseChanged
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
-from tidemill.model.reasons import CLAIM_NOTHING, NEVER, Cause
+from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import CLUSTER
 from tidemill.model.world import World
 from tidemill.scheduling import order, protection, shares
@@ -211,18 +211,6 @@ def as_told(world: World, j: int, cause: Cause) -> Cause:
     if found is not None and found.cause:
         return Cause(found.cause)
     return Cause.BUSY if cause in NEVER else cause
-
-
-def as_said(world: World, j: int, cause: Cause) -> Cause:
-    """For what a job waits where another scheduler decides: the cause that this one gave.
-
-    That is what the ledger books. By the books alone it may fit, or wait for something else; what
-    they prove never to fit stays so, and of one that finds too little free they know more.
-    """
-    found = world.reason_of(j) if world.is_looked_on and cause not in NEVER else None
-    if found is None or found.cause in (Cause.NONE, *CLAIM_NOTHING):
-        return cause
-    return cause if found.cause == Cause.BUSY and cause is not Cause.NONE else Cause(found.cause)
 
 
 def rivals(world: World, policy: Policy, s: int) -> list[int]:

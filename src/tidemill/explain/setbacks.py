@@ -5,7 +5,7 @@ is not free any more: the node refuses the gang, or the bind is too late, and it
 is a lost race.
 """
 
-from tidemill.explain import commands, phrasing, rerun
+from tidemill.explain import commands, phrasing
 from tidemill.explain.answers import Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.columns import JOB
@@ -37,7 +37,7 @@ SHARE_NO_NODES = PricedFix(
 
 def lost_race(case: Case) -> bool:
     """Whether that is what it waits for, as its own scheduler says."""
-    return rerun.as_said(case.world, case.j, case.cause) is Cause.LOST_RACE
+    return case.waits.cause is Cause.LOST_RACE
 
 
 def preempted(case: Case) -> Fact | None:

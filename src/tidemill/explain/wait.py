@@ -39,9 +39,7 @@ def why(
     certificate = shortfalls.shortfall(case)
     case = case._replace(offers=certificate.fits_now if certificate else ())
     found = remedies.remedy(case)
-    cause = rerun.as_said(world, job, case.cause)
-    own = world.reason_of(job) if cause is not case.cause else None
-    layer = LAYER_OF[cause] if own is None else Layer(own.layer)
+    layer = case.waits.layer
     evidence = facts.evidence(case)
     since_ms = int(world.jobs.since_ms[job])
     return Answer(
@@ -49,7 +47,7 @@ def why(
         team=case.shape.team,
         state=JobState.WAITING.name.lower(),
         asks=phrasing.asks(case.shape),
-        cause=cause.name.lower(),
+        cause=case.waits.cause.name.lower(),
         said=_said(world, job),
         detail=case.detail(),
         layer=int(layer),
@@ -65,14 +63,14 @@ def why(
         fix=found.fixes[0],
         other_fixes=found.fixes[1:],
         do_not=found.do_not,
-        words=_words(case, found, layer),
+        words=_words(case, found),
         certificate=certificate,
         untried=case.trials.untried(),
         reason=_reason(world, job),
     )
 
 
-def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
+def _words(case: Case, found: remedies.Remedy) -> str:
     world, fix = case.world, found.fixes[0]
     waited = phrasing.since(world.now_ms - int(world.jobs.since_ms[case.j]))
     proof = "; ".join(fact.words for fact in facts.evidence(case))
@@ -81,7 +79,7 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     lines = [
         f"job `{case.name}` of team `{case.shape.team}` {asks}",
         _reason(world, case.j),
-        _cause(case, layer),
+        _cause(case),
         f"evidence: {proof}",
         f"not schedulable: {held}" if held else "",
         f"fix: {fix.words} ({phrasing.price(fix)})",
@@ -96,19 +94,21 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _cause(case: Case, layer: Layer) -> str:
+def _cause(case: Case) -> str:
+    """The cause and its owner; where its own scheduler says it, what the books find beside that."""
+    is_told = case.world.reason_of(case.j) is not None
     by_books = phrasing.cause(case.world, case.cause)
-    if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
+    if case.cause is Cause.NONE and is_told:
         by_books = "what it requests is free"
         if more := phrasing.unkept(case.shape):
             by_books = f"unknown, for nobody here can tell: {more}"
-    said = rerun.as_said(case.world, case.j, case.cause)
-    if said is not case.cause:
-        given = f"cause, as that scheduler says: {phrasing.cause(case.world, said)}"
-        return f"{given} (owner: {layer.name.lower()})\nby the books alone: {by_books}"
-    if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
+    waits, owner = case.waits, f"(owner: {case.waits.layer.name.lower()})"
+    if waits.is_block or waits.cause is not case.cause:
+        said = phrasing.waits_for(case.world, waits)
+        return f"cause, as that scheduler says: {said} {owner}\nby the books alone: {by_books}"
+    if case.cause is Cause.NONE and is_told:
         return f"by the books alone: {by_books}"
-    return f"cause: {by_books} (owner: {layer.name.lower()})"
+    return f"cause: {by_books} {owner}"
 
 
 def _reason(world: World, j: int) -> str:

@@ -49,6 +49,17 @@ TO_SEE_IT = "; to see it: "
 JOB_NUMBER = "JOBID"
 """In such a command: the job's own number, filled in where the words are shown, so that all jobs
 that wait for the same have one text."""
+BY_FACTS = "by its nodes and pods"
+"""In the words of another scheduler's reason: what follows is what nodes and pods show, and no word
+of that scheduler's."""
+UNDECIDED = frozenset({
+    "None", "SchedDefer", "Prolog", "SystemFailure", "NonZeroExitCode", "RaisedSignal", "TimeLimit",
+    "InactiveLimit", "OutOfMemory",
+})  # fmt: skip
+"""Words of Slurm's that do not say for what a job waits: it was not looked at yet, is about to
+start, or how an attempt ended."""
+CLOSED = frozenset({"PartitionDown", "PartitionInactive"})
+"""Words of Slurm's for what is closed as a whole: no node that comes back starts a job there."""
 
 LAYER_OF = {
     Cause.NONE: Layer.SCHEDULING,
@@ -91,3 +102,29 @@ NEVER = frozenset(
 
 CLAIM_NOTHING = NEVER - {Cause.OVER_LIMIT_ALWAYS}
 """Causes whose jobs claim nothing of what is free; a larger quota lets the others use it."""
+
+_NOT_ROOM = NEVER | {Cause.OVER_LIMIT}
+
+
+def is_by_facts(words: str) -> bool:
+    """Whether a reason that a journal keeps follows from nodes and pods alone."""
+    return f"; {BY_FACTS}: " in words
+
+
+def is_block(cause: Cause, layer: Layer, words: str) -> bool:
+    """Whether another scheduler's reason keeps a job out whatever GPUs are free.
+
+    A limit, a licence, a hold, a dependency, a volume, a request that no node can meet: until
+    something else changes. So is what has no cause of ours, for ours are about nodes and GPUs; of
+    what nodes and pods show, only what the job itself lacks.
+    """
+    if cause is not Cause.NONE:
+        return cause in _NOT_ROOM or word_of(words) in CLOSED
+    if is_by_facts(words):
+        return layer is Layer.WORKLOAD
+    return bool(words) and word_of(words) not in UNDECIDED
+
+
+def word_of(words: str) -> str:
+    """The word of Slurm's with which a reason begins that a journal keeps; of others, no word."""
+    return words.partition(": ")[0]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from tidemill.advise.shadow.story import SeenJob, Story, Supply, ToldReason
 from tidemill.explain.phrasing import LABELS
-from tidemill.live.kubernetes import reasons as of_kubernetes
 from tidemill.live.slurm import reasons as of_slurm
 from tidemill.model import events as ev
+from tidemill.model import reasons
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Queue
@@ -104,7 +104,7 @@ def _is_block(one: ToldReason, is_limited: bool) -> bool:
     if one.cause is Cause.NOT_ELIGIBLE:
         return True
     if word is None:
-        is_said = bool(one.words) and not of_kubernetes.is_by_facts(one.words)
+        is_said = bool(one.words) and not reasons.is_by_facts(one.words)
         return one.cause is Cause.NONE and is_said
     is_reserved = one.cause is Cause.NONE and bool(word.cause)  # its rules say more than its word
     return word.is_block or is_reserved

@@ -54,7 +54,7 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
         return _made(found, "Kueue", workload.message, workload.shown_by)
     if waits:
         return _of_pods(cluster, fleet, job, waits)
-    return _not_up(job) or _without_pods(cluster, job) or _incomplete(job)
+    return _not_up(job) or _refused(cluster, job) or _incomplete(job)
 
 
 _STUCK = {
@@ -104,8 +104,8 @@ def _of_pods(
     found, by_line = _being_emptied(cluster, first) or facts, reasons.by_message(said)
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
-    if by_line is not None and by_line.cause is Cause.LOST_RACE and not _is_never(facts):
-        found = by_line  # its scheduler tried, whatever is free since
+    if by_line is not None and _is_of_job(by_line) and not _is_never(facts):
+        found = by_line
     race = _lost_race(job, event)
     if race is not None and (found is None or found.cause in (Cause.NONE, Cause.LOST_RACE)):
         return race
@@ -114,10 +114,10 @@ def _of_pods(
     if facts is not None and not facts.is_sure and found is facts and group and group.message:
         found = reasons.by_message(f"gang {group.message}") or found
         said, shown = group.message, group.shown_by
-    if found is facts and (facts is None or not facts.is_sure):
+    if found is facts and not _is_never(facts):
         lacks = _incomplete(job, _silent(first, said))
         if lacks is not None:
-            return lacks
+            return _refused(cluster, job) or lacks
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
@@ -128,6 +128,14 @@ def _of_pods(
     if event is None or not is_said or event.message != said:
         return made
     return made._replace(since_ms=event.first_ms)
+
+
+def _is_of_job(found: WhyPending) -> bool:
+    """Whether a line counts whatever is free: about what the job itself lacks, such as a volume,
+    or a place that its scheduler gave it and that others took.
+    """
+    lacks = (found.cause, found.layer) == (Cause.NONE, Layer.WORKLOAD)
+    return lacks or found.cause is Cause.LOST_RACE
 
 
 def _is_never(facts: WhyPending | None) -> bool:
@@ -156,17 +164,18 @@ def _raced(job: KubeJob) -> str:
     return reasons.lost_race({p.node for p in refused}, len(refused)).words if refused else ""
 
 
-def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
-    """A job whose pods were never made: a quota of its namespace, or a webhook, refused them."""
+def _refused(cluster: Cluster, job: KubeJob) -> PendingReason | None:
+    """A job of which pods were not made: a quota of its namespace, or a webhook, refused them."""
     failed = cluster.last(job.key.kind, job.key.namespace, job.key.name, "FailedCreate")
-    if failed is None:
+    if failed is None or failed.at_ms < max((pod.created_ms for pod in job.pods), default=0):
         return None
     if (words := "exceeded quota") in failed.message:
         shown = f"kubectl describe resourcequota -n {job.key.namespace}"
         found = reasons.by_quota(failed.message)
         made = _made(found, "FailedCreate", failed.message, shown)
         return made._replace(since_ms=cluster.since_ms(failed, words))
-    refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
+    words = "some of its pods are refused" if job.pods else "its pods are refused, so it has none"
+    refused = WhyPending(Cause.NONE, Layer.WORKLOAD, words)
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
 
 

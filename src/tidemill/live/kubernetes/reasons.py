@@ -18,7 +18,7 @@ from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, 
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.reasons import LAYER_OF, Cause, Layer
+from tidemill.model.reasons import BY_FACTS, LAYER_OF, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
 LONGEST_WORDS = 500
@@ -429,6 +429,10 @@ _OF_AMOUNTS: _Lines = (
 """Lines of a scheduler about what nodes have left."""
 _OF_OTHERS: _Lines = (
     (
+        r"(?i)(?:resource ?claim|device ?class)[^,;]*(?:not found|does not exist|not created)",
+        lambda _: WhyPending(Cause.NONE, L4, "a claim of devices that it names is not there"),
+    ),
+    (
         r"cannot allocate all claims|resourceclaim",
         lambda _: _ours(Cause.BUSY, "its claim of devices cannot be allocated now"),
     ),
@@ -441,7 +445,7 @@ _OF_OTHERS: _Lines = (
         lambda _: _ours(Cause.TOPOLOGY, "where other pods are keeps it from nodes that are free"),
     ),
     (
-        r"volume|persistentvolumeclaim|PersistentVolumeClaim",
+        r"[Vv]olume",
         lambda _: WhyPending(Cause.NONE, L4, "its volumes are not there, or on other nodes"),
     ),
     (
@@ -567,17 +571,9 @@ HEARD = frozenset({"FailedScheduling", "FailedCreate", *SCALING})
 """Reasons of events that say why something waits; the others are many and say nothing here."""
 
 
-_BY_FACTS = "by its nodes and pods"
-
-
-def is_by_facts(words: str) -> bool:
-    """Whether a reason that a journal keeps (``told``) follows from nodes and pods alone."""
-    return f"; {_BY_FACTS}: " in words
-
-
 def told(why: WhyPending, scheduler: str, quoted: str, shown_by: str, also: str = "") -> str:
     """A reason as events keep it: what the scheduler said, what it is, how to see it."""
-    source = _BY_FACTS if why.is_of_facts else "that is"
+    source = BY_FACTS if why.is_of_facts else "that is"
     tail = f"; {source}: {why.words}" + (f"; {also}" if also else "") + f" ({shown_by})"
     room = LONGEST_WORDS - len(scheduler) - len(tail) - 3
     if also and room < 0:  # how to see it counts more

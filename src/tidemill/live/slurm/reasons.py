@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from tidemill.live.slurm import hostlists, limits, states
 from tidemill.live.slurm.limits import LimitNamed
 from tidemill.live.slurm.rows import SlurmNode
-from tidemill.model.reasons import LAYER_OF, Cause, Layer
+from tidemill.model import reasons as kept
+from tidemill.model.reasons import CLOSED, LAYER_OF, UNDECIDED, Cause, Layer
 
 
 class ReasonMeaning(Struct, frozen=True):
@@ -187,17 +188,9 @@ KNOWN: dict[str, _Known] = {
 }
 """Words that are no limits, by how Slurm spells them."""
 
-BLOCKS = frozenset({
-    "Dependency", "DependencyNeverSatisfied", "JobHeldUser", "JobHeldAdmin", "BeginTime",
-    "ReqNodeNotAvail, Reserved for maintenance", "Reservation", "ReservationDeleted",
-    "ReservationInvalid", "PartitionNodeLimit", "PartitionTimeLimit", "PartitionDown",
-    "PartitionInactive", "PartitionConfig", "MaxMemPerLimit", "Licenses", "InvalidQOS",
-    "QOSNotAllowed", "InvalidAccount", "AccountNotAllowed", "AccountingPolicy", "Cleaning",
-    "JobArrayTaskLimit", "JobHoldMaxRequeue", "JobLaunchFailure", "launch failed requeued held",
-    "job requeued in held state", "user env retrieval failed requeued held", "FedJobLock",
-    "BurstBufferResources", "BurstBufferStageIn", "BurstBufferOperation", "PowerNotAvail",
-    "PowerReserved", "QOSUsageThreshold", "DeadLine",
-})  # fmt: skip
+BLOCKS = CLOSED | {"PartitionNodeLimit"} | {
+    word for word, known in KNOWN.items() if known.cause is None and word not in UNDECIDED
+}  # fmt: skip
 """Of these words those that keep a job out whatever nodes and GPUs are free; so do all limits.
 
 What the fleet has, who goes first and what is not looked at yet (`Resources`, `Priority`, `None`)
@@ -285,7 +278,7 @@ def nodes_out(nodes: Iterable[SlurmNode]) -> frozenset[str]:
 
 def word_of(words: str) -> ReasonMeaning | None:
     """What a reason that a journal keeps is (``evidence.words``); None: no word of Slurm's."""
-    word = words.partition(": ")[0]
+    word = kept.word_of(words)
     return _meaning(word, word) if word else None
 
 

@@ -1,0 +1,64 @@
+"""What a job waits for where another scheduler decides: what that one says, or what the books find.
+
+``why`` and ``pending`` both say it, so it is one rule. A reason that is a block (a limit, a
+licence, a hold, a volume that is not there) is the cause whatever is free: what the books find
+beside it does not start the job when it ends. What they prove never to fit stays that; and of a
+plain *not enough is free* they know more.
+"""
+
+import re
+from typing import NamedTuple
+
+from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer, is_block
+from tidemill.model.world import SeenReason, World
+
+_WORD = re.compile(r"[\w.-]+")
+_NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY})
+_LACKS = _NO_SUPPLY | {Cause.NOT_ENOUGH_READY}
+
+
+class WaitsFor(NamedTuple):
+    """What a job waits for: a cause, or the word that another scheduler has for it."""
+
+    cause: Cause
+    layer: Layer
+    says: str = ""
+    """That word, where it says another thing than the books."""
+    is_block: bool = False
+    """Whether no GPU that comes free starts it, by that scheduler and not by the books."""
+
+
+def waits_for(world: World, j: int, books: Cause) -> WaitsFor:
+    """What a job waits for; ``books``: by them alone, as far as that can be known."""
+    plain = WaitsFor(books, LAYER_OF[books])
+    found = _reason(world, j)
+    if found is None:
+        return plain
+    said, layer = Cause(found.cause), Layer(found.layer)
+    if books in NEVER:  # who is held is whose the reason is: a user's, or an administrator's
+        return plain._replace(layer=layer) if said is books else plain
+    word = _WORD.match(found.words)
+    told = WaitsFor(said, layer, word[0] if word else "its own reason", _is_block(found, books))
+    is_theirs = said not in (Cause.NONE, Cause.BUSY, books)
+    return told if told.is_block or is_theirs or books is Cause.NONE else plain
+
+
+def blocks(world: World, j: int) -> bool:
+    """Whether its own scheduler keeps a job out, whatever the books say."""
+    found = _reason(world, j)
+    return found is not None and is_block(Cause(found.cause), Layer(found.layer), found.words)
+
+
+def _reason(world: World, j: int) -> SeenReason | None:
+    """What another scheduler said, also where it was not seen to place anything yet."""
+    return None if world.scheduler else world.reason_of(j)
+
+
+def _is_block(found: SeenReason, books: Cause) -> bool:
+    """Whether it is one beside what the books find, who have the amounts where both agree."""
+    cause = Cause(found.cause)
+    if cause is books and cause is not Cause.NONE:
+        return False
+    if cause in _NO_SUPPLY and books not in _LACKS:  # its nodes are out, and others are busy
+        return True
+    return is_block(cause, Layer(found.layer), found.words)
