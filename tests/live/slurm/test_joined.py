@@ -140,3 +140,15 @@ def test_who_was_given_more_than_it_requested_holds_that(tmp_path: Path):
     (tmp_path / "sacct.txt").write_text(f"{HEADER}\n{row}\n")
     past = translate.read([tmp_path / "squeue.txt", tmp_path / "sacct.txt"], "UTC")
     assert past.attempts["gpus"].to_list() == [8]
+
+
+@pytest.mark.parametrize("has_queue", [False, True])
+def test_the_accounting_knows_no_reason_of_jobs_that_wait(tmp_path: Path, has_queue: bool):
+    """`None` is what it has of every job that was submitted; said by the queue it is a reason."""
+    header, ran = f"{HEADER}|Reason", f"{RAN}|None"
+    row = f"2|nlp|PENDING|{DAY}09:00:00|{DAY}09:00:00|Unknown|Unknown|1|None assigned||{TRES}|None"
+    queue = {"squeue": "JOBID|STATE|REASON\n2|PENDING|None\n"} if has_queue else {}
+    _, journal = _imported(tmp_path, [row], sacct="\n".join([header, ran, row]) + "\n", **queue)
+    told = tidemill("why", "2", "-j", journal).out
+    assert ("None: not yet looked at" in told) == has_queue
+    assert ("why is not recorded here" in told) == (not has_queue)

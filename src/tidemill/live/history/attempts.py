@@ -84,9 +84,11 @@ class SortedParts(NamedTuple):
     unfit: frozenset[int] = frozenset()
 
     def numbers(self) -> I64:
-        """The number of each job: in the order of submission, and of names in one moment."""
-        first_ms = [part.to_series().to_numpy() for part in self.jobs.each("first_submit_ms")]
-        order = np.argsort(np.concatenate([np.zeros(0, np.int64), *first_ms]), kind="stable")
+        """The number of each job, in the order of submission."""
+        kinds = {"first_submit_ms": pl.Int64, "job": pl.String}
+        each = self.jobs.each(*kinds, kinds=kinds)
+        jobs = pl.concat([pl.DataFrame(schema=kinds), *each]).with_row_index("row")
+        order = by_submission(jobs)["row"].to_numpy()
         given: I64 = np.empty(len(order), np.int64)
         given[order] = np.arange(len(order))
         return given
@@ -525,12 +527,25 @@ def _with_jobs(rows: pl.DataFrame) -> Sorted:
     return Sorted(rows.with_columns(number=pl.Series(number)), jobs, ())
 
 
+def by_submission(jobs: pl.DataFrame) -> pl.DataFrame:
+    """Jobs in the order of submission; those of one moment by their numbers, as `7_2` before
+    `7_10`, where their names have some.
+    """
+    name = pl.when(pl.col("first_submit_ms").is_duplicated()).then("job")
+    word = r"(?:.*/)?\D*"
+    numbers = [
+        name.str.extract(f"^{word}{before}(\\d{{1,18}})").cast(pl.Int64)
+        for before in ("", r"\d+\D+")
+    ]
+    return jobs.sort("first_submit_ms", name.str.extract(f"^({word})"), *numbers, "job")
+
+
 def _numbered(rows: pl.DataFrame, first: int) -> Sorted:
     """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
     is_new = rows["number"].is_null()
     ordered = _with_jobs(rows)
     told = ordered.jobs.select("first_submit_ms", "job").with_row_index("row")
-    order = told.sort("first_submit_ms", "job")["row"]
+    order = by_submission(told)["row"]
     given: I64 = np.empty(len(order), np.int64)
     given[order.to_numpy()] = first + np.arange(len(order))
     number = ordered.attempts["number"].to_numpy().copy()

@@ -25,6 +25,7 @@ from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import (
     LONGEST_NAME,
     SortedParts,
+    by_submission,
     put_in_order,
     tells_submissions,
 )
@@ -306,7 +307,7 @@ def _all_submitted_before(jobs: GatheredRows, begins_ms: int) -> dict[str, int]:
         part.filter(pl.col("told_submit_ms") < begins_ms)
         for part in jobs.each("job", "told_submit_ms", "first_submit_ms")
     ]
-    return submitted_before(pl.concat(early).sort("first_submit_ms", "job"), begins_ms)
+    return submitted_before(by_submission(pl.concat(early)), begins_ms)
 
 
 def submitted_before(jobs: pl.DataFrame, begins_ms: int) -> dict[str, int]:

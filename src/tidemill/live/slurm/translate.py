@@ -539,6 +539,8 @@ def _explained(rows: pl.DataFrame, words: _Words) -> pl.DataFrame:
     """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
     names = ["reason", "reason_text", "required_nodes", "rules"]
     waits = (pl.col("state") == "PENDING") & (pl.col("reason") != "")
+    # the accounting has `None` of every job that was submitted and says no more of it
+    waits &= pl.col("is_live") | (pl.col("reason") != "None")
     told = rows.filter(waits).select(names).unique(maintain_order=True)
     jobs = [WaitingJob() if i is None else words.waiting[i] for i in told["rules"]]
     usable = [evidence.usable(job, words.rules.partitions) for job in jobs]
