@@ -1,4 +1,4 @@
-"""Jobs that were submitted at one moment are in the order of their numbers, not of their letters."""
+"""Jobs that were submitted at one moment are in the order of their numbers."""
 
 from random import Random
 

@@ -148,7 +148,7 @@ def test_the_accounting_knows_no_reason_of_jobs_that_wait(tmp_path: Path, has_qu
     header, ran = f"{HEADER}|Reason", f"{RAN}|None"
     row = f"2|nlp|PENDING|{DAY}09:00:00|{DAY}09:00:00|Unknown|Unknown|1|None assigned||{TRES}|None"
     queue = {"squeue": "JOBID|STATE|REASON\n2|PENDING|None\n"} if has_queue else {}
-    _, journal = _imported(tmp_path, [row], sacct="\n".join([header, ran, row]) + "\n", **queue)
+    _, journal = _imported(tmp_path, [row], sacct=f"{header}\n{ran}\n{row}\n", **queue)
     told = tidemill("why", "2", "-j", journal).out
     assert ("None: not yet looked at" in told) == has_queue
     assert ("why is not recorded here" in told) == (not has_queue)
