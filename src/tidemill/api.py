@@ -24,6 +24,7 @@ from tidemill.engine.fold.one_event import pass_time
 from tidemill.journal import (
     MEMORY,
     Journal,
+    cluster_kinds,
     completeness,
     node_limits,
     node_reasons,
@@ -381,7 +382,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     facts, where = journal.facts(), journal.where
     world = submissions.put_all_back(world, facts, where)
     world = node_limits.put_back(node_reasons.put_back(world, facts, where), facts, where)
-    world = scheduled.put_back(world, facts, where)
+    world = cluster_kinds.put_back(scheduled.put_back(world, facts, where), facts, where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 

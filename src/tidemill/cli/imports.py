@@ -256,7 +256,9 @@ def slurm(
     measured = suspended.beside(measured, past.paused)
     history = build(
         past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
-    )._replace(untold_states=past.untold_states, deciders=past.deciders)
+    )._replace(
+        untold_states=past.untold_states, deciders=past.deciders, kinds=past.kinds
+    )  # fmt: skip
     del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
@@ -312,6 +314,7 @@ def kubernetes(
     as_json: options.Json = False,
 ) -> None:
     """The books of a Kubernetes cluster, from what kubectl prints."""
+    from tidemill.journal.cluster_kinds import KUBERNETES
     from tidemill.live.kubernetes import translate
     from tidemill.live.prometheus import instances
     from tidemill.live.prometheus.joining import Whose
@@ -337,7 +340,7 @@ def kubernetes(
     measured = measured_of(track, asked, whose, *window[:2])
     del whose
     history = build(past.attempts, past.nodes, said, window, measured, **more)
-    history = history._replace(deciders=past.deciders)
+    history = history._replace(deciders=past.deciders, kinds={"": KUBERNETES})
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 

@@ -44,7 +44,7 @@ def job_number(
     hint = f"did you mean {like}{more}?" if near else located("see `tidemill pending`", journal)
     raise SpecError(
         f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
-        hint=hint + _of_pods(name, journal),
+        hint=hint + _of_pods(world, name),
     )
 
 
@@ -87,24 +87,15 @@ def _called(name: str, names: set[str]) -> list[str]:
     return sorted(one for one, told in bare if told == name or told.endswith(ends))
 
 
-def cluster_of(journal: str) -> str:
-    """What cluster a journal is of, as commands are marked: `kubernetes`, `slurm`; "": neither."""
-    from tidemill import api
+def _of_pods(world: "World", name: str) -> str:
+    """How jobs of Kubernetes are named, where they may be in such a cluster."""
+    from tidemill.journal import cluster_kinds
 
-    with api.open_journal(journal) as opened:
-        return opened.facts().get("name", "")
-
-
-def is_of_pods(journal: str) -> bool:
-    """Whether a journal is one that an observer, or a scheduler, of Kubernetes writes."""
-    return cluster_of(journal) == "kubernetes"
-
-
-def _of_pods(name: str, journal: str) -> str:
-    """How jobs of Kubernetes are named, where a journal is of such a cluster."""
-    if not is_of_pods(journal):
+    of_job = cluster_kinds.of_job(world, name)
+    kinds = {of_job.kind} if of_job.kind else {*world.cluster_kinds.values()}
+    if cluster_kinds.KUBERNETES not in kinds:
         return ""
-    namespace, _, pod = name.rpartition("/")
+    namespace, _, pod = of_job.name.rpartition("/")
     of = f" -n {namespace}" if namespace else ""
     return (
         " (a gang is NAMESPACE/ and the annotation tidemill/gang, or the name of what owns its"

@@ -1,6 +1,7 @@
 """The policy file of a live cluster: how work is placed, and who may use how much."""
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,7 @@ class PolicyFile:
     def __init__(self, path: Path | None) -> None:
         self._path, self._stamp = path, self._found(path)
         self._last, self._since = self._stamp, 0.0
+        self.place: Mapping[str, str] = {"file": self.shown} if path is not None else {}
 
     @property
     def shown(self) -> str:

@@ -4,6 +4,7 @@
 read by, so a field that one of them knows the other knows too.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidemill.cli.policy_file import PolicyFile, rules_of
@@ -28,6 +29,7 @@ class PolicySource:
         self._refused: tuple[str, int] | None = None
         """An object that could not be used when the scheduler was started."""
         self._holds = ""
+        self.place: Mapping[str, str] = file.place
 
     def has_changed(self) -> bool:
         """Whether the object, or without one the file, is another than when it was read."""
@@ -58,6 +60,7 @@ class PolicySource:
         watched, file = self._watched, self._file.shown
         is_object = watched.found is not None and self._stamp != self._refused
         named = f"SchedulingPolicy {watched.name}"
+        self.place = {"object": watched.name} if is_object else self._file.place
         holds = named if is_object else file
         if holds != self._holds and file:
             rest = f"`{file}` does not count while `{named}` is there" if is_object else ""

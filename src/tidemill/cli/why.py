@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.cli.job_names import cluster_of, full, job_number
+from tidemill.cli.job_names import full, job_number
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 
@@ -56,7 +56,7 @@ def why(
     held = {one.name: one for one in held_jobs(journal, at)}
     job = full(world, job, held)
     if job in held:
-        _print_held(held[job], world.now_ms, journal, at, as_json=as_json)
+        _print_held(held[job], world, journal, at, as_json=as_json)
         return
     j = job_number(world, job, journal, at, held)
     with one_question(world) as memo:
@@ -78,7 +78,7 @@ def why(
         }  # fmt: skip
         screen.json_out(msgspec.json.encode(found_all), journal, at=at)
         return
-    _print_answer(answer, journal)
+    _print_answer(answer, world)
     for line in device_evidence.lines(errors, world.now_ms):
         screen.out().print(line, markup=False, soft_wrap=True)
     if placed is not None:
@@ -94,19 +94,19 @@ def why(
 
 
 def _print_held(
-    held: "UnplacedJob", now_ms: int, journal: str, at: str | None, *, as_json: bool
+    held: "UnplacedJob", world: "World", journal: str, at: str | None, *, as_json: bool
 ) -> None:
     """A job that is in no queue: what keeps it, in the words that its pods have too."""
     import msgspec
 
     from tidemill.explain import commands, held_jobs
 
-    answer = commands.located(held_jobs.answer(held, now_ms), journal, at)
+    answer = commands.located(held_jobs.answer(held, world.now_ms), journal, at)
     if as_json:
         told = {"answer": answer, "forecast": None, "nodes": None, "decision": None}
         screen.json_out(msgspec.json.encode(told), journal)
     else:
-        _print_answer(answer, journal)
+        _print_answer(answer, world)
 
 
 def _if_stopped(
@@ -202,20 +202,21 @@ def fit(
 
     from tidemill import explain
     from tidemill.cli import job_option
-    from tidemill.cli.job_names import is_of_pods
     from tidemill.cli.moment import note_unlisted, sides_of, world_at
     from tidemill.explain import commands
+    from tidemill.journal import cluster_kinds
 
     world, policy = world_at(  # the answer says both
         journal, at, notes_decider=False, notes_unlisted=False
     )
+    is_cut = cluster_kinds.of_all(world, cluster) == cluster_kinds.KUBERNETES
     if job is not None:
         row = job_option.from_file(job)
     else:
         row = job_option.from_options(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
-            near=near, profile=profile, partition=partition, is_cut=is_of_pods(journal),
+            near=near, profile=profile, partition=partition, is_cut=is_cut,
         )  # fmt: skip
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)
@@ -248,20 +249,29 @@ def _refuse_unknown_cluster(world: "World", cluster: str) -> None:
         )
 
 
-def _print_answer(answer: "Answer", journal: str) -> None:
-    console, speaks = screen.out(), ("tidemill", cluster_of(journal))
+def _print_answer(answer: "Answer", world: "World") -> None:
+    console = screen.out()
     console.print(answer.words, markup=False, soft_wrap=True)
     for question in answer.questions:
         console.print(f"  {question.answer:>3}  {question.question}", markup=False)
         console.print(f"       {question.words}", markup=False, style="dim", soft_wrap=True)
     _print_nearest(answer.certificate, "       ")
-    commands = [command for fact in answer.evidence for command in fact.shown_by]
-    commands.sort(key=lambda command: command.on != "tidemill")
-    seen = dict.fromkeys(f"  {command.line}" for command in commands if command.on in speaks)
-    if seen:
-        console.print("commands that show it:", style="dim")
-        for line in seen:
-            console.print(line, markup=False, style="dim", soft_wrap=True)
+    _print_commands(answer, world)
+
+
+def _print_commands(answer: "Answer", world: "World") -> None:
+    """What shows it: first our own commands, then those of the kind of cluster that the job is in;
+    of several clusters they are for one, and that is said.
+    """
+    from tidemill.journal import cluster_kinds
+
+    of_job = cluster_kinds.of_job(world, answer.job)
+    theirs = f"in cluster `{of_job.cluster}`:" if of_job.cluster else ""
+    shown = [command for fact in answer.evidence for command in fact.shown_by]
+    for head, on in (("commands that show it:", "tidemill"), (theirs, of_job.kind)):
+        lines = dict.fromkeys(command.line for command in shown if command.on == on)
+        for line in ([head] if lines and head else []) + [f"  {line}" for line in lines]:
+            screen.out().print(line, markup=False, style="dim", soft_wrap=True)
 
 
 def _print_nearest(proof: "Certificate | None", indent: str = "") -> None:

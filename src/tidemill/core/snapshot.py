@@ -80,7 +80,8 @@ def copy(world: World) -> World:
     """An independent World, for asking *what if*; with what no event tells of it."""
     made = load(dump(world))
     made.scheduler, made.kept, made.node_words = world.scheduler, world.kept, {**world.node_words}
-    made.keepers = world.keepers
+    made.keepers, made.rules_of = world.keepers, world.rules_of
+    made.cluster_kinds = world.cluster_kinds
     return made
 
 

@@ -119,6 +119,8 @@ class Certificate(Struct, frozen=True):
     words: str
     nearest: str
     fits_now: tuple[Alternative, ...] = ()
+    team: str = ""
+    """Whose quota it is."""
 
 
 class Answer(Struct, frozen=True):

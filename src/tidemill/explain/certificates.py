@@ -288,6 +288,7 @@ def _over_limit(claim: Claim) -> Certificate:
         f" {phrasing.amount(role.total_milli)}",
         f"request at most {phrasing.amount(limit)}, or raise the maximum quota of"
         f" {phrasing.ids([world.queue_rows[a].name for a in over])}{_of_milli(claim, limit)}",
+        team=team,
     )  # fmt: skip
 
 
@@ -302,7 +303,7 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
         f"of all `{kind}` {phrasing.claimed(world)}, other teams leave {phrasing.amount(most)}; it"
         f" requests {phrasing.amount(need)}",
         f"request at most {phrasing.amount(most)}, or let them lend more of their guaranteed"
-        f" quotas{_of_milli(claim, most)}",
+        f" quotas{_of_milli(claim, most)}", team=world.queue_rows[q].name,
     )  # fmt: skip
 
 

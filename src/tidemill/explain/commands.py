@@ -1,19 +1,32 @@
 """Commands: read-only lines that show a number at its source.
 
-Each topic has one for Tidemill itself and, where they have a natural equal, one for Kubernetes and
-one for Slurm; those are marked by what they speak to, and are for people who run such a cluster.
+Each topic has one for Tidemill itself and, where they have a natural equal, some for Kubernetes and
+for Slurm; those are marked by what they speak to, and are for people who run such a cluster.
 Tidemill's own all take ``--journal`` and ``--at``; ``located`` writes them in.
 """
 
+import re
 import shlex
 
 from msgspec.structs import replace
 
-from tidemill.explain.answers import Answer, Command, Fact, Forecast
-from tidemill.model.rows import Queue
+from tidemill.explain.answers import Answer, Certificate, Command, Fact, Forecast
+from tidemill.journal import cluster_kinds
+from tidemill.model import lives
+from tidemill.model.rows import BELOW, CLUSTER, FEATURE, PARTITION, RESOURCE, Queue, Role
 from tidemill.model.world import World
 
 Commands = tuple[Command, ...]
+
+_NODES = (
+    Command("kubernetes", "kubectl describe nodes"),
+    # without a width Slurm cuts what it prints after 20 characters
+    Command("slurm", "sinfo -N -O NodeList:40,StateLong:20,Gres:80,GresUsed:80,CPUsState:20"
+                     ",Memory:12,AllocMem:12"),
+)  # fmt: skip
+_IS_LABEL = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_./]*")
+_NO_LABELS = (CLUSTER, PARTITION, FEATURE, RESOURCE, "metadata.name")
+"""What is asked of nodes of a cluster as if it were a label."""
 
 
 def forecast_located(forecast: Forecast, journal: str, at: str | None) -> Forecast:
@@ -42,17 +55,18 @@ def _located(facts: tuple[Fact, ...], where: str) -> tuple[Fact, ...]:
     )  # fmt: skip
 
 
-def contracts() -> Commands:
-    """What is claimed and what it costs; no cluster knows this."""
-    return (_tidemill("fleet"),)
+def contracts(world: World) -> Commands:
+    """What is claimed and what it costs. What contracts say no cluster knows; without any, what is
+    claimed are its nodes.
+    """
+    return (_tidemill("fleet"), *(_NODES if world.is_observed else ()))
 
 
 def nodes(job: str | None) -> Commands:
     """Which nodes there are, their state and what is free on them; ``job``: one in the queue."""
     return (
         _tidemill("fleet --nodes" if job is None else f"why {shlex.quote(job)} --nodes"),
-        Command("kubernetes", "kubectl describe nodes"),
-        Command("slurm", "sinfo -N -O NodeHost,StateLong,Gres,GresUsed,CPUsState,FreeMem"),
+        *_NODES,
     )
 
 
@@ -61,11 +75,16 @@ def budgets() -> Commands:
     return (_tidemill("fleet --nodes"), Command("kubernetes", "kubectl get pdb --all-namespaces"))
 
 
-def labels() -> Commands:
-    """Which labels nodes carry."""
+def labels(role: Role) -> Commands:
+    """Which labels that a role asks for nodes carry, and which taints."""
+    keys = sorted({key for key, _ in role.labels} | role.rules.keys)
+    asked = [key for key in keys if _IS_LABEL.fullmatch(key) and not key.startswith(_NO_LABELS)]
+    columns = "custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"
     return (
-        Command("kubernetes", "kubectl get nodes --show-labels"),
-        Command("slurm", "sinfo -N -O NodeHost,Features"),
+        *(Command("kubernetes", f"kubectl get nodes -L {','.join(asked)}") for _ in asked[:1]),
+        Command("kubernetes", f"kubectl get nodes -o {columns}"),
+        *(_NODES[:1] if len(asked) < len(keys) else ()),  # a resource, which nodes advertise
+        Command("slurm", "sinfo -N -O NodeList:40,Partition:40,Features:200"),
     )
 
 
@@ -92,18 +111,28 @@ def team(world: World, name: str) -> Commands:
     return (
         _tidemill("fleet --teams"),
         *_quota_of_kubernetes(world, name),
-        Command("slurm", f"sacctmgr show assoc account={shlex.quote(name)} format=Account,GrpTRES"),
-    )
+        Command("slurm", "sacctmgr -P show assoc format=Account,ParentName,User,GrpTRES,MaxTRES,QOS"
+                         f" account={shlex.quote(name.removesuffix(BELOW))}"),
+        Command("slurm", "sacctmgr -P show qos format=Name,GrpTRES,MaxTRESPA,MaxTRESPU"),
+    )  # fmt: skip
+
+
+def lending() -> Commands:
+    """What each team lends of its guaranteed quota."""
+    lines = "kubectl get clusterqueues.kueue.x-k8s.io -o yaml"
+    return (_tidemill("fleet --teams"), Command("kubernetes", lines))
 
 
 def _quota_of_kubernetes(world: World, name: str) -> Commands:
     """Whose quota a team has on such a cluster: of its namespace, or of its ClusterQueue.
 
     Those guarantee something, or are below a cohort. Quotas of a scheduler of ours are in its
-    policy, which the cluster does not know.
+    policy: an object of the cluster, or a file, which the cluster does not know.
     """
     if world.scheduler:
-        return ()
+        found = world.rules_of.get("object", "")
+        shown = f"kubectl get schedulingpolicy {shlex.quote(found)} -o yaml"
+        return (Command("kubernetes", shown),) if found else ()
     q = world.queue_number.get(name)
     row = world.queue_rows[q] if q is not None else Queue(name)
     is_queue = bool(row.parent) or any(share.floor_milli for share in row.shares)
@@ -121,19 +150,51 @@ def held(name: str) -> Commands:
     return (_tidemill(f"why {shlex.quote(name)}"), Command("kubernetes", said))
 
 
-def job(name: str | None) -> Commands:
-    """What a job in the queue requests; of one that is not submitted, whoever asks has said it."""
+def quota_words(world: World) -> str:
+    """Where quotas are that no command shows; "": one does."""
+    found = world.rules_of.get("file", "")
+    return f" (policy file `{found}`)" if found else ""
+
+
+def proof(world: World, found: Certificate, role: Role, job: str | None) -> Commands:
+    """What shows that something never fits: the quota, the nodes or the labels it is about."""
+    match found.constraint:
+        case "limit":
+            return team(world, found.team)
+        case "lending limit":
+            return team(world, found.team) if world.scheduler else lending()
+        case "label":
+            return labels(role)
+    return nodes(job)
+
+
+def rules(world: World, name: str | None) -> Commands:
+    """What a job in the queue requires of its nodes."""
+    return _of_job(world, name, "SELECTS:.spec.nodeSelector,REQUIRES:.spec.affinity.nodeAffinity"
+                                ",TOLERATES:.spec.tolerations")  # fmt: skip
+
+
+def job(world: World, name: str | None) -> Commands:
+    """What a job in the queue requests, and where it is; of one that is not submitted, whoever
+    asks has said it.
+    """
+    return _of_job(world, name, "PHASE:.status.phase,NODE:.spec.nodeName"
+                                ",REQUESTS:.spec.containers[*].resources.requests")  # fmt: skip
+
+
+def _of_job(world: World, name: str | None, columns: str) -> Commands:
     if name is None:
         return ()
-    quoted = shlex.quote(name)
-    namespace, slash, _ = name.partition("/")
-    pods = f"kubectl describe pod {quoted}"
+    told = lives.origin(cluster_kinds.of_job(world, name).name, world.job_number)
+    namespace, slash, _ = told.partition("/")
+    pods = f"kubectl describe pod {shlex.quote(told)}"
     if slash:  # as histories of Kubernetes name jobs, which are more than one pod
-        pods = f"kubectl get pods -o wide -n {shlex.quote(namespace)}"
+        asked = f"-o 'custom-columns=NAME:.metadata.name,{columns}'"
+        pods = f"kubectl get pods -n {shlex.quote(namespace)} {asked}"
     return (
-        _tidemill(f"why {quoted}"),
+        _tidemill(f"why {shlex.quote(name)}"),
         Command("kubernetes", pods),
-        Command("slurm", f"scontrol show job {quoted}"),
+        Command("slurm", f"scontrol show job {shlex.quote(told)}"),
     )
 
 

@@ -75,7 +75,7 @@ def claimed(case: Case) -> Fact:
     claimed_word = phrasing.claimed(world)
     said = f"{case.units(milli)} {claimed_word}" if milli else f"none {claimed_word}"
     under = f" ({phrasing.ids([*dict.fromkeys(names)])})" if names else ""
-    return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
+    return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts(world))
 
 
 def ready(case: Case) -> Fact:
@@ -105,7 +105,7 @@ def needs(case: Case) -> Fact:
         texts[case.shape.elastic_role] += " at its smallest size"
     milli = sum(role.total_milli for role in roles)
     text = f"needs {' and '.join(texts)}"
-    return Fact("needs", milli, MILLI, text, commands.job(case.in_queue))
+    return Fact("needs", milli, MILLI, text, commands.job(case.before, case.in_queue))
 
 
 def _alone(role: Role) -> str:
@@ -238,9 +238,9 @@ def _use(case: Case) -> Fact | None:
         return None
     text = (
         f"team `{found.name}` uses {phrasing.amount(found.used)} of {found.bound} `{found.kind}`"
-        + found.below
+        f"{found.below}{commands.quota_words(case.world)}"
     )
-    return Fact("team use", found.used, MILLI, text, commands.team(case.world, case.shape.team))
+    return Fact("team use", found.used, MILLI, text, commands.team(case.world, found.name))
 
 
 class Binds(NamedTuple):
@@ -297,7 +297,8 @@ def kept(case: Case) -> Fact | None:
         f"{phrasing.amount(world.kind_free_milli.item(k))} `{world.kinds[k]}` free, of which"
         f" {phrasing.amount(milli)} are kept for {phrasing.ids(keepers)} by their lending limits"
     )
-    return Fact("kept back", milli, MILLI, text, commands.team(case.world, case.shape.team))
+    shown = commands.team(world, case.shape.team) if world.scheduler else commands.lending()
+    return Fact("kept back", milli, MILLI, text, shown)
 
 
 def _guarantee(case: Case) -> Fact | None:
@@ -307,7 +308,7 @@ def _guarantee(case: Case) -> Fact | None:
         return None
     text = (
         f"team `{owed.team}` is guaranteed {phrasing.amount(owed.floor)} `{owed.kind}` and uses"
-        f" {phrasing.amount(owed.used)}"
+        f" {phrasing.amount(owed.used)}{commands.quota_words(case.world)}"
     )
     if owed.held:
         text += (
@@ -323,7 +324,7 @@ def _limit(case: Case) -> Fact | None:
     if found is None:
         return None
     text = f"with this job it would use {phrasing.amount(found.used + case.role.total_milli)}"
-    return Fact("team limit", found.limit, MILLI, text, commands.team(case.world, case.shape.team))
+    return Fact("team limit", found.limit, MILLI, text, commands.team(case.world, found.name))
 
 
 def _cpu(case: Case) -> Fact:
@@ -486,15 +487,17 @@ def _proof(case: Case) -> Fact | None:
     proof = case.proof
     if proof is None:
         return None
-    return Fact(proof.constraint, proof.most, proof.unit, proof.words, commands.job(case.in_queue))
+    shown = commands.proof(case.before, proof, case.role, case.in_queue)
+    words = proof.words + (commands.quota_words(case.before) if proof.team else "")
+    return Fact(proof.constraint, proof.most, proof.unit, words, shown)
 
 
 def _labels(case: Case) -> Fact:
     asked = phrasing.node_rules(case.role) or "no label"
     tolerated = phrasing.pairs(case.role.tolerates) or "no taint"
     text = f"requests {asked}; tolerates {tolerated}"
-    count = len(case.role.rules.keys)
-    return Fact("labels asked", count, "labels", text, commands.labels())
+    count, shown = len(case.role.rules.keys), commands.rules(case.before, case.in_queue)
+    return Fact("labels asked", count, "labels", text, shown)
 
 
 def _ahead(case: Case) -> Fact:

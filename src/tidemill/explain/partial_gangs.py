@@ -64,10 +64,10 @@ def facts(world: World, j: int) -> tuple[Fact, ...]:
         return _works_with_fewer(world, j) if world.is_observed else ()
     found, name = partial_gangs(world), world.job_names[j]
     mine = next(gang for gang in found.gangs if gang.job == name)
-    made = [Fact("partial gang", mine.held_milli, MILLI, mine.words, commands.job(name))]
+    made = [Fact("partial gang", mine.held_milli, MILLI, mine.words, commands.job(world, name))]
     if mine.reason:
         text = f"of the rest its own scheduler says: {mine.reason}"
-        made.append(Fact("missing", mine.missing_milli, MILLI, text, commands.job(name)))
+        made.append(Fact("missing", mine.missing_milli, MILLI, text, commands.job(world, name)))
     blocked = (one for one in found.deadlocks if name in one.jobs)
     shown = commands.running()
     return (*made, *(Fact("deadlock", d.held_milli, MILLI, d.words, shown) for d in blocked))
@@ -83,7 +83,7 @@ def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
         " others, which ended or are gone"
     )
     held = supply.held_milli(world, j)
-    return (Fact("replicas", held, MILLI, text, commands.job(world.job_names[j])),)
+    return (Fact("replicas", held, MILLI, text, commands.job(world, world.job_names[j])),)
 
 
 def _extent(world: World, j: int) -> tuple[int, int, list[str]]:

@@ -5,6 +5,7 @@ cluster's budgets, which come and go. Both are of the last time that the schedul
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,15 +17,20 @@ from tidemill.model.world import World
 SCHEDULES = "schedules"
 """For whom the scheduler that writes a journal decides: the name that pods ask for."""
 HELD, KEPT = "held_jobs", "kept_jobs"
+RULES = "rules_of"
+"""Where its policy is: `file` or `object`, by its name; nobody named one: neither."""
 MOST, LONGEST = 1_000, 400
+_NOWHERE: Mapping[str, str] = MappingProxyType({})
 _KEEPERS: Any = dict[str, str] | list[str]  # of earlier versions without what keeps them
 
 
-def facts(held: Iterable[UnplacedJob], kept: Mapping[str, str]) -> dict[str, str]:
+def facts(
+    held: Iterable[UnplacedJob], kept: Mapping[str, str], rules_of: Mapping[str, str] = _NOWHERE
+) -> dict[str, str]:
     """What is kept; also that nobody is held, or spared, any more. ``kept``: by job, by what."""
     some = [msgspec.structs.replace(one, words=one.words[:LONGEST]) for one in sorted(held)[:MOST]]
     spared = {name: words[:LONGEST] for name, words in sorted(kept.items())[:MOST]}
-    return {HELD: _text(some), KEPT: _text(spared)}
+    return {HELD: _text(some), KEPT: _text(spared), RULES: _text(dict(rules_of))}
 
 
 def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:
@@ -35,6 +41,7 @@ def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows who decides here, and who must not be stopped now."""
     world.scheduler = kept.get(SCHEDULES, "")
+    world.rules_of = kept_facts.by_name(kept, RULES, where)
     told = kept_facts.read(kept, KEPT, _KEEPERS, where) or {}
     told = told if isinstance(told, dict) else dict.fromkeys(told, "")
     number = world.job_number

@@ -218,6 +218,10 @@ class World:
     """Jobs that their cluster lets nobody stop for another now (a disruption budget)."""
     keepers: Mapping[int, str] = MappingProxyType({})
     """By such a job: what keeps it, in words; none: nobody said."""
+    cluster_kinds: Mapping[str, str] = MappingProxyType({})
+    """By cluster (of one: ""), which kind it is: `kubernetes` or `slurm`; none: nobody said."""
+    rules_of: Mapping[str, str] = MappingProxyType({})
+    """Where the policy of a scheduler of ours is: `file` or `object` by its name."""
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0

@@ -4,6 +4,7 @@ The scheduler says nearly the same line of most of them. Every `kubectl` line th
 a cause is run, and what kubectl exports of the same cluster says the same as what was watched.
 """
 
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tests.live.kubernetes import made
 from tests.live.kubernetes.test_import import world_of
@@ -249,7 +251,7 @@ def test_every_kubectl_line_of_a_reason_shows_what_it_says(waiting: Waiting):
 
 
 def test_every_kubectl_line_of_why_shows_its_evidence(waiting: Waiting):
-    """Nodes, labels, budgets, the queue, what runs, a quota, a job, what was said of it; and those
+    """Nodes, budgets, the queue, what runs, a quota, a job, what was said of it; and those
     that messages name.
     """
     budget = {"metadata": {"name": "keep"}, "spec": {
@@ -263,12 +265,12 @@ def test_every_kubectl_line_of_why_shows_its_evidence(waiting: Waiting):
             commands.nodes(None),
             ("Name: a0", "Name: d0", "nvidia.com/gpu: 8", "Unschedulable: true"),
         ),
-        (commands.labels(), ("pool=a", "topology.kubernetes.io/zone=z1")),
         (commands.budgets(), ("ml keep 1 N/A 0",)),
         (commands.line(), ("ml busy 0/1 Pending", "ml large 0/1 Pending")),
         (commands.running(), ("ml held-0", "ml held-1")),
         (commands.team(world, "web"), ("requests.nvidia.com/gpu 0 1",)),
-        (commands.job("ml/busy"), ("busy 0/1 Pending",)),
+        (commands.job(world, "ml/busy"), ("busy Pending <none>", "nvidia.com/gpu:8")),
+        (commands.rules(world, "ml/zone"), ("zone <none> map[", "topology.kubernetes.io/zone")),
         (commands.held("ml/busy"), ("FailedScheduling pod/busy", "0/5 nodes are available")),
     ]
     for topic, words in evidence:
@@ -286,6 +288,55 @@ def test_every_kubectl_line_of_why_shows_its_evidence(waiting: Waiting):
     for line, word in named.items():
         assert word in shown(waiting.rig, line), line
     waiting.rig.ask("DELETE", f"{budgets}/keep")
+
+
+PROVED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "ml/large": ("accelerators on one node", ("Name: a0", "nvidia.com/gpu: 8")),
+    "ml/label": ("label", ("NAME STATUS ROLES AGE VERSION GPU a0", "NAME TAINTS")),
+    "ml/zone": ("label", ("VERSION ZONE a0", " z1 ")),
+    "ml/taint": ("label", ("t0 [map[effect:NoSchedule key:dedicated value:vision]]",)),
+    "ml/fleet-sized": ("gang", ("Name: a0", "Name: a1", "nvidia.com/gpu: 8")),
+    "web/over": ("limit", ("Name: gpus", "requests.nvidia.com/gpu 0 1")),
+}
+"""Of jobs that can never start: what proves it, and what the lines beside the proof must show."""
+
+
+@pytest.mark.parametrize("job", sorted(PROVED))
+def test_lines_beside_a_proof_show_the_quota_the_nodes_or_the_labels_it_is_about(
+    waiting: Waiting, job: str, tmp_path: Path
+):
+    """Imported from what kubectl printed; what is claimed is shown by its nodes, too."""
+    (tmp_path / "any.json").write_text(waiting.rig.kubectl("get", EXPORTED, "-A", "-o", "json"))
+    journal = str(tmp_path / "j.sqlite")
+    made = tidemill("import", "kubernetes", str(tmp_path / "any.json"), "-j", journal)
+    assert made.code == 0, made.err
+    facts = json.loads(tidemill("why", job, "-j", journal, "--json").out)["answer"]["evidence"]
+    constraint, words = PROVED[job]
+    wanted = {constraint: words, "claimed": ("Name: a0", "nvidia.com/gpu: 8")}
+    printed = tidemill("why", job, "-j", journal).out
+    for name, some in wanted.items():
+        (fact,) = (one for one in facts if one["name"] == name)
+        told = [one["line"] for one in fact["shown_by"] if one["on"] == "kubernetes"]
+        found = " ".join(shown(waiting.rig, line) for line in told)
+        for word in some:
+            assert word in found, (word, told, found)
+        assert all(f"\n  {line}\n" in printed for line in told)
+
+
+def test_every_line_that_why_prints_runs(waiting: Waiting, tmp_path: Path):
+    """Of all that wait together; none prints nothing."""
+    (tmp_path / "any.json").write_text(waiting.rig.kubectl("get", EXPORTED, "-A", "-o", "json"))
+    journal = str(tmp_path / "j.sqlite")
+    made = tidemill("import", "kubernetes", str(tmp_path / "any.json"), "-j", journal)
+    assert made.code == 0, made.err
+    told = set[str]()
+    for job in (*WAITING, "web/over", "ml/fleet-sized"):
+        printed = tidemill("why", job, "-j", journal).out.splitlines()
+        mine = [line.strip() for line in printed if line.startswith("  kubectl ")]
+        assert mine, job
+        told.update(mine)
+    for line in sorted(told):
+        assert shown(waiting.rig, line), line
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_a_gang_whose_owner_is_shown_only_later_goes_on():
 
 def test_the_line_of_a_quota_names_whose_it_is():
     """A ClusterQueue guarantees something, or is below a cohort; a namespace has a ResourceQuota; a
-    scheduler of ours has its quotas from its policy, and no line shows them.
+    scheduler of ours has its quotas from its policy: an object, or a file, which no line shows.
     """
     resources = [{"name": "nvidia.com/gpu", "nominalQuota": 4}]
     queue = made.owner("kueue.x-k8s.io/v1beta1", "ClusterQueue", "research", {"resourceGroups": [
@@ -219,3 +219,9 @@ def test_the_line_of_a_quota_names_whose_it_is():
     assert line("ml") == ["kubectl describe resourcequota -n ml"]
     world.scheduler = "tidemill"
     assert line("research") == []
+    world.rules_of = {"object": "fleet"}
+    assert line("research") == ["kubectl get schedulingpolicy fleet -o yaml"]
+    assert commands.quota_words(world) == ""
+    world.rules_of = {"file": "policy.toml"}
+    assert line("research") == []
+    assert commands.quota_words(world) == " (policy file `policy.toml`)"

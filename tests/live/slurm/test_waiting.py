@@ -16,6 +16,7 @@ from tests.live.slurm.conftest import Played
 from tests.rigs.slurm import waiting
 from tests.rigs.slurm.story import STORY
 from tests.rigs.slurm.waiting import WAITING, Waits
+from tidemill.explain import commands
 from tidemill.live.observing.observer import Observer, ObserverTerms
 from tidemill.live.prices.rules import flat
 from tidemill.live.slurm import evidence, limits, reasons, translate
@@ -28,6 +29,7 @@ from tidemill.live.slurm.rows import (
     SlurmReservation,
 )
 from tidemill.model.reasons import Cause, Layer
+from tidemill.model.rows import PARTITION, Role
 
 READ_ONLY = {"squeue", "scontrol", "sacctmgr", "sinfo"}
 
@@ -106,6 +108,37 @@ def test_why_quotes_the_limit_beside_the_reason(explained: Explained):
         "QOS `peruser` has MaxTRESPU=gres/gpu=1 (owner: workload);"
         " to see it: sacctmgr show qos peruser format=Name,MaxTRESPU"
     )
+
+
+def test_every_line_of_slurm_that_why_prints_shows_its_evidence(explained: Explained):
+    """Nodes by their names with their GPUs, who waits, the job; of one that never starts the limit;
+    and what partitions and features nodes have.
+    """
+    rig, told = explained.rig, dict[str, str]()
+    for job in (*explained.reasons,):
+        printed = tidemill("why", job, "-j", explained.journal).out
+        _, _, lines = printed.partition("commands that show it:\n")
+        for line in (one.strip() for one in lines.splitlines()):
+            if line.split()[0] in READ_ONLY and line not in told:
+                told[line] = " ".join(rig.run(*shlex.split(line)).split())
+    assert all(told.values()), told
+    limited = str(explained.ids["limited"])
+    answer = json.loads(tidemill("why", limited, "-j", explained.journal, "--json").out)["answer"]
+    (fact,) = (one for one in answer["evidence"] if one["name"] == "limit")
+    assert "the maximum quota of team `small` is 1" in fact["words"]
+    shown = [told[one["line"]] for one in fact["shown_by"] if one["on"] == "slurm"]
+    assert any("small|root||gres/gpu=1|" in one for one in shown), shown
+    asked = Role(labels=((f"{PARTITION}gpu", ""),))
+    (line,) = (one.line for one in commands.labels(asked) if one.on == "slurm")
+    told[line] = " ".join(rig.run(*shlex.split(line)).split())
+    for begins, words in {
+        "sinfo -N -O NodeList:40,Partition:40": (" n1 gpu* rack0",),
+        "sinfo -N -O NodeList:40,StateLong": (" n1 mixed gpu:h100:8 gpu:h100:", "MEMORY ALLOCMEM"),
+        "squeue --states=PENDING": (limited,),
+        f"scontrol show job {limited}": (f"JobId={limited} ", "gres/gpu=2"),
+    }.items():
+        (found,) = (text for line, text in told.items() if line.startswith(begins))
+        assert all(word in found for word in words), found
 
 
 # --- rules that no rig is needed for --------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 Object = dict[str, Any]
 
 
-def kind(group: str, version: str, name: str, plural: str) -> Object:
+def kind(group: str, version: str, name: str, plural: str, *, scope: str = "Namespaced") -> Object:
     """A CustomResourceDefinition that takes any content."""
     whole = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
@@ -14,7 +14,7 @@ def kind(group: str, version: str, name: str, plural: str) -> Object:
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
-            "scope": "Namespaced",
+            "scope": scope,
             "names": {"kind": name, "plural": plural, "singular": name.lower()},
             "versions": [
                 {

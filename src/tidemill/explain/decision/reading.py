@@ -8,7 +8,7 @@ from tidemill.engine.fold.one_event import pass_time
 from tidemill.explain.decision import past, stages
 from tidemill.explain.decision.answers import Decision
 from tidemill.explain.decision.history import Deciding, JobHistory, JobNaming
-from tidemill.journal import deciders, node_reasons, submissions
+from tidemill.journal import cluster_kinds, deciders, node_reasons, submissions
 from tidemill.journal.base import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import Source
@@ -88,7 +88,8 @@ def _who(journal: Journal, world: World, j: int) -> str:
     found = deciders.by_job(facts, journal.where).get(name, "")
     if found and not found.startswith(deciders.UNKEPT):
         return found
-    return {"kubernetes": deciders.DEFAULT, "slurm": "Slurm"}.get(facts.get("name", ""), "")
+    kind = cluster_kinds.of_job(world, name).kind
+    return {cluster_kinds.KUBERNETES: deciders.DEFAULT, cluster_kinds.SLURM: "Slurm"}.get(kind, "")
 
 
 def _room(journal: Journal, history: JobHistory) -> past.Room:

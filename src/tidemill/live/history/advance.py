@@ -69,6 +69,8 @@ class SourceAnswer(NamedTuple):
     """What tells this cluster from every other; "": nobody says."""
     deciders: Mapping[str, str] = {}
     """By job: who decides for it, where that is not the cluster's own scheduler."""
+    kinds: Mapping[str, str] = {}
+    """What kind of cluster it is, by its name among several (``journal.cluster_kinds``)."""
     asked: Sequence[AskedSource] = ()
     """Of several clusters: how each of them answered, and those that did not."""
     against: Sequence[Contradiction] = ()

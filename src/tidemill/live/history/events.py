@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import NodeLimit
 from tidemill.journal import (
+    cluster_kinds,
     contradictions,
     deciders,
     device_ids,
@@ -81,6 +82,8 @@ class History(NamedTuple):
     """Why nodes are out at the end."""
     deciders: Mapping[str, str] = {}
     """By job: who decides for it, where that is not the cluster's own scheduler."""
+    kinds: Mapping[str, str] = {}
+    """What kind of cluster it is, by its name among several (``journal.cluster_kinds``)."""
     devices: Sequence[DeviceNamed] = ()
     """Which cards drivers reported errors of."""
     contradictions: Sequence[Contradiction] = ()
@@ -96,7 +99,7 @@ class History(NamedTuple):
             | deciders.facts({}, self.deciders.items()) | device_ids.facts((), self.devices)
             | contradictions.facts(contradictions.gone_on((), self.contradictions))
             | mfu_sources.facts({}, self.mfu_sources)
-            | untold_facts(tells_submissions=tells, states=out)
+            | untold_facts(tells_submissions=tells, states=out) | cluster_kinds.facts(self.kinds)
         )  # fmt: skip
 
     def batches(self) -> Iterator[Batch]:

@@ -12,6 +12,7 @@ from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal import (
     Journal,
     asked_sources,
+    cluster_kinds,
     completeness,
     contradictions,
     deciders,
@@ -228,6 +229,7 @@ class Observer:
         self._keep_pauses(told_pauses)
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
+        self._keep_kinds(answer.kinds)
         self.is_going_on = True
         self._keep_late(going.late)
         self.late = self.late.plus(going.late)
@@ -290,6 +292,14 @@ class Observer:
         known = deciders.by_job(self._journal.facts(), self._journal.where) if told else {}
         for key, value in deciders.facts(known, told.items()).items():
             self._journal.set_meta(key, value)
+
+    def _keep_kinds(self, told: Mapping[str, str]) -> None:
+        """What kind each cluster is; of those that do not answer now, as it was."""
+        kept = self._journal.facts()
+        known = cluster_kinds.by_cluster(kept, self._journal.where)
+        for key, value in cluster_kinds.facts({**known, **told}).items():
+            if told and kept.get(key) != value:
+                self._journal.set_meta(key, value)
 
     def _keep_devices(self, measured: Measurements | None) -> None:
         """Which cards drivers report errors of; kept first, so that no kill parts the two."""

@@ -155,6 +155,7 @@ class SeveralClusters:
             shapes=[self._shape(shape, labels) for shape in answer.shapes],
             pods={pod: prefix + job for pod, job in answer.pods.items()},
             deciders={prefix + job: who for job, who in answer.deciders.items()},
+            kinds={one.name if prefix else of: kind for of, kind in answer.kinds.items()},
             numbers={number: prefix + job for number, job in answer.numbers.items()},
             pauses=answer.pauses.with_columns(
                 pl.col("start_ms", "end_ms", "changed_ms") - ahead_ms,
@@ -184,6 +185,7 @@ class SeveralClusters:
             shapes=shapes, queues=_added_up(self._queues),
             pods=_only_once([one.pods for one in every]),
             deciders={job: who for one in every for job, who in one.deciders.items()},
+            kinds={of: kind for one in every for of, kind in one.kinds.items()},
             numbers=_only_once([*(one.numbers for one in every), *self._bare(answers)]),
             pauses=pl.concat([one.pauses for one in every]),
         )  # fmt: skip

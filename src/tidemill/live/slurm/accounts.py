@@ -16,10 +16,9 @@ from tidemill.live.slurm import amounts
 from tidemill.live.slurm.evidence import LimitRules
 from tidemill.live.slurm.rows import SlurmAssociation, SlurmQos
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
-from tidemill.model.rows import MAX_COUNT, Queue, Share
+from tidemill.model.rows import BELOW, MAX_COUNT, Queue, Share
 from tidemill.model.tree import MAX_DEPTH
 
-BELOW = " and below"
 ROOT = "root"
 _GPU = "gres/gpu"
 

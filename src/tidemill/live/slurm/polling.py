@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tidemill.journal.cluster_kinds import SLURM
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.slurm import commands
 from tidemill.live.slurm.commands import SlurmCommand
@@ -39,7 +40,7 @@ _CLOCK = re.compile(rb"sdiag output at .*\((\d+)\)")
 class SlurmSource:
     """The commands of one cluster; ``environment``: for them (SLURM_CONF), else this process's."""
 
-    name = "slurm"
+    name = SLURM
 
     def __init__(
         self,
@@ -123,6 +124,7 @@ class SlurmSource:
             numbers=past.numbers,
             pauses=past.pauses,
             deciders=past.deciders,
+            kinds={"": SLURM},
         )
 
     def _with_devices(self, attempts: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 import polars as pl
 
 from tidemill.journal import deciders
+from tidemill.journal.cluster_kinds import SLURM
 from tidemill.journal.source import OUT
 from tidemill.live import foreign
 from tidemill.live.history import by_job, clusters, gathered
@@ -118,6 +119,7 @@ class SlurmPast(NamedTuple):
     """In which ways nodes may have been out of service, and no file says so."""
     deciders: Mapping[str, str] = {}
     """By job: what it asks of its nodes that the books cannot keep (``journal.deciders``)."""
+    kinds: Mapping[str, str] = {}
 
     @property
     def attempts(self) -> pl.DataFrame:
@@ -368,6 +370,7 @@ class Gathering:
             kept, fleet.nodes, (*notes, *unread), self._refused, numbers, queues, tuple(unread),
             shapes, paused, times.rows(), self._untold_states(),
             {job: deciders.UNKEPT + words for job, words in unkept.items()},
+            dict.fromkeys(named_clusters if are_several else ("",), SLURM),
         )  # fmt: skip
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_guide import block
 from tests.live.kubernetes.scheduling.test_saying import told
 from tests.live.kubernetes.test_access import plain
+from tests.live.kubernetes.test_causes import shown
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import node, pod
@@ -46,6 +48,11 @@ def accepted(rig: Cluster) -> tuple[str, str, int]:
     found = rig.ask("GET", f"{PATH}/fleet").get("status", {}).get("conditions", [])
     one = found[0] if found else {}
     return one.get("status", ""), one.get("message", ""), one.get("observedGeneration", 0)
+
+
+def why(journal: str, job: str) -> str:
+    """What is printed of a job, beside the scheduler that writes."""
+    return tidemill("why", job, "-j", journal).out
 
 
 def test_a_server_that_says_later_is_asked_again():
@@ -129,6 +136,11 @@ def test_a_policy_object_holds_without_a_restart(known: Cluster, tmp_path: Path)
     ) as ours:  # fmt: skip
         rig.wait_for("it is told", lambda: told(rig, "wide")[0] == "OverQuota", 120)
         rig.wait_for("it is said", lambda: accepted(rig) == ("True", "it holds", 1))
+        line = "kubectl get schedulingpolicy fleet -o yaml"
+        journal = ours.journal
+        rig.wait_for("the journal names it", lambda: line in why(journal, "ml/wide"))
+        assert "maximum: H100: 2" in shown(rig, line)
+        assert "the maximum quota of team `ml` is 2 `H100`" in why(journal, "ml/wide")
         bad = {"spec": {"policy": {"order": "nonsense"}}}
         rig.ask("PATCH", f"{PATH}/fleet", bad, kind=MERGE)
         rig.wait_for("it is refused", lambda: accepted(rig)[0] == "False")

@@ -179,14 +179,23 @@ def test_the_lines_for_kubectl_show_the_pods_nodes_and_labels_they_are_about(wri
     assert all(told.values()), told
     for begins, words in {
         "kubectl describe nodes": ("Name: a0", "Name: c0", "Unschedulable: true"),
-        "kubectl get nodes --show-labels": ("pool=a", "pool=c"),
-        "kubectl get pods -o wide -n ml": ("busy", "scattered"),
-        "kubectl get pods -o wide -n web": ("second", "over"),
+        "kubectl get nodes -L pool": ("POOL a0", "a b0", "b c0"),
+        "kubectl get pods -n ml -o ": ("busy", "scattered"),
+        "kubectl get pods -n web -o ": ("second", "over"),
     }.items():
         assert any(line.startswith(begins) for line in told), (begins, sorted(told))
         for line in (line for line in told if line.startswith(begins)):
             for word in words:
                 assert word in told[line], (line, word)
+
+
+def test_a_quota_of_a_policy_file_is_shown_by_no_line_and_the_file_is_named(written: Written):
+    """The cluster does not know it."""
+    for job, name in (("web/over", "limit"), ("web/second", "team use")):
+        (fact,) = (one for one in written.why[job]["evidence"] if one["name"] == name)
+        assert fact["words"].endswith("policy.toml`)"), fact["words"]
+        assert fact["words"] in written.why[job]["words"]
+        assert {one["on"] for one in fact["shown_by"]} == {"tidemill", "slurm"}
 
 
 def test_pending_and_fleet_count_what_the_pods_are(written: Written):

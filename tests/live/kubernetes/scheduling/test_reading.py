@@ -123,7 +123,7 @@ def test_who_asks_about_a_pod_of_a_gang_is_told_how_gangs_are_named(story: Read)
     for i in range(2):
         story.server.make(("half", "other")[i], 1, gang="pretrain", size=2)
     story.rest()
-    world = story.scheduler.loop.world
+    world, _ = api.open_world(story.where)
     with pytest.raises(SpecError, match="no job is called `ml/half`") as found:
         job_number(world, "ml/half", story.where, None)
     assert "NAMESPACE/ and the annotation tidemill/gang" in found.value.hint

@@ -6,7 +6,7 @@ nodes are watched, and only then; a plan takes milliseconds, so nothing waits lo
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from tidemill.engine.fold.one_event import fold
 from tidemill.engine.loop import Loop
 from tidemill.journal import (
     Journal,
+    cluster_kinds,
     completeness,
     node_reasons,
     open_journal,
@@ -93,6 +94,8 @@ class SchedulerRules(NamedTuple):
 
 class RulesSource(Protocol):
     """Where the rules are kept."""
+
+    place: Mapping[str, str]  # of those that hold: `file` or `object`, by its name
 
     def read(self) -> SchedulerRules:
         """The rules as they are now; ``SpecError`` if they cannot be used."""
@@ -401,7 +404,7 @@ class ClusterScheduler:
         self._facts_at = now + FACTS_S
         held = [*keeping.held(self.differ, self._begins_ms), *self._of_others(now)]
         keepers = {self.world.job_names[j]: by for j, by in self.world.keepers.items()}
-        wanted = scheduled.facts(held, keepers) | node_reasons.facts(
+        wanted = scheduled.facts(held, keepers, self._rules.place) | node_reasons.facts(
             keeping.node_reasons(self.differ)
         )
         for key, value in wanted.items():
@@ -549,7 +552,8 @@ def begin_journal(journal: Journal, terms: SchedulerTerms, begins_ms: int, polic
     """Facts of a journal that nobody wrote into yet; safe to do again after a kill."""
     completeness.begin(journal, Begun(given=completeness.OBSERVED, version=tidemill.__version__))
     calendar = Calendar.since_1970(begins_ms, terms.zone)
-    facts = {"name": "kubernetes", FACT: str(Source.LIVE), SCHEDULES: terms.scheduler}
+    facts = {"name": cluster_kinds.KUBERNETES, FACT: str(Source.LIVE), SCHEDULES: terms.scheduler}
+    facts |= cluster_kinds.facts({"": cluster_kinds.KUBERNETES})
     for key, value in {**facts, **calendar.facts(), **policies.facts(policy)}.items():
         journal.set_meta(key, value)
 

@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from tidemill.journal.cluster_kinds import KUBERNETES
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes import autoscaler, fields
 from tidemill.live.kubernetes.api.client import (
@@ -42,7 +43,7 @@ Answer = TypeVar("Answer")
 class KubernetesSource:
     """One cluster, read by list and watch; a context manager."""
 
-    name = "kubernetes"
+    name = KUBERNETES
 
     def __init__(
         self,
@@ -102,6 +103,7 @@ class KubernetesSource:
         return SourceAnswer(
             past.attempts, past.nodes, now_ms, not past.refusals, tuple(notes), past.shapes,
             past.queues, past.pods, cluster=self._cluster, deciders=past.deciders,
+            kinds={"": KUBERNETES},
         )  # fmt: skip
 
     def _in_thread(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
