@@ -314,3 +314,43 @@ def test_a_table_of_jobs_that_ran_must_say_when_they_started(tmp_path: Path):
     assert done.code == 2
     assert "has no column that says when jobs started" in done.err.replace("\n", " ")
     assert "--map start=COLUMN" in done.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("rates", "usd", "said"),
+    [
+        ("5", 8 * 2.5 + 8 * 1.6, "all GPUs prices nothing here, for `nodes.csv` goes before it"),
+        ("A100=5", 8 * 2.5 + 8 * 5, "prices: 8 GPUs by the rate that was given, 8 GPUs by `nodes."),
+        ("5,A100=7", 8 * 2.5 + 8 * 7, "all GPUs prices nothing here, for `nodes.csv` goes before"),
+        ("5,B200=7", 8 * 2.5 + 8 * 1.6, "--usd-per-hour prices `B200`, which no node has"),
+    ],
+)
+def test_a_table_of_nodes_prices_after_a_rate_by_type_and_before_one_of_all(
+    tmp_path: Path, rates: str, usd: float, said: str
+):
+    """What says more of a node goes before what says less; a rate that prices nothing is named."""
+    nodes, path = tmp_path / "nodes.csv", tmp_path / "jobs.csv"
+    nodes.write_text("node,gpus,gpu_type,usd_per_hour\nn1,8,NVIDIA H100 80GB HBM3,2.5\n"
+                     "n2,8,A100-SXM4-40GB,1.6\n")  # fmt: skip
+    path.write_text(HEADER + GOOD)
+    done = tidemill(
+        "import", "csv", str(path), "--nodes", str(nodes), "--usd-per-hour", rates,
+        "-j", str(tmp_path / "j.sqlite"), "--json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["totals"]["usd_micro"] == round(usd * 1_000_000)
+    assert said in done.err
+
+
+def test_a_rate_of_all_gpus_prices_what_a_table_of_nodes_does_not(tmp_path: Path):
+    """And a node that a job names with its domain is the listed one, and is paid for once."""
+    nodes, path = tmp_path / "nodes.csv", tmp_path / "jobs.csv"
+    nodes.write_text("node,gpus,gpu_type,usd_per_hour\nn1,8,H100,2.5\nn2,8,A100,\n")
+    path.write_text(HEADER + GOOD.replace(",n1,", ",N1.hpc.local,"))
+    done = tidemill(
+        "import", "csv", str(path), "--nodes", str(nodes), "--usd-per-hour", "5",
+        "-j", str(tmp_path / "j.sqlite"), "--json",
+    )  # fmt: skip
+    assert json.loads(done.out)["totals"]["usd_micro"] == 8 * 2_500_000 + 8 * 5_000_000, done.err
+    assert "prices: 8 GPUs by the rate that was given, 8 GPUs by `nodes.csv`" in done.err
+    assert "`N1.hpc.local` as `n1`" in done.err

@@ -54,7 +54,10 @@ def ledger(
     start: options.Start = None,
     end: options.End = None,
     bins: Annotated[
-        str | None, typer.Option("--bins", help="Width of time bins for --by time, such as 6h.")
+        str | None,
+        typer.Option(
+            "--bins", help="Width of time bins for --by time, such as 6h; 1d is always 24 hours."
+        ),
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="Most rows of a breakdown.")] = 20,
     as_tree: Annotated[bool, typer.Option("--tree", help="Show stages and their parts.")] = False,

@@ -206,3 +206,57 @@ def test_an_unknown_outcome_is_asked_for_with_all_its_kind(tmp_path: Path):
     assert found == ["done", "done", "timed out", "done"]
     with pytest.raises(SpecError, match="not WORD=OUTCOME"):
         outcomes.told(["Archived=finished"])
+
+
+@pytest.mark.parametrize(
+    ("header", "cell"),
+    [
+        ("run_hours", "2"), ("wallclock_ms", "7200000"), ("runtime_min", "120"),
+        ("runhours", "2"), ("durationms", "7200000"), ("Elapsed (min)", "120"),
+    ],
+)  # fmt: skip
+def test_lengths_whose_unit_is_in_their_header(tmp_path: Path, header: str, cell: str):
+    """Two hours each, guessed and in the unit that the header ends in."""
+    table = _read(tmp_path, f"job,start,{header},gpus", f"A,2026-03-02T06:30:00Z,{cell},4")
+    assert table.guessed["duration"] == header
+    assert table.attempts["end_ms"].to_list() == [END]
+
+
+@pytest.mark.parametrize("header", ["runs", "run", "gpu_hours"])
+def test_counts_and_hours_of_gpus_are_no_lengths(tmp_path: Path, header: str):
+    """When such jobs ended is asked for."""
+    refused = _refusal(tmp_path, f"job,start,{header},gpus", "A,2026-03-02T06:30:00Z,2,4")
+    assert "when jobs ended" in refused.message
+
+
+def test_gpus_of_each_node_are_taken_times_the_nodes(tmp_path: Path):
+    """By the number of nodes, or their names; taken as of all nodes they are refused."""
+    lines = (f"{HEAD}_per_node,num_nodes,node", f"A,{RAN},8,2,", f"B,{RAN},8,,g1 g2 g3")
+    table = _read(tmp_path, *lines)
+    assert table.attempts["gpus"].to_list() == [16, 24]
+    assert "GPUs by `gpus_per_node`, of each node: times `num_nodes`" in table.notes
+    path = tmp_path / "jobs.csv"
+    with pytest.raises(SpecError, match="`8` in row 2, which is of each of several nodes") as all_:
+        tables.read_jobs(path, {"gpus": "gpus_per_node"}, "UTC")
+    assert "--map gpus_per_node=gpus_per_node" in (all_.value.hint or "")
+    refused = _refusal(tmp_path, f"{HEAD}_per_node", f"A,{RAN},8")
+    assert "--map node_count=COLUMN" in (refused.hint or "")
+    refused = _refusal(tmp_path, *lines[:2], f"B,{RAN},8,,")
+    assert "in row 3, GPUs on each of nobody says how many nodes" in refused.message
+
+
+def test_a_number_of_all_gpus_goes_before_one_of_each_node(tmp_path: Path):
+    """Unless somebody names the other."""
+    _read(tmp_path, f"{HEAD},gpus_per_node,nnodes", f"A,{RAN},12,8,2")
+    path = tmp_path / "jobs.csv"
+    assert tables.read_jobs(path, {}, "UTC").attempts["gpus"].to_list() == [12]
+    told = {"gpus_per_node": "gpus_per_node"}
+    assert tables.read_jobs(path, told, "UTC").attempts["gpus"].to_list() == [16]
+
+
+def test_a_job_that_failed_without_a_start_is_said(tmp_path: Path):
+    """The books call it cancelled, as the import of Slurm says of its own."""
+    lines = (f"job,submit,{HEAD[4:]},state", f"A,2026-03-02T06:00:00Z,{RAN},4,FAILED",
+             "B,2026-03-02T06:00:00Z,,2026-03-02T07:00:00Z,4,FAILED")  # fmt: skip
+    (said,) = [note for note in _read(tmp_path, *lines).notes if "without a start" in note]
+    assert said.startswith("1 row (first: 3) *failed* by `state` without a start")
