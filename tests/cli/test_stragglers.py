@@ -14,7 +14,7 @@ from tidemill.cli.straggler_tables import odds
 from tidemill.cli.underused import advice
 from tidemill.journal import open_journal
 from tidemill.live.history import journalled
-from tidemill.live.measured.underused import UnderusedJob
+from tidemill.live.measured.underused import Underused, UnderusedJob, UsedDevice, with_devices
 from tidemill.live.prometheus.minutes import GPU_MINUTES, HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import NODE_WAITS, PODS, Hour
 from tidemill.live.prometheus.store import HourFolder
@@ -85,6 +85,11 @@ def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_odds_are_no_more_exact_than_they_are_known(log10: float, words: str):
     """A digit, rounded down from what the tenth of a logarithm leaves open; a million at most."""
     assert odds(log10) == f"fewer than {words}by chance"
+
+
+def test_odds_that_say_nothing_are_not_said():
+    """One in one: by chance alone."""
+    assert odds(0.0) == odds(-0.3) == "by chance alone"
 
 
 def test_suspects_of_real_runs_with_what_waiting_cost():
@@ -178,7 +183,7 @@ def test_gpus_that_were_not_busy_for_long_are_not_judged(fleet: Path, tmp_path: 
 
 def test_a_job_of_which_two_have_no_room_on_a_gpu_is_not_to_be_shared():
     """Below half of everything, and still too large for a second one beside it."""
-    alone = UnderusedJob("p2", "bob", None, "H100", 4, 1, 140_000, 60_000, 490_000, None)
+    alone = UnderusedJob("p2", "bob", None, "H100", 1, 1, 140_000, 60_000, 490_000, None)
     assert alone.fits == 1
     assert advice(alone) == "a smaller GPU type (two of it have no room on one GPU)"
 
@@ -186,9 +191,26 @@ def test_a_job_of_which_two_have_no_room_on_a_gpu_is_not_to_be_shared():
 def test_shares_that_a_journal_keeps_in_steps_say_so():
     """15 % is kept as 16 %: of a job that uses no more than 17 %, at least five fit on a GPU."""
     shares = (160_000, 100_000, 100_000)
-    kept = UnderusedJob("p2", "bob", None, "H100", 4, 1, *shares, None, 20_000)
+    kept = UnderusedJob("p2", "bob", None, "H100", 1, 1, *shares, None, 20_000)
     exact = kept._replace(compute_ppm=150_000, step_ppm=0)
     assert (kept.fits, exact.fits) == (5, 6)
+
+
+def test_what_fits_on_a_gpu_the_busiest_one_of_a_job_says():
+    """One GPU at 40 %, one at 0 %: the idle one is given back, and two of the other fit on one."""
+    job = UnderusedJob("p2", "bob", None, "H100", 2, 1, 200_000, 120_000, 110_000, None)
+    found = Underused((job,), (), 1, 0)
+    busy = UsedDevice("p2", "g1", "a", 0, 60, 400_000, 240_000, 210_000)
+    idle = UsedDevice("p2", "g1", "b", 1, 60, 0, 0, 10_000)
+    (told,) = with_devices(found, [busy, idle]).jobs
+    assert (told.fits, told.idle_gpus) == (2, 1)
+    assert advice(told).startswith("give back 1 of its 2 GPUs, hardly used; share: 2 of it on one")
+    (half,) = with_devices(found, [busy._replace(compute_ppm=500_000), idle]).jobs
+    assert advice(half).endswith("; two of it have no room on its busiest GPU (50 %)")
+    for unknown in ([busy], [busy, idle._replace(compute_ppm=None)], []):
+        (told,) = with_devices(found, unknown).jobs
+        assert (told.fits, told.idle_gpus) == (None, 0)
+        assert "if the busiest leaves room" in advice(told)
 
 
 def test_under_used_gpus_with_hours_and_dollars(fleet: Path, minutes: Path):
@@ -196,7 +218,7 @@ def test_under_used_gpus_with_hours_and_dollars(fleet: Path, minutes: Path):
     ran = tidemill("underused", str(fleet), "--prometheus", str(minutes), "--devices")
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
-    assert lines[0].startswith("1 job held 12.0 GPU-hours for $29.97 and used")
+    assert lines[0].endswith("in 12.0 measured GPU-hours for $29.97; 2 jobs could be judged")
     assert lines[2].split()[:7] == ["102", "bob", "8", "H100", "12.0", "$29.97", "10"]
     assert "share: 4 of it on one GPU" in ran.out
     assert sum(line.split()[0] == "g3" for line in lines[3:] if line) == 8

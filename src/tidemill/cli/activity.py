@@ -323,9 +323,9 @@ def _underused(windows: "pl.DataFrame", whose: "Whose") -> Iterator[str]:
         hours, first = sum(job.gpu_hours for job in found.jobs), found.jobs[0]
         yield (
             f"under-used whole GPUs: {screen.count(len(found.jobs), 'job')} of"
-            f" {screen.count(len(found.users), 'user')} held {hours:,.1f} GPU-hours and used less"
-            f" than half of compute, memory bandwidth and memory; the most: job `{first.job}`,"
-            f" {first.gpu_hours:,.1f} hours ({first.compute_ppm / 10_000:.0f} %,"
+            f" {screen.count(len(found.users), 'user')} used less than half of compute, memory"
+            f" bandwidth and memory in {hours:,.1f} measured GPU-hours; the most: job"
+            f" `{first.job}`, {first.gpu_hours:,.1f} hours ({first.compute_ppm / 10_000:.0f} %,"
             f" {first.bandwidth_ppm / 10_000:.0f} %, {first.memory_ppm / 10_000:.0f} %)"
         )
     if found.unknown:

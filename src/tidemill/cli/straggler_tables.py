@@ -159,7 +159,8 @@ def odds(chance_log10: float) -> str:
     """A chance in words, of its logarithm to a tenth: one in how many at least, to a digit."""
     power = max(0.0, min(-chance_log10 - 0.05, MOST_ODDS))
     unit = 10 ** int(power)
-    return f"fewer than 1 in {int(10**power / unit) * unit:,} by chance"
+    found = int(10**power / unit) * unit
+    return f"fewer than 1 in {found:,} by chance" if found > 1 else "by chance alone"
 
 
 def _sentences(found: Stragglers, calendar: Calendar) -> Iterator[str]:
@@ -214,8 +215,8 @@ def _why_slow(job: SlowLaunch) -> str:
         return (
             f"rank {job.rank} itself took {_percent(job.rank_slow_ppm)} longer"
             f" ({job.rank_own_us / 1000:,.1f} ms, {usual_us / 1000:,.1f} at the pace of the others)"
-            f" in {screen.count(job.rank_windows, 'window')}, and is no suspect yet:"
-            f" {odds(job.rank_chance_log10)}, where a suspect needs fewer than 1 in"
+            f" in {screen.count(job.rank_windows, 'window')}, and is no suspect yet: jobs look like"
+            f" this {odds(job.rank_chance_log10)}, where a suspect needs fewer than 1 in"
             f" {round(1 / RULE.chance)}; ask again when it has run longer"
         )
     if own_ppm is None:

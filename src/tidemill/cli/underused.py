@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 DEVICES_SHOWN = 40
-HARDLY_PPM = 50_000
 
 EXAMPLES = options.example(
     "tidemill underused fleet.sqlite",
@@ -62,6 +61,7 @@ def underused(
         screen.note(text)
     found = measured.find(read.measured(), held.whose.attempts, {}, held.usd_micro_per_hour)
     of_devices = use.of([job.job for job in found.jobs])
+    found = measured.with_devices(found, of_devices)
     _tell(found, of_devices if devices or as_json else (), journal, top, as_json=as_json)
 
 
@@ -117,7 +117,8 @@ def _print(found: "Underused", devices: "tuple[UsedDevice, ...]", top: int) -> N
                 screen.note(f"and {len(devices) - DEVICES_SHOWN:,} more GPUs; --json has all")
         screen.note(
             "compute (SMs active; busy where that is not measured) and bandwidth on average, memory"
-            " at most; sharing: how many such jobs one GPU has room for"
+            " at most, of all GPUs of a job; sharing: how many such jobs its busiest GPU has room"
+            " for; measured h: GPU-hours that it held while most of its GPUs were sampled"
         )
         if shown[0].step_ppm:
             screen.note(
@@ -139,14 +140,14 @@ def _headline(found: "Underused") -> str:
     told = [job.usd_micro for job in found.jobs]
     cost = "" if None in told else f" for {dollars_text(sum(usd or 0 for usd in told))}"
     return (
-        f"{screen.count(len(found.jobs), 'job')} held {hours:,.1f} GPU-hours{cost} and used less"
-        f" than half of compute, memory bandwidth and memory; {judged}"
+        f"{screen.count(len(found.jobs), 'job')} used less than half of compute, memory bandwidth"
+        f" and memory in {hours:,.1f} measured GPU-hours{cost}; {judged}"
     )
 
 
 def _jobs(rows: "tuple[UnderusedJob, ...]") -> "Table":
     made = screen.table(
-        "job", "user", "GPUs", "GPU-hours", "dollars", "compute", "bandwidth", "memory",
+        "job", "user", "GPUs", "measured h", "dollars", "compute", "bandwidth", "memory",
         "what to do",
     )  # fmt: skip
     made.columns[1].justify = made.columns[8].justify = "left"
@@ -171,19 +172,30 @@ def _axes(row: "UnderusedJob | UsedDevice") -> tuple[str, ...]:
 def advice(row: "UnderusedJob") -> str:
     """What its use leaves room for."""
     whom = f"`{row.user}`" if row.user else "its owner"
-    if max(row.compute_ppm, row.bandwidth_ppm) < HARDLY_PPM:
+    if row.is_hardly_used:
         return f"ask {whom} whether it needs a GPU; end it where it only waits"
-    if row.fits < 2:
-        return "a smaller GPU type (two of it have no room on one GPU)"
-    least = "at least " * bool(row.step_ppm)
-    return (
-        f"share: {least}{row.fits} of it on one GPU (MIG, MPS or time-slicing), or a smaller GPU"
-        " type"
-    )
+    if not row.idle_gpus:
+        return _shared(row)
+    return f"give back {row.idle_gpus:,} of its {row.gpus:,} GPUs, hardly used; {_shared(row)}"
+
+
+def _shared(row: "UnderusedJob") -> str:
+    """What of its GPUs others can have: what its busiest one leaves."""
+    if row.fits is None:
+        return "share them, or a smaller GPU type, if the busiest leaves room (not each is known)"
+    if row.fits > 1:
+        least = "at least " * bool(row.step_ppm)
+        return (
+            f"share: {least}{row.fits} of it on one GPU (MIG, MPS or time-slicing), or a smaller"
+            " GPU type"
+        )
+    if row.gpus > 1:
+        return f"two of it have no room on its busiest GPU ({(row.most_ppm or 0) / 10_000:.0f} %)"
+    return "a smaller GPU type (two of it have no room on one GPU)"
 
 
 def _users(found: "Underused") -> "Table":
-    made = screen.table("user", "jobs", "GPU-hours", "dollars")
+    made = screen.table("user", "jobs", "measured h", "dollars")
     for row in found.users:
         made.add_row(
             row.user or "?", f"{row.jobs:,}", f"{row.gpu_ms / HOUR_MS:,.1f}",
@@ -193,7 +205,7 @@ def _users(found: "Underused") -> "Table":
 
 
 def _devices(rows: "tuple[UsedDevice, ...]") -> "Table":
-    made = screen.table("node", "GPU", "job", "hours", "compute", "bandwidth", "memory")
+    made = screen.table("node", "GPU", "job", "sampled h", "compute", "bandwidth", "memory")
     made.columns[1].justify = made.columns[2].justify = "left"
     for row in rows:
         name = str(row.minor) if row.minor >= 0 else row.uuid

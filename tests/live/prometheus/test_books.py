@@ -69,7 +69,8 @@ def test_under_used_gpus_are_named(desk: Path, monkeypatch: pytest.MonkeyPatch):
     line = "import slurm examples/history/sacct.txt examples/history/nodes.txt --zone Europe/Berlin"
     more = "--to 2026-11-02T20:00 --prometheus activity -j named.sqlite"
     said = CliRunner().invoke(app, [*line.split(), *more.split()]).stderr.replace("\n", " ")
-    assert "under-used whole GPUs: 1 job of 1 user held 56.0 GPU-hours" in said
+    assert "under-used whole GPUs: 1 job of 1 user used less than half of" in said
+    assert "in 56.0 measured GPU-hours; the most" in said
     assert "the most: job `105`, 56.0 hours (25 %, 6 %, 9 %)" in said
 
 

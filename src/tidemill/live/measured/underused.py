@@ -3,7 +3,8 @@
 Three axes: compute (SMs active; the share of busy time where that was not measured), memory
 bandwidth, and memory. Compute and bandwidth are averages over the time that was measured, memory is
 the most that was used. A job of which less than half of its time is known on any axis is not
-judged: unknown is not little.
+judged: unknown is not little. How many of a job one GPU has room for its busiest GPU says, which is
+known where each of them is.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,6 +21,7 @@ LEAST_KNOWN = 0.5
 MOST_SHARING = 7
 ANY_TYPE = ""
 """In prices: of every GPU type that has none of its own."""
+HARDLY_PPM = 50_000
 _AXES = ("compute", "bandwidth", "memory")
 
 
@@ -40,19 +42,39 @@ class UnderusedJob(NamedTuple):
     """What those cost; None: nobody said the price."""
     step_ppm: int = 0
     """Shares are known to the nearest of such steps: a journal keeps them so. 0: as measured."""
+    busiest_ppm: int | None = None
+    """The axis most used of its busiest GPU; None: not known of each of its GPUs."""
+    idle_gpus: int = 0
+    """Of its GPUs, those that are known to be hardly used."""
 
     @property
-    def fits(self) -> int:
+    def is_hardly_used(self) -> bool:
+        """Whether all that it holds computes and moves next to nothing."""
+        return max(self.compute_ppm, self.bandwidth_ppm) < HARDLY_PPM
+
+    @property
+    def most_ppm(self) -> int | None:
+        """What of one of its GPUs is used at most; None: it has several, and each is not known."""
+        if self.gpus > 1:
+            return self.busiest_ppm
+        return max(self.compute_ppm, self.bandwidth_ppm, self.memory_ppm) + self.step_ppm // 2
+
+    @property
+    def fits(self) -> int | None:
         """How many of it one GPU has room for on every axis: at most seven, as MIG has slices. At
-        least so many where shares are known in steps.
+        least so many where shares are known in steps; None: not known of each of its GPUs.
         """
-        most = max(self.compute_ppm, self.bandwidth_ppm, self.memory_ppm, 1) + self.step_ppm // 2
-        return min(MOST_SHARING, int(FULL * ONE_PPM) // most)
+        most = self.most_ppm
+        return None if most is None else min(MOST_SHARING, int(FULL * ONE_PPM) // max(most, 1))
 
     @property
     def gpu_hours(self) -> float:
         """For people."""
         return self.gpu_ms / HOUR_MS
+
+
+_OF_WINDOWS = UnderusedJob._fields[: UnderusedJob._fields.index("busiest_ppm")]
+"""What windows of the whole job tell; the rest is of its GPUs (``with_devices``)."""
 
 
 class UsedDevice(NamedTuple):
@@ -164,9 +186,35 @@ def find(
     rows = small.sort(pl.col("gpu_ms") * -1, "job").with_columns(
         usd_micro=pl.lit(None, pl.Int64), step_ppm=pl.lit(step_ppm, pl.Int64)
     )
-    told = (UnderusedJob(*row) for row in rows.select(UnderusedJob._fields).iter_rows())
+    told = (UnderusedJob(*row) for row in rows.select(_OF_WINDOWS).iter_rows())
     found = [_priced(row, usd_micro_per_hour, by_job or {}) for row in told]
     return Underused(tuple(found), _users(found), len(judged), len(jobs) - len(judged))
+
+
+def with_devices(found: Underused, devices: Collection[UsedDevice]) -> Underused:
+    """The same, with what is known of each GPU of a job."""
+    by_job = dict[str, list[UsedDevice]]()
+    for one in devices:
+        by_job.setdefault(one.job, []).append(one)
+    jobs = tuple(_with_devices(job, by_job.get(job.job, [])) for job in found.jobs)
+    return found._replace(jobs=jobs)
+
+
+def _with_devices(job: UnderusedJob, devices: list[UsedDevice]) -> UnderusedJob:
+    """A GPU of which too little was measured, beside the others, is not known."""
+    enough = LEAST_KNOWN * max((one.minutes for one in devices), default=0)
+    known = [
+        (one.compute_ppm, one.bandwidth_ppm, one.memory_ppm)
+        for one in devices
+        if one.minutes >= enough
+    ]
+    axes = [(c, b, m) for c, b, m in known if None not in (c, b, m)]
+    idle = sum(max(c or 0, b or 0) < HARDLY_PPM for c, b, _ in axes)
+    is_each = len(axes) == len(devices) >= job.gpus
+    return job._replace(
+        busiest_ppm=max(ppm or 0 for one in axes for ppm in one) if is_each and axes else None,
+        idle_gpus=idle if len(devices) <= job.gpus else 0,
+    )
 
 
 def _known_of(attempts: pl.DataFrame) -> pl.DataFrame:
