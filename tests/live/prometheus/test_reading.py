@@ -150,3 +150,13 @@ def test_a_time_without_gpus_is_said(prometheus: str):
         [*fetching.read(client, BEGIN_MS - 365 * 24 * HOUR_MS, BEGIN_MS - 364 * 24 * HOUR_MS)]
     assert "it has none that are known" in caught.value.message
     assert [*hours(BEGIN_MS + 1, BEGIN_MS + HOUR_MS + 1)] == [BEGIN_MS, BEGIN_MS + HOUR_MS]
+
+
+def test_series_of_ones_own_may_have_their_last_line(tmp_path: Path):
+    """A whole file in OpenMetrics' format ends with it; the rig takes it with and without."""
+    if reason := server.missing():
+        pytest.skip(f"this test needs promtool: {reason}")
+    told = [*series.lines([Recorded("up", {"job": "a"}, steady(1.0, 0, 60))])]
+    for lines in (told, [*told, "# EOF"]):
+        server.load(tmp_path, lines)
+    assert [*(tmp_path / "data").iterdir()]

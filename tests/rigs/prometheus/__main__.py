@@ -1,6 +1,6 @@
 """Start the rig by hand: ``python -m tests.rigs.prometheus FOLDER SERIES``; ends with Ctrl-C.
 
-SERIES is a file in OpenMetrics' format (without its last line). Prints the address.
+SERIES is a file in OpenMetrics' format, by metric, with times. Prints the address.
 """
 
 import signal

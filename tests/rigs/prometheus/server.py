@@ -17,6 +17,7 @@ from tests.rigs.slurm.cluster import free_ports
 
 NEEDED = ("prometheus", "promtool")
 POLL_S = 0.05
+LAST = "# EOF"
 CONFIG = "global:\n  scrape_interval: 30s\n"
 
 
@@ -65,8 +66,8 @@ def load(folder: Path, series: Iterable[str]) -> None:
     """Make blocks of the lines of a text in OpenMetrics' format."""
     text = folder / "series.txt"
     with text.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in series)
-        file.write("# EOF\n")
+        file.writelines(f"{line}\n" for line in series if line.strip() != LAST)
+        file.write(f"{LAST}\n")
     made = subprocess.run(
         ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h",
          "--quiet", text, folder / "data"],
