@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,7 @@ from tidemill.ledger.told import Told
 from tidemill.model import events as ev
 from tidemill.model.batch import Dictionary
 from tidemill.model.batch.convert import of_events
+from tidemill.model.states import Confidence
 
 JOBS = (0, 1, 2, 200)  # for the last of them tables must grow
 news = st.tuples(st.integers(0, 1), st.sampled_from(JOBS), st.booleans())
@@ -43,6 +45,33 @@ def test_of_many_jobs_each_must_have_told():
     assert Bucket.REWORK in found.of(jobs)
     assert not found.of(np.append(jobs, many))
     assert found.knows(np.append(jobs, many), Bucket.REWORK).tolist() == [True] * many + [False]
+
+
+def test_of_jobs_together_devices_must_have_been_seen_for_almost_all_of_the_time():
+    """99 hours that were seen whole, and one of which 59 minutes, or half a job of 50, were not."""
+    busy: list[ev.Event] = [ev.ActivitySeen(0, j, 1, 500_000) for j in range(2)]
+    told = Told()
+    told.count(of_events(busy, Dictionary()))
+    found = told.with_seen(np.array([99 * 60, 1, 25 * 60]), np.array([99 * 60, 60, 50 * 60]))
+    jobs = np.arange(3)
+    assert found.knows(jobs, Bucket.IDLE).tolist() == [True, False, False]
+    assert Bucket.IDLE in found.of(jobs[:2])
+    assert Bucket.IDLE not in found.of(jobs[1:2])
+    assert Bucket.IDLE not in found.of(jobs)
+
+
+@pytest.mark.parametrize("is_one_batch", [True, False])
+def test_whether_ranks_told_of_most_devices_is_known_when_an_attempt_comes_up(is_one_batch: bool):
+    """Of three quarters nobody did, of a quarter, of all only later: what was before is of that."""
+    ups: list[ev.Event] = [ev.JobStarted(5, j, 1) for j in range(4)]
+    silent: list[ev.Event] = [
+        ev.StragglerSeen(at_ms, j, 1, 0, Confidence.UNKNOWN, ppm)
+        for at_ms, j, ppm in ((5, 0, 750_000), (5, 1, 250_000), (9, 2, 1_000_000))
+    ]
+    told, dictionary = Told(), Dictionary()
+    for events in [[*ups, *silent]] if is_one_batch else [ups, silent]:
+        told.count(of_events(events, dictionary))
+    assert told.came_up_unheard(np.arange(4)).tolist() == [True, False, False, False]
 
 
 def test_jobs_of_which_nothing_is_told_take_no_rows():

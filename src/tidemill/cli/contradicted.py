@@ -84,6 +84,14 @@ DOUBTS: dict[ContradictionSort, Doubt] = {
         " each; where it uses more than it says, correct `track.job(gpus=…)`",
         "inferred for the other GPUs: {}; FLOPs and MFU count over all that are held",
     ),
+    ContradictionSort.MORE_GPUS: Doubt(
+        "loops that use more GPUs than their jobs hold",
+        _lines(Bucket.USEFUL, Bucket.BELOW_PEAK),
+        "look whether the scheduler told all GPUs of the job, and whether each rank says those that"
+        " it uses alone (`track.job(gpus=…)`)",
+        "not booked: {}; the work of that attempt has an unknown efficiency, and nobody knows how"
+        " many tokens a GPU-hour made",
+    ),
 }  # fmt: skip
 
 

@@ -295,7 +295,7 @@ def parts(row: HeldRow) -> Table:
         figure = row.figure([bucket])
         if figure.milli_ms is None:
             made.add_row(f"  {about.title}", "", "unknown", "", row.unknown[bucket])
-        elif figure.milli_ms or bucket == Bucket.USEFUL or figure.confidence is _SURE:
+        elif figure.milli_ms or figure.confidence is not Confidence.UNKNOWN:
             made.add_row(
                 f"  {about.title}", units.hours(rounded(figure.milli_ms, units.hour)),
                 _percent(_ppm(row, figure)),
@@ -304,15 +304,13 @@ def parts(row: HeldRow) -> Table:
     return made
 
 
-_SURE = Confidence.MEASURED
-
-
 def use(row: HeldRow) -> str:
     """Occupancy and MFU of what one job held, how they are known, and which of them misleads."""
     busy, mfu = row.occupancy, row.mfu
     most = row.account.of({*OCCUPIED, Bucket.NOT_OBSERVED})
     at_most = _percent(rounded(most * ONE_PPM, max(1, row.held_milli_ms)))
-    untold = "nobody measured when its GPUs were busy"
+    is_in_part = row.measured.is_busy_seen or row.account.milli_ms[Bucket.IDLE] > 0
+    untold = f"nobody measured{' all of the time' * is_in_part} when its GPUs were busy"
     words = (
         f"at most {at_most} ({'not all was observed' if row.is_busy_told else untold})"
         if busy.milli_ms is None

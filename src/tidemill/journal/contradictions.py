@@ -39,6 +39,8 @@ class ContradictionSort(StrEnum):
     """A job's waits and its MFU are more than its time."""
     FEWER_GPUS = "fewer_gpus"
     """A job holds more GPUs than its loop says that it uses."""
+    MORE_GPUS = "more_gpus"
+    """A loop says that it uses more GPUs than its job holds."""
 
 
 class Contradiction(Struct, frozen=True, kw_only=True):

@@ -144,7 +144,10 @@ BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
 NOT_PRODUCED: dict[int, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
-    Bucket.STRAGGLER: "the ranks of some jobs were not compared; within stalled: communication",
+    Bucket.STRAGGLER: (
+        "the ranks of some jobs were not compared, or not for long enough to tell a slow one;"
+        " within stalled: communication"
+    ),
     Bucket.INTERFERENCE: "no two jobs on one accelerator said what they use of it; within others",
 }
 """Buckets that no layer can fill yet, and why: shown as unknown, never as zero."""

@@ -94,7 +94,7 @@ class HeldRow(NamedTuple):
     empty: dict[int, Confidence]
     """How it is known of a bucket that nothing is in it."""
     told: frozenset[int]
-    """Buckets that somebody measured of all its jobs, and of most of their time."""
+    """Buckets that somebody measured of all its jobs; of idle ones, of almost all of the time."""
     is_observed: bool
     """Whether another scheduler placed its jobs: what nobody measured is not known."""
     facts: HeldJob | None

@@ -136,6 +136,8 @@ class MeasuredGroup(NamedTuple):
     figure_gpu_s: Mapping[DeviceFigure, int]
     """GPU-seconds for which each is known."""
     steps: TrainedSteps | None = None
+    is_busy_seen: bool = False
+    """Whether devices said of some of the time how busy they were."""
 
 
 NOTHING = MeasuredGroup(None, {}, {})
@@ -162,7 +164,8 @@ def _group(measured: MeasuredRows, some_rows: I64) -> MeasuredGroup:
             figures[figure] = rounded(int(amount[some].sum()), held)
             times[figure] = held
     load, steps = _load(what, bound, amount, weight), _steps(what, amount, weight)
-    return MeasuredGroup(load, figures, times, steps)
+    is_busy_seen = bool((what == FIGURES + DeviceFigure.BUSY_SEEN).any())
+    return MeasuredGroup(load, figures, times, steps, is_busy_seen)
 
 
 def _steps(what: I64, amount: I64, weight: I64) -> TrainedSteps | None:

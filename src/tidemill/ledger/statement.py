@@ -55,9 +55,9 @@ Some = NDArray[np.bool_] | I64 | slice
 """Which rows: a truth for each, their numbers, or from where to where."""
 
 
-_MODELLED, _UNKNOWN, _MEASURED, _ASSUMED = (
-    CONFIDENCES.index(c)
-    for c in (Confidence.MODELLED, Confidence.UNKNOWN, Confidence.MEASURED, Confidence.ASSUMED)
+_MODELLED, _UNKNOWN, _MEASURED, _INFERRED, _ASSUMED = (
+    CONFIDENCES.index(Confidence(word))
+    for word in ("modelled", "unknown", "measured", "inferred", "assumed")
 )
 
 _STARTS = [Bucket.STARTING, Bucket.RESTART]
@@ -267,19 +267,14 @@ class Statement:
 
     @cached_property
     def told(self) -> Told:
-        """Of which jobs somebody measured what; when their devices were busy, if that was seen for
-        most of the time in which they were up.
-        """
+        """Of which jobs somebody measured what; of busy devices, for almost all of the time."""
         told = self.measured
         is_seen = (told.what == FIGURES + DeviceFigure.BUSY_SEEN) & (told.job >= 0)
         if not self.world.is_observed:
             return self._told
         seen = np.zeros(self.world.job_count, np.int64)
         np.add.at(seen, told.job[is_seen], told.weight[is_seen])
-        up = self.held_in(*RAN, Bucket.IDLE)
-        is_most = 2 * seen * 1000 * WHOLE_MILLI >= up
-        some = seen > 0
-        return self._told.with_busy(np.flatnonzero(some & is_most), np.flatnonzero(some & ~is_most))
+        return self._told.with_seen(seen * 1000 * WHOLE_MILLI, self.held_in(*RAN, Bucket.IDLE))
 
     def held_by_jobs(self, bucket: int | None = None) -> I64:
         """Milli·ms of every job, in one bucket or in all that it held."""
@@ -320,24 +315,25 @@ class Statement:
         world, earlier = self.world, [*reversed(self._holders)]
         told = [CONFIDENCES.index(Confidence(h.confidence)) for h in earlier]
         each = _with(paging.column(world.jobs.confidence, world.job_count), [*told, _UNKNOWN])
-        starts = saving = np.zeros(len(each), bool)
+        starts = saving = unheard = np.zeros(len(each), bool)
         if world.is_observed:  # the records of others do not tell how jobs come up and save
             starts = _with(comes_up(world), [*(h.comes_up for h in earlier), False])
             saving = _with(saves(world), [*(h.saves for h in earlier), False])
+            alone = self._told.came_up_unheard(np.arange(world.job_count))
+            unheard = _with(alone, [False] * (len(earlier) + 1))
         known = paging.blank(len(self.rows.bin), is_kept=True)
         for some in self._near(slice(None)):
             rows = LedgerRows(*(column[some] for column in self.rows))
-            known[some] = self._known_as(rows, each, starts, saving)
+            known[some] = self._known_as(rows, each, (starts, saving, unheard))
         return known
 
-    def _known_as(
-        self, rows: LedgerRows, each: I64, starts: NDArray[np.bool_], saving: NDArray[np.bool_]
-    ) -> I64:
+    def _known_as(self, rows: LedgerRows, each: I64, how: tuple[NDArray[np.bool_], ...]) -> I64:
         """The same of some rows.
 
-        ``each``: how jobs, and who is behind them, say that they are known; ``starts``, ``saving``:
-        of which of them it was assumed how they come up, and how they save.
+        ``each``: how jobs, and who is behind them, say that they are known; ``how``: of which it
+        was assumed how they come up, and how they save, and inferred when most of their GPUs did.
         """
+        starts, saving, unheard = how
         is_held = rows.job != NO_JOB
         of_bucket = np.zeros(max(ABOUT) + 1, np.int64)
         of_bucket[[*ABOUT]] = [CONFIDENCES.index(about.confidence) for about in ABOUT.values()]
@@ -345,6 +341,7 @@ class Statement:
         found = np.where(is_divided, each[rows.job], of_bucket[rows.bucket])
         # of a job of unknown efficiency, only a slower place is known
         found[is_divided & (rows.bucket == Bucket.LINKS) & (found == _UNKNOWN)] = _MODELLED
+        found[np.isin(rows.bucket, _STARTS) & unheard[rows.job]] = _INFERRED
         found[np.isin(rows.bucket, _STARTS) & starts[rows.job]] = _ASSUMED
         found[np.isin(rows.bucket, _SAVES) & saving[rows.job]] = _ASSUMED
         found = np.where(is_held & (rows.known > 0), PLACES[rows.known], found)
@@ -368,6 +365,9 @@ class Statement:
             return self._held_as
         if bucket == Bucket.NO_DEMAND and (self.others_waited_ms or self.unadvertised):
             return self.as_known(Confidence.INFERRED)
+        if self.world.is_observed and bucket in self.told.of(self.holders):
+            most = self._held_as  # what some ranks told is inferred of the others
+            return most if most is Confidence.INFERRED else self.as_known(Confidence.MEASURED)
         return self.as_known(ABOUT[bucket].confidence)
 
     @cached_property

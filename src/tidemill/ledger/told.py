@@ -45,12 +45,16 @@ _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
 
 
-_IN_PART, _ASKED, _SERVES = 62, 61, 60
+_IN_PART, _ASKED, _SERVES, _UNHEARD = 62, 61, 60, 59
 """Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted; one
-that counts them itself, and so says that it is a service.
+that counts them itself, and so says that it is a service; and a job of most of whose devices no
+rank told when it came up.
 
 A service that was only ever told to be busy or idle as a whole was told so by its requests: that it
 stood still is known, but not how busy its devices were while it did not."""
+
+_A_ROUNDING = 100
+"""One part of so many may be unseen: scrapes begin a little after a job, and end before it."""
 
 
 class Told:
@@ -62,10 +66,14 @@ class Told:
         self._late_ms: I64 = np.zeros(64, np.int64)
         """By job, from when on the first word of its loop comes late: the moment after it came up.
         0: it did not come up yet, or its loop has spoken since."""
+        self._up: I64 = np.zeros((1, 2), np.int64)
+        """By job, for how long it was up and nobody saw when its devices were busy, and for how
+        long it was up; nothing before ``with_seen``."""
 
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
+        unheard = self._unheard(batch.events)
         late = self._late(batch.events[_IS_OF_STARTS[kind]])
         is_told = _IS_COUNTED[kind]
         if not is_told.any():  # as a rule in imports: their jobs have no rows here
@@ -84,6 +92,7 @@ class Told:
         self._mark(0, 1, rows[kind == _SAVES])
         self._mark(0, _UP, rows[kind == _SAVES])
         self._mark(1, _UP, late)
+        self._mark(1, _UNHEARD, unheard)
         stalls = rows[kind == _STALLS]
         for place, column in _SHARES:
             self._mark(0, place, stalls[stalls[:, column] >= 0])
@@ -92,6 +101,23 @@ class Told:
         is_known = compared[:, EventColumn.WHY] != _UNKNOWN
         self._mark(0, 5, compared[is_known])
         self._mark(1, 5, compared[~is_known])
+
+    def _unheard(self, events: I64) -> I64:
+        """Those that say at the moment when an attempt came up that no rank tells of most of its
+        devices.
+        """
+        kind = events[:, EventColumn.KIND]
+        is_silent = (kind == _STRAGGLER) & (2 * events[:, EventColumn.TO] > ONE_PPM)
+        if not is_silent.any():
+            return events[:0]
+        rows = events[is_silent | (kind == _STARTED)]
+        rows = rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")]
+        job, at_ms = rows[:, EventColumn.WHO], rows[:, EventColumn.AT]
+        is_up = rows[:, EventColumn.KIND] == _STARTED
+        is_same = np.concatenate([[False], (job[1:] == job[:-1]) & is_up[:-1]])
+        known = np.append(self._late_ms, 0)[np.minimum(job, len(self._late_ms))]
+        found: I64 = rows[~is_up & (np.where(is_same, np.roll(at_ms, 1), known - 1) == at_ms)]
+        return found
 
     def _late(self, rows: I64) -> I64:
         """The first words of loops about what is safe that came after their attempt came up."""
@@ -115,16 +141,25 @@ class Told:
     def of(self, jobs: I64) -> frozenset[int]:
         """The buckets that are known, though they be empty, of every one of these jobs.
 
-        None are where the events of some were rolled up (numbers below 0): who told is forgotten.
+        Of when devices were busy, of almost all of their time together. None are where the events
+        of some were rolled up (numbers below 0): who told is forgotten.
         """
         if not len(jobs) or jobs.min() < 0:
             return frozenset()
-        known = (1 << len(FILLS)) - 1
+        is_busy_known, known = self._is_busy_known(jobs), (1 << len(FILLS)) - 1
         for some in paging.stretches(len(jobs)):
-            known &= int(np.bitwise_and.reduce(self._known(jobs[some])))
+            known &= int(np.bitwise_and.reduce(self._known(jobs[some]) | is_busy_known))
             if not known:
                 break
         return frozenset(b for i, some in enumerate(FILLS) if known >> i & 1 for b in some)
+
+    def _is_busy_known(self, jobs: I64) -> bool:
+        """Whether devices of these jobs were seen for almost all of the time that they were up."""
+        unseen, up = 0, 0
+        for some in paging.stretches(len(jobs)):
+            both = self._up[np.minimum(jobs[some], len(self._up) - 1)].sum(axis=0)
+            unseen, up = unseen + int(both[0]), up + int(both[1])
+        return up > 0 and _A_ROUNDING * unseen <= up
 
     def knows(self, jobs: I64, bucket: int) -> NDArray[np.bool_]:
         """Of each of these jobs, whether a bucket is known of it, though it be empty."""
@@ -142,6 +177,10 @@ class Told:
         """Of each of these jobs, whether it said while it ran that it is a service."""
         return self._has(jobs, _SERVES)
 
+    def came_up_unheard(self, jobs: I64) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether no rank told of most of its devices when it came up."""
+        return self._has(jobs, _UNHEARD)
+
     def _has(self, jobs: I64, place: int) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = self._bits[self._at(jobs), 1] >> place & 1 == 1
         return found
@@ -158,19 +197,25 @@ class Told:
         found: NDArray[np.bool_] = self._bits[self._at(jobs), 0] > 1
         return found
 
-    def with_busy(self, jobs: I64, others: I64) -> "Told":
-        """The same, and of these jobs it is measured when their devices were busy: always, where
-        nobody said otherwise. Not so of ``others``, whose devices were seen for too little of the
-        time, and of those that were only told to be busy or idle as a whole: a loop that ended
-        says so of the time after it alone.
+    def with_seen(self, seen: I64, up: I64) -> "Told":
+        """The same, and of each job for how much of the time in which it was up its devices were
+        seen: of that it is measured when they were busy, always, where nobody said otherwise.
+
+        Where they were, that counts; and who was only told to be busy or idle as a whole was told
+        so by a loop that ended, of the time after it alone.
         """
-        found = Told()
-        most = max(int(jobs.max(initial=0)), int(others.max(initial=0)))
-        found._bits = grown(self._bits.copy(), most + 2)
+        found, some = Told(), np.flatnonzero(seen)
+        found._bits = self._bits.copy()
         found._bits[found._bits[:, 1] >> _IN_PART & 1 == 0, 0] &= ~1
-        found._bits[others, 0] &= ~1
-        found._bits[jobs, 0] |= 1
-        found._bits[jobs, 1] |= 1 << _IN_PART
+        if not len(some):
+            return found
+        found._bits = grown(found._bits, len(up) + 1)
+        found._bits[some, 1] |= 1 << _IN_PART
+        unseen = np.where(seen > 0, np.maximum(up - seen, 0), up)
+        unseen[(seen == 0) & (found._known(np.arange(len(up))) & 1 == 1)] = 0
+        is_almost_all = _A_ROUNDING * unseen[some] <= up[some]
+        found._bits[some, 0] = found._bits[some, 0] & ~1 | is_almost_all
+        found._up = grown(np.stack([unseen, up], axis=1), len(found._bits))
         return found
 
     def _at(self, jobs: I64) -> I64:

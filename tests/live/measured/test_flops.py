@@ -11,6 +11,7 @@ from msgspec import structs
 from tidemill import api
 from tidemill.cli import contradicted
 from tidemill.journal.contradictions import ContradictionSort
+from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import History, build
@@ -313,6 +314,35 @@ def test_loops_that_use_fewer_gpus_than_are_held_are_said(
     for one in contradicted.words(history.contradictions):
         assert says in one.found
         assert "request fewer GPUs" in one.so
+
+
+@pytest.mark.parametrize("ranks", [8, 9])
+def test_ranks_that_use_more_gpus_than_are_held_are_not_believed(ranks: int):
+    """Each says one GPU of its own; by the scheduler their job holds eight. That is said, and
+    nobody knows what a GPU did: neither FLOPs nor tokens. What they waited stays.
+    """
+    told = [
+        structs.replace(one, rank=rank, run=f"run{rank}")
+        for rank in range(ranks)
+        for one in whole(*(stretch(s, 0.5 * PEAK, tokens=100) for s in range(60)), end_s=60)
+    ]
+    history = of_eight(told, 1, ranks)
+    statement = api.keep_history(history).statement
+    (row,) = efficiency.efficiencies(statement).rows
+    assert row.measured.steps is not None
+    if ranks == 8:
+        assert not history.contradictions
+        assert seconds(statement, Bucket.USEFUL) == pytest.approx(240, abs=0.1)
+        assert row.measured.steps.tokens == 8 * 60 * 100
+        return
+    (found,) = history.contradictions
+    assert found.sort is ContradictionSort.MORE_GPUS
+    assert found.says == "it holds 8 GPUs; its ranks say that they use 9"
+    assert any(found.says in note for note in history.notes)
+    assert row.mfu.milli_ms is None
+    assert seconds(statement, Bucket.UNKNOWN) == pytest.approx(480, abs=0.1)
+    assert row.measured.steps.tokens is None
+    assert row.measured.steps.steps == 60
 
 
 def test_loops_that_do_not_say_how_many_gpus_they_use_are_said():

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from tidemill import api
+from tidemill.cli import efficiency_tables
 from tidemill.journal.contradictions import ContradictionSort
 from tidemill.ledger import efficiency, missing
 from tidemill.ledger.buckets import Bucket
@@ -90,9 +91,9 @@ def test_windows_of_two_sources_are_cut_at_each_others_edges():
     assert found[Bucket.UNKNOWN] == pytest.approx(10 + 20, abs=0.01), "60 to 80 half, 80 to 100"
 
 
-@pytest.mark.parametrize(("until_s", "is_known"), [(60, True), (40, False)])
+@pytest.mark.parametrize(("until_s", "is_known"), [(99, True), (61, False)])
 def test_a_device_that_was_always_busy_is_known_to_be_so(until_s: int, is_known: bool):
-    """That nothing was idle is measured where most of the time is; else it is unknown."""
+    """That nothing was idle is measured where all but a rounding of the time is; else unknown."""
     told = measured(window(0, until_s, "dcgm", busy_ppm=1_000_000))
     history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
     statement = api.keep_history(history).statement
@@ -108,6 +109,22 @@ def test_a_gpu_that_nobody_measured_may_have_stood_idle():
     statement = api.keep_history(history).statement
     assert not is_busy_told(statement)
     assert Bucket.IDLE in unknowns_of(statement)
+
+
+@pytest.mark.parametrize("seen", [(61, 0), (100, 1)])
+def test_time_of_which_devices_were_not_sampled_leaves_a_bound(seen: tuple[int, int]):
+    """Idle for 61 of 100 s and not sampled after; or one GPU of two was not for a part of it."""
+    until_s, unseen_gpus = seen
+    first = window(0, 61, "dcgm", busy_ppm=0)
+    later = window(61, until_s, "dcgm", busy_ppm=1_000_000, unseen_gpus=unseen_gpus)
+    told = measured(*([first, later] if until_s > 61 else [first]))
+    history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
+    statement = api.keep_history(history).statement
+    (row,) = efficiency.efficiencies(statement).rows
+    assert row.may_be_more([Bucket.IDLE])
+    assert row.occupancy.milli_ms is None
+    assert not is_busy_told(statement)
+    assert "at most 39.00 % (nobody measured all of the time when" in efficiency_tables.use(row)
 
 
 def test_what_gpus_did_that_were_not_sampled_is_inferred_from_the_others():

@@ -10,11 +10,12 @@ from msgspec import structs
 
 from tests.live.measured.test_stragglers import BEGIN_US, records
 from tidemill import api
+from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.live.history.events import build
-from tidemill.live.measured import launch_names, loops, tracking
+from tidemill.live.measured import launch_names, loops, ranks, tracking
 from tidemill.live.measured.loops import LoopRecords
 from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
@@ -25,6 +26,7 @@ from tidemill.live.track.records import (
     TrackRecord,
 )
 from tidemill.model.states import Confidence
+from tidemill.workload.slow import ranks as slow_ranks
 
 SLOW, USUAL = [60_000] * 30 + [80_000] * 60, [60_000] * 90
 STEPS_US = [80_000] * 30 + [100_000] * 60
@@ -137,13 +139,71 @@ def test_a_rank_that_falls_silent_is_told_of():
     assert "is inferred from the other ranks" in said
 
 
-def test_one_process_with_one_gpu_waits_for_nobody():
-    """It says that it is alone: its line is zero, and known."""
+@pytest.mark.parametrize(("silent_s", "is_said"), [(4, False), (9, True)])
+def test_a_rank_is_told_of_that_was_silent_for_a_tenth_of_a_short_launch(
+    silent_s: int, is_said: bool
+):
+    """Of 72 seconds; a clock may be some seconds off, and a last record lost."""
+    until_us = BEGIN_US + (72 - silent_s) * 1_000_000
+    told = [
+        one for one in gang(slow=None) if one.rank != 3 or loops.times_of(one)[1] <= until_us
+    ]  # fmt: skip
+    assert bool(tracking.said_silent(loops.launches(told))) is is_said
+
+
+def test_a_rank_that_may_be_slow_leaves_it_unknown_what_waits_were_for():
+    """One of two takes a third longer from the middle on, for too short to be a suspect."""
+    told = list[TrackRecord]()
+    for rank, own in enumerate((USUAL[:45], SLOW[:45])):
+        told += records("a", rank, own, step_us=STEPS_US[:45], waits=True)
+    (launch,) = loops.launches(told)
+    found = slow_ranks.find(ranks.of_launch(launch).windows)
+    assert not found.ranks
+    assert found.unsure is not None
+    assert Bucket.STRAGGLER in unknowns_of(books(told))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_one_process_with_one_gpu_waits_for_nobody(is_killed: bool):
+    """It says that it is alone: its line is zero and known, also of the time after it was killed,
+    in the ledger as in what its job made of it. So is that it saved nothing, while it told.
+    """
     told = [
         structs.replace(one, world=1, gpus=1) if isinstance(one, BeganRecord) else one
         for one in gang(slow=None, ranks=1)
+        if not (is_killed and isinstance(one, EndedRecord))
     ]
-    assert Bucket.STRAGGLER not in unknowns_of(books(told))
+    launches = loops.launches(told)
+    attempts = launch_names.attempts(launches, gpu_type="H100")
+    later = attempts.with_columns(pl.col("end_ms").fill_null(launches[0].last_us // 1000) + 20_000)
+    history = build(later, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
+    statement = api.keep_history(history).statement
+    (row,) = efficiency.efficiencies(statement).rows
+    assert Bucket.STRAGGLER not in unknowns_of(statement)
+    assert (Bucket.CHECKPOINT in unknowns_of(statement)) is is_killed
+    for bucket in (Bucket.STRAGGLER,) if is_killed else (Bucket.STRAGGLER, Bucket.CHECKPOINT):
+        assert statement.confidence(bucket) is Confidence.MEASURED
+        assert row.figure([bucket]) == (0, Confidence.MEASURED)
+
+
+def test_a_launch_says_nothing_of_the_waits_of_the_next_one():
+    """Alone at first, then two ranks that do not tell their waits: theirs are unknown."""
+    first = [
+        structs.replace(one, world=1, gpus=1) if isinstance(one, BeganRecord) else one
+        for one in gang(slow=None, ranks=1)
+    ]
+    later_us = 200_000_000
+    second = [_later(one, later_us) for one in gang(slow=None, ranks=2, waits=False)]
+    windows = tracking.measured(loops.launches([*first, *second])).windows
+    compared = windows.filter(source=tracking.SOURCE)
+    assert compared["end_ms"].max() == (BEGIN_US + later_us) // 1000
+
+
+def _later(one: TrackRecord, by_us: int) -> TrackRecord:
+    """The same record of another launch."""
+    times = {name: getattr(one, name) + by_us for name in ("at_us", "from_us", "until_us",
+             "last_end_us", "up_us") if getattr(one, name, None) is not None}  # fmt: skip
+    return structs.replace(one, run=f"{one.run} again", **times)
 
 
 def test_a_loop_that_is_watched_is_compared_with_its_own_past():

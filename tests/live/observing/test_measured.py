@@ -324,9 +324,12 @@ def test_what_gpus_tell_is_booked_as_an_import_books_it(
 
 
 class AlwaysBusy:
-    """Devices of job 7 that are busy all the time, in windows of a minute; the first is unseen."""
+    """Devices of job 7 that are busy all the time, in windows of a minute, and seen since then."""
 
     name, part, where, step_ms, resent_s = "devices", SourcePart.DEVICES, "here", 60_000, 0.0
+
+    def __init__(self, since_s: int) -> None:
+        self.since_s = since_s
 
     def settled_ms(self, until_ms: int) -> int:
         """The end of a minute."""
@@ -335,7 +338,7 @@ class AlwaysBusy:
     def measure(self, span: MeasuredSpan, whose: joining.Whose) -> MeasuredPart:
         """Those of the time that is asked for."""
         assert len(whose.attempts)
-        first = self.settled_ms((BEGIN_S + 80) * 1000)
+        first = self.settled_ms((BEGIN_S + self.since_s) * 1000)
         starts = range(max(first, self.settled_ms(span.mark_ms)), span.until_ms, 60_000)
         rows = [
             {"job": "7", "start_ms": at, "end_ms": at + 60_000, "source": "dcgm",
@@ -346,24 +349,27 @@ class AlwaysBusy:
         return MeasuredPart(nothing()._replace(windows=windows))
 
 
+@pytest.mark.parametrize(("since_s", "is_known"), [(0, True), (80, False)])
 def test_devices_that_were_always_busy_are_told_as_an_import_tells_them(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, since_s: int, is_known: bool
 ):
-    """By a new process for every answer: idle is measured, 0, and the events are the same."""
+    """By a new process for every answer: idle is measured, 0, and the events are the same. Where
+    the first minute is unseen it is unknown.
+    """
     where = tmp_path / "fleet.sqlite"
     for now in range(100, 420, 30):
         cluster.at(now, *[row for row in shown(now) if row["id"] == 7])
-        ask(cluster, where, [AlwaysBusy()])
+        ask(cluster, where, [AlwaysBusy(since_s)])
     found = api.read_statement(str(where))
     until_s = found.world.now_ms // 1000
     span = MeasuredSpan(BEGIN_S * 1000, (BEGIN_S + until_s) * 1000, 0, 0)
     answer = cluster.source.poll(BEGIN_S * 1000)
-    whole = AlwaysBusy().measure(span, joining.Whose(answer.attempts)).measured
+    whole = AlwaysBusy(since_s).measure(span, joining.Whose(answer.attempts)).measured
     once = imported(cluster, whole, until_s)
     assert by_name(found) == by_name(once)
     for books in (found, once):
-        assert unknowns.is_busy_told(books)
-        assert Bucket.IDLE not in unknowns.unknowns_of(books)
+        assert unknowns.is_busy_told(books) is is_known
+        assert (Bucket.IDLE not in unknowns.unknowns_of(books)) is is_known
     seen = api.events_frame(str(where)).filter(pl.col("kind") == "figure_seen")
     assert len(seen) == 1, "it is told once, whoever was killed in between"
 

@@ -195,6 +195,19 @@ def test_a_gpu_that_is_not_heard_for_a_while_is_like_itself(hours: list[Hour]):
     assert found["unseen_ppm"].to_list() == [300_000, 0, 0], "three of ten GPU-minutes"
 
 
+def test_a_gpu_that_does_not_tell_how_busy_it_is_is_not_measured(hours: list[Hour]):
+    """One of four has a clock and no more: it is like the others, inferred, and nobody saw it."""
+    four = (pl.col("node") == "n1") & (pl.col("minor") < 4)
+    is_silent = pl.col("minor") == 3
+    gpus = hours[0].gpus.filter(four).with_columns(busy=pl.when(~is_silent).then(0.5))
+    one = attempts().head(1).with_columns(gpus=pl.lit(4, pl.Int64))
+    found = joining.join([hours[0]._replace(gpus=gpus)], Whose(one)).windows.head(3)
+    assert found["gpus_seen"].to_list() == [4] * 3
+    assert found["busy_ppm"].to_list() == [500_000] * 3
+    assert found["unseen_gpus"].to_list() == [1] * 3
+    assert found["unseen_ppm"].to_list() == [250_000] * 3
+
+
 def test_a_gpu_that_two_jobs_hold_belongs_to_neither(hours: list[Hour]):
     """Sharing, or a mistake: what the device did cannot be told apart, and that is said."""
     both = attempts().filter(pl.col("job").is_in(["left", "right"])).with_columns(

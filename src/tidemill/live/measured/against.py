@@ -13,6 +13,10 @@ _WORDS = {
     ContradictionSort.FEWER_GPUS: (
         "loops that use fewer GPUs than their jobs hold, so FLOPs and MFU count over all held"
     ),
+    ContradictionSort.MORE_GPUS: (
+        "loops that use more GPUs than their jobs hold, so efficiency and tokens per GPU-hour"
+        " unknown"
+    ),
 }
 _NAMED = 3
 """Jobs that a sentence says all of; `doctor` lists the others."""

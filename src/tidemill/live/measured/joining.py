@@ -176,7 +176,7 @@ def rows_of(
     told = _told_before(runs, world, begins_ms)
     spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
     inside = _inside(spoken, windows)
-    judged = flops.judged(held.over_all(inside), _KEY)
+    judged = flops.judged(held.over_all(held.believed(inside)), _KEY)
     said = told.filter(pl.any_horizontal(_DIFFERS))
     cut = held.cut_to_waits(judged.windows)
     pieces = _pieces(spoken, cut, said.select(_KEY))
@@ -185,7 +185,7 @@ def rows_of(
         *_shares(pieces, said), *_figures(runs, windows, world),
         _saves(spoken, measured, told),
         _errors(measured.errors, numbers, (begins_ms, end_ms), world),
-        *_loads(runs, measured.loads),
+        *_loads(runs, measured.loads, inside),
     ]  # fmt: skip
     rows = np.concatenate([nothing, *parts])
     rows[:, EventColumn.AT] -= begins_ms
@@ -196,7 +196,7 @@ def rows_of(
     return JoinedRows(ordered, against, [*judged.near, *sums.near, *held.said_untold(inside)])
 
 
-def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
+def _loads(runs: pl.DataFrame, loads: pl.DataFrame, windows: pl.DataFrame) -> Iterator[I64]:
     """What services were asked for and loops did, stretch by stretch, while they were up.
 
     An amount is told once: of the attempt in which most of its stretch lies.
@@ -209,6 +209,7 @@ def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
     is_length = ~is_latency & pl.col("figure").is_in([int(one) for one in LENGTHS])
     length = pl.col("until") - pl.col("at_ms")
     inside = inside.filter(length == length.max().over("job", "start_ms", "end_ms"))
+    inside = held.without_rates(inside, windows, _KEY)
     told = inside.with_columns(amount=pl.when(is_length).then(length).otherwise("amount"))
     told = told.sort("at_ms", *_KEY, "figure", "bound_us")
     named = {EventColumn.WHY: "figure", EventColumn.VALUE: "amount"}

@@ -7,6 +7,7 @@ its waits are for others, and nobody knows whether one of them is slow.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import NamedTuple
 
 import polars as pl
@@ -20,7 +21,9 @@ from tidemill.workload.slow import ranks as slow_ranks
 SOURCE = "ranks"
 """Who says it, beside ``track``: the ranks of a job, compared."""
 FELL_SILENT_US = 60_000_000
-"""A rank that tells nothing for so long while others do is told of; loops tell every second."""
+FELL_SILENT_PART = 10
+"""A rank that tells nothing for so long while others do, or for such a part of a launch, is told
+of; loops tell every second."""
 NAMED = 5
 
 
@@ -45,8 +48,8 @@ def measured(
     rows = [
         (one.job, max(part.start_us, since_us) // 1000, part.end_us // 1000, SOURCE,
          part.straggler_ppm)
-        for one in named
-        for part in _compared(one)
+        for one, next_us in _with_next(named)
+        for part in _compared(one, next_us)
         if part.end_us > since_us
     ]  # fmt: skip
     columns = ("job", "start_ms", "end_ms", "source", "straggler_ppm")
@@ -57,11 +60,21 @@ def measured(
     return services.with_loads(found, named, since_us, until_us)
 
 
-def _compared(launch: Launch) -> Iterator[_ComparedTime]:
-    """The time of a launch in which it is known what of its waits was for slow ranks."""
-    after_us = launch.last_us + 1000 * LONGEST_AFTER_MS
+def _with_next(told: Sequence[Launch]) -> Iterator[tuple[Launch, int]]:
+    """Launches in order, and when the next one of the same job began."""
+    for one, after in zip_longest(told, told[1:]):
+        is_same = after is not None and after.job == one.job
+        yield one, after.first_us if is_same else 1000 * FOREVER_MS
+
+
+def _compared(launch: Launch, next_us: int) -> Iterator[_ComparedTime]:
+    """The time of a launch in which it is known what of its waits was for slow ranks.
+
+    Who is alone waits for nobody, also when it tells nothing any more.
+    """
+    after_us = min(launch.last_us + 1000 * LONGEST_AFTER_MS, next_us)
     is_over = all(process.ended is not None for process in launch.processes)
-    end_us = after_us if is_over else launch.last_us
+    end_us = max(launch.last_us, after_us)
     if _is_alone(launch):
         yield _ComparedTime(launch.first_us, end_us, 0)
         return
@@ -110,12 +123,14 @@ def _said_fallen(told: Sequence[Launch]) -> Iterator[str]:
 
 def _fallen(launch: Launch) -> Iterator[tuple[int, int]]:
     """The ranks of a launch that fell silent without an end, and when."""
+    tenth_us = (launch.last_us - launch.first_us) // FELL_SILENT_PART
+    silent_us = max(loops.STILL_US, min(FELL_SILENT_US, tenth_us))
     last = dict[int, Process]()
     for process in sorted(launch.processes, key=lambda one: (one.rank, one.last_us)):
         last[process.rank] = process
     for rank, process in last.items():
         is_over = process.ended is not None or process.is_saving
-        if not is_over and launch.last_us - process.last_us > FELL_SILENT_US:
+        if not is_over and launch.last_us - process.last_us > silent_us:
             yield rank, process.last_us
 
 

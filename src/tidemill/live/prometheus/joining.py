@@ -469,12 +469,14 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
     )
     at_once = rows.group_by("attempt", "grid_ms", "at_ms").agg(n=instances.devices_at_once())
     most = at_once.group_by("attempt", "grid_ms").agg(gpus_seen=pl.col("n").max())
-    longest_ms = pl.col("seen_ms").max().over("attempt", "grid_ms")
+    window = ["attempt", "grid_ms"]
+    is_busy_told = pl.col("weight_busy").max().over(window) > 0  # else by whatever they tell
     by_gpu = by_gpu.with_columns(
         *((pl.col(f"total_{name}") / pl.col(f"weight_{name}")).alias(f"mean_{name}")
           for name in (*_SHARES, *_AVERAGES)),
-        longest_ms=longest_ms, missed_ms=longest_ms - pl.col("seen_ms"),
-    )  # fmt: skip
+        told_ms=pl.when(is_busy_told).then("weight_busy").otherwise("seen_ms"),
+    ).with_columns(longest_ms=pl.col("told_ms").max().over(window))  # fmt: skip
+    by_gpu = by_gpu.with_columns(missed_ms=pl.col("longest_ms") - pl.col("told_ms"))
     by_job = by_gpu.group_by("attempt", "grid_ms").agg(
         pl.col("samples", "seen_ms", "stale_ms").sum(),
         pl.col("memory").mean(),
@@ -485,6 +487,7 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
         pl.col("longest_ms").first(),
         missed_ms=pl.col("missed_ms").filter(pl.col("missed_ms") > MISSED * pl.col("gap_ms")).sum(),
         devices=pl.len().cast(pl.Int64),
+        silent=(pl.col("told_ms") == 0).sum().cast(pl.Int64),
     )
     known = by_job.join(most, on=["attempt", "grid_ms"]).join(holders.attempts, on="attempt")
     return _finished(known, hour, resolution_ms)
@@ -522,7 +525,7 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
         *(average(name).round().cast(pl.Int64).alias(name) for name in _AVERAGES),
         memory_ppm=_ppm(pl.when(is_most).then("memory")),
         gpus_held="gpus",
-        unseen_gpus=(pl.col("gpus") - pl.col("gpus_seen")).clip(0),
+        unseen_gpus=(pl.col("gpus") - pl.col("gpus_seen")).clip(0) + _silent(),
         unseen_ppm=_unseen_ppm(),
         seen_ppm=(ONE_PPM * pl.col("seen_ms") // held_ms).clip(0, ONE_PPM),
         source=pl.lit(DEVICES),
@@ -536,9 +539,15 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
     )
 
 
+def _silent() -> pl.Expr:
+    """Of the GPUs of a window that were heard, those that do not tell how busy they were."""
+    are_same = pl.col("devices") == pl.col("gpus_seen")
+    return pl.when(are_same).then("silent").otherwise(0)
+
+
 def _unseen_ppm() -> pl.Expr:
-    """Of the GPUs of a window, those that were not heard while others were, for so long as that; of
-    the others, what a label says is somebody else's.
+    """Of the GPUs of a window, those of which it is not known how busy they were while it is of
+    others, for so long as that; of the others, what a label says is somebody else's.
     """
     gpus = pl.max_horizontal("gpus", "gpus_seen")
     missed_ms = pl.when(pl.col("devices") == pl.col("gpus_seen")).then("missed_ms").otherwise(0)

@@ -103,7 +103,8 @@ class SlowFindings(NamedTuple):
     windows: int
     """That were looked at."""
     stretches: tuple[SlowStretch, ...]
-    """All windows that were looked at; none where ranks could not be judged."""
+    """All windows that were looked at; none where ranks could not be judged, or where one of them
+    may be slow by more than chance (``unsure``)."""
     unsure: SlowRank | None = None
     """Of a slow job without a slow rank: the rank that would be one, but for chance."""
 
@@ -122,7 +123,8 @@ def find(told: RankWindows, rule: SlowRule = RULE) -> SlowFindings:
     unsure = None
     if job is not None and not suspects and not missing:
         unsure = next(iter(_suspects(kept, rule._replace(chance=1.0, chance_beside=1.0))[0]), None)
-    return SlowFindings(tuple(numbered), unlike, job, missing, len(kept.steps), stretches, unsure)
+    known = stretches if unsure is None else ()
+    return SlowFindings(tuple(numbered), unlike, job, missing, len(kept.steps), known, unsure)
 
 
 def _missing(kept: RankWindows, ranks: int) -> Missing | None:
