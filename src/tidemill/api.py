@@ -31,6 +31,7 @@ from tidemill.journal import (
     open_journal,
     policies,
     scheduled,
+    site_rules,
     spilling,
     submissions,
 )
@@ -383,6 +384,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     world = submissions.put_all_back(world, facts, where)
     world = node_limits.put_back(node_reasons.put_back(world, facts, where), facts, where)
     world = cluster_kinds.put_back(scheduled.put_back(world, facts, where), facts, where)
+    world = site_rules.put_back(world, facts, where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 

@@ -19,6 +19,10 @@ LEGEND = (
     "usable: the share of what is free that jobs like those that arrived could take now",
     "if together: the same, and how many would fit, if what is free lay on as few nodes as it can",
 )
+ALONE = (
+    "fit now: by free accelerators alone; CPU, memory, and which nodes jobs may use, leave fewer:"
+    " usable counts with these"
+)
 PARTS = (
     "parts of GPUs (MIG instances, shares) are so much of a GPU in what is paid, schedulable and in"
     " use; where they are free, and with --nodes, they are counted one by one"
@@ -203,6 +207,18 @@ def _print_lots(lots: "tuple[FreeLot, ...]") -> None:
         screen.out().print(made)
         for line in LEGEND:
             screen.note(line)
+        if any(map(_leaves_fewer, lots)):
+            screen.note(ALONE)
+
+
+def _leaves_fewer(lot: "FreeLot") -> bool:
+    """Whether what is free is less to jobs like those that arrived than its sizes alone say."""
+    arrived = [fits for fits in lot.sizes if fits.arrivals and fits.now]
+    alone = sum(
+        fits.arrivals * fits.now * fits.replicas * fits.accelerators * fits.milli
+        for fits in arrived
+    )  # fmt: skip
+    return lot.usable_milli is not None and alone // lot.arrivals > lot.usable_milli
 
 
 def _print_cuts(cuts: "tuple[Cut, ...]") -> None:

@@ -264,7 +264,8 @@ def slurm(
     history = build(
         past.parts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
     )._replace(
-        untold_states=past.untold_states, deciders=past.deciders, kinds=past.kinds
+        untold_states=past.untold_states, deciders=past.deciders, kinds=past.kinds,
+        site=past.site,
     )  # fmt: skip
     del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)

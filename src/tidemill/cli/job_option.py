@@ -43,8 +43,8 @@ def from_options(
     gpus: str,
     per_node: int,
     kinds: tuple[str, ...],
-    cpus: float,
-    memory_gib: float,
+    cpus: float | None,
+    memory_gib: float | None,
     priority: int,
     hours: float,
     within: str,
@@ -63,10 +63,11 @@ def from_options(
         asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"
         raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
     _refuse_misspelt(world, kinds)
-    _refuse_endless(cpus=cpus, memory_gib=memory_gib, hours=hours)
+    _refuse_endless(cpus=cpus or 0, memory_gib=memory_gib or 0, hours=hours)
     _refuse_unknown_partition(world, partition)
     host = Role(
-        cpu_milli=round(cpus * 1000), memory_mib=round(memory_gib * 1024), kinds=kinds,
+        cpu_milli=round((cpus or 0) * 1000), memory_mib=round((memory_gib or 0) * 1024),
+        kinds=kinds,
         labels=((PARTITION + partition, ""),) if partition else (),
     )  # fmt: skip
     milli = _requested_milli(gpus)

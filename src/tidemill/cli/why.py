@@ -171,10 +171,12 @@ def fit(
         list[str] | None,
         typer.Option("--gpu-type", "--kind", help="GPU types that it may run on."),
     ] = None,
-    cpus: Annotated[float, typer.Option("--cpus", min=0, help="CPU cores per replica.")] = 0,
+    cpus: Annotated[
+        float | None, typer.Option("--cpus", min=0, help="CPU cores per replica.")
+    ] = None,
     memory_gib: Annotated[
-        float, typer.Option("--memory-gib", min=0, help="Host memory per replica.")
-    ] = 0,
+        float | None, typer.Option("--memory-gib", min=0, help="Host memory per replica.")
+    ] = None,
     priority: Annotated[int, typer.Option("--priority", help="Higher goes first.")] = 0,
     hours: Annotated[float, typer.Option("--hours", min=0, help="Estimated run time.")] = 0,
     within: Annotated[
@@ -199,13 +201,15 @@ def fit(
 ) -> None:
     """Before submitting: runs now, waits about so long because …, or never fits because …"""
     import msgspec
+    from msgspec.structs import replace
 
     from tidemill import explain
     from tidemill.cli import job_option
     from tidemill.cli.moment import note_unlisted, sides_of, world_at
-    from tidemill.explain import commands
+    from tidemill.explain import commands, typical_host
     from tidemill.journal import cluster_kinds
 
+    assumed: tuple[str, ...] = ()
     world, policy = world_at(  # the answer says both
         journal, at, notes_decider=False, notes_unlisted=False
     )
@@ -218,9 +222,13 @@ def fit(
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
             near=near, profile=profile, partition=partition, is_cut=is_cut,
         )  # fmt: skip
+        row, assumed = typical_host.filled(
+            world, row, is_cpu=cpus is None, is_memory=memory_gib is None
+        )
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)
     told = explain.fit(world, policy, row, sides_of(journal, world, policy), cluster)
+    told = replace(told, assumptions=(*told.assumptions, *assumed))
     forecast = commands.forecast_located(told, journal, at)
     note_unlisted(world, forecast.words)
     if as_json:

@@ -81,7 +81,7 @@ def copy(world: World) -> World:
     made = load(dump(world))
     made.scheduler, made.kept, made.node_words = world.scheduler, world.kept, {**world.node_words}
     made.keepers, made.rules_of = world.keepers, world.rules_of
-    made.cluster_kinds = world.cluster_kinds
+    made.cluster_kinds, made.site = world.cluster_kinds, world.site
     return made
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import certificates, phrasing, rerun, supply, told, trials
+from tidemill.explain import certificates, phrasing, rerun, site, supply, told, trials
 from tidemill.explain.answers import Alternative, Certificate
 from tidemill.explain.nearest import Wish
 from tidemill.explain.rerun import Glance, Line, Protected
@@ -80,6 +80,8 @@ class Case(NamedTuple):
     """Jobs that would be preempted for it if the cluster let them go."""
     is_only_told: bool = False
     """Whether its own scheduler says the cause, and nothing in the books shows it."""
+    doubt: str = ""
+    """Where it would fit: which reservations keep nodes for others, without which it would not."""
 
     def wish(self) -> Wish:
         """The job as something to find alternatives for."""
@@ -96,6 +98,11 @@ class Case(NamedTuple):
         kinds = tuple(self.world.kinds[option.kind] for option in self.options if option.kind >= 0)
         role = replace(self.role, kinds=kinds) if self.role.kinds and kinds else self.role
         return phrasing.units(milli, role)
+
+    @property
+    def unkept(self) -> str:
+        """What keeps it out, perhaps, and nobody here can tell; "": nothing."""
+        return ", ".join(one for one in (phrasing.unkept(self.shape), self.doubt) if one)
 
     @property
     def in_queue(self) -> str | None:
@@ -191,6 +198,8 @@ def open_case(
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,
         spared=spared, is_only_told=is_only_told or waits.is_block,
+        doubt=site.doubt(world, policy, j, memo.known(world, s).options)
+        if cause is Cause.NONE else "",
     )  # fmt: skip
 
 

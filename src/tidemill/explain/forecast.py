@@ -13,6 +13,7 @@ from tidemill.explain import (
     nearest,
     phrasing,
     rerun,
+    site,
     supply,
     told,
     trials,
@@ -96,6 +97,8 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     _refuse_unknown_team(world, job)
     if (never := _never(world, policy, job)) is not None:
         return never
+    if (refused := site.refusal(world, job)) is not None:
+        return _refused(job.name, refused)
     submitted = ev.JobSubmitted(world.now_ms, job)
     try:
         return _forecast(world, policy, job.name, world.job_count, sides, submitted)
@@ -123,7 +126,8 @@ def _eta(world: World, policy: Policy, job: int, sides: Sides) -> Forecast:
 def _forecast(
     world: World, policy: Policy, name: str, j: int, sides: Sides, opening: ev.Seen | None = None
 ) -> Forecast:
-    if world.is_looked_on and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
+    decides_not = world.is_looked_on or world.site.reservations
+    if decides_not and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
         return fits
     seen = futures.look(world, policy, [j], opening, sides)
     verdict, band, lengths = seen.verdict(j), seen.bands[j], seen.lengths
@@ -154,12 +158,43 @@ def _fits_alone(
     answer = wait.why(world, policy, j, is_submitted=opening is None)
     if answer.detail != Cause.NONE.name.lower():  # by the books, whatever that scheduler says
         return None
-    text = f"job `{name}` runs now, if that scheduler lets it: {answer.evidence[0].words}"
+    free, last = answer.evidence[0].words, answer.questions[-1]
+    if last.answer == "unknown":
+        return _unknown(name, f"job `{name}` may run now, or wait: {last.words}")
+    if opening is not None and _needs_host(world, policy, j):
+        text = f"job `{name}` may run now, or wait: {free}, but no CPU or no memory beside them"
+        return _unknown(name, f"{text}: it fits only if it needs none (--cpus, --memory-gib)")
+    text = f"job `{name}` runs now, if that scheduler lets it: {free}"
     if others := rerun.before(world, policy, j):
         names = phrasing.ids([world.job_names[other] for other in others])
         does = "waits for the same and may" if len(others) == 1 else "wait for the same and may"
         text += f"; {names} {does} be started first, and then it has to wait"
     return _known(name, "now", Cause.NONE, text)
+
+
+def _needs_host(world: World, policy: Policy, j: int) -> bool:
+    """Whether a job that requests no CPU, or no memory, would not fit if it needed the least."""
+    shape = world.shape_of(j)
+    roles = tuple(
+        replace(role, cpu_milli=role.cpu_milli or 1, memory_mib=role.memory_mib or 1)
+        for role in shape.roles
+    )
+    if roles == shape.roles:
+        return False
+    row = trials.row(world, j, replace(shape, roles=roles))
+    return not trials.Trials(world, policy).places(row, without=j)
+
+
+def _refused(name: str, found: site.Refusal) -> Forecast:
+    if found.is_for_good:
+        text = f"job `{name}` never fits: {found.words}\nhint: {found.hint}"
+        return _known(name, "never", Cause.OVER_LIMIT_ALWAYS, text)
+    text = f"when job `{name}` starts is unknown: {found.words}\nhint: {found.hint}"
+    return _unknown(name, text, Cause.OVER_LIMIT)
+
+
+def _unknown(name: str, text: str, cause: Cause = Cause.NONE) -> Forecast:
+    return replace(_known(name, "unknown", cause, text), confidence=Confidence.UNKNOWN)
 
 
 def _never(world: World, policy: Policy, job: Job, number: int = -1) -> Forecast | None:

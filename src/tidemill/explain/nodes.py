@@ -1,7 +1,8 @@
 """Verdicts: what each node says to one role of a job, and all nodes that say the same together.
 
 A node is asked in a fixed order and the first "no" is its verdict: kind, labels, state, spare,
-size, free devices, CPU, memory, the team's limit. Columns only; rows are made at the end.
+size, free devices, CPU, memory, the team's limit, a reservation of
+others. Columns only; rows are made at the end.
 """
 
 from collections.abc import Callable
@@ -10,10 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import phrasing, supply
+from tidemill.explain import phrasing, site, supply
 from tidemill.explain.answers import NodeVerdict, VerdictGroup
 from tidemill.model import lives
 from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, Role
+from tidemill.model.site_rules import KeptNodes
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import Group, World
@@ -33,7 +35,8 @@ class Verdict(IntEnum):
     CPU = 6
     MEMORY = 7
     LIMIT = 8
-    OK = 9
+    RESERVED = 9
+    OK = 10
 
 
 class Survey(NamedTuple):
@@ -46,6 +49,8 @@ class Survey(NamedTuple):
     hosts: I64
     slots: I64
     """Free devices that count for the role, or parts of devices."""
+    kept: tuple[KeptNodes, ...]
+    """Reservations that keep nodes for others."""
 
 
 def verdicts(world: World, job: int) -> list[NodeVerdict]:
@@ -82,12 +87,15 @@ def survey(world: World, job: int, role: int = 0) -> Survey:
     slots = supply.hosting(world, asks)[here]
     hosts = Snapshot(world, sweeps=True).hosts(asks, eligibility.anywhere(world, asks).is_ok)[here]
     q = int(world.shapes.queue[world.jobs.shape[job]])
-    checks = _checks(world, asks, here, slots, q)
+    kept, is_kept = site.kept_from(world, job), np.zeros(rows, bool)
+    for one in kept:
+        is_kept |= site.mask_of(world, one)
+    checks = [*_checks(world, asks, here, slots, q), (Verdict.RESERVED, is_kept[here])]
     verdict = np.full(len(here), int(Verdict.OK), np.int64)
     for code, says_no in reversed(checks):
         verdict[says_no] = code
     hosts = np.where(verdict == Verdict.OK, hosts, 0)
-    return Survey(world, asks, here, verdict, hosts, slots)
+    return Survey(world, asks, here, verdict, hosts, slots, kept)
 
 
 def _short_role(world: World, job: int) -> int:
@@ -175,10 +183,19 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
         case Verdict.LIMIT:
             kind = world.kinds[table.kind[n]]
             return f"fits, but the team's maximum quota of `{kind}` is reached"
+        case Verdict.RESERVED:
+            return _reserved(found, n)
         case Verdict.OK:
             return "ok"
         case _:
             return _too_little(role, verdict, int(table.devices[n]), free)
+
+
+def _reserved(found: Survey, n: int) -> str:
+    mine = [one.name for one in found.kept if site.mask_of(found.world, one)[n]]
+    return (
+        f"free, but reservation {', '.join(mine)} keeps it for others: who may use it is not read"
+    )
 
 
 def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int]) -> str:

@@ -80,7 +80,7 @@ def _may_start(case: Case) -> Question:
 
 def _unknown(case: Case) -> Question | None:
     """What is free may do or not, where a role asks more of its nodes than the books can say."""
-    more = phrasing.unkept(case.shape)
+    more = case.unkept
     if not more:
         return None
     free = facts.free(case)

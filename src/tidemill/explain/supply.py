@@ -108,6 +108,9 @@ def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
     contracts = tuple(c for c in range(world.contract_count) if _is_claim(world, c, role))
     lots: dict[Place, Lot] = {}
     mine = node_mask(world, options)
+    if world.is_observed:  # a group of nodes that promises none is what it has
+        there = {*np.unique(world.nodes.contract[: world.node_count][mine]).tolist()}
+        contracts = tuple(c for c in contracts if c in there)
     for place, where, milli in _on_nodes(world, mine):
         _add(lots, place, _lot(world, where, milli))
     for c in contracts:

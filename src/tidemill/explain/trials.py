@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tidemill.core import snapshot
 from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
-from tidemill.explain import rerun
+from tidemill.explain import rerun, site
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
@@ -131,7 +131,10 @@ class Trials:
         """Where another scheduler decides, as if no other waited: it holds them back, not we."""
         if world.is_looked_on:
             s = world.jobs.shape.item(j)
-            return rerun.alone(world, self._policy, s, sweeps=self._sweeps) is Cause.NONE
+            if rerun.alone(world, self._policy, s, sweeps=self._sweeps) is not Cause.NONE:
+                return False
+            options = Memo(sweeps=self._sweeps).known(world, s).options
+            return not site.doubt(world, self._policy, j, options)
         memo = CycleMemo()
         memo.scheduling = Memo(sweeps=self._sweeps)
         if self._scored is not None:

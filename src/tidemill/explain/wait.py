@@ -98,10 +98,10 @@ def _cause(case: Case) -> str:
     """The cause and its owner; where its own scheduler says it, what the books find beside that."""
     is_told = case.world.reason_of(case.j) is not None
     by_books = phrasing.cause(case.world, case.cause)
-    if case.cause is Cause.NONE and is_told:
+    if case.cause is Cause.NONE and case.unkept:
+        by_books = f"unknown, for nobody here can tell: {case.unkept}"
+    elif case.cause is Cause.NONE and is_told:
         by_books = "what it requests is free"
-        if more := phrasing.unkept(case.shape):
-            by_books = f"unknown, for nobody here can tell: {more}"
     waits, owner = case.waits, f"(owner: {case.waits.layer.name.lower()})"
     if waits.is_block or waits.cause is not case.cause:
         said = phrasing.waits_for(case.world, waits)

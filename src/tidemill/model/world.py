@@ -33,6 +33,7 @@ from tidemill.model.columns import (
 from tidemill.model.job_names import JobNames, Texts
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
+from tidemill.model.site_rules import NO_RULES, SiteRules
 from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
 from tidemill.model.topology import UNDECLARED
@@ -222,6 +223,8 @@ class World:
     """By cluster (of one: ""), which kind it is: `kubernetes` or `slurm`; none: nobody said."""
     rules_of: Mapping[str, str] = MappingProxyType({})
     """Where the policy of a scheduler of ours is: `file` or `object` by its name."""
+    site: SiteRules = NO_RULES
+    """For whom its cluster keeps nodes, and what its partitions allow."""
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0

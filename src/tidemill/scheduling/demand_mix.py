@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model import paging
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import OF, Role, Shape
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -34,6 +35,12 @@ class Ask(NamedTuple):
     def replica_milli(self) -> int:
         """Accelerator-milli of one replica."""
         return self.accelerators * self.milli
+
+    def may_have(self, kind: str) -> bool:
+        """Whether it may be on a GPU type: a share of a GPU is none of what is a part already."""
+        if not self.kinds:
+            return self.milli == WHOLE_MILLI or OF not in kind
+        return kind in self.kinds
 
     @property
     def replica(self) -> tuple[int, int, int, int]:

@@ -164,7 +164,7 @@ class _Fleet:
     def _flags(self, ask: Ask) -> NDArray[np.bool_]:
         world = self.world
         return np.array([
-            (not ask.kinds or world.kinds[g.kind] in ask.kinds)
+            ask.may_have(world.kinds[g.kind])
             and ask.rules.allow(g.labels, g.taints)
             for g in world.groups
         ], np.bool_)  # fmt: skip
@@ -189,7 +189,7 @@ def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> FreeLot:
         ask, came = mix.asks[size.ask], int(mix.arrivals[i])
         if not came or fleet.is_elsewhere(ask, k, pool):
             continue
-        if not ask.kinds or kind in ask.kinds:
+        if ask.may_have(kind):
             arrivals += came
             hosting = fleet.hosting(ask)
             if int(hosting.now[everywhere].sum()) >= size.replicas:
@@ -231,7 +231,7 @@ def _shown(fleet: _Fleet, mix: Mix, k: int, pool: str) -> list[_Shown]:
     plain = set(found)
     for i, size in enumerate(mix.sizes):
         ask = mix.asks[size.ask]
-        if (not ask.kinds or kind in ask.kinds) and not fleet.is_elsewhere(ask, k, pool):
+        if ask.may_have(kind) and not fleet.is_elsewhere(ask, k, pool):
             key = (*ask.per_node, size.replicas)
             found[key] = found.get(key, 0) + int(mix.arrivals[i])
     asked = sorted(set(found) - plain, key=lambda key: (-found[key], key))

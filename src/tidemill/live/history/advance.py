@@ -31,6 +31,7 @@ from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.rows import CLUSTER, UNLISTED, Queue, Shape
+from tidemill.model.site_rules import SiteRules
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -75,6 +76,9 @@ class SourceAnswer(NamedTuple):
     """Of several clusters: how each of them answered, and those that did not."""
     against: Sequence[Contradiction] = ()
     """Of several clusters: in what they contradict each other."""
+    site: SiteRules | None = None
+    """For whom nodes are kept, and what partitions allow; its times are since 1970. None: the
+    source tells nothing of that."""
     pauses: pl.DataFrame = pl.DataFrame(schema=PAUSES)
     """Attempts that stood still while they held their GPUs (``measured.pauses``)."""
 

@@ -15,6 +15,7 @@ from tidemill.journal import (
     device_ids,
     mfu_sources,
     node_reasons,
+    site_rules,
     submissions,
 )
 from tidemill.journal.contradictions import Contradiction
@@ -48,6 +49,7 @@ from tidemill.model.events import Event
 from tidemill.model.lives import present
 from tidemill.model.measures import count_text
 from tidemill.model.rows import Contract, Node, Queue, Shape
+from tidemill.model.site_rules import NO_RULES, SiteRules
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -84,6 +86,8 @@ class History(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     kinds: Mapping[str, str] = {}
     """What kind of cluster it is, by its name among several (``journal.cluster_kinds``)."""
+    site: SiteRules = NO_RULES
+    """For whom nodes are kept, and what partitions allow; its times are since 1970."""
     devices: Sequence[DeviceNamed] = ()
     """Which cards drivers reported errors of."""
     contradictions: Sequence[Contradiction] = ()
@@ -99,6 +103,7 @@ class History(NamedTuple):
             | deciders.facts({}, self.deciders.items()) | device_ids.facts((), self.devices)
             | contradictions.facts(contradictions.gone_on((), self.contradictions))
             | mfu_sources.facts({}, self.mfu_sources)
+            | site_rules.facts(NO_RULES, self.site.moved(-self.begins_ms), self.length_ms)
             | untold_facts(tells_submissions=tells, states=out) | cluster_kinds.facts(self.kinds)
         )  # fmt: skip
 

@@ -23,6 +23,7 @@ from tidemill.journal import (
     node_reasons,
     open_journal,
     policies,
+    site_rules,
     submissions,
 )
 from tidemill.journal.asked_sources import AskedSource, SourcePart
@@ -230,6 +231,7 @@ class Observer:
         self._keep_reasons(answer, until_ms)
         self._keep_deciders(answer.deciders)
         self._keep_kinds(answer.kinds)
+        self._keep_site(answer, until_ms)
         self.is_going_on = True
         self._keep_late(going.late)
         self.late = self.late.plus(going.late)
@@ -286,6 +288,16 @@ class Observer:
         for key, value in node_limits.facts(kept, limits, now_ms, self._journal.where).items():
             if kept.get(key, "{}") != value:
                 self._journal.set_meta(key, value)
+
+    def _keep_site(self, answer: SourceAnswer, until_ms: int) -> None:
+        """For whom nodes are kept, and what partitions allow."""
+        if answer.site is None:
+            return
+        known = site_rules.of(self._journal.facts(), self._journal.where)
+        told, now_ms = answer.site.moved(-self._begins_ms), until_ms - self._begins_ms
+        is_whole = not answer.silent and answer.is_whole
+        for key, value in site_rules.facts(known, told, now_ms, is_whole=is_whole).items():
+            self._journal.set_meta(key, value)
 
     def _keep_deciders(self, told: Mapping[str, str]) -> None:
         """Who decides for jobs, where it is not the cluster's own scheduler."""

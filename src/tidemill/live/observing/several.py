@@ -23,6 +23,7 @@ from tidemill.live.prometheus.labels import host_of
 from tidemill.model.errors import BackendError
 from tidemill.model.measures import FOREVER_MS, count_text
 from tidemill.model.rows import Queue, Shape, Share
+from tidemill.model.site_rules import SiteRules
 
 _TIMES = ("submit_ms", "start_ms", "end_ms", "reason_ms")
 
@@ -157,6 +158,8 @@ class SeveralClusters:
             deciders={prefix + job: who for job, who in answer.deciders.items()},
             kinds={one.name if prefix else of: kind for of, kind in answer.kinds.items()},
             numbers={number: prefix + job for number, job in answer.numbers.items()},
+            site=answer.site
+            and answer.site.moved(-ahead_ms, prefix=prefix, cluster=one.name if prefix else ""),
             pauses=answer.pauses.with_columns(
                 pl.col("start_ms", "end_ms", "changed_ms") - ahead_ms,
                 job=pl.lit(prefix) + pl.col("job"),
@@ -186,6 +189,7 @@ class SeveralClusters:
             pods=_only_once([one.pods for one in every]),
             deciders={job: who for one in every for job, who in one.deciders.items()},
             kinds={of: kind for one in every for of, kind in one.kinds.items()},
+            site=_rules_of_all([one.site for one in every if one.site is not None]),
             numbers=_only_once([*(one.numbers for one in every), *self._bare(answers)]),
             pauses=pl.concat([one.pauses for one in every]),
         )  # fmt: skip
@@ -269,3 +273,13 @@ def _added(one: Share | None, other: Share) -> Share:
     names = ("floor_milli", "limit_milli", "borrow_milli", "lend_milli")
     sums = {name: min(FOREVER_MS, getattr(one, name) + getattr(other, name)) for name in names}
     return Share(one.kind, **sums)
+
+
+def _rules_of_all(told: Sequence[SiteRules]) -> SiteRules | None:
+    """What clusters rule, together; None: none tells."""
+    if not told:
+        return None
+    return SiteRules(
+        tuple(row for one in told for row in one.reservations),
+        tuple(row for one in told for row in one.partitions),
+    )

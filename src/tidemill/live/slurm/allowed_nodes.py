@@ -16,8 +16,9 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.live.history.clusters import NODE_NAME, NodeAsk
+from tidemill.live.history.gathered import GatheredRows
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.slurm import constraints, het, hostlists
+from tidemill.live.slurm import constraints, het, hostlists, reservations
 from tidemill.live.slurm.constraints import ANY_NODE, Choices, FeatureRule
 from tidemill.live.slurm.rows import SlurmNode, SlurmPartition
 from tidemill.model.measures import count_text
@@ -99,6 +100,16 @@ def named_by(asked: Iterable[NodeRequest]) -> frozenset[str]:
     return frozenset(name for text in texts for name in _expanded(text))
 
 
+def named_inside(jobs: GatheredRows, inside: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """The nodes of reservations that waiting jobs ask for."""
+    asked = set[str]()
+    kinds = {"state": pl.String, "reservation": pl.String}
+    for rows in jobs.each(*kinds, kinds=kinds) if inside else ():
+        asked |= {*rows.filter(pl.col("state") == "PENDING")["reservation"].drop_nulls()}
+    names = {name for text in asked for name in reservations.of_names(text)}
+    return frozenset(node for name in names for node in inside.get(name, ()))
+
+
 def allowed(asked: NodeRequest, names: NodeNames) -> AllowedNodes:
     """Which nodes a job may use, where nodes say what jobs ask for."""
     if not any(names.partitions.values()) and not names.features and not names.named:
@@ -137,33 +148,67 @@ BESIDES = "besides"
 """The column that says what else a waiting job asks, which the books cannot keep."""
 
 
-def with_unkept(
-    attempts: pl.DataFrame, kept: Mapping[str, str], unkept: dict[str, str]
-) -> pl.DataFrame:
-    """Attempts of which those that wait now say what else keeps them out (``BESIDES``).
+class ReservedNodes(NamedTuple):
+    """What reservations are to jobs that wait."""
 
-    ``kept``: nodes by the reservation that keeps them. Who may use them nobody says here, but for
-    jobs that ask for the reservation itself (``reservation``).
+    nodes: Mapping[str, tuple[str, ...]]
+    """By reservation, its nodes; none: also others."""
+    keeping: Mapping[str, str]
+    """Nodes by the reservation that keeps them for others than those that ask for it."""
+    asked: dict[str, set[str]]
+    """Jobs that ask for a reservation, by it; they are added here."""
+
+
+def with_unkept(
+    attempts: pl.DataFrame, reserved: ReservedNodes, unkept: dict[str, str]
+) -> pl.DataFrame:
+    """Attempts of which those that wait now keep to the nodes of the reservation that they ask for.
+
+    With what else they ask (``BESIDES``). ``unkept`` has also what other reservations keep: who may
+    use those nodes nobody says here.
     """
-    if kept or attempts[BESIDES].null_count() < len(attempts):
-        waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_eligible")
-        rows = attempts.select(
-            "job", "reservation", "node_rules", BESIDES, waits=waits & (pl.col("gpus") > 0)
-        )
+    waits = (pl.col("outcome") == AttemptEnd.WAITING) & (pl.col("gpus") > 0)
+    rows = attempts.select(
+        "job", "node_rules", BESIDES, reservation=pl.when(waits).then("reservation"),
+        is_told=waits & pl.col("is_eligible"),
+    )  # fmt: skip
+    has_any = any(rows[name].null_count() < len(rows) for name in (BESIDES, "reservation"))
+    if has_any or reserved.keeping:
         rules = list[str | None]()
-        for job, own, told, besides, is_waiting in rows.iter_rows():
-            others = [f"reservation {name} keeps {nodes} for others"
-                      for name, nodes in sorted(kept.items()) if name != own]  # fmt: skip
-            others = [*([besides] if besides else []), *(others if is_waiting else [])]
-            if not others:
-                rules.append(told)
-                continue
+        for job, told, besides, own, is_told in rows.iter_rows():
+            mine, name = reservations.of_names(own), re.sub(het.PART_NUMBER, "", job)
             ask = msgspec.json.decode(told, type=NodeAsk) if told else NodeAsk()
-            words = ", ".join([*([ask.unkept] if ask.unkept else []), *others])
-            rules.append(_ENCODE(replace(ask, unkept=words)).decode())
-            unkept[re.sub(het.PART_NUMBER, "", job)] = words
+            inside, lost = _within(ask, mine, reserved.nodes)
+            words = [one for one in (ask.unkept, besides, lost) if one]
+            for one in mine:
+                reserved.asked.setdefault(one, set()).add(name)
+            kept = sorted(reserved.keeping.items()) if is_told else []
+            others = [f"reservation {one} keeps {nodes} for others"
+                      for one, nodes in kept if one not in mine]  # fmt: skip
+            if besides or lost or others:
+                unkept[name] = ", ".join([*words, *others])
+            inside = replace(inside, unkept=", ".join(words))
+            rules.append(told if inside == ask else _ENCODE(inside).decode())
         attempts = attempts.with_columns(node_rules=pl.Series(rules, dtype=pl.String))
     return attempts.drop("reservation", BESIDES)
+
+
+def _within(
+    ask: NodeAsk, names: Sequence[str], nodes: Mapping[str, tuple[str, ...]]
+) -> tuple[NodeAsk, str]:
+    """What a job asks that is to be in one of these reservations; and what of that is not known."""
+    if not names:
+        return ask, ""
+    inside = tuple(sorted({node for name in names for node in nodes.get(name, ())}))
+    if all(name in nodes for name in names) and not all(nodes[name] for name in names):
+        return ask, ""
+    if not all(name in nodes for name in names) or len(inside) > MOST_NAMED:
+        return ask, f"reservation {', '.join(names)}, of which no output says the nodes"
+    must = LabelCondition(NODE_NAME, LabelTest.IN, inside)
+    choices = tuple((*choice, must) for choice in ask.affinity) or ((must,),)
+    if any(len(choice) > MOST_CONDITIONS for choice in choices):
+        return ask, f"reservation {', '.join(names)}"
+    return replace(ask, affinity=choices), ""
 
 
 def as_asked_now(attempts: pl.DataFrame) -> pl.DataFrame:

@@ -53,3 +53,11 @@ def put_off(rows: pl.DataFrame) -> pl.DataFrame:
         is_eligible=pl.col("is_eligible") & ~is_new,
         eligible_ms=pl.when(~is_later).then("eligible_ms"),
     )
+
+
+def said_held(held: int) -> list[str]:
+    """How many jobs make no demand, in words."""
+    if not held:
+        return []
+    jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
+    return [f"{jobs} for something else than GPUs (held, or not eligible yet): no demand"]

@@ -125,6 +125,7 @@ class SlurmSource:
             pauses=past.pauses,
             deciders=past.deciders,
             kinds={"": SLURM},
+            site=past.site,
         )
 
     def _with_devices(self, attempts: pl.DataFrame) -> pl.DataFrame:

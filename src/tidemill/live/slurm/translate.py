@@ -42,7 +42,7 @@ from tidemill.live.slurm import (
     suspended,
     whole_nodes,
 )
-from tidemill.live.slurm.allowed_nodes import NodeRequest
+from tidemill.live.slurm.allowed_nodes import NodeRequest, ReservedNodes
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.evidence import LimitRules, WaitingJob
 from tidemill.live.slurm.reading import SlurmReading
@@ -61,6 +61,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import count_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Shape
+from tidemill.model.site_rules import NO_RULES, SiteRules
 
 _LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
 _ROW = {
@@ -75,6 +76,7 @@ _ROW = {
     "tres_per_node": pl.String, "tasks": pl.Int64, "is_exclusive": pl.Boolean,
     "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String, "cpu_used_ms": pl.Int64, "peak_bytes": pl.Int64,
+    "reservation": pl.String,
 }  # fmt: skip
 _KEPT = (*het.PART, "cluster")
 _SAME = (
@@ -120,6 +122,8 @@ class SlurmPast(NamedTuple):
     deciders: Mapping[str, str] = {}
     """By job: what it asks of its nodes that the books cannot keep (``journal.deciders``)."""
     kinds: Mapping[str, str] = {}
+    site: SiteRules = NO_RULES
+    """For whom nodes are kept, and what partitions allow; its times are since 1970."""
 
     @property
     def attempts(self) -> pl.DataFrame:
@@ -317,25 +321,27 @@ class Gathering:
         named = allowed_nodes.named_by(self._asked)
         if self._goes_on:  # a node is told once, and who will name it is not known yet
             named |= {node.name for node in self._nodes}
+        booked = self._kept[SlurmReservation]
+        inside = reservations.nodes_by_name(booked)
+        named |= allowed_nodes.named_inside(self._jobs, inside)
         told_names = allowed_nodes.names_of(self._nodes, self._kept[SlurmPartition], named)
         allowed = [allowed_nodes.allowed(one, told_names) for one in self._asked]
         fleet = nodes.fleet_of(
-            self._nodes, self._kept[SlurmNodeEvent], self._kept[SlurmReservation], unknown_ms,
-            told_names,
-        )  # fmt: skip
+            self._nodes, self._kept[SlurmNodeEvent], booked, unknown_ms, told_names
+        )
         per_gpu, numbers = gpu_parts.shards_per_gpu(self._nodes), GatheredRows()
         shapes, held, lost, times = list[Shape](), 0, 0, suspended.SuspendedTimes()
         kept, unkept, refused = GatheredRows(), dict[str, str](), 0
         now_ms = max(last_ms, self._now_ms or 0)
-        kept_nodes = reservations.keeping(self._kept[SlurmReservation], now_ms)
+        kept_nodes = reservations.keeping(booked, now_ms)
+        # of one that is watched who decides was told before, and a reservation may come later
+        reserved = ReservedNodes(inside, {} if self._goes_on else kept_nodes, {})
         for told in _ranges(self._jobs, schema, are_several=are_several):
             numbers.add(job_names.other_numbers(told, are_several=are_several))
             attempts, waits = _attempts(told, words)
             attempts = whole_nodes.as_asked(attempts, fleet.nodes, [*self._asked])
             attempts = allowed_nodes.with_rules(times.take(attempts), allowed, unkept)
-            # of one that is watched the request was told before, and a reservation may come later
-            mine = {} if self._goes_on else kept_nodes
-            attempts = allowed_nodes.with_unkept(attempts, mine, unkept)
+            attempts = allowed_nodes.with_unkept(attempts, reserved, unkept)
             attempts = allowed_nodes.as_asked_now(attempts)
             held += waits
             refused += int(attempts.select(outcomes.IS_REFUSED.sum()).item() or 0)
@@ -359,7 +365,7 @@ class Gathering:
         paused, said = times.told(last_ms)
         notes = (
             *self._notes,
-            *_said_held(held),
+            *eligibility.said_held(held),
             *outcomes.said_refused(refused),
             *allowed_nodes.said(unkept),
             *gpu_parts.said(lost),
@@ -371,6 +377,9 @@ class Gathering:
             shapes, paused, times.rows(), self._untold_states(),
             {job: deciders.UNKEPT + words for job, words in unkept.items()},
             dict.fromkeys(named_clusters if are_several else ("",), SLURM),
+            reservations.site_rules(
+                booked, reserved.asked, () if are_several else self.rules.partitions
+            ),
         )  # fmt: skip
 
 
@@ -400,13 +409,6 @@ def _last_ms(jobs: GatheredRows, schema: gathered.Kinds) -> int:
     times = ("submit_ms", "start_ms", "end_ms")
     last = (part[name].max() for part in jobs.each(*times, kinds=schema) for name in times)
     return max((ms for ms in last if isinstance(ms, int)), default=0)
-
-
-def _said_held(held: int) -> list[str]:
-    if not held:
-        return []
-    jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
-    return [f"{jobs} for something else than GPUs (held, or not eligible yet): no demand"]
 
 
 def _of(path: Path, error: SpecError) -> SpecError:
@@ -472,9 +474,6 @@ def _attempts(told: pl.DataFrame, words: _Words) -> tuple[pl.DataFrame, int]:
     rows = rows.with_columns(is_eligible=is_eligible, is_kept=is_kept)
     rows = _once(rows)
     rows = _explained(eligibility.put_off(rows), words)
-    own = {i: job.reservation for i, job in enumerate(words.waiting) if job.reservation}
-    asked = pl.col("rules").replace_strict(own, default=None, return_dtype=pl.String)
-    rows = rows.with_columns(reservation=asked)
     is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible") | pl.col("is_kept")
     held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
     rows = rows.with_columns(reason_cause=held)
