@@ -256,8 +256,7 @@ def test_dates_that_may_be_read_in_two_ways_are_refused(
     """One row that can only be meant in one way decides; without one nobody guesses."""
     path = tmp_path / "jobs.csv"
     path.write_text("gpus,start\n" + "".join(f"1,{date}\n" for date in dates))
-    journal = str(tmp_path / "j.sqlite")
-    done = tidemill("import", "csv", str(path), "--all-running", "-j", journal)
+    done = tidemill("import", "csv", str(path), "-j", str(tmp_path / "j.sqlite"))
     assert done.code == (2 if "no row" in words else 0)
     assert words in done.err.replace("\n", " ")
 

@@ -230,6 +230,33 @@ def test_a_loop_that_goes_back_loses_what_it_did_since_and_comes_up_again():
     assert snapshot.digest(at_once) == snapshot.digest(one_by_one)
 
 
+@pytest.mark.parametrize("is_said", [False, True])
+def test_what_a_loop_loses_that_says_nothing_of_what_it_saves_nobody_knows(is_said: bool):
+    """Launched again at 35 s and stopped at 61 s: of its work until 31 s somebody may have said
+    what is safe, of that since then nobody did. Folded at once as one by one.
+    """
+    share = Share(1_000, 0, MILLION, 0, 0, 400_000)
+    saves = ((10_500, 10_000),) if is_said else ()
+    events = told(Run(1_000, 61_000, "failed", (share,), saves))
+    if not is_said:
+        events = [one for one in events if not isinstance(one, ev.CheckpointSeen)]
+    events[-1:-1] = [
+        ev.CheckpointSeen(31_000, 0, 1, 1_000, is_back=True),
+        ev.CheckpointSeen(35_000, 0, 1, 0, is_again=True),
+    ]
+    statement = read(events)
+    found = statement.total().milli_ms
+    assert found[Bucket.REWORK] == 1000 * GPUS * (21_000 if is_said else 0)
+    assert found[Bucket.RESTART] == 1000 * GPUS * 4_000
+    assert found[Bucket.UNKNOWN] == 1000 * GPUS * (26_000 if is_said else 56_000)
+    assert sum(found) == 1000 * GPUS * 61_000
+    assert not {Bucket.REWORK, Bucket.UNSAVED} & statement.told.of(np.array([0]))
+    batch = of_events(events, Dictionary())
+    assert to_events(batch) == events
+    at_once, one_by_one = fold_batch(World(), batch), fold_all(World(), events)
+    assert snapshot.digest(at_once) == snapshot.digest(one_by_one)
+
+
 def test_waiting_for_a_slow_rank_is_told_from_other_waits():
     """60 s on 4 GPUs, 20 % waiting for ranks, a quarter of that for a slow one: 12 GPU-seconds.
 

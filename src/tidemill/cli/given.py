@@ -1,9 +1,8 @@
 """What people give beside the data of a cluster: prices, assumptions, and what nodes are for."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from tidemill.cli import screen
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI, decimal_number
-from tidemill.model.rows import UNPRICED, whole_type
+from tidemill.model.rows import UNPRICED
 
 if TYPE_CHECKING:
     import polars as pl
@@ -80,13 +79,6 @@ Maintenance = Annotated[
 ]
 
 
-class PricedTable(NamedTuple):
-    """What a table of nodes says that they cost: micro-dollars per GPU and hour by GPU type."""
-
-    name: str = ""
-    rates: Mapping[str, int] = MappingProxyType({})
-
-
 class Given(NamedTuple):
     """Prices, assumptions and intent as typed: options of a command (``options.takes_groups``)."""
 
@@ -96,12 +88,11 @@ class Given(NamedTuple):
     assume: Assumed = None
     spares: Spares = None
     maintenance: Maintenance = None
-    by_table: PricedTable = PricedTable()
+    by_type: Mapping[str, int] | None = None
+    """Prices by GPU type that a table of nodes says."""
 
     def price_rule(self, zone: str, window_ms: tuple[int, int]) -> "PriceRule":
-        """What a node costs: by the price files, then by the rate of its GPU type, then by the
-        table of nodes, then by the rate of all GPUs, then by list prices.
-        """
+        """What a node costs: by the price files, then by flat rates, then by list prices."""
         from tidemill.live.prices import files, listed, matching, rules
         from tidemill.live.prices.commitments import Commitment
 
@@ -118,8 +109,8 @@ class Given(NamedTuple):
             for title in here.keys() & paid.keys():
                 screen.note(f"`{path.name}`: how much {title} is of is said by a file before it")
             paid = here | paid
-        typed, of_all = self._rates()
-        made += [rules.flat(rates) for rates in (typed, self.by_table.rates, of_all)]
+        rates = {**(self.by_type or {}), **prices_of(self.usd_per_hour or ())}
+        made.append(rules.flat(rates))
         if self.list_prices:
             made.append(listed.rule())
         return rules.PricedFleet(
@@ -146,67 +137,12 @@ class Given(NamedTuple):
     def unheard(self, kinds: Iterable[str]) -> str:
         """That prices were given of GPU types that no node has, in words; "": none were."""
         known = sorted({*kinds})
-        lost = self._lost(known)
+        lost = sorted({*prices_of(self.usd_per_hour or ())} - {"", *known})
         if not lost or not known:
             return ""
         names = ", ".join(f"`{kind}`" for kind in lost)
         there = ", ".join(f"`{kind}`" for kind in known[:5])
         return f"--usd-per-hour prices {names}, which no node has; nodes have {there}"
-
-    def _lost(self, kinds: Sequence[str]) -> list[str]:
-        """GPU types of rates that no node has, by any name of theirs."""
-        from tidemill.live.prices import rules
-
-        told = sorted({*prices_of(self.usd_per_hour or ())} - {rules.ANY, *kinds})
-        found = {one: rules.by_type({one: 0}) for one in told}
-        return [one for one in told if not any(found[one](kind) for kind in kinds)]
-
-    def sources(self) -> "Callable[[str], tuple[str, str]]":
-        """By GPU type, what prices it where no price file or list does: a table of nodes by its
-        name, or a rate of `--usd-per-hour` ("" and its GPU type, "" and "": that of all).
-        """
-        from tidemill.live.prices import rules
-
-        typed, _ = self._rates()
-        by_option, by_table = rules.by_type(typed), rules.by_type(self.by_table.rates)
-
-        def source(kind: str) -> tuple[str, str]:
-            if (named := by_option(kind)) is not None:
-                return "", named
-            return ("" if by_table(kind) is None else self.by_table.name), rules.ANY
-
-        return source
-
-    def _rates(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """The rates of GPU types, and that of all GPUs."""
-        from tidemill.live.prices.rules import ANY
-
-        told = prices_of(self.usd_per_hour or ())
-        typed = {kind: usd for kind, usd in told.items() if kind != ANY}
-        return typed, {kind: usd for kind, usd in told.items() if kind == ANY}
-
-    def unused(self, contracts: Iterable["Contract"]) -> list[str]:
-        """Of which rates something else goes before them everywhere, in words."""
-        from tidemill.live.prices import listed
-
-        source, rows = self.sources(), [*contracts]
-        said = [
-            (price.price_source, "") if price.price_source else source(whole_type(row.kind))
-            for row in rows
-            for price in row.prices
-            if price.usd_micro_per_hour != UNPRICED
-        ]
-        lists = ("", listed.SOURCE, listed.SPOT_SOURCE)
-        others = " and ".join(dict.fromkeys(who for who, _ in said if who not in lists))
-        used = {kind for who, kind in said if not who}
-        used |= {*self._lost([whole_type(row.kind) for row in rows])}
-        goes = "go" if " and " in others else "goes"
-        return [
-            f"--usd-per-hour: the rate of {f'`{one}`' if one else 'all GPUs'} prices nothing here,"
-            f" for {others} {goes} before it"
-            for one in prices_of(self.usd_per_hour or ())
-            if others and one not in used
-        ]
 
     def intent(self, zone: str) -> "NodeIntent":
         """What is intended with nodes, and when; dates without a zone are of this one."""
@@ -320,8 +256,8 @@ def window_of(
     return first, max(times, default=first) if end_ms is None else end_ms
 
 
-def say_prices(contracts: Iterable["Contract"], source: "Callable[[str], tuple[str, str]]") -> None:
-    """How many GPUs were priced by which rule; ``source``: as ``Given.sources``."""
+def say_prices(contracts: Iterable["Contract"]) -> None:
+    """How many GPUs were priced by which rule."""
     from tidemill.reservation.types import UNFILLED
 
     found, rest = dict[str, int](), list[str]()
@@ -330,9 +266,7 @@ def say_prices(contracts: Iterable["Contract"], source: "Callable[[str], tuple[s
             rest.append(f"`{row.name}`")
             continue
         said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
-        who = said[0].price_source if said else ""
-        if said and not who:
-            who = source(whole_type(row.kind))[0] or "the rate that was given"
+        who = (said[0].price_source or "the rate that was given") if said else ""
         who += f" ({len(said)} prices in their time)" if len(said) > 1 else ""
         found[who] = found.get(who, 0) + row.in_gpus(row.count * WHOLE_MILLI)
     told = [f"{_gpus(milli)} by {who}" for who, milli in found.items() if who]

@@ -98,10 +98,6 @@ def csv(
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
     ] = False,
-    all_running: Annotated[
-        bool,
-        typer.Option("--all-running", help="No job has ended: no column need say when."),
-    ] = False,
     track: Track = None,
     asked: activity.ActivityOptions = activity.NOBODY,
     force: options.Force = False,
@@ -110,7 +106,7 @@ def csv(
     """The books of a table of jobs: any header, guessed and shown."""
     from tidemill.journal.source import OUT
     from tidemill.live.csv import dates as written
-    from tidemill.live.csv import headers, node_names, outcomes, tables
+    from tidemill.live.csv import headers, outcomes, tables
     from tidemill.live.history import clusters
     from tidemill.live.prometheus.joining import Whose
 
@@ -118,33 +114,30 @@ def csv(
     told = headers.told_map(mapped or ())
     table = tables.read_jobs(
         jobs, told, checked_zone(zone), skips_broken=skip_broken, first=written.told(dates),
-        ends=outcomes.told(outcome or ()), are_running=all_running,
+        ends=outcomes.told(outcome or ()),
     )  # fmt: skip
     screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
     for text in table.notes:
         screen.note(text)
-    listed, by_table = _listed_nodes(nodes) if nodes else ([], given.PricedTable())
+    listed, by_type = _listed_nodes(nodes) if nodes else ([], {})
     window, attempts = BooksWindow.read(start, end, zone), table.attempts
     if "cluster" in attempts.columns:
         attempts = clusters.by_cluster(attempts, listed)
-    attempts, renamed = node_names.as_listed(attempts, listed)
-    for text in renamed:
-        screen.note(text)
     whose = Whose(attempts, nodes=listed)
     if table.shapes:
         is_part = attempts["shape"].is_not_null().alias("is_part")
         whose = whose._replace(attempts=attempts.with_columns(is_part))
     measured = measured_of(track, asked, whose, *window[:2])
     del whose
-    said = said._replace(by_table=by_table)
+    said = said._replace(by_type=by_type)
     history = build(attempts, listed, said, window, measured, shapes=table.shapes)
     history = history._replace(untold_states=OUT)
     del table, attempts  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
 
-def _listed_nodes(path: Path) -> "tuple[list[SeenNode], given.PricedTable]":
-    """A table of nodes, and what it says that they cost; what was made of its columns is said."""
+def _listed_nodes(path: Path) -> "tuple[list[SeenNode], dict[str, int]]":
+    """A table of nodes, and what was made of its columns, said."""
     from tidemill.live.csv import tables
 
     found = tables.read_nodes(path)
@@ -155,7 +148,7 @@ def _listed_nodes(path: Path) -> "tuple[list[SeenNode], given.PricedTable]":
     screen.note(f"`{path.name}`: " + ", ".join(f"{k} = {v}" for k, v in told.items()))
     for text in found.notes:
         screen.note(f"`{path.name}`: {text}")
-    return found.nodes, given.PricedTable(f"`{path.name}`", found.prices)
+    return found.nodes, found.prices
 
 
 TRACK_EXAMPLES = options.example(
@@ -403,10 +396,9 @@ def build(
         attempts, intent.of(listed, *books_ms), rule, start_ms, end_ms, measured=measured,
         assumed=said.assumptions(), is_used_up=True, **more,
     )  # fmt: skip
-    given.say_prices(history.contracts, said.sources())
+    given.say_prices(history.contracts)
     kinds = [whole_type(row.kind) for row in history.contracts]
-    unused = said.unused(history.contracts)
-    for text in (said.unheard(kinds), *unused, *said.unmet(zone, listed, kinds)):
+    for text in (said.unheard(kinds), *said.unmet(zone, listed, kinds)):
         if text:
             screen.note(text)
     return history

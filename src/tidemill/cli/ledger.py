@@ -54,10 +54,7 @@ def ledger(
     start: options.Start = None,
     end: options.End = None,
     bins: Annotated[
-        str | None,
-        typer.Option(
-            "--bins", help="Width of time bins for --by time, such as 6h; 1d is always 24 hours."
-        ),
+        str | None, typer.Option("--bins", help="Width of time bins for --by time, such as 6h.")
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="Most rows of a breakdown.")] = 20,
     as_tree: Annotated[bool, typer.Option("--tree", help="Show stages and their parts.")] = False,

@@ -41,7 +41,7 @@ NOTHING_YET = (
     "nothing to tell yet: no time passed in these books, so what is paid for, what it costs and how"
     " well it is used are unknown"
 )
-UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was"
+UNKNOWN_USEFUL = "useful: unknown, because nobody says how efficient the work was that lasted"
 UNSEEN_USEFUL = "useful: unknown, because nobody was seen to work, and"
 
 

@@ -87,7 +87,7 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
     if (watched := journal.facts().get(WATCHES)) is not None:
         yield SourceFinding(True, "schedulers that are watched", watched)
         yield from _asked(journal)
-    yield _loops(statement, counts)
+    yield _loops(statement)
     yield _ranks(statement)
     seen = sum(int(counts[codes.KIND_CODE[kind]]) for kind in (ev.ActivitySeen, ev.FigureSeen))
     yield SourceFinding(
@@ -192,17 +192,23 @@ def _moment(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def _loops(statement: Statement, counts: I64) -> SourceFinding:
+def _loops(statement: Statement) -> SourceFinding:
     known, worked = missing.known_efficiency(statement)
     assumed = missing.assumed_efficiency(statement)
     share = f"{100 * (known - assumed) / worked:.0f} %" if worked else "none"
     found = f"efficiency of {share} of the hours at work"
     found += f", assumed of another {100 * assumed / worked:.0f} %" if assumed else ""
-    saves = int(counts[codes.KIND_CODE[ev.CheckpointSeen]])
-    found += ", and what of the work is saved" if saves else ""
-    is_whole = known - assumed == worked
-    so = "" if is_whole else missing.words(statement, beyond_assumed=True)
-    return SourceFinding(is_whole, "training loops", found, so)
+    told, holders = statement.told, statement.holders
+    jobs = holders[holders >= 0]
+    loops = jobs[told.is_tracked(jobs) & ~statement.are_services(jobs)]
+    saves = int(told.knows(loops, Bucket.REWORK).sum())
+    whose = "" if saves == len(loops) else f" by {saves:,} of {screen.count(len(loops), 'loop')}"
+    found += f", and what of the work is saved{whose}" if saves else ""
+    is_whole = known - assumed == worked and saves == len(loops)
+    so = [] if known - assumed == worked else [missing.words(statement, beyond_assumed=True)]
+    if saves < len(loops) and missing.SAVES not in "".join(so):
+        so.append(missing.SAVES)
+    return SourceFinding(is_whole, "training loops", found, "; ".join(so))
 
 
 def _ranks(statement: Statement) -> SourceFinding:

@@ -282,14 +282,20 @@ def saved(jobs, j, now, keeps_all):
 def secured(jobs, j, covers, now, is_back, is_again):
     """What an attempt did up to a moment is safe; from now on only such news say what is.
 
-    ``is_back``: the rest of it is lost; ``is_again``: it works again after that.
+    ``is_back``: the rest of it is lost; ``is_again``: it works again after that, and where this
+    covers nothing, nobody says from now on what is safe. That a loop goes back, or works again,
+    says nothing of what will be safe.
     """
     if covers > jobs[j, JOB.ORIGIN_MS]:
         saved(jobs, j, covers, 1)
         jobs[j, JOB.ORIGIN_MS] = min(covers, now)
-    jobs[j, JOB.INTERVAL_MS] = 0
-    jobs[j, JOB.COST_MS] = 0
-    jobs[j, JOB.STALLS] |= SAVES
+    if is_back == 0 and is_again == 0:
+        jobs[j, JOB.INTERVAL_MS] = 0
+        jobs[j, JOB.COST_MS] = 0
+        jobs[j, JOB.STALLS] |= SAVES
+    elif is_again != 0 and covers == 0 and jobs[j, JOB.STALLS] & SAVES != 0:
+        jobs[j, JOB.INTERVAL_MS] = CONTINUOUS
+        jobs[j, JOB.STALLS] ^= SAVES
     is_off = jobs[j, JOB.STALLS] & BACK != 0
     if (is_back != 0 and not is_off) or (is_again != 0 and is_off):
         saved(jobs, j, now, 0)

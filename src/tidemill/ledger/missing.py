@@ -13,6 +13,7 @@ from tidemill.units import capability
 
 LOOPS = "call tidemill.track in the loops, and import or observe with --track"
 FLOPS = "loops that are tracked: give `flops=…` to run.step, or call run.efficiency(mfu=…)"
+SAVES = "loops that say nothing of what they save: call run.checkpoint and run.restored"
 SERVICES = "services: call run.efficiency(mfu=…) of tidemill.track with what they reach"
 NO_PEAK = "no peak of {types} is known, so FLOPs are no share of it: call run.efficiency(mfu=…)"
 SILENT = "loops that fell silent before their job ended: look whether they still run"
@@ -44,7 +45,8 @@ def _silent(statement: Statement) -> int:
 def words(statement: Statement, *, beyond_assumed: bool = False) -> str:
     """What to do so that the efficiency of all jobs is known; empty where it is.
 
-    Loops that told their steps need to tell their FLOPs; services have no steps to tell.
+    Loops that told their steps need to tell their FLOPs, and what they save: of one that was
+    stopped, and did not, nobody knows what was lost. Services have no steps to tell.
     ``beyond_assumed``: also of jobs that worked as well as somebody assumed.
     """
     in_doubt = statement.held_in(Bucket.UNKNOWN) > 0
@@ -54,9 +56,12 @@ def words(statement: Statement, *, beyond_assumed: bool = False) -> str:
     unrated, kinds = _unrated(statement), set[str]()
     for some in paging.near(jobs):
         is_service, is_tracked = statement.are_services(some), statement.told.is_tracked(some)
+        is_lost = ~is_service & is_tracked & ~statement.told.knows(some, Bucket.REWORK)
+        is_said = np.isin(some, [*unrated]) | (is_lost & statement.told.is_rated(some))
         told = {
             LOOPS: ~is_service & ~is_tracked,
-            FLOPS: ~is_service & is_tracked & ~np.isin(some, [*unrated]),
+            FLOPS: ~is_service & is_tracked & ~is_said,
+            SAVES: is_lost,
             SERVICES: is_service,
         }
         found |= {text for text, whom in told.items() if whom.any()}
@@ -66,7 +71,9 @@ def words(statement: Statement, *, beyond_assumed: bool = False) -> str:
         found.add(no_peak)
     if _silent(statement):
         found.add(SILENT)
-    return "; ".join(text for text in (LOOPS, FLOPS, no_peak, SERVICES, SILENT) if text in found)
+    return "; ".join(
+        text for text in (LOOPS, FLOPS, no_peak, SAVES, SERVICES, SILENT) if text in found
+    )
 
 
 def _assumed(statement: Statement) -> I64:

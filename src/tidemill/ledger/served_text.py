@@ -18,10 +18,10 @@ LOAD_TITLES = (
     "idle", "seen",
 )  # fmt: skip
 LOAD_LEGEND = (
-    "requests that ended and tokens, as the engines count them; per GPU-hour held while that was"
-    " seen; waiting and running: requests, on the mean; p50, p99: at most so long, read from the"
-    " engines' histograms; idle: of the GPU-hours held, nothing was asked for (or devices stood"
-    " still); seen: of the GPU-hours held, with requests counted"
+    "requests that ended and tokens, as the engines, or the services themselves, count them; per"
+    " GPU-hour held while that was seen; waiting and running: requests, on the mean; p50, p99: at"
+    " most so long, read from their histograms; idle: of the GPU-hours held, nothing was asked for"
+    " (or devices stood still); seen: of the GPU-hours held, with requests counted"
 )
 STEP_TITLES = (
     "steps", "tokens", "tokens per GPU-hour", "$ per million tokens", "samples",

@@ -16,13 +16,18 @@ from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
 
-_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = _COUNTED = tuple(
+_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD, _USE = _COUNTED = tuple(
     codes.KIND_CODE[kind]
-    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
-)
+    for kind in (
+        ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen,
+        ev.EfficiencySeen,
+    )
+)  # fmt: skip
 _STARTED = codes.KIND_CODE[ev.JobStarted]
+_STOPS = tuple(codes.KIND_CODE[kind] for kind in (ev.JobFailed, ev.JobEvicted, ev.JobCancelled))
 _IS_COUNTED = np.isin(range(len(codes.KINDS)), _COUNTED)
-_IS_OF_STARTS = np.isin(range(len(codes.KINDS)), (_STARTED, _SAVES))
+_IS_STOP = np.isin(range(len(codes.KINDS)), _STOPS)
+_IS_OF_STARTS = np.isin(range(len(codes.KINDS)), (_STARTED, _SAVES, _LOAD))
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
@@ -45,10 +50,11 @@ _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
 
 
-_IN_PART, _ASKED, _SERVES, _UNHEARD = 62, 61, 60, 59
+_IN_PART, _ASKED, _SERVES, _UNHEARD, _RATED, _STOPPED = 62, 61, 60, 59, 58, 57
 """Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted; one
-that counts them itself, and so says that it is a service; and a job of most of whose devices no
-rank told when it came up.
+that counts them itself, and so says that it is a service; a job of most of whose devices no rank
+told when it came up; it was said how efficient it was; its loop was stopped, or went back: where
+that says nothing of what it saves, nobody knows what it lost.
 
 A service that was only ever told to be busy or idle as a whole was told so by its requests: that it
 stood still is known, but not how busy its devices were while it did not."""
@@ -74,11 +80,25 @@ class Told:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
         unheard = self._unheard(batch.events)
-        late = self._late(batch.events[_IS_OF_STARTS[kind]])
+        starts = batch.events[_IS_OF_STARTS[kind]]
+        is_loop = (starts[:, EventColumn.KIND] != _LOAD) | (starts[:, EventColumn.WHY] >= TRAINING)
+        starts = starts[is_loop]
+        late = self._late(starts)
         is_told = _IS_COUNTED[kind]
-        if not is_told.any():  # as a rule in imports: their jobs have no rows here
+        self._count(batch.events[is_told], starts, late)
+        self._mark(1, _UNHEARD, unheard)
+        stops = batch.events[_IS_STOP[kind]]
+        known = stops[stops[:, EventColumn.WHO] < len(self._bits) - 1]
+        self._mark(1, _STOPPED, known[self._bits[known[:, EventColumn.WHO], 0] > 1])
+
+    def _count(self, rows: I64, starts: I64, late: I64) -> None:
+        """What is told of jobs; ``starts``: when they came up, and their loops spoke.
+
+        ``late``: of those the first words that came late.
+        """
+        if not len(rows):  # as a rule in imports: their jobs have no rows here
             return
-        rows, kind = batch.events[is_told], kind[is_told]
+        kind = rows[:, EventColumn.KIND]
         most = int(rows[:, EventColumn.WHO].max()) + 1
         if most >= len(self._bits):
             self._bits = grown(self._bits, most + 1)
@@ -89,10 +109,17 @@ class Told:
         loads = rows[(kind == _LOAD) & (rows[:, EventColumn.WHY] < TRAINING)]
         self._mark(1, _ASKED, loads)
         self._mark(1, _SERVES, loads[loads[:, EventColumn.TO] == LoadSource.TRACK])
-        self._mark(0, 1, rows[kind == _SAVES])
-        self._mark(0, _UP, rows[kind == _SAVES])
+        saves = rows[kind == _SAVES]
+        is_again = saves[:, EventColumn.TO] != 0
+        self._mark(0, 1, saves[~is_again & (saves[:, EventColumn.WHY] == 0)])
+        self._mark(1, 1, saves[is_again & (saves[:, EventColumn.VALUE] == 0)])
+        words = starts[starts[:, EventColumn.KIND] != _STARTED]
+        self._mark(0, _UP, words)
+        self._mark(1, _STOPPED, rows[rows[:, EventColumn.ATTEMPT] > 1])
+        self._mark(1, _STOPPED, saves[saves[:, EventColumn.WHY] != 0])
         self._mark(1, _UP, late)
-        self._mark(1, _UNHEARD, unheard)
+        use = rows[kind == _USE]
+        self._mark(1, _RATED, use[use[:, EventColumn.WHY] != _UNKNOWN])
         stalls = rows[kind == _STALLS]
         for place, column in _SHARES:
             self._mark(0, place, stalls[stalls[:, column] >= 0])
@@ -120,12 +147,14 @@ class Told:
         return found
 
     def _late(self, rows: I64) -> I64:
-        """The first words of loops about what is safe that came after their attempt came up."""
+        """The first words of loops, about what is safe or what they did, that came after their
+        attempt came up.
+        """
         most = int(rows[:, EventColumn.WHO].max(initial=0)) + 1
         if most > len(self._late_ms):
             known, self._late_ms = self._late_ms, paging.blank(2 * most, is_kept=True)
             paging.copy_rows(known, self._late_ms)
-        if not (rows[:, EventColumn.KIND] == _SAVES).any():
+        if (rows[:, EventColumn.KIND] == _STARTED).all():
             self._late_ms[rows[:, EventColumn.WHO]] = rows[:, EventColumn.AT] + 1
             return rows[:0]
         rows = rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")]
@@ -181,6 +210,10 @@ class Told:
         """Of each of these jobs, whether no rank told of most of its devices when it came up."""
         return self._has(jobs, _UNHEARD)
 
+    def is_rated(self, jobs: I64) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether it was ever said how efficient it was."""
+        return self._has(jobs, _RATED)
+
     def _has(self, jobs: I64, place: int) -> NDArray[np.bool_]:
         found: NDArray[np.bool_] = self._bits[self._at(jobs), 1] >> place & 1 == 1
         return found
@@ -189,7 +222,9 @@ class Told:
         """Of each of these jobs, the bits of what is known of it."""
         told, back = self._bits[self._at(jobs)].T
         is_by_requests = (back >> _ASKED & 1) & ~(back >> _IN_PART & 1)
-        found: I64 = told & ~back & ~is_by_requests
+        # a loop that was never stopped lost nothing
+        is_kept = (told > 1) & (back >> _STOPPED & 1 == 0) & (back >> _ASKED & 1 == 0)
+        found: I64 = (told & ~back & ~is_by_requests) | (is_kept.astype(np.int64) << 1)
         return found
 
     def is_tracked(self, jobs: I64) -> NDArray[np.bool_]:

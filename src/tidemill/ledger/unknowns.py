@@ -24,7 +24,7 @@ from tidemill.reservation.types import UNFILLED
 if TYPE_CHECKING:
     from tidemill.ledger.statement import Statement
 
-NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
+NO_EFFICIENCY = "nobody says how efficient the work was that lasted; within `unknown`"
 NOT_SEEN = "nobody saw what was done; within `not_observed`"
 NO_STALLS = (
     "not every job that worked says how long it waits for this; within the buckets below its peak"

@@ -1,16 +1,13 @@
 """Times on a clock that is put back: in that hour each stands on it twice.
 
 Of each the first is taken; the second, where the first would be before what it follows, or where
-only that agrees with how long something is said to have taken. What comes before a start (a
-submission) is the last of the two that is not after it: the clock tells of no longer wait.
+only that agrees with how long something is said to have taken.
 """
 
 import polars as pl
 
 PAIRS = (("submit_ms", "start_ms"), ("start_ms", "end_ms"), ("submit_ms", "end_ms"))
 """What follows what."""
-BEFORE_STARTS = (("eligible_ms", ("start_ms",)), ("submit_ms", ("eligible_ms", "start_ms")))
-"""What comes before a start, and what it is not after: the first of these that is known."""
 
 
 def later_ms(found: pl.Series, zone: str) -> pl.Series:
@@ -25,13 +22,6 @@ def later_ms(found: pl.Series, zone: str) -> pl.Series:
 def is_second(before_ms: pl.Series, taken_ms: pl.Series, second_ms: pl.Series) -> pl.Series:
     """Which times are the second that the clock showed: the first is before what it follows."""
     return ((taken_ms < before_ms) & (second_ms >= before_ms)).fill_null(value=False)
-
-
-def is_nearer(taken_ms: pl.Series, second_ms: pl.Series, after_ms: pl.Series) -> pl.Series:
-    """Which times are the second that the clock showed: it is nearer to what follows them, and not
-    after that.
-    """
-    return ((second_ms > taken_ms) & (second_ms <= after_ms)).fill_null(value=False)
 
 
 def by_length(

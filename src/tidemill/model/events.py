@@ -364,8 +364,9 @@ class CheckpointSeen(_Event, frozen=True, tag="checkpoint_seen"):
 
     From then on only such events tell what a stop loses; one that covers no time at the beginning
     of an attempt says that they will come. ``is_back``: its loop went back to that within its
-    process, and what it did since is lost. ``is_again``: since it went back it did nothing; now it
-    works again.
+    process, and what it did since is lost (where nobody had said what is safe, nobody knows).
+    ``is_again``: since it went back it did nothing; now it works again. Where that covers nothing
+    (0), nobody says what is safe from here on.
     """
 
     job: Number

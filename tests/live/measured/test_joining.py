@@ -34,7 +34,7 @@ def window(start_s: int, end_s: int, source: str = "track", job: str = "a", **sh
 
 def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measurements:
     """What was measured, from rows."""
-    saved = [("a", T0, None, *(T0 + 1000 * s for s in one), False, False) for one in saves]
+    saved = [("a", T0, None, *(T0 + 1000 * s for s in one), False, False, None) for one in saves]
     launched = [
         ("a", T0 + 1000 * at, up, True, up or T0 + 1000 * at, n) for n, (at, up) in enumerate(ups)
     ]

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tidemill import api
+from tidemill.ledger import missing
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import build
@@ -108,7 +109,9 @@ def test_a_launch_after_one_that_crashed_is_rework_and_restart_within_the_attemp
 
 
 def test_ranks_that_were_killed_and_launched_again_lose_up_to_then():
-    """Killed, so nobody says that they ended: they worked until the next launch, by no measure."""
+    """Killed, so nobody says that they ended: what lies between is by nobody's measure, and no
+    rework.
+    """
     told = [
         one for rank in range(2)
         for one in (*process(0, 10, 50, rank=rank, world=2, saved_s=30, outcome=None),
@@ -117,9 +120,67 @@ def test_ranks_that_were_killed_and_launched_again_lose_up_to_then():
     statement = books(told, (0, 115), gpus=2)
     found = seconds(statement)
     assert found[Bucket.STARTING] == 20
-    assert found[Bucket.REWORK] == 2 * (20 + 10)
+    assert found[Bucket.REWORK] == 2 * 20
+    assert found[Bucket.UNKNOWN] == 2 * 10
     assert found[Bucket.RESTART] == 10
-    assert statement.confidence_of(Bucket.REWORK)[Confidence.INFERRED] / 1e6 == pytest.approx(16)
+    assert {*statement.confidence_of(Bucket.REWORK)} == {Confidence.MEASURED}
+
+
+@pytest.mark.parametrize("gap_s", [0, 1, 5, 60, 600])
+def test_rework_does_not_grow_with_the_time_between_two_launches(gap_s: int):
+    """A launcher that waits before it tries again: 20 s were lost, however long it waited."""
+    told = [*process(0, 10, 50, saved_s=30, outcome=None),
+            *process(60 + gap_s, 5, 40, restored=30)]  # fmt: skip
+    found = seconds(books(told, (0, 105 + gap_s)))
+    assert found[Bucket.REWORK] == 20
+    assert found[Bucket.RESTART] == 5
+    assert found.get(Bucket.UNKNOWN, 0) == gap_s
+    assert found[Bucket.USEFUL] == (30 + 40) / 10
+
+
+def test_what_launches_lost_that_say_nothing_of_what_they_save_nobody_knows():
+    """It may have saved in its own way: no rework, and no useful work either; what a stop loses
+    after that is as unknown. Until the next launch works it is restart.
+    """
+    told = [*process(0, 10, 50, outcome=None), *process(70, 5, 40, outcome="failed")]
+    done = seconds(books(told, (0, 115)))
+    assert done == {
+        Bucket.STARTING: 10, Bucket.UNKNOWN: 50 + 10, Bucket.RESTART: 5, Bucket.USEFUL: 4,
+        Bucket.BELOW_PEAK: 36,
+    }  # fmt: skip
+    again = [*told, *process(120, 5, 30)]
+    stopped = seconds(books(again, (0, 115), (120, 155)))
+    assert stopped == {
+        Bucket.STARTING: 10, Bucket.UNKNOWN: 50 + 10 + 40, Bucket.RESTART: 5 + 5,
+        Bucket.USEFUL: 3, Bucket.BELOW_PEAK: 27, Bucket.CAUSE_UNKNOWN: 5,
+    }  # fmt: skip
+
+
+def test_who_says_nothing_of_what_it_saves_and_was_never_stopped_lost_nothing():
+    """It finished at the first try: that nothing was lost is known, as its start-up is."""
+    statement = books([*process(0, 10, 50)], (0, 60))
+    assert {Bucket.REWORK, Bucket.STARTING} <= statement.told.of(statement.holders)
+    assert missing.SAVES not in missing.words(statement)
+
+
+def test_a_launch_that_finished_says_nothing_of_what_the_next_one_saves():
+    """The first finished, and is kept; the second dies and told no checkpoint."""
+    told = [*process(0, 10, 50), *process(65, 5, 30, outcome="failed"), *process(110, 5, 10)]
+    found = seconds(books(told, (0, 100), (110, 125)))
+    assert Bucket.REWORK not in found
+    assert found[Bucket.UNKNOWN] == 30
+    assert found[Bucket.USEFUL] == 5 + 1
+
+
+@pytest.mark.parametrize("ended_s", [-20, -300, -86_400])
+@pytest.mark.parametrize("outcome", ["finished", None])
+def test_a_launch_that_ended_before_an_attempt_began_says_nothing_of_it(
+    ended_s: int, outcome: Literal["finished"] | None
+):
+    """An old run of the same name: nobody measured the attempt."""
+    statement = books([*process(ended_s - 60, 10, 50, saved_s=40, outcome=outcome)], (0, 50))
+    assert seconds(statement) == {Bucket.UNKNOWN: 50}
+    assert statement.told.of(statement.holders) == frozenset()
 
 
 def test_a_process_that_crashed_before_its_first_step_came_up_with_the_next_one():

@@ -10,6 +10,7 @@ from tidemill import api
 from tidemill.ledger import missing
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import loops, saves, tracking
@@ -126,7 +127,19 @@ def test_without_a_word_of_the_next_launch_only_told_checkpoints_count():
     saved = killed(0, *checkpoint(100, at_s=10))
     assert rework_s(saved + again(None)) == pytest.approx(10, abs=0.01)
     assert rework_s(saved + again(100, is_told=False)) == pytest.approx(10, abs=0.01)
-    assert rework_s(killed() + again(0, is_told=False)) == pytest.approx(20, abs=0.01)
+
+
+def test_where_nobody_says_anything_of_checkpoints_what_was_lost_is_unknown():
+    """It may have saved all in a way of its own: not rework, and nothing of it is zero."""
+    books = statement(killed() + again(0, is_told=False))
+    booked = books.total().milli_ms
+    assert booked[Bucket.REWORK] == 0
+    assert booked[Bucket.UNKNOWN] == pytest.approx(30e6, abs=10_000)
+    unknown = {Bucket.REWORK, Bucket.HOST, Bucket.LINKS, Bucket.CHECKPOINT, Bucket.IDLE}
+    assert unknown <= {*unknowns_of(books)}
+    assert missing.SAVES in missing.words(books)
+    assert missing.FLOPS in missing.words(books)
+    assert missing.SAVES not in missing.words(statement(killed(0, *checkpoint(100, at_s=10))))
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,24 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 
 from tests.cli.shell import tidemill
 from tests.live.measured.test_stragglers import BEGIN_US
 from tests.live.measured.test_tracking import books
+from tidemill import api
 from tidemill.ledger import efficiency
 from tidemill.ledger.served import TrainedSteps
+from tidemill.live.history.events import build
+from tidemill.live.history.rows import ATTEMPTS
 from tidemill.live.measured import loops, tracking
+from tidemill.live.prices.rules import flat
 from tidemill.live.track.records import (
     BeganRecord,
     CheckpointBegunRecord,
@@ -99,7 +105,9 @@ def test_who_tells_no_steps_has_none():
 
 @pytest.mark.parametrize("cut_s", [10, 37, 70, 95.5, 159])
 def test_told_in_two_parts_it_is_the_same(cut_s: float):
-    """An observer tells what ended since it told last; a record is in one of the parts."""
+    """An observer tells what ended since it told last; a record is in one of the parts, and its
+    time in that in which it was.
+    """
     cut_us = BEGIN_US + round(cut_s * SECOND_US)
     launches = loops.launches(loop())
 
@@ -108,8 +116,44 @@ def test_told_in_two_parts_it_is_the_same(cut_s: float):
         return {figure: int(found.filter(figure=figure)["amount"].sum()) for figure in LoadFigure}
 
     first, second, whole = (sums(*part) for part in ((0, cut_us), (cut_us, 10**18), (0, 10**18)))
-    for figure in (LoadFigure.STEPS, LoadFigure.TRAINED_TOKENS, LoadFigure.SAMPLES):
+    for figure in (LoadFigure.STEPS, LoadFigure.TRAINED_TOKENS, LoadFigure.SAMPLES,
+                   LoadFigure.STEPPED_MS, LoadFigure.TRAINED_TOKENED_MS):  # fmt: skip
         assert first[figure] + second[figure] == whole[figure] > 0
+
+
+def test_an_observer_that_looks_every_few_seconds_counts_the_time_whole():
+    """Records of a second straddle its moments: 30 of them lose nothing, and double nothing."""
+    launches = loops.launches(loop())
+    moments = [BEGIN_US, *(BEGIN_US + round(5.6 * SECOND_US * i) for i in range(1, 31)), 10**18]
+    parts = [
+        tracking.measured(launches, since_us=since, until_us=until).loads
+        for since, until in pairwise(moments)
+    ]
+    told = pl.concat(parts)
+    assert told.filter(figure=LoadFigure.STEPPED_MS)["amount"].sum() == SECONDS * 1_000
+    assert told.filter(figure=LoadFigure.STEPS)["amount"].sum() == 2 * SECONDS
+    assert told.filter(figure=LoadFigure.TRAINED_TOKENS)["amount"].sum() == 2_000 * SECONDS
+
+
+def test_a_launch_that_spans_two_attempts_has_its_steps_once():
+    """Requeued, and started again ten seconds later, while its processes go on: what was done when
+    nobody held anything is on no books.
+    """
+    rows = [
+        {"job": "a", "submit_ms": BEGIN_US // 1000, "start_ms": BEGIN_US // 1000 + start_ms,
+         "end_ms": BEGIN_US // 1000 + end_ms, "outcome": outcome, "gpus": 1, "gpu_type": "H100",
+         "nodes": ["n"]}
+        for start_ms, end_ms, outcome in ((0, 55_000, "requeued"), (65_000, 160_000, "done"))
+    ]  # fmt: skip
+    found = tracking.measured(loops.launches(one_rank()))
+    history = build(pl.DataFrame(rows, {name: ATTEMPTS[name] for name in rows[0]}), [],
+                    flat({"": 1}), measured=found)  # fmt: skip
+    steps = efficiency.of_job(api.keep_history(history).statement, 0).measured.steps
+    assert steps is not None
+    assert steps.gpu_s == steps.token_gpu_s == SECONDS - 10
+    assert abs(steps.steps - 2 * (SECONDS - 10)) <= 1
+    assert steps.tokens is not None
+    assert abs(steps.tokens - 1_000 * (SECONDS - 10)) <= 1
 
 
 def test_a_job_of_steps_is_no_service():

@@ -79,7 +79,7 @@ def test_a_scale_set_is_several_machines(tmp_path: Path):
         ("gpu-vmss", (True, False)),
         (f"{SET}/virtualMachines/0", (True, False)),
     ):
-        assert tuple(bool(labels.called(one, told)) for one in (mine, others)) == expected
+        assert (labels.is_called(mine, told), labels.is_called(others, told)) == expected
 
 
 @pytest.mark.parametrize(("unit", "quantity"), [("100 Hours", 0.24), ("1 Hour", 24), ("Hrs", 24)])

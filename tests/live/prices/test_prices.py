@@ -384,24 +384,3 @@ def test_a_machine_that_a_bill_does_not_name_is_under_no_commitment_of_others(tm
              for name, account in books.by("contract").items()}  # fmt: skip
     assert found["p5 (ri-1)"] == (8 * 12, 192 * USD)
     assert found["p5"] == (8 * 24, (6 * 24 + 6 * 32 + 12 * 28) * USD)
-
-
-def test_a_name_goes_before_a_pattern(tmp_path: Path):
-    """`g1` says more of it than `g*`; two patterns for one node are refused."""
-    price_of = rule(tmp_path, "node,rate\ng1,2.50\ng*,2\n")
-    assert [price_of(node(name)).usd_micro for name in ("g1", "g2")] == [2_500_000, 2 * USD]
-    both = rule(tmp_path, "node,rate\ng1*,2.50\ng*,2\n")
-    with pytest.raises(SpecError, match="prices node `g1` twice"):
-        both(node("g1"))
-
-
-def test_a_rate_prices_its_model_by_any_of_its_names():
-    """As the catalogue knows them; not another model, no part of one, and its own name first."""
-    price_of = rules.flat({"H100": 2 * USD, "A100-SXM4-80GB": 1 * USD})
-    for name in ("h100", "NVIDIA H100 80GB HBM3", "H100-SXM5-80GB"):
-        assert price_of(node(gpu_type=name)).usd_micro == 2 * USD
-    for name in ("H100 PCIe", "A100-SXM4-40GB", "h100_1g.10gb", ""):
-        assert not price_of(node(gpu_type=name)).is_known
-    price_of = rules.flat({"H100": 2 * USD, "H100-SXM5-80GB": 3 * USD})
-    assert price_of(node(gpu_type="h100-sxm5-80gb")).usd_micro == 3 * USD
-    assert not price_of(node(gpu_type="NVIDIA H100 80GB HBM3")).is_known

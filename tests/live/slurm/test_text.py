@@ -351,20 +351,3 @@ def test_elapsed_says_which_of_two_hours_it_is(
         (job,) = opened.rows()
     zero_ms = 1_792_884_600_000  # 2026-10-24T23:30Z: half past midnight there
     assert (job.start_ms - zero_ms, job.end_ms - zero_ms) == tuple(3_600_000 * h for h in hours)
-
-
-@pytest.mark.parametrize("eligible", ["2026-10-25T02:41:07", "Unknown"])
-def test_what_is_one_moment_in_the_hour_that_comes_twice_stays_one(eligible: str):
-    """Elapsed moves the start to the second 02:41 in Berlin; job 1 had not waited for an hour."""
-    text = (
-        "JobID|State|Submit|Eligible|Start|End|ElapsedRaw\n"
-        f"1|COMPLETED|2026-10-25T02:41:07|{eligible}|2026-10-25T02:41:07|2026-10-25T03:37:43|3396\n"
-        "2|COMPLETED|2026-10-25T02:10:00|2026-10-25T02:20:00|2026-10-25T02:30:00|"
-        "2026-10-25T02:50:00|1200\n"
-    )
-    with open_output(text.encode(), zone="Europe/Berlin") as opened:
-        first, second = opened.rows()
-        assert opened.second_hours == (2 if eligible == "Unknown" else 3)
-    assert first.submit_ms == first.start_ms
-    assert first.eligible_ms in (None, first.start_ms)
-    assert (second.start_ms - second.submit_ms) // 60_000 == 20

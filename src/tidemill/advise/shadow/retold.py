@@ -61,7 +61,7 @@ def _shifted(
 def _told(one: News, j: int, attempt: int, by_ms: int) -> News:
     at_ms = one.at_ms + by_ms
     if isinstance(one, ev.CheckpointSeen):
-        covers_ms = max(0, one.covers_ms + by_ms)
+        covers_ms = max(0, one.covers_ms + by_ms) if one.covers_ms or not one.is_again else 0
         return replace(one, at_ms=at_ms, job=j, attempt=attempt, covers_ms=covers_ms)
     if isinstance(one, ev.EfficiencySeen | ev.StragglerSeen) and one.confidence not in _KEPT:
         return replace(one, at_ms=at_ms, job=j, attempt=attempt, confidence=Confidence.MODELLED)

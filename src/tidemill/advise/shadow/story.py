@@ -123,7 +123,11 @@ class SeenJob:
     def tells_saves(self) -> bool:
         """Whether its last attempt said itself what was saved."""
         last = len(self.attempts)
-        return any(isinstance(one, ev.CheckpointSeen) and one.attempt == last for one in self.news)
+        return any(
+            isinstance(one, ev.CheckpointSeen) and one.attempt == last
+            and not (one.is_back or one.is_again)
+            for one in self.news
+        )  # fmt: skip
 
     @property
     def replicas(self) -> int:

@@ -386,10 +386,14 @@ def secure_run(jobs, b, j):
 
 
 @kernel
-def lose_run(jobs, b, j, now):
-    """Its loop went back to what was safe, or works again after that: what was since is lost."""
+def lose_run(jobs, shapes, b, j, now):
+    """Its loop went back to what was safe, or works again after that: what was since is lost, or
+    nobody knows.
+    """
     marks, attempts = b.marks, b.attempts
     origin, lost = attempts[j, HELD.ORIGIN_MS], marks[MARK.REWORK]
+    if is_saving_untold(jobs, shapes, attempts, j):
+        lost = marks[MARK.UNKNOWN]
     if is_back(attempts, j):
         write_back(marks, attempts, b.holds, b.spans, j, now)
     else:
@@ -435,12 +439,13 @@ def go_on(jobs, shapes, b, j, now):
     marks, attempts = b.marks, b.attempts
     busy, beside = jobs[j, JOB.BUSY_PPM], attempts[j, HELD.PACE_PPM]
     stalls, use, straggler = jobs[j, JOB.STALLS], jobs[j, JOB.EFFICIENCY], jobs[j, JOB.STRAGGLER]
-    if attempts[j, HELD.IS_RUNNING] != 0 and stalls & SAVES:
+    if attempts[j, HELD.IS_RUNNING] != 0:
+        is_told = stalls & SAVES != 0
         if (attempts[j, HELD.STALLS] ^ stalls) & BACK:
-            lose_run(jobs, b, j, now)
-        elif attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
+            lose_run(jobs, shapes, b, j, now)
+        elif is_told and attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
             secure_run(jobs, b, j)
-        attempts[j, HELD.STALLS] |= SAVES
+        attempts[j, HELD.STALLS] |= stalls & SAVES
     if attempts[j, HELD.IS_RUNNING] == 0:
         write_start(marks, attempts, b.holds, b.spans, j, now)
         attempts[j, HELD.IS_RUNNING] = 1

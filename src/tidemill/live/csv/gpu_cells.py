@@ -4,7 +4,6 @@ Beside the number a cell may say their type. A column is full of few texts, so e
 """
 
 import re
-import shlex
 from collections.abc import Mapping
 
 import polars as pl
@@ -25,7 +24,6 @@ _NO_TYPE = frozenset(
 _PARTS = re.compile(r"(?:^|,)(?:gres[/:])?gpu(?::[^,=:]+)?[=:]\d")
 _SAYS_IT = re.compile(r"gpu_(\d+)x_(\w+)")
 """Types of machines that are called by what they have, as Lambda's: `gpu_8x_h100_sxm5`."""
-_PARTS_HINT = "a job has whole GPUs, or 0.001 to 1 of one GPU on one node"
 _EACH = "GPUs of each node or of all nodes together"
 Counted = tuple[int | None, str | None]
 
@@ -55,28 +53,6 @@ def counts(
         hint = "name a column with the number of all GPUs of a job: --map gpus=COLUMN"
         faults.check(texts, is_each, column, f"which may be {_EACH}", hint)
     return number.zip_with(is_text & number.is_not_null(), given), kind
-
-
-def of_all_nodes(
-    each: pl.Series, milli: pl.Series, nodes: pl.Series, column: str, faults: CellFaults
-) -> pl.Series:
-    """How many GPUs jobs have on all their nodes, by those of each; ``milli``: parts of one."""
-    told = each.cast(pl.String)
-    is_unknown = (each > 0) & nodes.is_null()
-    hint = "say it in a column, and name that: --map node_count=COLUMN"
-    faults.check(told, is_unknown, column, "GPUs on each of nobody says how many nodes", hint)
-    is_part = milli.is_not_null() & (nodes > 1)
-    faults.check(told, is_part, column, "a part of a GPU on each of several nodes", _PARTS_HINT)
-    return (each * nodes).zip_with((each > 0).fill_null(value=False), each)
-
-
-def refuse_each(texts: pl.Series, nodes: pl.Series, column: str, faults: CellFaults) -> None:
-    """Refuse several nodes where a column is of each by its header, and taken as of all."""
-    hint = (
-        f"--map {shlex.quote(f'gpus_per_node={column}')} takes it times the number of nodes; if it"
-        " is of all nodes together, give the column another name"
-    )
-    faults.check(texts, nodes > 1, column, "which is of each of several nodes, by its header", hint)
 
 
 def of_boxes(kinds: pl.Series, boxes: pl.Series, column: str, faults: CellFaults) -> pl.DataFrame:

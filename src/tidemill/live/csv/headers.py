@@ -33,13 +33,10 @@ JOBS: dict[str, tuple[str, ...]] = {
             "deletedat", "stoptime", "stopped", "stoppedat", "trainingendtime", "terminated",
             "terminatedat"),
     "duration": ("duration", "runtime", "elapsed", "elapsedraw", "walltime", "elapsedtime",
-                 "jobduration", "walltimeused", "wallclock", "wallclocktime", "executiontime",
-                 "exectime", "run"),
+                 "jobduration", "walltimeused"),
     "gpus": ("gpus", "gpu", "numgpus", "numgpu", "gpunum", "gpucount", "ngpus", "ngpu", "nogpus",
              "gpusallocated", "allocgpus", "gpusrequested", "reqgpus", "numberofgpus",
              "accelerators", "paramsgpus", "gpucomputeallocation", "gpusused", "gresused"),
-    "gpus_per_node": ("gpuspernode", "gpupernode", "numgpuspernode", "ngpuspernode",
-                      "gpuseachnode"),
     "gpu_type": ("gputype", "gpumodel", "gpuspec", "gpuname", "accelerator", "acceleratortype",
                  "devicetype"),
     "nodes": ("nodes", "node", "nodelist", "hosts", "host", "hostname", "hostnames", "nodename",
@@ -58,8 +55,6 @@ JOBS: dict[str, tuple[str, ...]] = {
 
 LENGTHS = ("wait", "duration", "limit")
 """Fields that are a length of time: their headers may end in its unit."""
-_WITH_UNIT = frozenset({"run"})
-"""Names that are a length only with a unit of more than a letter: `runs` are counted."""
 UNITS: dict[str, tuple[str, float]] = {
     "": ("seconds", 1_000),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), ("seconds", 1_000)),
@@ -95,25 +90,10 @@ def plain(header: str) -> str:
     return re.sub(r"[^a-z0-9]", "", header.lower())
 
 
-def is_per_node(header: str) -> bool:
-    """Whether a header says that GPUs are those of each node."""
-    return plain(header) in JOBS["gpus_per_node"]
-
-
 def unit_of(header: str) -> tuple[str, float]:
     """The unit of a length of time by its header (``duration_ms``, ``Elapsed (min)``)."""
-    last = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", header.strip(" )]"))[-1].lower()
-    if last not in UNITS:  # nothing parts them: `durationms`
-        names = (name for field in LENGTHS for name in JOBS[field])
-        last = next((unit for name in names if (unit := _unit(name, last))), "")
-    return UNITS.get(last, UNITS[""])
-
-
-def _unit(name: str, header: str) -> str | None:
-    """The unit that a length of this name ends in; None: it is not called so."""
-    rest = header.removeprefix(name).removeprefix("in") if header.startswith(name) else None
-    is_told = rest in UNITS and (name not in _WITH_UNIT or len(rest or "") > 1)
-    return rest if is_told else None
+    last = re.split(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])", header.strip(" )]"))[-1]
+    return UNITS.get(last.lower(), UNITS[""])
 
 
 def _fits(name: str, header: str, field: str) -> bool:
@@ -122,7 +102,9 @@ def _fits(name: str, header: str, field: str) -> bool:
     """
     if field.startswith("usd_") and header.replace("usd", "") == name:
         return True
-    return header == name if field not in LENGTHS else _unit(name, header) is not None
+    if field not in LENGTHS or not header.startswith(name):
+        return header == name
+    return header[len(name) :].removeprefix("in") in UNITS
 
 
 def match(

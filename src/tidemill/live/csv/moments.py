@@ -82,40 +82,29 @@ def _refuse_two_beginnings(columns: Mapping[str, str], made: Moments) -> None:
 def _mind_second_hour(
     rows: TextRows, found: Mapping[str, str], zone: str, made: Moments, notes: list[str]
 ) -> None:
-    """Times before what they follow, where that is so only because the clock was put back; and of
-    what comes before a start the last that it may be.
+    """Times before what they follow, where that is so only because the clock was put back.
 
     In that hour a time stands twice on the clock: of each the first is taken, else the second.
     """
-
-    def take(name: str, second: pl.Series, is_second: pl.Series, why: str) -> None:
+    for names in second_hour.PAIRS:
+        if not {*names} <= {*made}:
+            continue
+        before, after = (name.removesuffix("_ms") for name in names)
+        first_ms, taken_ms = (made[name] for name in names)
+        if not (taken_ms < first_ms).any():
+            continue
+        second = times.second_ms(rows[found[after]], taken_ms, zone)
+        is_second = second_hour.is_second(first_ms, taken_ms, second)
         if not is_second.any():
-            return
-        made[name] = second.zip_with(is_second, made[name])
+            continue
+        made[f"{after}_ms"] = second.zip_with(is_second, taken_ms)
         places = [str(i + 2) for i in is_second.arg_true().to_list()]
         shown = ", ".join(places[:5]) + (" …" if len(places) > 5 else "")
         notes.append(
-            f"`{found[_field(name)]}` in {'row' if len(places) == 1 else 'rows'} {shown} taken as"
-            f" the second time that the clock of {zone} showed it: {why}"
+            f"`{found[after]}` in {'row' if len(places) == 1 else 'rows'} {shown} taken as the"
+            f" second time that the clock of {zone} showed it: the first is before"
+            f" `{found[before]}`"
         )
-
-    for before, after in second_hour.PAIRS:
-        if {before, after} <= {*made} and (made[after] < made[before]).any():
-            second = times.second_ms(rows[found[_field(after)]], made[after], zone)
-            is_second = second_hour.is_second(made[before], made[after], second)
-            take(after, second, is_second, f"the first is before `{found[_field(before)]}`")
-    for before, follow in second_hour.BEFORE_STARTS:
-        if before in made and (after := next((name for name in follow if name in made), "")):
-            second = second_hour.later_ms(made[before], zone)
-            if second_hour.is_nearer(made[before], second, made[after]).any():
-                second = times.second_ms(rows[found[_field(before)]], made[before], zone)
-            is_nearer = second_hour.is_nearer(made[before], second, made[after])
-            take(before, second, is_nearer, f"it is nearer to `{found[_field(after)]}`")
-
-
-def _field(name: str) -> str:
-    """The field of a table that a moment is of."""
-    return name.removesuffix("_ms")
 
 
 def _refuse_backwards(

@@ -55,7 +55,7 @@ class ReadNodes(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_jobs(  # noqa: PLR0913 - named, and what somebody may say of a table
+def read_jobs(
     path: Path,
     told: Mapping[str, str],
     zone: str,
@@ -63,21 +63,16 @@ def read_jobs(  # noqa: PLR0913 - named, and what somebody may say of a table
     skips_broken: bool = False,
     first: str = "",
     ends: Mapping[str, str] = MappingProxyType({}),
-    are_running: bool = False,
 ) -> ReadTable:
     """A table of jobs.
 
     ``skips_broken``: rows that cannot be read are left out and counted; ``first``: whether the day
-    or the month is first in dates, where it is said; ``ends``: what words for outcomes mean;
-    ``are_running``: no column says when jobs ended, for all of them still run.
+    or the month is first in dates, where it is said; ``ends``: what words for outcomes mean.
     """
     (rows, notes), faults = files.read_long(path), CellFaults(skips=skips_broken)
     found = headers.match(rows.columns, headers.JOBS, told)
     _mind_queue(rows, found, told)
-    if {"gpus", "gpus_per_node"} <= {*found}:
-        del found["gpus" if "gpus_per_node" in told and "gpus" not in told else "gpus_per_node"]
     _refuse_unless_told(path, rows, found)
-    _refuse_unended(path, rows, found, are_running=are_running)
     _refuse_parts(rows, faults)
     columns: dict[str, pl.Series] = {
         **_names(rows, found, notes),
@@ -89,9 +84,9 @@ def read_jobs(  # noqa: PLR0913 - named, and what somebody may say of a table
             if name in found
         },
     }
+    columns |= _gpus(rows, found, columns, notes, faults)
     if "nodes" in found:
         columns["nodes"] = _nodes(rows[found["nodes"]], found["nodes"], faults)
-    columns |= _gpus(rows, found, columns, notes, faults)
     if "outcome" in found:
         columns["outcome"] = outcomes.read(rows[found["outcome"]], found["outcome"], ends, faults)
         if "start_ms" not in columns and columns["outcome"].is_in([*_STARTED]).any():
@@ -99,7 +94,7 @@ def read_jobs(  # noqa: PLR0913 - named, and what somebody may say of a table
         columns |= _as_it_stands(columns, found["outcome"], notes)
     shapes = tuple[Shape, ...]()
     if "milli" in columns:
-        shapes, more = parts.shapes_of(columns, rows[_gpu_column(found)], faults)
+        shapes, more = parts.shapes_of(columns, rows[found["gpus"]], faults)
         columns |= more
     if "limit" in found:
         columns["limit_ms"], _ = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
@@ -113,7 +108,6 @@ def read_jobs(  # noqa: PLR0913 - named, and what somebody may say of a table
     del rows, columns  # all cells as text: three times what was made of them
     made = _without_older(made, notes)
     _say_overlaps(made, notes)
-    _say_unstarted(made, found.get("outcome", ""), notes)
     kept = made.drop("row", "is_empty")
     return ReadTable(kept, found, (*notes, *faults.notes()), shapes)
 
@@ -127,7 +121,7 @@ def _gpus(
 ) -> dict[str, pl.Series]:
     """How many GPUs jobs have, and of which type where no column of its own says it."""
     nodes = columns.get("node_count")
-    if not _gpu_column(found):
+    if "gpus" not in found:
         column = found["instance_type"]
         machines = pl.repeat(1, len(rows), dtype=pl.Int64, eager=True) if nodes is None else nodes
         of = gpu_cells.of_boxes(rows[column], machines, column, faults)
@@ -135,35 +129,16 @@ def _gpus(
         notes.append(f"GPUs by `{column}`, as the catalogue knows such machines: {by}")
         return {name: of[name] for name in ("gpus", "gpu_type") if name == "gpus" or
                 "gpu_type" not in columns}  # fmt: skip
-    column, is_each = _gpu_column(found), "gpus" not in found
-    texts, kinds = gpu_cells.counts(rows[column], column, None if is_each else nodes, faults)
+    column = found["gpus"]
+    texts, kinds = gpu_cells.counts(rows[column], column, nodes, faults)
     milli = parts.milli_of(texts)
     number = _whole(texts.set(milli.is_not_null(), "1"), column, faults)
-    if is_each:
-        number = gpu_cells.of_all_nodes(number, milli, _node_counts(columns), column, faults)
-        by = next(found[field] for field in ("node_count", "nodes") if field in found)
-        notes.append(f"GPUs by `{column}`, of each node: times `{by}`")
-    elif headers.is_per_node(column):
-        gpu_cells.refuse_each(rows[column], _node_counts(columns), column, faults)
     is_none = (number < 0) | (number > MOST_GPUS)
     faults.check(rows[column], is_none, column, f"where 0 to {MOST_GPUS:,} GPUs can be", _MEND)
     if "gpu_type" in columns or not kinds.count():
         return {"gpus": number, "milli": milli}
     notes.append(f"`{column}` says the GPU type, too")
     return {"gpus": number, "milli": milli, "gpu_type": kinds}
-
-
-def _gpu_column(found: Mapping[str, str]) -> str:
-    """The column that says how many GPUs jobs have; "": only one with types of machines does."""
-    return found.get("gpus") or found.get("gpus_per_node", "")
-
-
-def _node_counts(columns: Mapping[str, pl.Series]) -> pl.Series:
-    """On how many nodes jobs are; null where nobody says."""
-    told = [columns["node_count"]] if "node_count" in columns else []
-    told += [columns["nodes"].list.len().cast(pl.Int64)] if "nodes" in columns else []
-    known = [one.set(one < 1, None) for one in told or [times.nothing(len(columns["job"]))]]
-    return known[0] if len(known) == 1 else known[0].zip_with(known[0].is_not_null(), known[1])
 
 
 def _mind_queue(rows: TextRows, found: dict[str, str], told: Mapping[str, str]) -> None:
@@ -183,16 +158,15 @@ def _mind_queue(rows: TextRows, found: dict[str, str], told: Mapping[str, str]) 
 def _refuse_unless_told(path: Path, rows: TextRows, found: Mapping[str, str]) -> None:
     """A table must say how many GPUs, and when; every column that is read has a name of its own."""
     columns = ", ".join(rows.columns)
-    missing = [] if {"gpus", "gpus_per_node", "instance_type"} & {*found} else ["gpus"]
+    missing = [] if {"gpus", "instance_type"} & {*found} else ["gpus"]
     if not {"submit", "start"} & {*found}:
         missing.append("start")
     if missing:
         shown = " nor ".join(f"`{field}`" for field in missing)
         asked = ",".join(f"{field}=COLUMN" for field in missing)
         hint = (
-            f"say which: --map {asked} (GPUs, a start and an end, or a duration, are enough; fields"
-            " that say more: submit, team, nodes); a table without a header needs one in its first"
-            " line"
+            f"say which: --map {asked} (GPUs and a start are enough; fields that say more: submit,"
+            " end, duration, team, nodes); a table without a header needs one in its first line"
         )
         if len(rows.columns) == 1 and len(rows.columns[0].split()) > 1:
             hint = "put a comma, semicolon, tab or bar between the cells, where now blanks are"
@@ -204,39 +178,12 @@ def _refuse_unless_told(path: Path, rows: TextRows, found: Mapping[str, str]) ->
         )
     if not {"start", "wait"} & {*found} and {"duration", "end"} & {*found}:
         raise _without_start(path, rows)
-    if not {"gpus", "node_count", "nodes"} & {*found} and "gpus_per_node" in found:
-        raise SpecError(
-            f"`{path}` says GPUs of each node (`{found['gpus_per_node']}`), and no column says on"
-            f" how many nodes jobs are; its columns are {columns}",
-            hint="say which: --map node_count=COLUMN, or --map nodes=COLUMN with their names; or"
-            " --map gpus=COLUMN with the GPUs of all nodes together",
-        )
     for name in found.values():
         if f"{name}_duplicated_0" in rows.columns:
             raise SpecError(
                 f"`{path}` has two columns that are called `{name}`",
                 hint="give one of them another name, or leave it out",
             )
-
-
-def _refuse_unended(
-    path: Path, rows: TextRows, found: Mapping[str, str], *, are_running: bool
-) -> None:
-    """Jobs of which nothing tells that they are over are not taken for running unasked."""
-    ends = [found[field] for field in ("end", "duration") if field in found]
-    if are_running and ends:
-        raise SpecError(
-            f"--all-running says that no job ended, and `{ends[0]}` says when jobs did",
-            hint="leave --all-running out: a job whose cell is empty there still runs",
-        )
-    if are_running or ends or "outcome" in found or not {"start", "wait"} & {*found}:
-        return
-    raise SpecError(
-        f"`{path}` has no column that says when jobs ended, or how long they ran; its columns are"
-        f" {', '.join(rows.columns)}",
-        hint="say which: --map end=COLUMN, or --map duration=COLUMN (in the unit that its header"
-        " ends in, else in seconds); or that all of them still run: --all-running",
-    )
 
 
 def _without_start(path: Path, rows: TextRows) -> SpecError:
@@ -423,21 +370,6 @@ def _say_overlaps(made: pl.DataFrame, notes: list[str]) -> None:
         " is cut where the second begins; if they are jobs of their own, name the column that"
         " tells them apart: --map job=COLUMN, or --map cluster=COLUMN"
     )
-
-
-def _say_unstarted(made: pl.DataFrame, column: str, notes: list[str]) -> None:
-    """Rows of jobs that are over and never started, whatever their outcome is called, in words."""
-    if not {"outcome", "end_ms"} <= {*made.columns}:
-        return
-    start_ms = made["start_ms"] if "start_ms" in made.columns else times.nothing(len(made))
-    is_so = start_ms.is_null() & made["end_ms"].is_not_null() & made["outcome"].is_in([*_STARTED])
-    some = made.filter(is_so.fill_null(value=False))
-    if len(some):
-        ends = ", ".join(sorted(f"*{end}*" for end in {*some["outcome"]}))
-        notes.append(
-            f"{count_text(len(some), 'row')} (first: {some['row'][0]}) {ends} by `{column}` without"
-            " a start: they held no GPU, and a job that never started is on the books as cancelled"
-        )
 
 
 def _as_it_stands(

@@ -20,7 +20,16 @@ from tidemill.journal.device_ids import DeviceNamed
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured import clocks, flops, held, loops, sharing, wholes
+from tidemill.live.measured import (
+    attempt_saves,
+    clocks,
+    flops,
+    held,
+    loops,
+    sharing,
+    tracking,
+    wholes,
+)
 from tidemill.live.measured.windows import DEVICES, WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -62,6 +71,7 @@ _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
 _INFERRED = codes.CONFIDENCE_CODE[Confidence.INFERRED]
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 _WIDTH = len(EventColumn)
+_SAVED = {EventColumn.VALUE: "covers_ms", EventColumn.WHY: "is_back", EventColumn.TO: "is_again"}
 
 
 def with_ups(attempts: pl.DataFrame, measured: Measurements) -> pl.DataFrame:
@@ -105,7 +115,7 @@ def cut_at_ups(attempts: pl.DataFrame, ups: pl.DataFrame) -> pl.DataFrame:
 def _launches_in(rows: pl.DataFrame, ups: pl.DataFrame) -> pl.DataFrame:
     """Launches by the attempt (``row``) that each belongs to: in whose time most of it lies.
 
-    By its own clock it may have begun before its attempt did, and even have been over.
+    By its own clock it may have begun before its attempt did. One that was over by then is of none.
     """
     ends = pl.col("end_ms").fill_null(FOREVER_MS)
     began = pl.col("began_ms")
@@ -114,6 +124,7 @@ def _launches_in(rows: pl.DataFrame, ups: pl.DataFrame) -> pl.DataFrame:
         rows.select("row", "job", "start_ms", "end_ms")
         .join(ups, on="job")
         .filter((began >= pl.col("start_ms") - SKEW_MS) & (began <= ends))
+        .filter(pl.col("last_ms") >= pl.col("start_ms") - clocks.SLACK_MS)
         .sort("launch", -shared, "row")
         .unique("launch", keep="first", maintain_order=True)
     )
@@ -164,8 +175,8 @@ def rows_of(
     kind = pl.coalesce(where, "kind")
     is_over = (pl.col("end_ms") <= end_ms).fill_null(value=False)
     runs = runs.select(
-        "job", "gpus", *_KEY, "is_up_told", kind=kind, start_ms="up_ms", end_ms=ends,
-        is_over=is_over,
+        "job", "gpus", *_KEY, "is_up_told", kind=kind, held_ms="start_ms", start_ms="up_ms",
+        end_ms=ends, is_over=is_over,
     )  # fmt: skip
     runs = runs.filter(pl.col("start_ms") < pl.col("end_ms"))
     windows = _complete(measured.windows)
@@ -174,6 +185,9 @@ def rows_of(
     else:
         windows = windows.with_columns(beside_ppm=pl.lit(None, pl.Int64))
     told = _told_before(runs, world, begins_ms)
+    before = told.select(*_KEY, since_ms="began_ms")
+    runs = runs.join(before, on=_KEY, how="left", maintain_order="left")
+    runs = runs.with_columns(held_ms=pl.coalesce("since_ms", "held_ms")).drop("since_ms")
     spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
     inside = _inside(spoken, windows)
     judged = flops.judged(held.over_all(held.believed(inside)), _KEY)
@@ -183,7 +197,7 @@ def rows_of(
     sums = wholes.judged(pieces, runs, _KEY)
     parts = [
         *_shares(pieces, said), *_figures(runs, windows, world),
-        _saves(spoken, measured, told),
+        _rows(attempt_saves.told(spoken, measured, told, begins_ms), ev.CheckpointSeen, _SAVED),
         _errors(measured.errors, numbers, (begins_ms, end_ms), world),
         *_loads(runs, measured.loads, inside),
     ]  # fmt: skip
@@ -199,16 +213,18 @@ def rows_of(
 def _loads(runs: pl.DataFrame, loads: pl.DataFrame, windows: pl.DataFrame) -> Iterator[I64]:
     """What services were asked for and loops did, stretch by stretch, while they were up.
 
-    An amount is told once: of the attempt in which most of its stretch lies.
+    An amount is told once: of each attempt as much as lies in it of its stretch, and nothing of
+    what lies in none.
     """
-    inside = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"}).join(loads, on="job")
+    inside = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
+    inside = inside.join(loads.with_row_index("told"), on="job")
     inside = inside.with_columns(
         at_ms=pl.max_horizontal("from_ms", "start_ms"), until=pl.min_horizontal("to_ms", "end_ms")
     ).filter(pl.col("at_ms") < pl.col("until"))
+    inside = inside.sort("told", "at_ms", *_KEY).with_columns(amount=_of_attempt())
     is_latency = pl.col("bound_us").is_not_null()
     is_length = ~is_latency & pl.col("figure").is_in([int(one) for one in LENGTHS])
     length = pl.col("until") - pl.col("at_ms")
-    inside = inside.filter(length == length.max().over("job", "start_ms", "end_ms"))
     inside = held.without_rates(inside, windows, _KEY)
     told = inside.with_columns(amount=pl.when(is_length).then(length).otherwise("amount"))
     told = told.sort("at_ms", *_KEY, "figure", "bound_us")
@@ -216,6 +232,22 @@ def _loads(runs: pl.DataFrame, loads: pl.DataFrame, windows: pl.DataFrame) -> It
     counts, latencies = told.filter(~is_latency), told.filter(is_latency)
     yield _rows(counts, ev.LoadSeen, named | {EventColumn.TO: "source"})
     yield _rows(latencies, ev.LatencySeen, named | {EventColumn.TO: "bound_us"})
+
+
+def _of_attempt() -> pl.Expr:
+    """Of the amount of a stretch, what an attempt did: by how much of it the attempt was there.
+
+    All of it where it lies in attempts but for a few seconds, by which clocks differ; so much of it
+    may have been told before, or is of an attempt that goes on.
+    """
+    first = pl.when("is_up_told").then("start_ms").otherwise("held_ms")
+    last = pl.when("is_over").then("to_ms").otherwise("end_ms")
+    own = pl.min_horizontal(last, "end_ms") - pl.max_horizontal(first, "start_ms")
+    upto, span = own.cum_sum().over("told"), pl.col("end_ms") - pl.col("start_ms")
+    inside = own.sum().over("told")
+    whole = pl.when(span - inside > clocks.SLACK_MS).then(span).otherwise(inside)
+    amount = pl.col("amount")
+    return amount * upto // whole - amount * (upto - own) // whole
 
 
 def _spoken(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> pl.DataFrame:
@@ -227,6 +259,7 @@ def _spoken(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) ->
     silent = before.filter(~pl.col("tells")).select(*_KEY, since_ms="began_ms")
     told = runs.join(silent, on=_KEY).select(*_KEY, "job", "since_ms").join(measured.ups, on="job")
     is_own = (pl.col("attempt") == 1) | (pl.col("began_ms") >= pl.col("since_ms") - SKEW_MS)
+    is_own &= pl.col("last_ms") >= pl.col("since_ms") - clocks.SLACK_MS
     steps_ms = pl.col("up_ms").filter(is_own).min().fill_null(FOREVER_MS)
     first = told.group_by(_KEY).agg(spoken_ms=steps_ms)
     joined = runs.join(first, on=_KEY, how="left", maintain_order="left")
@@ -310,10 +343,16 @@ def _like_told() -> list[pl.Expr]:
 
 
 def _inside(runs: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """The windows of attempts, and from when to when each counts."""
+    """The windows of attempts, and from when to when each counts.
+
+    What is told of the time after a launch says nothing of an attempt that began later.
+    """
+    is_after = pl.col("source").is_in([loops.SOURCE, tracking.SOURCE])
+    is_after &= pl.col("end_ms") - pl.col("start_ms") > loops.LONGEST_AFTER_MS // 2
     return (
         runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
         .join(windows, on="job")
+        .filter(~is_after | (pl.col("held_ms") <= pl.col("start_ms")))
         .with_columns(
             start_ms=pl.when(pl.col("source") == loops.SOURCE)
             .then(pl.max_horizontal("spoken_ms", "start_ms"))
@@ -536,43 +575,6 @@ def devices_of(measured: Measurements | None, begins_ms: int) -> list[DeviceName
         DeviceNamed(at_ms - begins_ms, node, minor, uuid)
         for at_ms, node, minor, uuid in told.select("at_ms", "node", "minor", "uuid").iter_rows()
     ]
-
-
-def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> I64:
-    """What is safe, and at the beginning of each attempt that tells it, that nothing is yet.
-
-    Where its loop spoke only later, from then on: what was before is no work that was measured. By
-    the clock of its loop the last save may be after the end. A loop is launched again within an
-    attempt if the launch before it was heard of in it.
-    """
-    told = runs.join(before, on=_KEY, how="left").with_columns(
-        began_ms=pl.coalesce("began_ms", "start_ms"), tells=pl.col("tells").fill_null(value=False)
-    )
-    last_ms, at_ms = pl.col("end_ms") - 1, pl.col("at_ms")
-    is_at_end = pl.col("is_over") & at_ms.is_between(last_ms, last_ms + clocks.SLACK_MS)
-    is_at_end &= pl.col("launched_ms") < pl.col("end_ms")
-    is_at_end &= pl.col("left_ms").is_null()
-    is_own = pl.col("left_ms").is_null() | (pl.col("left_ms") > pl.col("began_ms"))
-    inside = told.join(measured.saves, on="job").filter(
-        is_own & (at_ms.is_between(pl.col("start_ms"), last_ms) | is_at_end)
-    )
-    at_ms = pl.max_horizontal("at_ms", "covers_ms").clip(upper_bound=last_ms)
-    saved = inside.with_columns(at_ms=at_ms).select(
-        *_KEY, "at_ms", "is_back", "is_again",
-        covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms")),
-    ).sort("at_ms", "is_again", "is_back", "covers_ms")  # fmt: skip
-    loops_told = measured.ups.filter("saves")["job"]
-    tell = pl.concat([measured.saves["job"], loops_told]).unique().to_list()
-    first = told.filter(
-        pl.col("job").is_in(sorted(tell))
-        & ~pl.col("tells")
-        & (pl.col("spoken_ms") < pl.col("end_ms"))
-    )
-    safe_ms = pl.when("is_up_told").then("spoken_ms").otherwise("began_ms")
-    never = pl.lit(value=False)
-    first = first.select(*_KEY, at_ms="spoken_ms", is_back=never, is_again=never, covers_ms=safe_ms)
-    named = {EventColumn.VALUE: "covers_ms", EventColumn.WHY: "is_back", EventColumn.TO: "is_again"}
-    return _rows(pl.concat([first, saved]), ev.CheckpointSeen, named)
 
 
 def _rows(

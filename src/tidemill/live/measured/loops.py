@@ -45,6 +45,10 @@ STILL_US = 5 * SECOND_US
 EARLIER_AT_MOST = 180
 """So many longer pieces of stretches whose time was told are kept, for an hour: a rank is compared
 with what was usual for it."""
+_OF_SAVES = (
+    CheckpointBegunRecord, CheckpointFailedRecord, CheckpointSavedRecord, RestartedRecord,
+    RestoredRecord,
+)  # fmt: skip
 _PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
 _WAITS = ("checkpoint_us", "data_us", "communication_us")
 _NAMES = {part: f"{part.removesuffix('_us')}_ppm" for part in _PARTS}
@@ -86,6 +90,8 @@ class Process:
         self.efficiencies: list[EfficiencyRecord] = []
         self.loads: list[LoadRecord] = []
         self.is_service = False
+        self.tells_saves = False
+        """Whether it ever told a checkpoint, or to which it went back."""
         self.tells_flops = False
         """Whether it ever told the FLOPs of a step: then time without a step did none."""
         self._forgotten_up_us: int | None = None
@@ -97,6 +103,7 @@ class Process:
         """One more record of it."""
         first, last = times_of(record)
         self.first_us, self.last_us = min(self.first_us, first), max(self.last_us, last)
+        self.tells_saves |= isinstance(record, _OF_SAVES)
         match record:
             case BeganRecord():
                 self.began = record
@@ -233,6 +240,11 @@ class Launch(NamedTuple):
         return any(process.is_service for process in self.processes)
 
     @property
+    def tells_saves(self) -> bool:
+        """Whether it says what it saves."""
+        return not self.is_service and any(process.tells_saves for process in self.processes)
+
+    @property
     def up_us(self) -> int | None:
         """When the last of its ranks began its loop; None: one has not."""
         by_rank = dict[int, list[Process]]()
@@ -343,7 +355,7 @@ def measured(
         up_us = launch.up_us
         up_ms = None if up_us is None else up_us // 1000
         last_ms, number = launch.last_us // 1000, len(ups)
-        ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service, last_ms, number))
+        ups.append((job, launch.first_us // 1000, up_ms, launch.tells_saves, last_ms, number))
         every = (one for process in launch.processes for one in process.efficiencies)
         if source := stated.source(every):
             said[job] = source

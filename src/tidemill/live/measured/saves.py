@@ -59,20 +59,20 @@ def frame(told: Sequence[Launch]) -> pl.DataFrame:
     for launch, following in pairwise((*told, None)):
         assert launch is not None, "only the last of them is"
         after = following if following is not None and following.job == launch.job else None
-        rows += [_row(launch, save, None) for save in of(launch, after)]
+        rows += [_row(launch, save) for save in of(launch, after)]
         if after is not None:
-            left_ms = launch.last_us // 1000
-            rows += [_row(launch, save, left_ms) for save in launched_again(launch, after)]
+            rows += [_row(launch, save, after) for save in launched_again(launch, after)]
     return pl.DataFrame(rows, schema=SAVES, orient="row")
 
 
-_Row = tuple[str, int, int | None, int, int, bool, bool]
+_Row = tuple[str, int, int | None, int, int, bool, bool, int | None]
 
 
-def _row(launch: Launch, save: Save, left_ms: int | None) -> _Row:
+def _row(launch: Launch, save: Save, after: Launch | None = None) -> _Row:
+    left_ms = None if after is None else launch.last_us // 1000
     return (
         launch.job, launch.first_us // 1000, left_ms, save.at_us // 1000, save.covers_us // 1000,
-        save.is_back, save.is_again,
+        save.is_back, save.is_again, None if after is None else after.first_us // 1000,
     )  # fmt: skip
 
 
@@ -94,13 +94,20 @@ def of(launch: Launch, after: Launch | None) -> Iterator[Save]:
 def launched_again(launch: Launch, after: Launch) -> Iterator[Save]:
     """What becomes of a launch when its job is launched again, if that is within one attempt.
 
-    One that finished kept all that it did, unless the next goes back before its end. A service has
-    nothing to save.
+    One that finished kept all that it did, unless the next goes back before its end. What is lost
+    of another ends where it was last heard of, or is known to have been at work: of the time from
+    then to the next launch nobody says what it was. A service has nothing to save.
     """
     if launch.is_service or after.is_service:
         return
+    known = [save.covers_us for save in of(launch, after)]
+    end_us = min(after.first_us, max([launch.last_us, *known]))
     if not _is_broken_off(launch) and _restored(after) is None:
-        yield Save(after.first_us, launch.last_us)
+        yield Save(end_us, launch.last_us)
+    if after.first_us // 1000 > end_us // 1000:
+        yield Save(end_us, launch.first_us, is_back=True)
+        yield Save(end_us, end_us, is_again=True)
+        yield Save(after.first_us, after.first_us)
     yield Save(after.first_us, launch.first_us, is_back=True)
     if (up_us := after.up_us) is not None:
         yield Save(up_us, up_us, is_again=True)

@@ -34,15 +34,19 @@ def with_loads(
     since_us: int = 0,
     until_us: int = 1000 * FOREVER_MS,
 ) -> Measurements:
-    """What was measured, and the loads of records that end after one moment and up to another."""
+    """What was measured, and the loads of records that end after one moment and up to another.
+
+    The time between the two is counted whole, also that of records which end later.
+    """
     rows, idle = list[tuple[object, ...]](), list[tuple[object, ...]]()
     for launch in told:
         for load in _minutes(launch, since_us, until_us):
-            start_ms, end_ms = load[0].from_us // 1000, load[-1].until_us // 1000
-            start_ms = max(start_ms, since_us // 1000)
+            start_ms = max(load[0].from_us, since_us) // 1000
+            end_ms = min(load[-1].until_us, until_us) // 1000
             span = (launch.job, start_ms, end_ms)
             if start_ms < end_ms:
-                rows += [(*span, int(LoadSource.TRACK), *one) for one in _figures(load, span)]
+                figures = _figures(load, end_ms - start_ms, until_us)
+                rows += [(*span, int(LoadSource.TRACK), *one) for one in figures]
                 idle += [(*span, SOURCE, 0)] if _is_idle(load) else []
     columns = ("job", "start_ms", "end_ms", "source", "busy_ppm")
     windows = pl.DataFrame(idle, {name: WINDOWS[name] for name in columns}, orient="row")
@@ -57,22 +61,23 @@ def _minutes(launch: Launch, since_us: int, until_us: int) -> Iterator[list[Load
     by_minute = dict[int, list[LoadRecord]]()
     for process in launch.processes:
         for load in process.loads:
-            if since_us < load.until_us <= until_us:
+            if since_us < load.until_us and load.from_us < until_us:
                 by_minute.setdefault(load.from_us // MINUTE_US, []).append(load)
     for minute in sorted(by_minute):
         yield sorted(by_minute[minute], key=lambda load: (load.until_us, load.run))
 
 
 def _figures(
-    loads: Sequence[LoadRecord], span: tuple[str, int, int]
+    seen: Sequence[LoadRecord], length: int, until_us: int
 ) -> Iterator[tuple[int, int | None, int]]:
-    """Figure, bound and amount of each that is known."""
-    length = span[2] - span[1]
+    """Figure, bound and amount of each that is known; amounts of records that end by a moment."""
+    loads = [load for load in seen if load.until_us <= until_us]
     yield int(LoadFigure.SEEN_MS), None, length
     yield int(LoadFigure.GAUGED_MS), None, length
-    asked = [load for load in loads if load.requests]
-    if all(load.tokens_in is not None and load.tokens_out is not None for load in asked):
+    every = [load for load in seen if load.requests]
+    if all(load.tokens_in is not None and load.tokens_out is not None for load in every):
         yield int(LoadFigure.TOKENED_MS), None, length
+    asked = [load for load in loads if load.requests]
     for figure, name in _COUNTS.items():
         some = [getattr(load, name) for load in asked]
         if None not in some and (some or figure is LoadFigure.REQUESTS):

@@ -72,11 +72,11 @@ def _compared(launch: Launch, next_us: int) -> Iterator[_ComparedTime]:
 
     Who is alone waits for nobody, also when it tells nothing any more.
     """
-    after_us = min(launch.last_us + 1000 * LONGEST_AFTER_MS, next_us)
+    after_us = max(launch.last_us, min(launch.last_us + 1000 * LONGEST_AFTER_MS, next_us))
     is_over = all(process.ended is not None for process in launch.processes)
-    end_us = max(launch.last_us, after_us)
     if _is_alone(launch):
-        yield _ComparedTime(launch.first_us, end_us, 0)
+        yield _ComparedTime(launch.first_us, launch.last_us, 0)
+        yield _ComparedTime(launch.last_us, after_us, 0)
         return
     if loops.silent_ranks(launch):  # one that tells nothing may be the slow one
         return
@@ -87,7 +87,7 @@ def _compared(launch: Launch, next_us: int) -> Iterator[_ComparedTime]:
         last_us = launch.last_us if i + 1 == len(parts) else part.end_us
         yield _ComparedTime(part.start_us, last_us, part.straggler_ppm)
     if parts and is_over:
-        yield _ComparedTime(launch.last_us, end_us, 0)
+        yield _ComparedTime(launch.last_us, after_us, 0)
 
 
 def said_silent(told: Sequence[Launch]) -> list[str]:

@@ -30,7 +30,10 @@ def with_steps(
     since_us: int = 0,
     until_us: int = _NEVER_US,
 ) -> Measurements:
-    """What was measured, and the steps of records that end after one moment and up to another."""
+    """What was measured, and the steps of records that end after one moment and up to another.
+
+    The time between the two is counted whole, also that of records which end later.
+    """
     rows = [
         (launch.job, *span, int(LoadSource.TRACK), int(figure), None, amount)
         for launch in told
@@ -49,16 +52,17 @@ def _amounts(
     for minute in _minutes(launch, since_us, until_us):
         ups_us = [process.up_us or 0 for process, _ in minute]
         start_us, end_us = minute[0][1].from_us, max(one.until_us for _, one in minute)
-        span = (max(start_us, since_us, min(ups_us)) // 1000, end_us // 1000)
+        ended = [(process, one) for process, one in minute if one.until_us <= until_us]
+        span = (max(start_us, since_us, min(ups_us)) // 1000, min(end_us, until_us) // 1000)
         length = span[1] - span[0]
         if length <= 0:
             continue
         yield span, LoadFigure.STEPPED_MS, length
-        yield span, LoadFigure.STEPS, sum(one.steps for p, one in minute if p.rank == first)
+        yield span, LoadFigure.STEPS, sum(one.steps for p, one in ended if p.rank == first)
         for name, (figure, counted) in _COUNTS.items():
             some = [getattr(one, name) for _, one in minute if one.steps]
             if is_whole and some and None not in some:
-                yield span, figure, sum(some)
+                yield span, figure, sum(getattr(one, name) for _, one in ended if one.steps)
                 yield span, counted, length
 
 
@@ -75,7 +79,7 @@ def _minutes(
     for process in launch.processes:
         up_us = _NEVER_US if process.up_us is None else process.up_us
         for one in process.stretches:
-            if since_us < one.until_us <= until_us and one.until_us > up_us:
+            if since_us < one.until_us and one.from_us < until_us and one.until_us > up_us:
                 by_minute.setdefault(one.from_us // width_us, []).append((process, one))
     for minute in sorted(by_minute):
         yield sorted(by_minute[minute], key=lambda pair: (pair[1].from_us, pair[0].rank))

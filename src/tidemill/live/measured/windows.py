@@ -56,9 +56,11 @@ SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
     "left_ms": pl.Int64,  # of a loop that was launched again: when the launch before it was last
     # heard of; null: it says this of itself
     "at_ms": pl.Int64,  # when it was known to be safe
-    "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more
+    "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more; where that
+    # is after it was left, what was between: nobody says what
     "is_back": pl.Boolean,  # its loop goes back, or is launched again: the rest is lost
     "is_again": pl.Boolean,  # it works again after that
+    "next_ms": pl.Int64,  # of a loop that was launched again: when the next launch began
 }
 """One row per checkpoint that was saved, and per loop that went back to one."""
 
@@ -66,7 +68,7 @@ UPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,
     "began_ms": pl.Int64,  # when a process of it began
     "up_ms": pl.Int64,  # when its loop began to work; null: it has not
-    "saves": pl.Boolean,  # whether it tells what it saves: a service does not
+    "saves": pl.Boolean,  # whether it tells what it saves
     "last_ms": pl.Int64,  # when it was last heard of
     "launch": pl.Int64,  # its number: of several jobs that had one name, it is of one
 }

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from enum import IntEnum
 from fnmatch import fnmatchcase
 
 from tidemill.live.history.rows import SeenNode
@@ -96,23 +95,12 @@ def named_in(told: str) -> str:
     return name if name.count("/") == 1 and ":" not in name else tail(name)
 
 
-class Called(IntEnum):
-    """How a table means a node; the more exact name counts."""
-
-    NOT = 0
-    BY_PATTERN = 1
-    BY_NAME = 2
-
-
-def called(node: SeenNode, told: str) -> Called:
-    """How a table means a node; `*` stands for anything, as in names of spares."""
+def is_called(node: SeenNode, told: str) -> bool:
+    """Whether a table means a node; `*` stands for anything, as in names of spares."""
     is_of_several = CLUSTER in dict(node.labels)
     name = told if is_of_several else tail(told)
     own = names(node)
-    if name in own:
-        return Called.BY_NAME
-    is_so = "*" in name and any(fnmatchcase(one, name) for one in own)
-    return Called.BY_PATTERN if is_so else Called.NOT
+    return name in own or ("*" in name and any(fnmatchcase(one, name) for one in own))
 
 
 def terms(node: SeenNode) -> str:

@@ -6,18 +6,19 @@ same time are refused: nobody can say which of them was paid.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.prices import labels
-from tidemill.live.prices.rules import UNKNOWN, Price, PricePeriod, PriceRule, same_type
+from tidemill.live.prices.rules import UNKNOWN, Price, PricePeriod, PriceRule
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.reservation.types import PAID
+from tidemill.units.catalogue.book import Catalogue
 
-_Rank = tuple[int, bool, bool, bool]
-"""How it names the node, and whether it says an instance type, any type and a region of it."""
+_Rank = tuple[bool, bool, bool, bool]
 
 
 class PriceLine(NamedTuple):
@@ -63,7 +64,7 @@ def rule_of(
     Lines that begin after the books end are no prices of theirs; books without an end have all.
     ``is_bill``: a machine that is named costs nothing that is known where it was not billed.
     """
-    same = same_type()
+    same = _same_type()
 
     def rule(node: SeenNode) -> Price:
         found = [(rank, line) for line in lines if (rank := _rank(line, node, same)) is not None]
@@ -77,7 +78,7 @@ def rule_of(
 
 def unmet(lines: Iterable[PriceLine], gpus: Iterable[str], machines: Container[str]) -> list[str]:
     """Types that lines name and that nothing is of: neither a GPU type nor an instance type."""
-    same, there = same_type(), [*gpus]
+    same, there = _same_type(), [*gpus]
     named = dict.fromkeys(line.type for line in lines if line.type and not line.nodes)
     return [
         one for one in named
@@ -87,8 +88,7 @@ def unmet(lines: Iterable[PriceLine], gpus: Iterable[str], machines: Container[s
 
 def _rank(line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]) -> _Rank | None:
     """How much a line says of a node; None: it is of others."""
-    named = max((labels.called(node, name) for name in line.nodes), default=labels.Called.NOT)
-    is_named = named > labels.Called.NOT
+    is_named = any(labels.is_called(node, name) for name in line.nodes)
     if line.nodes and not is_named:
         return None
     instance, region = labels.instance_type(node), labels.region(node)
@@ -101,7 +101,21 @@ def _rank(line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]) -> 
     terms = labels.terms(node)
     if line.terms and terms and line.terms != terms:
         return None
-    return named, is_instance, bool(line.type), bool(line.region and region)
+    return is_named, is_instance, bool(line.type), bool(line.region and region)
+
+
+def _same_type() -> Callable[[str, str], bool]:
+    """Whether two names are of one GPU model, as the catalogue knows them."""
+    book = Catalogue()
+    find = cache(book.find)
+
+    def same(one: str, other: str) -> bool:
+        if labels.plain(one) == labels.plain(other):
+            return True
+        found = find(one) if one and other else None
+        return found is not None and found is find(other)
+
+    return same
 
 
 def _period(line: PriceLine) -> tuple[int, int]:

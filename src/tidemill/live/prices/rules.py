@@ -6,15 +6,12 @@ are unknown.
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
 from typing import NamedTuple
 
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode, is_part
-from tidemill.live.prices import labels
 from tidemill.live.prices.commitments import Commitment
 from tidemill.model.rows import UNPRICED
-from tidemill.units.catalogue.book import Catalogue
 
 MOST_USD_MICRO = 10**13
 """Ten million dollars an hour: nobody pays that for a machine, and sums of it stay exact."""
@@ -106,46 +103,14 @@ def commitments_of(rule: PriceRule) -> tuple[Commitment, ...]:
 
 
 def flat(rates: Mapping[str, int]) -> PriceRule:
-    """Micro-dollars per hour by GPU type."""
-    rate_of = by_type(rates)
+    """Micro-dollars per hour by GPU type; a price of all GPUs is none of parts of them."""
 
     def rule(node: SeenNode) -> Price:
-        found = rate_of(node.gpu_type)
-        return UNKNOWN if found is None else Price(rates[found])
+        of_all = None if is_part(node.gpu_type) else rates.get(ANY)
+        found = rates.get(kind_of(node.gpu_type), of_all)
+        return UNKNOWN if found is None else Price(found)
 
     return rule
-
-
-def by_type(rates: Mapping[str, int]) -> Callable[[str], str | None]:
-    """Under which name a GPU type has its rate: its own, else another of the same model, else any.
-
-    A rate of whole GPUs is none of parts of them, and two of one model are none of a third name.
-    """
-    same, whole = same_type(), [kind for kind in rates if kind and not is_part(kind)]
-
-    def rate_of(gpu_type: str) -> str | None:
-        if (kind := kind_of(gpu_type)) in rates:
-            return kind
-        alike = [] if is_part(gpu_type) else [one for one in whole if same(one, gpu_type)]
-        if len({rates[one] for one in alike}) == 1:
-            return alike[0]
-        return ANY if ANY in rates and not is_part(gpu_type) else None
-
-    return rate_of
-
-
-def same_type() -> Callable[[str, str], bool]:
-    """Whether two names are of one GPU model, as the catalogue knows them."""
-    book = Catalogue()
-    find = cache(book.find)
-
-    def same(one: str, other: str) -> bool:
-        if labels.plain(one) == labels.plain(other):
-            return True
-        found = find(one) if one and other else None
-        return found is not None and found is find(other)
-
-    return same
 
 
 def unpriced(node: SeenNode) -> Price:  # noqa: ARG001 - a rule like others

@@ -144,9 +144,7 @@ class TextReader:
             self.second_hours += int(is_later.sum())
 
     def _mind_second_hour(self, columns: dict[str, pl.Series]) -> None:
-        """Times before what they follow, where that is so only because the clock was put back; and
-        of what comes before a start the last that it may be.
-        """
+        """Times before what they follow, where that is so only because the clock was put back."""
         for before, after in (("submit_ms", "eligible_ms"), *second_hour.PAIRS):
             first_ms, taken_ms = columns.get(before), columns.get(after)
             if first_ms is None or taken_ms is None or not (taken_ms < first_ms).any():
@@ -155,17 +153,6 @@ class TextReader:
             is_second = second_hour.is_second(first_ms, taken_ms, second)
             columns[after] = second.zip_with(is_second, taken_ms)
             self.second_hours += int(is_second.sum())
-        for name, follow in second_hour.BEFORE_STARTS:
-            known = [columns[one] for one in follow if one in columns]
-            if name not in columns or not known:
-                continue
-            taken_ms, after_ms = columns[name], known[0]
-            if len(known) > 1:
-                after_ms = after_ms.zip_with(after_ms.is_not_null(), known[1])
-            second = second_hour.later_ms(taken_ms, str(self.zone))
-            is_nearer = second_hour.is_nearer(taken_ms, second, after_ms)
-            columns[name] = second.zip_with(is_nearer, taken_ms)
-            self.second_hours += int(is_nearer.sum())
 
     def _columns(self, chunk: LineChunk) -> tuple[dict[str, pl.Series], np.ndarray]:
         columns = dict[str, pl.Series]()

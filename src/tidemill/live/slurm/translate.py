@@ -511,8 +511,8 @@ def _without_columns(opened: SlurmReading) -> Iterator[str]:
     if opened.second_hours:
         told = count_text(opened.second_hours, "time")
         yield (
-            f"{told} taken as the second that the clock showed: the first is too early, does not"
-            " agree with Elapsed, or is farther from the start"
+            f"{told} taken as the second that the clock showed: the first is too early, or does not"
+            " agree with Elapsed"
         )
     if opened.output is Output.SQUEUE_TEXT and joined.lacks_gpus(opened.columns):
         yield (
