@@ -30,6 +30,7 @@ from tidemill.journal import (
     node_reasons,
     open_journal,
     policies,
+    quota_use,
     scheduled,
     site_rules,
     spilling,
@@ -385,6 +386,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     world = node_limits.put_back(node_reasons.put_back(world, facts, where), facts, where)
     world = cluster_kinds.put_back(scheduled.put_back(world, facts, where), facts, where)
     world = site_rules.put_back(world, facts, where)
+    world = quota_use.put_back(world, facts, where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 

@@ -13,6 +13,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Queue, Share
 from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, Level, NodeState
 from tidemill.model.tables import I64, U64
+from tidemill.model.whys import Why
 from tidemill.model.world import World
 from tidemill.units.mig import geometry
 
@@ -263,4 +264,6 @@ def _level(world: World, n: int) -> Level:
         return Level.UNSEEN
     if state is NodeState.READY:
         return Level.SPARE if world.nodes.is_spare[n] else Level.READY
+    if state is NodeState.CORDONED and list(Why)[world.nodes.why.item(n)] is Why.NODE_LOST:
+        return Level.UNHEALTHY
     return Level[state.name]

@@ -27,6 +27,11 @@ PARTS = (
     "parts of GPUs (MIG instances, shares) are so much of a GPU in what is paid, schedulable and in"
     " use; where they are free, and with --nodes, they are counted one by one"
 )
+USABLE = "free: what new work may have; nothing of nodes that take none, or are kept as spares"
+AT_MOST = (
+    "cores and GiB free at an earlier moment: at most these; what work without GPUs held is known"
+    " of the last look alone"
+)
 WORDS_SHOWN = 10  # nodes that are out; --nodes has all
 
 EXAMPLES = options.example(
@@ -61,7 +66,7 @@ def fleet(
     if nodes or state:
         errors = device_evidence.of_nodes(journal, world)
         rows = inventory.nodes(world, state or (), errors)
-        _show_nodes(rows, world, journal if as_json else "")
+        _show_nodes(rows, world, journal if as_json else "", is_past=at is not None)
     elif teams:
         _show_teams(inventory.teams(world), world, journal if as_json else "")
     else:
@@ -72,11 +77,13 @@ def _show_all(world: "World", journal: str) -> None:
     """Everything, as JSON where the journal is named for it."""
     import msgspec
 
+    from tidemill.cli import tolerations
     from tidemill.explain import inventory
     from tidemill.scheduling import schedulability, slices
 
     rows, states = inventory.contracts(world), inventory.states(world)
-    lots, cuts = schedulability.survey(world), slices.survey(world)
+    usual = tolerations.of_resources(world)
+    lots, cuts = schedulability.survey(world, usual.pairs), slices.survey(world)
     if journal:
         found = [lot._asdict() | {"sizes": [fits._asdict() for fits in lot.sizes]} for lot in lots]
         cut = [row._asdict() | {"fits": [fits._asdict() for fits in row.fits]} for row in cuts]
@@ -88,6 +95,8 @@ def _show_all(world: "World", journal: str) -> None:
     screen.out().print(f"nodes: {told or 'none'}", markup=False, soft_wrap=True)
     _print_words(world)
     _print_lots(lots)
+    for words in usual.assumed:
+        screen.note(f"fit now: {words}")
     if any(row.unit for row in world.contract_rows):
         screen.note(PARTS)
     if any(shape.elastic_role is not None for shape in world.shape_rows):
@@ -113,7 +122,9 @@ def _refuse_unknown_states(asked: list[str], known: tuple[str, ...]) -> None:
             )
 
 
-def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
+def _show_nodes(
+    rows: "list[NodeRow]", world: "World", journal: str, *, is_past: bool
+) -> None:  # fmt: skip
     import msgspec
 
     from tidemill.cli import device_evidence
@@ -141,13 +152,17 @@ def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
             row.node, row.kind, row.contract, row.state, duration_text(now_ms - row.since_ms),
             ("≥ " if row.free_milli is None else "") + f"{row.accelerators:,}",
             f"{row.failed:,}" if row.failed else "",
-            "?" if row.free_milli is None else f"{row.free_milli / 1000:,g}",
+            "?" if row.usable_milli is None else f"{row.usable_milli / 1000:,g}",
             "?" if row.cpu_free_milli is None else f"{row.cpu_free_milli / 1000:,g}",
             "?" if row.memory_free_mib is None else f"{row.memory_free_mib / 1024:,.0f}", jobs,
             *([row.reason] if has_words else []),
             *([", ".join(str(one.xid) for one in row.errors)] if has_errors else []),
         )  # fmt: skip
     screen.out().print(made)
+    if any(row.free_milli != row.usable_milli for row in rows):
+        screen.note(USABLE)
+    if is_past and world.is_observed:
+        screen.note(AT_MOST)
     if has_errors:
         told = [NodeErrors(row.node, row.state, row.errors) for row in rows if row.errors]
         for line in device_evidence.lines(told, now_ms):

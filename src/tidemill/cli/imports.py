@@ -341,7 +341,9 @@ def kubernetes(
     measured = measured_of(track, asked, whose, *window[:2])
     del whose
     history = build(past.attempts, past.nodes, said, window, measured, **more)
-    history = history._replace(deciders=past.deciders, kinds={"": KUBERNETES})
+    history = history._replace(
+        deciders=past.deciders, kinds={"": KUBERNETES}, quota_use=past.quota_use
+    )
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
+from tidemill.model.node_rules import Pair
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, PARTITION, Job, Role, Shape, whole_type
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
@@ -51,6 +52,7 @@ def from_options(
     near: str,
     profile: str = "",
     partition: str = "",
+    tolerates: tuple[Pair, ...] = (),
     is_cut: bool = False,
 ) -> Job:
     """A gang of ``gpus`` accelerators, ``per_node`` to a replica; or so many MIG instances.
@@ -67,7 +69,7 @@ def from_options(
     _refuse_unknown_partition(world, partition)
     host = Role(
         cpu_milli=round((cpus or 0) * 1000), memory_mib=round((memory_gib or 0) * 1024),
-        kinds=kinds,
+        kinds=kinds, tolerates=tolerates,
         labels=((PARTITION + partition, ""),) if partition else (),
     )  # fmt: skip
     milli = _requested_milli(gpus)

@@ -141,6 +141,7 @@ def write_report(
     is_forced: bool = False,
 ) -> None:
     """Render and write; a page that was a report is replaced in one step."""
+    from tidemill.cli import tolerations
     from tidemill.cli.suggested import located_page
     from tidemill.explain import board
     from tidemill.journal import files
@@ -151,7 +152,7 @@ def write_report(
         statement,
         title=title,
         board=board(world, policy),
-        lots=survey(world),
+        lots=survey(world, tolerations.of_resources(world).pairs),
         lent=lent,
         command=command,
         subtitle=subtitle,

@@ -192,6 +192,10 @@ def fit(
     partition: Annotated[
         str, typer.Option("--partition", help="The Slurm partition; else any of them.")
     ] = "",
+    tolerate: Annotated[
+        list[str] | None,
+        typer.Option("--tolerate", help="The key of a taint that it tolerates; may be repeated."),
+    ] = None,
     cluster: Annotated[
         str,
         typer.Option("--cluster", help="Of several clusters, this; else where it starts first."),
@@ -204,7 +208,7 @@ def fit(
     from msgspec.structs import replace
 
     from tidemill import explain
-    from tidemill.cli import job_option
+    from tidemill.cli import job_option, tolerations
     from tidemill.cli.moment import note_unlisted, sides_of, world_at
     from tidemill.explain import commands, typical_host
     from tidemill.journal import cluster_kinds
@@ -214,6 +218,7 @@ def fit(
         journal, at, notes_decider=False, notes_unlisted=False
     )
     is_cut = cluster_kinds.of_all(world, cluster) == cluster_kinds.KUBERNETES
+    usual = tolerations.of_resources(world) if job is None else tolerations.NOTHING
     if job is not None:
         row = job_option.from_file(job)
     else:
@@ -221,6 +226,7 @@ def fit(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
             near=near, profile=profile, partition=partition, is_cut=is_cut,
+            tolerates=(*usual.pairs, *tolerations.asked(world, tuple(tolerate or ()))),
         )  # fmt: skip
         row, assumed = typical_host.filled(
             world, row, is_cpu=cpus is None, is_memory=memory_gib is None
@@ -228,7 +234,7 @@ def fit(
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)
     told = explain.fit(world, policy, row, sides_of(journal, world, policy), cluster)
-    told = replace(told, assumptions=(*told.assumptions, *assumed))
+    told = replace(told, assumptions=(*told.assumptions, *assumed, *usual.assumed))
     forecast = commands.forecast_located(told, journal, at)
     note_unlisted(world, forecast.words)
     if as_json:

@@ -21,6 +21,7 @@ from tidemill.model.columns import (
 )
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.states import Level, NodeState
+from tidemill.model.whys import Why
 
 ASKED, BOOTING, READY, UNHEALTHY, CORDONED, DRAINING, REPAIRING, GONE = map(int, NodeState)
 LEVEL_BY_STATE = tuple(
@@ -28,6 +29,8 @@ LEVEL_BY_STATE = tuple(
     for state in NodeState
 )
 """Where the free accelerators of a node are that takes no new work."""
+LOST = list(Why).index(Why.NODE_LOST)
+"""Why a node is closed that is down while work is still shown on it: it is unhealthy."""
 WHOLE = WHOLE_MILLI
 DEVICES_AT_MOST = 64
 
@@ -42,6 +45,8 @@ def shift(nodes, levels, kinds, n, sign):
     levels[c, Level.FAILED] += sign * nodes[n, NODE.FAILED] * WHOLE
     if nodes[n, NODE.IS_UNSEEN] != 0:
         levels[c, Level.UNSEEN] += free + stranded
+    elif state == CORDONED and nodes[n, NODE.WHY] == LOST:
+        levels[c, Level.UNHEALTHY] += free + stranded
     elif state != READY:
         levels[c, LEVEL_BY_STATE[state]] += free + stranded
     elif nodes[n, NODE.IS_SPARE] != 0:

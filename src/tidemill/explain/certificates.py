@@ -286,10 +286,14 @@ def _over_limit(claim: Claim) -> Certificate:
         "limit", role.total_milli, limit, "accelerator_milli",
         f"the maximum quota of team `{team}` is {phrasing.amount(limit)} `{kind}`, it requests"
         f" {phrasing.amount(role.total_milli)}",
-        f"request at most {phrasing.amount(limit)}, or raise the maximum quota of"
+        f"{_at_most(limit)}raise the maximum quota of"
         f" {phrasing.ids([world.queue_rows[a].name for a in over])}{_of_milli(claim, limit)}",
         team=team,
     )  # fmt: skip
+
+
+def _at_most(milli: int) -> str:
+    return f"request at most {phrasing.amount(milli)}, or " if milli else ""
 
 
 def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
@@ -302,7 +306,7 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
         "lending limit", need, most, "accelerator_milli",
         f"of all `{kind}` {phrasing.claimed(world)}, other teams leave {phrasing.amount(most)}; it"
         f" requests {phrasing.amount(need)}",
-        f"request at most {phrasing.amount(most)}, or let them lend more of their guaranteed"
+        f"{_at_most(most)}let them lend more of their guaranteed"
         f" quotas{_of_milli(claim, most)}", team=world.queue_rows[q].name,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from tidemill.explain import (
     futures,
     nearest,
     phrasing,
+    quota_use,
     rerun,
     site,
     supply,
@@ -101,9 +102,14 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
         return _refused(job.name, refused)
     submitted = ev.JobSubmitted(world.now_ms, job)
     try:
-        return _forecast(world, policy, job.name, world.job_count, sides, submitted)
+        found = _forecast(world, policy, job.name, world.job_count, sides, submitted)
     except EventRefused as error:
         raise SpecError(error.message, hint=error.hint) from error
+    is_free = found.cause == Cause.NONE.name.lower()
+    if is_free and (lack := quota_use.refusal(world, job.shape)):
+        text = f"job `{job.name}` is not let in whole now: {lack}"
+        return replace(_unknown(job.name, text, Cause.OVER_LIMIT), decided_by=OTHER)
+    return found
 
 
 def _eta(world: World, policy: Policy, job: int, sides: Sides) -> Forecast:

@@ -18,7 +18,7 @@ from tidemill.model.world import World
 NODES_AT_MOST = 16  # roomy nodes looked at, those with most of the resource free first
 NAMED = 3
 OTHERS = -1
-"""Work of a node that holds none of its GPUs and is on no books: jobs without GPUs."""
+"""Work of a node that holds none of its GPUs and is on no books."""
 
 
 class Held(NamedTuple):
@@ -117,7 +117,7 @@ def named(world: World, held: tuple[Held, ...], unit: str) -> str:
     parts = []
     for j, holds in held[:NAMED]:
         if j == OTHERS:
-            parts.append(f"jobs without GPUs ({amount(holds, unit)})")
+            parts.append(f"work without GPUs ({amount(holds, unit)})")
             continue
         shape = world.shape_of(j)
         size = amount(holds, unit)

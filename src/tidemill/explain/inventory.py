@@ -59,6 +59,8 @@ class NodeRow(Struct, frozen=True):
     """Why it is out, as its own cluster says; "": nobody said."""
     errors: tuple[DeviceErrors, ...] = ()
     """What drivers of its devices reported in the 30 days before; empty: nothing is known."""
+    usable_milli: int | None = None
+    """What new work may have of what is free: nothing of a node that takes none, or is a spare."""
 
 
 class TeamRow(Struct, frozen=True):
@@ -148,6 +150,7 @@ def _node(world: World, n: int, errors: tuple[DeviceErrors, ...]) -> NodeRow:
     contract = world.contract_rows[int(table.contract[n])]
     cpu, memory = _told(table.cpu_milli.item(n)), _told(table.memory_mib.item(n))
     free = None if UNLISTED in row.labels else int(table.free_milli[n])
+    is_open = table.state[n] == NodeState.READY and not table.is_spare[n]
     return NodeRow(
         lives.origin(row.name, world.node_number), contract.kind, contract.pool,
         node_groups.shown_name(world, int(table.contract[n])), _state(world, n),
@@ -155,5 +158,5 @@ def _node(world: World, n: int, errors: tuple[DeviceErrors, ...]) -> NodeRow:
         cpu, None if cpu is None else table.cpu_free_milli.item(n),
         memory, None if memory is None else table.memory_free_mib.item(n),
         tuple(world.job_names[j] for j in sorted(world.aboard[n])), world.node_words.get(n, ""),
-        errors,
+        errors, free if is_open or free is None else 0,
     )  # fmt: skip

@@ -174,7 +174,7 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
         case Verdict.LABEL:
             return kept_out(found.role, world.groups[int(table.group[n])])
         case Verdict.STATE:
-            if world.is_tainted(n):
+            if world.is_tainted(n) or world.is_full(n):
                 return world.node_words[n]
             said = f": {world.node_words[n]}" if n in world.node_words else ""
             return phrasing.state(world, n) + said

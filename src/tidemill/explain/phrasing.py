@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.explain.told import WaitsFor
 from tidemill.model import lives
@@ -134,17 +135,23 @@ def is_down(world: World, n: int) -> bool:
     closed, for on one that is unhealthy there is none.
     """
     is_closed = world.nodes.state.item(n) == NodeState.CORDONED
+    if is_closed and world.nodes.why.item(n) == LOST:
+        return True
     return is_closed and world.node_words.get(n, "").startswith(("not Ready", "not responding"))
 
 
 def shut(world: World, n: int) -> str:
     """Why a node takes no work, in one word."""
+    if world.is_full(n):
+        return "full"
     return "tainted" if world.is_tainted(n) else state(world, n)
 
 
 def state(world: World, n: int) -> str:
     """How a node is, in the words of its states."""
     is_, down = NodeState(world.nodes.state.item(n)), is_down(world, n)
+    if world.is_full(n):
+        return NodeState.READY.name.lower()
     return (NodeState.UNHEALTHY if down else is_).name.lower()
 
 

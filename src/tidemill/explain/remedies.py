@@ -141,7 +141,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     called = facts.place_word(case.before, place, lot)
     if called != place and place is Place.CORDONED:
-        ways = ways | {place: ways[Place.UNHEALTHY] if called == Place.UNHEALTHY else _UNTAINTED}
+        known = {Place.UNHEALTHY: ways[Place.UNHEALTHY], "full": _EMPTIED}
+        ways = ways | {place: known.get(called, _UNTAINTED)}
     text = ways[place].format(
         what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
         count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
@@ -178,6 +179,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
 
 
 _UNTAINTED = "mend what {named} is tainted for, or remove the taint: {count} {are} free there"
+_EMPTIED = "let work without GPUs on {named} end or go elsewhere: {count} {are} free there"
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED, Place.UNADVERTISED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
@@ -471,7 +473,7 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
     wait, (moved, later) = _wait(case), _moves(case)
     if held and held[0].job == holders.OTHERS:
         wait = PricedFix(
-            "wait until jobs without GPUs end, which no books tell of: they hold"
+            "wait until work without GPUs ends, which no books tell of: it holds"
             f" {holders.amount(held[0].amount, unit)} where GPUs are free"
         )
     elif held:
@@ -582,7 +584,6 @@ def _spare_contracts(case: Case) -> list[str]:
 
 
 _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
-    Cause.NONE: _fits_now,
     Cause.OVER_LIMIT: _over_limit,
     Cause.BEHIND: _behind,
     Cause.RESERVED: _reserved,
@@ -596,4 +597,4 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)
-_REMEDIES |= dict.fromkeys((Cause.NOT_ELIGIBLE, Cause.LOST_RACE), _fits_now)
+_REMEDIES |= dict.fromkeys((Cause.NONE, Cause.NOT_ELIGIBLE, Cause.LOST_RACE), _fits_now)

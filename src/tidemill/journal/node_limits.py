@@ -17,14 +17,22 @@ from tidemill.journal import kept_facts
 from tidemill.model.world import World
 
 FACT = "node_limits"
-MOST = 10_000
+MOST = 30_000  # GKE has up to 15,000 nodes, and some are several on the books
 
 
 class SeenLimit(NamedTuple):
     """What was seen of one node, and first when, from the zero of the journal."""
 
     since_ms: int
+    """But for what other work leaves of it."""
     limit: NodeLimit
+    host_ms: int | None = None
+    """Since when that is left; None: since the same."""
+
+    def at(self, now_ms: int) -> NodeLimit:
+        """As far as it was so by then."""
+        is_known = self.host_ms is None or self.host_ms <= now_ms
+        return self.limit if is_known else self.limit.without_host()
 
 
 def facts(
@@ -35,8 +43,12 @@ def facts(
     found = dict[str, SeenLimit]()
     for name, limit in sorted(told)[:MOST]:
         before = known.get(name)
-        is_known = before is not None and before.limit == limit
-        found[name] = before if before is not None and is_known else SeenLimit(now_ms, limit)
+        if before is None or before.limit.without_host() != limit.without_host():
+            found[name] = SeenLimit(now_ms, limit)
+        elif before.limit != limit:
+            found[name] = SeenLimit(before.since_ms, limit, now_ms)
+        else:
+            found[name] = before
     return {FACT: msgspec.json.encode(found).decode()}
 
 
@@ -55,6 +67,10 @@ def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows what its nodes do not give, as far as that was so by then."""
     told = kept_facts.read(kept, FACT, dict[str, SeenLimit], where) or {}
     earlier.limited(
-        world, {name: one.limit for name, one in told.items() if one.since_ms <= world.now_ms}
-    )
+        world,
+        {
+            name: one.at(world.now_ms)
+            for name, one in told.items() if one.since_ms <= world.now_ms
+        },
+    )  # fmt: skip
     return world

@@ -31,6 +31,7 @@ from tidemill.model.columns import (
     State,
 )
 from tidemill.model.job_names import JobNames, Texts
+from tidemill.model.quota_use import QuotaUse
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.site_rules import NO_RULES, SiteRules
@@ -210,6 +211,10 @@ class Ink:
         return found
 
 
+FULL = "takes no more "
+"""How words begin that are said of a node that is in order and takes nothing more for now."""
+
+
 class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
@@ -225,6 +230,8 @@ class World:
     """Where the policy of a scheduler of ours is: `file` or `object` by its name."""
     site: SiteRules = NO_RULES
     """For whom its cluster keeps nodes, and what its partitions allow."""
+    quota_use: tuple[QuotaUse, ...] = ()
+    """What of quotas is used up, where their cluster counts work that waits too."""
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
@@ -395,6 +402,10 @@ class World:
         found = self.reason_of(j)
         is_said = found is not None and found.cause == Cause.NOT_ELIGIBLE
         return is_said or self.shapes.cause.item(self.jobs.shape.item(j)) == Cause.NOT_ELIGIBLE
+
+    def is_full(self, n: int) -> bool:
+        """Whether a node is in order and takes nothing more for now, whatever is free there."""
+        return self.node_words.get(n, "").startswith(FULL)
 
     def is_tainted(self, n: int) -> bool:
         """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.node_rules import NodeRules
+from tidemill.model.node_rules import NodeRules, Pair
 from tidemill.model.rows import CLUSTER
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -58,11 +58,14 @@ class FreeLot(NamedTuple):
     sizes: tuple[Fits, ...]
 
 
-def survey(world: World) -> tuple[FreeLot, ...]:
-    """Every kind that has nodes which take work, and its pools where there are several."""
+def survey(world: World, tolerates: tuple[Pair, ...] = ()) -> tuple[FreeLot, ...]:
+    """Every kind that has nodes which take work, and its pools where there are several.
+
+    ``tolerates``: the taints that everybody tolerates who asks for accelerators.
+    """
     mix = Mix()
     mix.update(world)
-    found = _Fleet(world)
+    found = _Fleet(world, tolerates)
     rows: list[FreeLot] = []
     for k in sorted(set(found.kind.tolist()), key=lambda k: world.kinds[k]):
         pools = np.flatnonzero(found.kind == k)
@@ -89,7 +92,9 @@ class Hosting(NamedTuple):
 class _Fleet:
     """The nodes that take work, sorted by lot (kind and pool), as columns."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tolerates: tuple[Pair, ...]) -> None:
+        self.plain = NodeRules(tolerates=tolerates)
+        """The rules of a size that nobody asked for."""
         nodes, rows = world.nodes, world.node_count
         self.world = world
         lots = sorted({(group.kind, group.pool) for group in world.groups})
@@ -243,7 +248,7 @@ def _shown(fleet: _Fleet, mix: Mix, k: int, pool: str) -> list[_Shown]:
 
 def _fits(fleet: _Fleet, kind: str, shown: _Shown, lots: I64) -> Fits:
     accelerators, milli, replicas, _ = shown
-    ask = Ask(accelerators, milli, 0, 0, (kind,), NodeRules())
+    ask = Ask(accelerators, milli, 0, 0, (kind,), fleet.plain)
     hosting = fleet.hosting(ask)
     parts = fleet.by_cluster(lots)
     now = sum(int(hosting.now[part].sum()) // replicas for part in parts)

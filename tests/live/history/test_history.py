@@ -172,8 +172,8 @@ def test_without_names_of_nodes_gpus_are_counted_alone():
     assert found[(Bucket.UNKNOWN,)] == 5_000 * sum(100 - i for i in range(6))
 
 
-def test_a_node_that_is_down_is_unhealthy_once_its_work_has_ended():
-    """Work that the source shows goes on to its own end; then the node is out until it is back."""
+def test_a_node_that_is_down_is_unhealthy_with_work_on_it_too():
+    """Work that the source shows goes on to its own end; what is free beside it is unhealthy."""
     node = SeenNode(
         name="n0", gpus=8, gpu_type="",
         out=((EPOCH_MS + 20, EPOCH_MS + 80, NodeState.UNHEALTHY),),
@@ -183,9 +183,20 @@ def test_a_node_that_is_down_is_unhealthy_once_its_work_has_ended():
         {"gpus": 4, "nodes": ["n0"], "start_ms": 90, "end_ms": 100},
     )
     found = amounts(read(build(rows, [node], PRICES)), "bucket")
-    assert found[(Bucket.CORDONED,)] == 4_000 * 30
-    assert found[(Bucket.UNHEALTHY,)] == 8_000 * 30
+    assert (Bucket.CORDONED,) not in found
+    assert found[(Bucket.UNHEALTHY,)] == 4_000 * 30 + 8_000 * 30
     assert sum(found.values()) == 8_000 * 100
+
+
+def test_a_node_with_work_that_is_back_and_cordoned_is_unhealthy_until_then():
+    """Down from 20 to 40, and then cordoned: half of it is unhealthy first, and cordoned after."""
+    out = ((EPOCH_MS + 20, EPOCH_MS + 40, NodeState.UNHEALTHY),
+           (EPOCH_MS + 40, EPOCH_MS + 80, NodeState.CORDONED))  # fmt: skip
+    node = SeenNode(name="n0", gpus=8, gpu_type="", out=out)
+    rows = attempts({"gpus": 4, "nodes": ["n0"], "start_ms": 0, "end_ms": 100})
+    found = amounts(read(build(rows, [node], PRICES)), "bucket")
+    assert found[(Bucket.UNHEALTHY,)] == 4_000 * 20
+    assert found[(Bucket.CORDONED,)] == 4_000 * 40
 
 
 def test_a_window_begins_when_machines_are_paid_for():

@@ -1,5 +1,7 @@
 """A cluster whose objects are listed, watched and asked about, without a server; and its books."""
 
+from collections.abc import Mapping
+
 from tests.ledger.sums import amounts
 from tests.live.history.test_advance import Observer
 from tests.live.kubernetes.made import BEGIN_MS, Object
@@ -68,6 +70,10 @@ class WatchedCluster(ClusterCopy):
         world = snapshot.copy(self.observer.world)
         kept = node_limits.facts({}, self._limits, world.now_ms, "journal")
         return node_limits.put_back(world, kept, "journal")
+
+    def kept(self, before: Mapping[str, str]) -> dict[str, str]:
+        """The fact beside the journal of what nodes do not give, after one that was kept before."""
+        return node_limits.facts(before, self._limits, self.observer.world.now_ms, "journal")
 
     def why(self, name: str) -> Answer:
         """What `why` says of a job."""

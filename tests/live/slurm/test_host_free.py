@@ -24,8 +24,8 @@ WAITS = _job(9, tres_req_str="cpu=4,mem=100G,node=1,gres/gpu=1", cpus=4)
 @pytest.mark.parametrize(
     ("cpus", "mib", "held"),
     [
-        (1, 102_400, ""), (64, 102_400, "held by jobs without GPUs (63 cores), `1`"),
-        (2, 512_000, "held by jobs without GPUs (400 GiB), `1`"),
+        (1, 102_400, ""), (64, 102_400, "held by work without GPUs (63 cores), `1`"),
+        (2, 512_000, "held by work without GPUs (400 GiB), `1`"),
     ],
 )  # fmt: skip
 def test_what_jobs_without_gpus_hold_is_not_free(
@@ -56,4 +56,4 @@ def test_what_jobs_without_gpus_hold_is_not_free(
         )  # fmt: skip
         assert ("would run now, if" in tidemill(*fit).out) == (not held)
         assert held in why
-        assert ("fix: wait until jobs without GPUs end" in why) == bool(held)
+        assert ("fix: wait until work without GPUs ends" in why) == bool(held)

@@ -10,6 +10,7 @@ from tidemill.engine.fold import room, topology
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import UNKNOWN_HOST
 from tidemill.model.states import ACTIVE, LAUNCHED, JobState, NodeState
 from tidemill.model.world import World
 
@@ -73,11 +74,19 @@ class NodeLimit(NamedTuple):
     what events leave."""
     is_told: bool = False
     """Whether events tell since when its accelerators are not to be had."""
+    host_taken: tuple[int, int] | None = None
+    """CPUs (milli) and memory (MiB) that work has of which no event tells; None: nobody says."""
+    full: str = ""
+    """Why it takes nothing more, though it is in order, in words; "": it does."""
+
+    def without_host(self) -> "NodeLimit":
+        """The same, and nothing of what other work leaves: that changes all the time."""
+        return self._replace(host_free=None, host_taken=None, full="")
 
 
 def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
-    """Nodes give less than events told, by their names: fewer accelerators, behind taints, or with
-    less of their host.
+    """Nodes give less than events told, by their names: fewer accelerators, behind taints, with
+    less of their host, or nothing more for now.
 
     Which of them nobody may have is not said: the last that are free.
     """
@@ -89,6 +98,8 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
             _taint(world, n, limit.taints)
         if limit.host_free is not None:
             _take_host(world, n, *limit.host_free)
+        if limit.host_taken is not None:
+            _take_host(world, n, *_left(world, n, *limit.host_taken))
         if limit.unadvertised and world.nodes.state[n] == NodeState.READY:
             whole = world.nodes.devices.item(n)
             told = f"advertises {whole - limit.unadvertised} of {whole} GPUs"
@@ -96,6 +107,21 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
             lacking = limit.unadvertised - world.nodes.failed.item(n)
             for device in _free_devices(world, n)[-lacking:] if lacking > 0 else ():
                 room.fail_device(world, n, device)
+        if limit.full and world.nodes.state[n] == NodeState.READY:
+            since_ms, world.node_words[n] = world.nodes.since_ms.item(n), limit.full
+            fold(world, ev.NodeMoved(world.now_ms, n, NodeState.CORDONED))
+            world.seq -= 1  # no event of the journal
+            world.ink.nodes.since_ms[n] = since_ms
+
+
+def _left(world: World, n: int, cpu_milli: int, memory_mib: int) -> tuple[int, int]:
+    """What other work leaves of what is free on a node; of what nobody knows, all."""
+    nodes = world.nodes
+    cpu, memory = nodes.cpu_free_milli.item(n), nodes.memory_free_mib.item(n)
+    return (
+        cpu if nodes.cpu_milli[n] == UNKNOWN_HOST else max(0, cpu - cpu_milli),
+        memory if nodes.memory_mib[n] == UNKNOWN_HOST else max(0, memory - memory_mib),
+    )
 
 
 def _take_host(world: World, n: int, cpu_milli: int, memory_mib: int) -> None:

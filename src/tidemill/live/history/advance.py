@@ -19,6 +19,7 @@ from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
 from tidemill.live.history.clusters import NODE_NAME, Labels, unlabelled
 from tidemill.live.history.fitting import RoomShown
+from tidemill.live.history.node_states import told_state
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -30,6 +31,7 @@ from tidemill.live.prices.rules import PriceRule, commitments_of
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
+from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import CLUSTER, UNLISTED, Queue, Shape
 from tidemill.model.site_rules import SiteRules
 from tidemill.model.states import NodeState
@@ -79,6 +81,8 @@ class SourceAnswer(NamedTuple):
     site: SiteRules | None = None
     """For whom nodes are kept, and what partitions allow; its times are since 1970. None: the
     source tells nothing of that."""
+    quota_use: Sequence[QuotaUse] = ()
+    """What is used up of the quotas of teams, as the cluster counts it now."""
     pauses: pl.DataFrame = pl.DataFrame(schema=PAUSES)
     """Attempts that stood still while they held their GPUs (``measured.pauses``)."""
 
@@ -488,7 +492,7 @@ class Advance:
     def _as_before(self, n: int, name: str) -> SeenNode:
         """A node that nobody lists: it is as it was."""
         nodes = self._world.nodes
-        state, since_ms = NodeState(nodes.state.item(n)), self._begins_ms + nodes.since_ms.item(n)
+        state, since_ms = told_state(self._world, n), self._begins_ms + nodes.since_ms.item(n)
         out = () if state is NodeState.READY else ((since_ms, None, state),)
         is_missed = self._shown.is_whole and not name.startswith(self._shown.silent)
         gpus = nodes.devices.item(n)

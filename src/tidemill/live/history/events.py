@@ -15,6 +15,7 @@ from tidemill.journal import (
     device_ids,
     mfu_sources,
     node_reasons,
+    quota_use,
     site_rules,
     submissions,
 )
@@ -48,6 +49,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.lives import present
 from tidemill.model.measures import count_text
+from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.site_rules import NO_RULES, SiteRules
 from tidemill.model.states import NodeState
@@ -95,6 +97,9 @@ class History(NamedTuple):
     mfu_sources: Sequence[tuple[str, str]] = ()
     """Jobs, and who says how efficient they were."""
 
+    quota_use: Sequence[QuotaUse] = ()
+    """What is used up of the quotas of teams at the end."""
+
     def facts(self) -> dict[str, str]:
         """What a journal keeps of it beside the events."""
         tells, out = self.tells_submissions, self.untold_states
@@ -104,6 +109,7 @@ class History(NamedTuple):
             | contradictions.facts(contradictions.gone_on((), self.contradictions))
             | mfu_sources.facts({}, self.mfu_sources)
             | site_rules.facts(NO_RULES, self.site.moved(-self.begins_ms), self.length_ms)
+            | quota_use.facts({}, self.quota_use, self.length_ms, "")
             | untold_facts(tells_submissions=tells, states=out) | cluster_kinds.facts(self.kinds)
         )  # fmt: skip
 
@@ -228,8 +234,8 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         submitted_before=_all_submitted_before(jobs, begins_ms),
         node_reasons=said_of_nodes(seen, begins_ms, end_ms),
         node_limits=tuple(
-            (node.name, NodeLimit(0, node.taints, node.host_free))
-            for node in seen if node.host_free is not None
+            (node.name, limit) for node in seen
+            if (limit := _limit(node)) != NodeLimit(0, node.taints)
         ),
         devices=joining.devices_of(measured, begins_ms),
         contradictions=(
@@ -356,9 +362,13 @@ def limits_of(nodes: Iterable[SeenNode], world: World) -> Iterator[tuple[str, No
         taints, failed = world.node_rows[n].taints, node.failed
         if node.advertised:  # events tell it, as soon as they are told up to here
             failed = max(0, world.nodes.devices.item(n) - node.advertised[-1][1])
-        if failed or taints != node.taints or node.host_free is not None:
-            is_told = bool(node.advertised)
-            yield life, NodeLimit(failed, node.taints, node.host_free, is_told)
+        limit = _limit(node, failed, is_told=bool(node.advertised))
+        if taints != node.taints or limit._replace(is_told=False) != NodeLimit(0, taints):
+            yield life, limit
+
+
+def _limit(node: SeenNode, failed: int = 0, *, is_told: bool = False) -> NodeLimit:
+    return NodeLimit(failed, node.taints, node.host_free, is_told, node.host_taken, node.full)
 
 
 def _since(nodes: Sequence[SeenNode], attempts: GatheredRows) -> Iterator[SeenNode]:

@@ -1,11 +1,13 @@
 """The nodes of a history: their states as a source shows them, and who sits on their devices.
 
-A node that is down with work on it is closed until the work that the source still shows there has
-ended. What a source shows of the time before the watermark is so from the watermark on.
+A node that is down with work on it is closed (for that reason: it is unhealthy in the books) until
+the work that the source still shows there has ended. What a source shows of the time before the
+watermark is so from the watermark on.
 """
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +19,16 @@ from tidemill.live.history.shown_gpus import Advertised, DeviceTurn, ShownDevice
 from tidemill.live.history.walking.columns import SEAT
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
+from tidemill.model.whys import Why
 from tidemill.model.world import World
+
+
+class NodeMove(NamedTuple):
+    """A node comes to another state."""
+
+    node: int
+    state: NodeState
+    why: Why = Why.UNSAID
 
 
 class NodeSight(Enum):
@@ -45,6 +56,11 @@ class NodeStates:
         known, self._begins_ms = world.node_count, begins_ms
         states = [NodeState(state) for state in world.nodes.state[:known].tolist()]
         new = [node for node in nodes[known:] if node is not None]
+        self._lost = {
+            n for n, state in enumerate(states)
+            if state is NodeState.CORDONED and told_state(world, n) is not state
+        }  # fmt: skip
+        """Nodes that are closed because they are down."""
         self._states = states + [
             NodeState.ASKED if joins_later(node, mark_ms) else NodeState.READY for node in new
         ]
@@ -60,7 +76,7 @@ class NodeStates:
         ]
         self._failed = {n: node.failed for n, node in enumerate(nodes)
                         if node is not None and node.failed}  # fmt: skip
-        self._wanted = list(self._states)
+        self._wanted = [told_state(world, n) for n in range(known)] + self._states[known:]
         self._kept = world.nodes.is_spare[:known].astype(bool).tolist()
         self._kept += [node.is_always_spare for node in new]
         self._keeps = [
@@ -75,7 +91,8 @@ class NodeStates:
             if node is None:
                 continue
             since_ms = begins_ms + world.nodes.since_ms.item(n) if n < known else 0
-            self._wanted[n] = _wanted(node, self._states[n], mark_ms, since_ms)
+            told = told_state(world, n) if n < known else self._states[n]
+            self._wanted[n] = _wanted(node, told, mark_ms, since_ms)
             if self._states[n] is NodeState.ASKED and node.since_ms is not None:
                 self._wanted[n] = NodeState.ASKED
                 turns.append((node.since_ms, n, NodeState.READY))
@@ -115,7 +132,7 @@ class NodeStates:
         """When nodes change in the window, from the zero of the journal."""
         return np.array([at - self._begins_ms for at, _, _ in self._turns], np.int64)
 
-    def turn(self, i: int) -> list[tuple[int, NodeState]]:
+    def turn(self, i: int) -> list[NodeMove]:
         """The moves of the node that changes now; none where it becomes a spare, or is none."""
         _, n, what = self._turns[i]
         if isinstance(what, NodeSight):
@@ -163,7 +180,7 @@ class NodeStates:
         _, is_less = self.seating.leave_for(j, after)
         return shown_gpus.left(self.seating, self._shown, nodes if is_less else ()), is_less
 
-    def settle(self, n: int) -> list[tuple[int, NodeState]]:
+    def settle(self, n: int) -> list[NodeMove]:
         """The moves that bring a node nearer to the state that it was shown in."""
         moves = self._moves(n)
         self._shown.settle(n, self._states[n])
@@ -171,21 +188,31 @@ class NodeStates:
         self.seating.columns[n, SEAT.IS_WATCHED] = is_watched
         return moves
 
-    def _moves(self, n: int) -> list[tuple[int, NodeState]]:
-        state, wanted = self._states[n], self._wanted[n]
-        if wanted is NodeState.UNHEALTHY and not self.seating.is_empty(n):
-            wanted = NodeState.CORDONED if state is NodeState.READY else state
-        if wanted is NodeState.GONE and not self.seating.is_empty(n):
+    def _moves(self, n: int) -> list[NodeMove]:
+        state, wanted, why = self._states[n], self._wanted[n], Why.UNSAID
+        is_busy = not self.seating.is_empty(n)
+        if wanted is NodeState.UNHEALTHY and is_busy:
+            is_open = state in (NodeState.READY, NodeState.CORDONED)
+            wanted = NodeState.CORDONED if is_open else state
+            why = Why.NODE_LOST if is_open else why
+        if wanted is NodeState.GONE and is_busy:
             wanted = state
-        if state is wanted or (state not in LAUNCHED and state is not NodeState.ASKED):
+        is_same = wanted is not NodeState.CORDONED or (n in self._lost) == bool(why)
+        if state is wanted and (is_same or self._wanted[n] is NodeState.GONE):
+            return []
+        if state not in LAUNCHED and state is not NodeState.ASKED:
             return []
         self._states[n] = wanted
+        self._lost.discard(n)
+        if why:
+            self._lost.add(n)
         if state is NodeState.ASKED:  # it joins now
             steps = dict.fromkeys((NodeState.BOOTING, NodeState.READY, wanted))
-            return [(n, step) for step in steps]
+            return [NodeMove(n, step, why if step is wanted else Why.UNSAID) for step in steps]
         is_direct = NodeState.READY in (state, wanted)
         is_direct |= wanted in (NodeState.UNHEALTHY, NodeState.GONE)
-        return [(n, wanted)] if is_direct else [(n, NodeState.READY), (n, wanted)]
+        last = NodeMove(n, wanted, why)
+        return [last] if is_direct else [NodeMove(n, NodeState.READY), last]
 
     def failing(self) -> list[tuple[int, int]]:
         """Devices of nodes that take work, free and had by nobody: nobody says which, or since
@@ -204,6 +231,13 @@ class NodeStates:
             for n, state in enumerate(self._states)
             if state in LAUNCHED and not self._is_listed[n] and self.seating.is_empty(n)
         ]
+
+
+def told_state(world: World, n: int) -> NodeState:
+    """How a journal has a node: one that is closed because it is down is unhealthy."""
+    state = NodeState(world.nodes.state.item(n))
+    is_lost = world.nodes.why.item(n) == list(Why).index(Why.NODE_LOST)
+    return NodeState.UNHEALTHY if is_lost and state is NodeState.CORDONED else state
 
 
 def _wanted(node: SeenNode, told: NodeState, mark_ms: int, since_ms: int) -> NodeState:

@@ -110,6 +110,11 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     host_free: tuple[int, int] | None = None
     """CPUs (milli) and memory (MiB) that nobody has now, also not work that is on no books (jobs
     without GPUs); None: nobody says, or all are free."""
+    host_taken: tuple[int, int] | None = None
+    """CPUs (milli) and memory (MiB) that work on no books has now; None: nobody says."""
+    full: str = ""
+    """Why it takes nothing more now, though it is in order: words that begin with
+    ``model.world.FULL``; "": it does."""
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[tuple[str, str], ...] = ()
     """Who does not tolerate them stays away."""

@@ -15,7 +15,7 @@ from tidemill.live.history import by_job
 from tidemill.live.history.attempt_columns import COLUMNS, AttemptColumns, is_begun
 from tidemill.live.history.attempts import Sorted, SortedParts
 from tidemill.live.history.moments import Moments
-from tidemill.live.history.node_states import NodeStates
+from tidemill.live.history.node_states import NodeMove, NodeStates
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.history.walking.columns import ATTEMPT, MOMENT, SEATED, WALK, Turn
 from tidemill.live.history.walking.moments import walk
@@ -186,7 +186,7 @@ class HistoryTimeline:
         for n, device in self._machines.failing() if self._is_whole else ():
             writer.write(self._end_ms, ev.DeviceFailed, n, value=device)
         for n in self._machines.gone():
-            writer.moved(self._end_ms, [(n, NodeState.GONE)])
+            writer.moved(self._end_ms, [NodeMove(n, NodeState.GONE)])
         writer.write(self._end_ms, ev.Woke)
 
     def _settle(self, writer: EventWriter, at: int, nodes: Iterable[int]) -> None:

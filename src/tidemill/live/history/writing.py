@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.live.history.clusters import kept_to
 from tidemill.live.history.gathered import GatheredRows
-from tidemill.live.history.node_states import NodeSight
+from tidemill.live.history.node_states import NodeMove, NodeSight
 from tidemill.live.history.rows import held_name
 from tidemill.live.history.seating import SeenSeat, signed
 from tidemill.live.history.shown_gpus import DeviceTurn
@@ -22,7 +22,6 @@ from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Role, Shape
-from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -189,10 +188,11 @@ class EventWriter:
             self.write(at, ev.HostUseSeen, j, held, why=peak, to=had, value=used)
         self.write(at, kind, j, number, why=attempt.item(ATTEMPT.END_WHY), value=value)
 
-    def moved(self, at: int, moves: list[tuple[int, NodeState]]) -> None:
+    def moved(self, at: int, moves: list[NodeMove]) -> None:
         """Nodes change their states."""
-        for n, state in moves:
-            self.write(at, ev.NodeMoved, n, to=int(state), value=FOREVER_MS)
+        for n, state, why in moves:
+            code = codes.WHY_CODE[why]
+            self.write(at, ev.NodeMoved, n, to=int(state), why=code, value=FOREVER_MS)
 
     def devices(self, at: int, turns: Iterable[DeviceTurn]) -> None:
         """Devices fail alone, or work again."""

@@ -69,6 +69,10 @@ class Quota(Struct, frozen=True):
     namespace: str
     name: str
     hard: Mapping[str, int]
+    used: Mapping[str, int] = {}
+    """What its pods request by now, also those that wait; empty: nobody says."""
+    is_of_some: bool = False
+    """Whether it is of some pods alone (scopes): of a priority class, with a deadline, …"""
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
@@ -417,16 +421,22 @@ def _happening(one: Object) -> KubeEvent:
 
 
 def _quota(one: Object) -> Quota:
-    hard = {
-        name.removeprefix("requests."): amount
-        for name, amount in fields.amounts(one, "spec", "hard").items()
-        if name.startswith("requests.")
-    }
     return Quota(
         fields.text(one, "metadata", "namespace") or "default",
         fields.text(one, "metadata", "name"),
-        {name: int(hard[name]) for name in hard if resources.is_accelerator(name)},
+        _requests(fields.amounts(one, "spec", "hard")),
+        _requests(fields.amounts(one, "status", "used")),
+        bool(fields.texts(one, "spec", "scopes") or fields.inner(one, "spec", "scopeSelector")),
     )
+
+
+def _requests(amounts: Mapping[str, float]) -> dict[str, int]:
+    """Accelerators, of what pods request together."""
+    asked = {
+        name.removeprefix("requests."): int(amount)
+        for name, amount in amounts.items() if name.startswith("requests.")
+    }  # fmt: skip
+    return {name: count for name, count in asked.items() if resources.is_accelerator(name)}
 
 
 def _priority(one: Object) -> tuple[str, int]:

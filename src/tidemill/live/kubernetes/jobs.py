@@ -561,8 +561,8 @@ def _least(
     """With how many of its pods with GPUs a gang works; with all of them, if nobody says less."""
     size = sum(role.count for role in roles)
     told = sum(group.least for group in known) or (owner.least if owner is not None else 0)
-    if not told:
-        return size
+    if not told:  # pods that work by themselves, and are not made yet, come one by one
+        return 1 if owner is not None and not owner.is_gang else size
     # pods without GPUs are a part of what was told; all that a template does not name may have some
     bare = sum(part.count for part in templates if part.request.gpu is None)
     others = min(bare, max(0, sum(part.count for part in templates) - size))

@@ -1,7 +1,7 @@
 """What the files of a cluster show, as the attempts and nodes of a history (``live.history``)."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -21,12 +21,14 @@ from tidemill.live.kubernetes import (
     objects,
     parts,
     pending,
+    quotas,
     resources,
     ties,
     vanished,
 )
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
+from tidemill.live.kubernetes.beside_jobs import HostsTaken
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
@@ -40,9 +42,10 @@ from tidemill.live.kubernetes.resources import is_whole_name
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, UNKEPT, Queue, Role, Shape, Share
+from tidemill.model.quota_use import QuotaUse
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, UNKEPT, Queue, Role, Shape
 
 _ROWS_AT_ONCE = 1 << 13
 
@@ -64,6 +67,8 @@ class KubernetesPast(NamedTuple):
     """The job of each pod, by namespace and name."""
     deciders: dict[str, str]
     """By job: who decides for it, where that is not the cluster's own scheduler."""
+    quota_use: tuple[QuotaUse, ...] = ()
+    """What is used up of the quotas of namespaces that are teams."""
 
 
 def read(paths: Sequence[Path], team_by: str = "namespace") -> KubernetesPast:
@@ -106,6 +111,8 @@ def translate(
             mine, whole = (_seen(one, made.selected, unseen) for one in (part, node))
             mine = replace(mine, advertised=_advertised(part))
             nodes.append(parts.seen(mine, part, whole))
+    taken = HostsTaken(cluster.nodes, cluster.pods, made.pods)
+    nodes = [taken.put_into(node) for node in nodes]
     if looks_back:  # an observer sees when a node is first shown to be out, or is gone
         nodes += _left(cluster)
         unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
@@ -126,6 +133,7 @@ def translate(
     return KubernetesPast(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
+        quotas.used(cluster.quotas, _kinds(every)) if rule.by == "namespace" else (),
     )  # fmt: skip
 
 
@@ -542,38 +550,22 @@ def _about_nodes(all_parts: Iterable[KubeNode], looks_back: bool) -> list[str]:
     return notes
 
 
-def _queues(
-    cluster: Cluster, all_parts: Iterable[KubeNode], rule: TeamRule, notes: list[str]
-) -> list[Queue]:
-    """Teams with quotas: Kueue's cluster queues, or namespaces with a ResourceQuota."""
-    kinds = [
+def _kinds(all_parts: Iterable[KubeNode]) -> list[tuple[str, Mapping[str, str], str]]:
+    """The GPU type, the labels and each resource of what there is."""
+    return [
         (kind_of(part.gpu_type), part.labels, resource)
         for part in all_parts if part.devices
         for resource in part.capacity or resources.WHOLE
     ]  # fmt: skip
+
+
+def _queues(
+    cluster: Cluster, all_parts: Iterable[KubeNode], rule: TeamRule, notes: list[str]
+) -> list[Queue]:
+    """Teams with quotas: Kueue's cluster queues, or namespaces with a ResourceQuota."""
+    kinds = _kinds(all_parts)
     if rule.by == "queue":
         return kueue.queues(cluster.cluster_queues, cluster.flavors, kinds, notes)
     if rule.by != "namespace":
         return []
-    limits, unread = dict[str, dict[str, int]](), set[str]()
-    for quota in cluster.quotas:
-        mine = limits.setdefault(quota.namespace, {})
-        for resource, hard in quota.hard.items():
-            having = {kind for kind, _, has in kinds if has == resource}
-            if len(having) == 1:
-                kind = having.pop()
-                mine[kind] = min(mine.get(kind, hard), hard)
-            elif having:
-                unread.add(quota.namespace)
-    if unread:
-        notes.append(
-            f"{count_text(len(unread), 'namespace')} with a quota of GPUs of all types together:"
-            " not read, since quotas here are by GPU type"
-        )
-    return [
-        Queue(name, tuple(
-            Share(kind, 0, min(hard * WHOLE_MILLI, FOREVER_MS))
-            for kind, hard in sorted(mine.items())
-        ))
-        for name, mine in sorted(limits.items()) if mine
-    ]  # fmt: skip
+    return quotas.queues(cluster.quotas, kinds, notes)

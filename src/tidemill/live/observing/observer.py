@@ -23,6 +23,7 @@ from tidemill.journal import (
     node_reasons,
     open_journal,
     policies,
+    quota_use,
     site_rules,
     submissions,
 )
@@ -288,6 +289,9 @@ class Observer:
         for key, value in node_limits.facts(kept, limits, now_ms, self._journal.where).items():
             if kept.get(key, "{}") != value:
                 self._journal.set_meta(key, value)
+        used = quota_use.facts(kept, answer.quota_use, now_ms, self._journal.where)
+        for key, value in used.items():
+            self._journal.set_meta(key, value)
 
     def _keep_site(self, answer: SourceAnswer, until_ms: int) -> None:
         """For whom nodes are kept, and what partitions allow."""

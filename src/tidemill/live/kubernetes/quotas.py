@@ -1,0 +1,68 @@
+"""Quotas of namespaces (ResourceQuota): what a team may have, and what of it is used up.
+
+The API server counts what all pods of a namespace request, also of those that wait. A quota with
+scopes is of some pods alone, by their class or deadline: it bounds no team.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidemill.live.kubernetes.cluster import Quota
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
+from tidemill.model.quota_use import QuotaUse
+from tidemill.model.rows import Queue, Share
+
+Kinds = Sequence[tuple[str, Mapping[str, str], str]]
+"""The GPU type, the labels and a resource of what there is."""
+
+
+def queues(quotas: Iterable[Quota], kinds: Kinds, notes: list[str]) -> list[Queue]:
+    """Namespaces with the most that they may have."""
+    limits, unread, scoped = dict[str, dict[str, int]](), set[str](), set[str]()
+    for quota in quotas:
+        if quota.is_of_some:
+            scoped |= {quota.namespace} if quota.hard else set()
+            continue
+        mine = limits.setdefault(quota.namespace, {})
+        for resource, hard in quota.hard.items():
+            having = _kinds_of(resource, kinds)
+            if len(having) == 1:
+                kind = having.pop()
+                mine[kind] = min(mine.get(kind, hard), hard)
+            elif having:
+                unread.add(quota.namespace)
+    if unread:
+        notes.append(
+            f"{count_text(len(unread), 'namespace')} with a quota of GPUs of all types together:"
+            " not read, since quotas here are by GPU type"
+        )
+    if scoped:
+        notes.append(
+            f"{count_text(len(scoped), 'namespace')} with a quota of GPUs for some of the pods"
+            " alone (scopes): not read, since it is not the most that the team may have"
+        )
+    return [
+        Queue(name, tuple(
+            Share(kind, 0, min(hard * WHOLE_MILLI, FOREVER_MS))
+            for kind, hard in sorted(mine.items())
+        ))
+        for name, mine in sorted(limits.items()) if mine
+    ]  # fmt: skip
+
+
+def used(quotas: Iterable[Quota], kinds: Kinds) -> tuple[QuotaUse, ...]:
+    """Of each namespace and GPU type the quota of which least is left."""
+    least = dict[tuple[str, str], QuotaUse]()
+    for quota in quotas:
+        for resource, hard in quota.hard.items():
+            having = _kinds_of(resource, kinds)
+            if quota.is_of_some or len(having) != 1 or resource not in quota.used:
+                continue
+            found = QuotaUse(quota.namespace, having.pop(), quota.name, quota.used[resource], hard)
+            known = least.setdefault((found.team, found.kind), found)
+            if found.left < known.left:
+                least[found.team, found.kind] = found
+    return tuple(least[key] for key in sorted(least))
+
+
+def _kinds_of(resource: str, kinds: Kinds) -> set[str]:
+    return {kind for kind, _, has in kinds if has == resource}
