@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.builders import (
     beat,
     cancel,
     contract,
+    decide,
+    evicted,
     fleet,
     job,
     pass_ms,
@@ -22,6 +25,7 @@ from tests.builders import (
     rights,
     submit,
 )
+from tidemill.core.progress import CONTINUOUS
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedEvict, AskedPlace, Why
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
@@ -33,7 +37,7 @@ from tidemill.scheduling.desk.columns import VICTIM
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.schedule import Cycle
 
-SEEDS = range(60)
+SEEDS = range(70)
 TIERS = [Tier("rack", "rack")]
 
 
@@ -49,7 +53,7 @@ def some_job(luck: Random, name: str, sizes: Sequence[int], **more: Any) -> Job:
     return job(
         name, gpus=gpus, milli=milli, per_node=min(gpus, 4), kinds=kinds, bonds=bonds,
         cpu_milli=luck.choice([0, 0, 4000]) * min(gpus, 4), team=luck.choice("aaabc"),
-        saves_every_ms=luck.choice([0, 10 * MINUTE_MS, HOUR_MS]),
+        saves_every_ms=luck.choice([CONTINUOUS, 0, 10 * MINUTE_MS, HOUR_MS]),
         restart_ms=luck.choice([0, 5 * MINUTE_MS]), **more,
     )  # fmt: skip
 
@@ -120,3 +124,27 @@ def test_the_compiled_search_stops_whom_python_stops():
     assert several > 5, f"{several} stop several"
     assert reclaimed > 3, f"{reclaimed} take back"
     assert nobody > 5, f"{nobody} find nobody"
+
+
+@pytest.mark.parametrize("rate", [0, 2_000_000])
+@pytest.mark.parametrize("is_small_older", [False, True])
+def test_of_jobs_of_which_nobody_knows_what_they_lose_the_one_that_may_lose_least_goes(
+    rate: int,
+    is_small_older: bool,
+):
+    """Two nodes are taken back: from a gang of two, not an older one of three. Where the smaller
+    one has run much longer it may lose more, and stays.
+    """
+    policy = rights(victims="dollars", min_run_ms=0, may_resize=False, backfill="none")
+    world = fleet(
+        contract(gpus=40, usd_micro_per_hour=rate), teams=[queue("a"), queue("b", floor=16)]
+    )
+    for count in (2, 3) if is_small_older else (3, 2):
+        submit(world, job(f"of{count}", gpus=8 * count, saves_every_ms=CONTINUOUS))
+        beat(world, policy)
+        pass_ms(world, HOUR_MS)
+    submit(world, job("b0", gpus=16, team="b"))
+    victim = "of3" if is_small_older else "of2"
+    assert [*evicted(world, decide(world, policy))] == [victim]
+    (found,) = in_python(world, policy, next(iter(world.queued)))
+    assert world.job_names[found[0]] == victim

@@ -1,6 +1,7 @@
 """Gangs that are to sit together: where they go, why they wait, and what is refused."""
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import (
     NODE,
@@ -29,7 +30,10 @@ from tests.builders import (
 )  # fmt: skip
 from tidemill.core import snapshot
 from tidemill.engine import check
+from tidemill.engine.fold.batch import fold_batch
 from tidemill.model import events as ev
+from tidemill.model.batch import Dictionary
+from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -245,6 +249,33 @@ def test_a_job_tied_to_an_unknown_tier_is_refused_with_those_that_are_known():
     submit(world, job("u", bonds=[IN_ONE_RACK]))
     with pytest.raises(EventRefused, match="has no tier `rack`"):
         fold(world, ev.TopologySet(0, Topology((SPINE,))))
+
+
+def test_a_tier_that_only_ended_jobs_name_may_be_taken_away_and_come_back():
+    """Then nobody may ask for it, whoever did before; folded as columns the story is the same."""
+    world = racked(2)
+    told = list[ev.Event]()
+
+    def tell(*events: ev.Event) -> None:
+        for event in events:
+            fold(world, event)
+            told.append(event)
+
+    before = snapshot.copy(world)
+    tied = job("t", bonds=[IN_ONE_RACK])
+    tell(ev.JobSubmitted(0, tied))
+    with pytest.raises(EventRefused, match="which the job `t` names"):
+        fold(world, ev.TopologySet(0, Topology((SPINE,))))
+    tell(ev.JobCancelled(0, 0), ev.TopologySet(0, Topology((SPINE,))))
+    with pytest.raises(EventRefused, match="requires one `rack`"):
+        fold(world, ev.JobSubmitted(0, replace(tied, name="u")))
+    tell(ev.JobSubmitted(0, job("plain", bonds=[Bond("spine")])))
+    assert placed(world, decide(world)) == {"plain": {0: 1}}
+    assert snapshot.dump(snapshot.copy(world)) == snapshot.dump(world)
+    tell(ev.TopologySet(0, Topology((SPINE, RACK))), ev.JobSubmitted(0, replace(tied, name="u")))
+    assert world.shape_count == 2
+    both = fold_batch(before, of_events(told, Dictionary()))
+    assert snapshot.dump(both) == snapshot.dump(world)
 
 
 def test_groups_that_do_not_divide_are_refused():

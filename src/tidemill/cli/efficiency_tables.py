@@ -22,6 +22,7 @@ from tidemill.model.measures import (
     duration_text,
 )
 from tidemill.model.states import Confidence
+from tidemill.model.whys import Why
 
 MARKS = {
     Confidence.MEASURED: "m",
@@ -368,7 +369,7 @@ def _useful(one: HeldAttempt, held: int) -> str:
 
 
 def _end(one: HeldAttempt) -> str:
-    return f"{one.outcome}: {one.why}" if one.why else one.outcome
+    return f"{one.outcome}: {Why(one.why).words}" if one.why else one.outcome
 
 
 def _named(nodes: tuple[str, ...], most: int = 3) -> str:

@@ -36,11 +36,15 @@ class Claim(NamedTuple):
 
     @property
     def labelled(self) -> tuple[Contract, ...]:
-        """Those whose nodes carry the labels."""
+        """Those that have nodes which it may use."""
         world, role = self.world, self.role
-        return tuple(
-            row for row in self.contracts if contract_capacity.could_match(world, row, role)
-        )
+        found = contract_capacity.usable(world, role, self.contracts)
+        return tuple(row for row, _ in found) or self.contracts
+
+    @property
+    def whose(self) -> str:
+        """What the largest node is the largest of, where it may not use others; "": of all."""
+        return " that it may use" if len(self.labelled) < len(self.contracts) else ""
 
 
 def certificate(world: World, shape: Shape) -> Certificate | None:
@@ -190,9 +194,13 @@ def _too_many_devices(claim: Claim, devices: int) -> Certificate:
         asked = replace(asked, accelerators=devices, count=whole)
         way = f"request at most {phrasing.replicas_of(asked, whole)}"
     way += _while_shut(claim, asked)
+    asks = phrasing.node_rules(role)
+    if claim.whose and asks and max(n.node.devices for n in claim.contracts) >= role.accelerators:
+        way += f"; or do not require {asks}: other nodes have more"
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
-        f"the largest node{of} has {devices} GPUs, it requests {role.accelerators} on one node",
+        f"the largest node{of}{claim.whose} has {devices} GPUs, it requests"
+        f" {role.accelerators} on one node",
         way,
     )  # fmt: skip
 
@@ -244,7 +252,7 @@ def _too_much_host(claim: Claim, rows: list[Contract]) -> Certificate:
         shut = _while_shut(claim, replace(role, cpu_milli=most, memory_mib=0, count=1))
         return Certificate(
             "CPU on one node", role.cpu_milli, most, "cpu_milli",
-            f"the largest node has {phrasing.cores(most)} cores, each replica requests"
+            f"the largest node{claim.whose} has {phrasing.cores(most)} cores, each replica requests"
             f" {phrasing.cores(role.cpu_milli)}",
             f"request at most {phrasing.cores(most)} cores per replica{shut}",
         )  # fmt: skip
@@ -252,8 +260,8 @@ def _too_much_host(claim: Claim, rows: list[Contract]) -> Certificate:
     shut = _while_shut(claim, replace(role, memory_mib=most, count=1))
     return Certificate(
         "memory on one node", role.memory_mib, most, "memory_mib",
-        f"the largest node that has its cores has {phrasing.gib(most)} GiB, each replica requests"
-        f" {phrasing.gib(role.memory_mib)}",
+        f"the largest node{claim.whose} with its cores has {phrasing.gib(most)} GiB, each replica"
+        f" requests {phrasing.gib(role.memory_mib)}",
         f"request at most {phrasing.gib(most)} GiB per replica{shut}",
     )  # fmt: skip
 

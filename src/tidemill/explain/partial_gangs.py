@@ -78,12 +78,27 @@ def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
     if world.jobs.state.item(j) != JobState.RUNNING or not partial.lacking(world, j):
         return ()
     placed, wanted, on = _extent(world, j)
+    lost = _lost_then(world, j)
+    with_node = f" with {phrasing.ids(lost)}, which left the cluster at that moment" if lost else ""
     text = (
-        f"{placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it works without the"
-        " others, which ended or are gone"
+        f"{placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; the others ended, or"
+        f" are gone{with_node}: nobody here knows whether it works without them"
     )
+    if world.scheduler:
+        text += (
+            "; when its owner makes pods in their place, the scheduler stops the whole gang, and"
+            " places it anew"
+        )
     held = supply.held_milli(world, j)
     return (Fact("replicas", held, MILLI, text, commands.job(world, world.job_names[j])),)
+
+
+def _lost_then(world: World, j: int) -> list[str]:
+    """The nodes that were gone when a job was seen to hold less than before."""
+    nodes, count = world.nodes, world.node_count
+    gone = nodes.state[:count] == NodeState.GONE
+    then = nodes.since_ms[:count] == world.jobs.since_ms.item(j)
+    return [lives.node_name(world, n) for n in np.flatnonzero(gone & then).tolist()]
 
 
 def _extent(world: World, j: int) -> tuple[int, int, list[str]]:

@@ -16,6 +16,7 @@ from tidemill.explain import (
     moving,
     nearest,
     phrasing,
+    polite,
     prices,
     quota,
     rerun,
@@ -508,7 +509,7 @@ def _wait(case: Case) -> PricedFix:
         )
     busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
-    return PricedFix(f"wait until some of the {busy} {taken} become free")
+    return PricedFix(f"wait until some of the {busy} {taken} become free{polite.words(case)}")
 
 
 def _unmoved(case: Case, j: int) -> str:

@@ -28,3 +28,8 @@ class Why(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     EVICTED = "evicted, for a drain or for others"
     LOST_RACE = "refused by its node: others had its GPUs first"
+
+    @property
+    def words(self) -> str:
+        """As people are told it: a floor of the journal is their guaranteed quota."""
+        return "taken back for a guaranteed quota" if self is Why.RECLAIMED else str(self)

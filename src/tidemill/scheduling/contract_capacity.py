@@ -4,7 +4,7 @@ What a contract promises, less what its nodes are seen not to be; of a live clus
 are there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,13 +43,21 @@ def holding(world: World, role: Role, kinds: Sequence[int]) -> list[bool]:
 def hosts_by_kind(world: World, role: Role, rows: Iterable[Contract]) -> dict[str, int]:
     """How many replicas the nodes of these contracts would hold, by GPU type."""
     found: dict[str, int] = {}
+    for row, nodes in usable(world, role, rows):
+        found[row.kind] = found.get(row.kind, 0) + replicas_per_node(row, role) * nodes
+    return found
+
+
+def usable(
+    world: World, role: Role, rows: Iterable[Contract]
+) -> Iterator[tuple[Contract, int]]:  # fmt: skip
+    """The contracts that have nodes which a role may use, and how many when all is well."""
     for row in rows:
         if not could_match(world, row, role):
             continue
         nodes = matching_nodes(world, row, role)
         if nodes or not nodes_in_use(world, row):  # all of them may be spares
-            found[row.kind] = found.get(row.kind, 0) + replicas_per_node(row, role) * nodes
-    return found
+            yield row, nodes
 
 
 def running_contracts(world: World, role: Role) -> list[Contract]:

@@ -18,6 +18,7 @@ from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.difference import difference_document
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, count_text
+from tidemill.model.whys import Why
 from tidemill.model.world import World
 
 STRANDED = (
@@ -89,7 +90,7 @@ class StoppedJobs(NamedTuple):
         """That in words; "": nobody is stopped."""
         if not self.jobs:
             return ""
-        whys = ", ".join(f"{why}: {count:,}" for why, count in self.whys)
+        whys = ", ".join(f"{Why(why).words}: {count:,}" for why, count in self.whys)
         return (
             f"{count_text(self.jobs, 'job')} would have been stopped on the way ({whys}), and would"
             " have waited again"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from tidemill.core import replay, rows
-from tidemill.engine.fold import room, shapes
+from tidemill.engine.fold import room, shapes, topology
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import codes, paging
 from tidemill.model import events as ev
@@ -101,7 +101,10 @@ class Inflow:
         shares = jobs[came:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
         new = {*names[came:]}
         is_new = len(new) == len(names) - came and not world.job_names.has_any(new)
-        if not new or not is_new or (shares > ONE_PPM).any():
+        asked = {dictionary.shapes.rows[s] for s in set(jobs[came:, JobColumn.SHAPE].tolist())}
+        is_adrift = any(one in world.shape_number and topology.is_adrift(world.topology, one)
+                        for one in asked)  # fmt: skip
+        if not new or not is_new or is_adrift or (shares > ONE_PPM).any():
             return
         if end > len(world.ink.w.jobs):
             world.grow(jobs=max(end, room), active=max(end, room))
@@ -123,6 +126,19 @@ class Inflow:
             if self._unseen[0] not in known and not shapes.foretell(world, self._unseen[0]):
                 return
             self._unseen.popleft()
+
+    @property
+    def is_any_adrift(self) -> bool:
+        """Whether a job came once that named a tier which there is not any more."""
+        world = self.world
+        came = world.shape_rows[: world.shape_count]
+        return any(topology.is_adrift(world.topology, one) for one in came)
+
+    def forget(self) -> None:
+        """Nothing more is foreseen: each job that comes is folded by itself."""
+        self.withdraw()
+        self._unseen.clear()
+        self._written = self.world.job_count
 
     def withdraw(self) -> None:
         """Forget the shapes that were written ahead; they may be written again."""
@@ -220,6 +236,8 @@ class Folding:
         """Fold the next event by itself; the event, and the jobs that it touched."""
         event = self._events[self.at] if self._events else to_event(self.batch, self.at)
         touched = self._inflow.single(event)
+        if isinstance(event, ev.TopologySet) and self._inflow.is_any_adrift:
+            self._inflow.forget()
         self.at += 1
         return event, touched
 

@@ -35,7 +35,7 @@ def queue_of(world: World, job: Job) -> int:
         if role.profile:
             _refuse_unless_profile(job, role)
     _refuse_unless_elastic(job)
-    if job.shape not in world.shape_number:
+    if job.shape not in world.shape_number or topology.is_adrift(world.topology, job.shape):
         topology.refuse_bonds(world.topology, job.name, job.shape)
     return q
 

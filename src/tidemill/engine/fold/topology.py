@@ -7,6 +7,7 @@ groups tell such nodes apart; so it is with the other labels that are declared u
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tidemill.model import events as ev
 from tidemill.model.columns import AT
 from tidemill.model.errors import EventRefused
 from tidemill.model.rows import Contract, Node, Role, Shape
+from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.topology import NO_HOP, Bond, Tier, Topology
 from tidemill.model.world import Domain, Group, World
@@ -24,14 +26,11 @@ from tidemill.model.world import Domain, Group, World
 def topology_set(world: World, event: ev.TopologySet) -> list[int]:
     """The tiers are known; every node gets its position in each."""
     refuse_unless_nested(event.topology)
-    names = {tier.name for tier in event.topology.tiers}
-    for shape in world.shape_rows[: world.shape_count]:
-        lost = sorted({bond.tier for bond in _bonds(shape)} - names)
-        if lost:
-            raise EventRefused(
-                f"the new topology has no tier `{lost[0]}`, which jobs of team `{shape.team}` name",
-                hint="keep the tier, whatever its label and figures",
-            )
+    if (lost := lost_tier(world, event.topology)) is not None:
+        raise EventRefused(
+            f"the new topology has no tier `{lost.tier}`, which the job `{lost.job}` names",
+            hint="keep the tier, whatever its label and figures, until such jobs have ended",
+        )
     world.topology = event.topology
     labelled = event.topology.labelled
     world.domains = [[] for _ in range(labelled)]
@@ -48,6 +47,37 @@ def topology_set(world: World, event: ev.TopologySet) -> list[int]:
         world.ink.jobs.hop[j] = hop_of(world.ink.w, j) if event.topology.tiers else NO_HOP
     world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return []
+
+
+class LostTier(NamedTuple):
+    """A tier that a topology lacks, and a job that names it and is not over."""
+
+    tier: str
+    job: str
+
+
+def lost_tier(world: World, topology: Topology) -> LostTier | None:
+    """What keeps a topology from being that of a cluster; None: nothing. Jobs that are over do not.
+
+    Of several jobs the oldest.
+    """
+    rows, count = world.shape_rows[: world.shape_count], world.job_count
+    adrift = [s for s, shape in enumerate(rows) if is_adrift(topology, shape)]
+    if not adrift:
+        return None
+    jobs = world.jobs
+    is_alive = jobs.state[:count] <= JobState.RUNNING
+    named = np.flatnonzero(is_alive & np.isin(jobs.shape[:count], adrift))
+    if not len(named):
+        return None
+    j = int(named[0])
+    tiers = (bond.tier for bond in _bonds(world.shape_of(j)))
+    return LostTier(min(one for one in tiers if topology.number(one) < 0), world.job_names[j])
+
+
+def is_adrift(topology: Topology, shape: Shape) -> bool:
+    """Whether a shape names a tier that there is not, any more or yet."""
+    return any(topology.number(bond.tier) < 0 for bond in _bonds(shape))
 
 
 def locate(world: World, n: int, labels: Iterable[tuple[str, str]]) -> None:

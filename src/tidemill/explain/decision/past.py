@@ -75,7 +75,7 @@ def _tried(group: EventGroup) -> Tried:
         words = f"waited: {words}"
     elif what in _WITH_WHY:
         why = codes.WHYS[detail]
-        name, words = str(what), _WITH_WHY[what] + (f" ({why})" if why else "")
+        name, words = str(what), _WITH_WHY[what] + (f" ({why.words})" if why else "")
     else:
         name, words = str(what), _WORDS[what]
     return Tried(name, group.times, group.first_ms, group.last_ms, words)
@@ -87,7 +87,7 @@ def freed(now: World, history: JobHistory, room: Room) -> tuple[Freed, ...]:
     for one in history.room[:FREED]:
         why, name = codes.WHYS[one.why], now.job_names[one.job]
         lost_ms, lost_usd, lost = _lost(room.before, one.job, why)
-        words = f"`{name}` {why}{lost}"
+        words = f"`{name}` {why.words}{lost}"
         is_move = one.kind == codes.KIND_CODE[ev.AskedMove]
         how = "shrunk" if why is Why.SHRUNK else "moved" if is_move else "stopped"
         team, at_ms = now.shape_of(one.job).team, one.deciding.at_ms

@@ -240,8 +240,9 @@ class VICTIM(IntEnum):
     LOST_MS = 5
     USD_MICRO = 6
     IS_RECLAIMED = 7  # by a guaranteed quota; else by priority
-    IS_OUT = 8  # scratch: left out of a search, since it would only be moved
-    IS_GONE = 9  # scratch: lined up already
+    AT_MOST = 8  # milli-GPU-seconds that may be lost beside that, where nobody knows; 0: none
+    IS_OUT = 9  # scratch: left out of a search, since it would only be moved
+    IS_GONE = 10  # scratch: lined up already
 
 
 class OFFER(IntEnum):

@@ -6,8 +6,9 @@ replica first, with just those of its jobs that have to go.
 
 from tidemill.core import rhythm
 from tidemill.core.heaps import leave
-from tidemill.core.progress import lost_ms
+from tidemill.core.progress import CONTINUOUS, RUNNING, lost_ms
 from tidemill.model.columns import JOB, NODE, PIECE, ROLE, SHAPE
+from tidemill.model.measures import SECOND_MS
 from tidemill.model.states import NodeState
 from tidemill.model.tables import Contracts
 from tidemill.scheduling.desk.columns import ASK, LINE, OFFER, OPTION, REG, VICTIM
@@ -50,6 +51,14 @@ def write_victim(w, victims, i, j, lost, is_reclaimed):
     victims[i, VICTIM.LOST_MS] = lost
     victims[i, VICTIM.USD_MICRO] = usd_micro(rate, lost)
     victims[i, VICTIM.IS_RECLAIMED] = is_reclaimed
+    victims[i, VICTIM.AT_MOST] = 0
+
+
+@kernel
+def is_untold(w, j):
+    """Whether nobody knows what a stop loses of a job's work, as ``cost.is_loss_known`` asks."""
+    is_running = w.jobs[j, JOB.STATE] == RUNNING and w.jobs[j, JOB.INTERVAL_MS] == CONTINUOUS
+    return is_running and w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.IS_TRAINING] != 0
 
 
 @kernel
@@ -60,6 +69,9 @@ def write_victims(w, d, h, s, count):
         is_reclaimed, j = int(other != w.shapes[s, SHAPE.QUEUE]), d.candidates[i]
         lost = price_ms(lost_ms(w.jobs, j, d.reg[REG.NOW]), w.jobs[j, JOB.EVICTIONS])
         write_victim(w, h.victims, i, j, lost, is_reclaimed)
+        if is_untold(w, j):
+            seconds = 1 + max(0, d.reg[REG.NOW] - w.jobs[j, JOB.ORIGIN_MS]) // SECOND_MS
+            h.victims[i, VICTIM.AT_MOST] = h.victims[i, VICTIM.MILLI] * seconds
 
 
 @kernel

@@ -305,22 +305,25 @@ def lowest_beside(victims, freed, count, chosen, many):
 def keep_if_better(h, count, best):
     """Keep those who were freed if they are a better set than the best so far; its size then.
 
-    By its most important victim, its dollars, its size; ties by number.
+    By its most important victim, its dollars, what else it may lose, its size; ties by number.
     """
     victims, freed, chosen = h.victims, h.freed, h.chosen
     if count == 0:
         return best
     priority, usd, first, dollars = -FOREVER_MS, 0, -FOREVER_MS, 0
+    untold, unknown = 0, 0
     for i in range(count):
         priority = max(priority, victims[freed[i], VICTIM.PRIORITY])
         usd += victims[freed[i], VICTIM.USD_MICRO]
+        untold += victims[freed[i], VICTIM.AT_MOST]
     for i in range(best):
         first = max(first, victims[chosen[i], VICTIM.PRIORITY])
         dollars += victims[chosen[i], VICTIM.USD_MICRO]
+        unknown += victims[chosen[i], VICTIM.AT_MOST]
     is_better = best == 0 or priority < first
     if best > 0 and priority == first:
-        is_better = usd < dollars
-        if usd == dollars:
+        is_better = usd < dollars or (usd == dollars and untold < unknown)
+        if usd == dollars and untold == unknown:
             is_better = count < best
             if count == best:
                 mine = lowest_beside(victims, freed, count, chosen, best)

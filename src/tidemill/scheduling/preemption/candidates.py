@@ -35,6 +35,8 @@ class Victim(NamedTuple):
     shape: Shape
     pieces: tuple[Piece, ...]
     why: Why
+    at_most: int = 0
+    """Milli-GPU-seconds of work that may be lost beside that, where nobody knows; else 0."""
 
     @property
     def milli(self) -> int:
@@ -110,12 +112,15 @@ def widest(world: World, shape: Shape, options: Options) -> tuple[Role, I64]:
     return roles[r], eligibility.merged(world, options[r])
 
 
-def total(victims: Iterable[Victim]) -> tuple[int, int, int, tuple[int, ...]]:
-    """By what a set is judged: its most important victim, its dollars, its size; ties by number."""
+def total(victims: Iterable[Victim]) -> tuple[int, int, int, int, tuple[int, ...]]:
+    """By what a set is judged: its most important victim, its dollars, what it may lose beside
+    those, its size; ties by number.
+    """
     chosen = list(victims)
     return (
         max(victim.priority for victim in chosen),
         sum(victim.usd_micro for victim in chosen),
+        sum(victim.at_most for victim in chosen),
         len(chosen),
         tuple(sorted(victim.job for victim in chosen)),
     )

@@ -79,10 +79,10 @@ def judged(hunt: Hunt, rows: I64) -> Choice:
 def named(world: World, rows: I64) -> list[Victim]:
     """The victims that these ``VICTIM`` rows are about."""
     found = []
-    for j, t, q, priority, _, lost_ms, usd_micro, is_reclaimed, *_ in rows.tolist():
+    for j, t, q, priority, _, lost_ms, usd_micro, is_reclaimed, at_most, *_ in rows.tolist():
         why = Why.RECLAIMED if is_reclaimed else Why.PREEMPTED
         shape, pieces = world.shape_rows[t], world.placements[j]
-        found.append(Victim(priority, lost_ms, usd_micro, j, q, shape, pieces, why))
+        found.append(Victim(priority, lost_ms, usd_micro, j, q, shape, pieces, why, at_most))
     return found
 
 

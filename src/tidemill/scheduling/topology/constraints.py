@@ -59,7 +59,8 @@ def of(topology: Topology, shape: Shape) -> Wishes | None:
 
 def required(topology: Topology, role: Role, bonds: tuple[Bond, ...]) -> Rung:
     """How the replicas of a role must be tied, whatever else is wished."""
-    musts = [(topology.number(bond.tier), bond.each) for bond in bonds if bond.is_required]
+    musts = [(topology.number(bond.tier), bond.each) for bond in _known(topology, bonds)
+             if bond.is_required]  # fmt: skip
     rung = _rung(topology, role.count, musts)
     assert rung is not None, "bonds that do not nest are refused when they are submitted"
     return rung
@@ -86,7 +87,13 @@ def _of(topology: Topology, shape: Shape) -> Wishes:
     )
 
 
+def _known(topology: Topology, bonds: tuple[Bond, ...]) -> tuple[Bond, ...]:
+    """Those of tiers that there are: only jobs that are over name one that was taken away."""
+    return tuple(bond for bond in bonds if topology.number(bond.tier) >= 0)
+
+
 def _ladder(topology: Topology, role: Role, bonds: tuple[Bond, ...]) -> tuple[Rung, ...]:
+    bonds = _known(topology, bonds)
     musts = [(topology.number(bond.tier), bond.each) for bond in bonds if bond.is_required]
     wished = [(topology.number(bond.tier), bond.each) for bond in bonds if not bond.is_required]
     rungs: list[Rung] = []
@@ -136,8 +143,9 @@ def _is_same(one: Rung, other: Rung) -> bool:
 
 def _scopes(topology: Topology, shape: Shape) -> tuple[Scope, ...]:
     """Preferred tiers from the innermost outwards, then the innermost that is required."""
-    musts = [topology.number(bond.tier) for bond in shape.bonds if bond.is_required]
-    wished = [topology.number(bond.tier) for bond in shape.bonds if not bond.is_required]
+    bonds = _known(topology, shape.bonds)
+    musts = [topology.number(bond.tier) for bond in bonds if bond.is_required]
+    wished = [topology.number(bond.tier) for bond in bonds if not bond.is_required]
     floor = max(musts, default=-1)
     scopes = [Scope(t, is_required=False) for t in range(max(wished, default=-1), floor, -1)]
     return (*scopes, Scope(floor, is_required=True)) if musts else tuple(scopes)
