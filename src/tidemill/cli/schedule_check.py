@@ -16,11 +16,16 @@ from tidemill.journal.replay import rebuild
 from tidemill.journal.trying import refuse_unless_writable
 from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreachable
 from tidemill.live.kubernetes.api.writing import ApiWriter
-from tidemill.live.kubernetes.scheduling import rights, unknown_types
+from tidemill.live.kubernetes.scheduling import (
+    keeping,
+    remarks,
+    rights,
+    unknown_types,
+)
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
 from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
-from tidemill.live.kubernetes.scheduling.rights import RightsAsked
+from tidemill.live.kubernetes.scheduling.rights import Right, RightsAsked
 from tidemill.live.kubernetes.scheduling.running import (
     MOST_NAMED,
     NO_PRICE,
@@ -66,6 +71,10 @@ async def _listen(host: str, port: int) -> None:
     await server.stop()
 
 
+LEASE = "tidemill/scheduler"
+"""The Lease that deploy/kubernetes/schedule.yaml is about."""
+
+
 class _Check:
     """One look at everything that a scheduler with these terms would use."""
 
@@ -102,7 +111,7 @@ class _Check:
         await self._ask_rights()
         known = self._journal(await identity(scheduler.client))
         if rules is not None:
-            self._policy(rules, seen.world, known)
+            self._policy(rules, seen, known)
         self._nodes(seen)
         self._jobs(seen)
 
@@ -143,7 +152,7 @@ class _Check:
         if not lacking:
             self._good("rights", f"all {len(wanted)} that it needs beside reading")
         for one in lacking:
-            so = f"apply deploy/kubernetes/{one.file}: {one.rule}"
+            so = given_by(one, self._lease)
             words = f"may not {one.verb} {one.resource}"
             self.found.append(Finding(False, "rights", words, so, is_fatal=True))
 
@@ -185,7 +194,7 @@ class _Check:
             self._refuse("policy", error)
             return None
 
-    def _policy(self, rules: SchedulerRules, seen: World, known: World | None) -> None:
+    def _policy(self, rules: SchedulerRules, seen: Differ, known: World | None) -> None:
         """Whether the rules can follow those of the journal, and name types that there are."""
         try:
             refuse_unless_folds(rules.fleet, known)
@@ -195,15 +204,19 @@ class _Check:
         teams = screen.count(len(rules.fleet.queues), "team")
         tiers = screen.count(len(rules.fleet.topology.tiers), "tier")
         self._good("policy", f"order {rules.policy.order}, {teams}, {tiers}")
-        if unknown := unknown_types.of(rules.fleet.queues, seen):
-            so = unknown_types.hint(unknown, seen)
+        if unknown := unknown_types.of(rules.fleet.queues, seen.world):
+            so = unknown_types.hint(unknown, seen.world)
             words = f"no node has {', '.join(unknown)}"
             self.found.append(Finding(False, "GPU types", words, so))
+        for one in remarks.of_policy(rules.policy, rules.fleet, seen, self._terms.team_by):
+            self.found.append(Finding(False, *one))
 
     def _nodes(self, seen: Differ) -> None:
         words = nodes_text(seen.world)
         if words:
             self._good("nodes", words)
+            for name, why in nodes_out(seen)[:MOST_NAMED]:
+                self.found.append(Finding(False, "nodes", f"{name} takes no work", why))
         else:
             so = "nobody can be placed until a node advertises GPUs"
             self.found.append(Finding(False, "nodes", "none has GPUs", so))
@@ -247,6 +260,27 @@ def nodes_text(world: World) -> str:
     words = f"{nodes[True]:,} with GPUs take work; {types[True] or 'no GPUs'}"
     does = "does" if nodes[False] == 1 else "do"
     return words + (f"; {nodes[False]:,} {does} not: {types[False]}" if nodes[False] else "")
+
+
+def given_by(right: Right, lease: str) -> str:
+    """What to do about a right that lacks; ``lease``: of which Lease the scheduler is to run."""
+    if right.resource == "leases" and lease != LEASE:
+        return (
+            f"deploy/kubernetes/{right.file} gives it for `{LEASE}`: let --lease name that, or"
+            f" write `{lease}` into a copy of that file; {right.rule}"
+        )
+    return f"apply deploy/kubernetes/{right.file}: {right.rule}"
+
+
+def nodes_out(seen: Differ) -> list[tuple[str, str]]:
+    """The nodes with GPUs that take no work, and why, as the cluster says it."""
+    told = {one.node: one.words for one in keeping.node_reasons(seen)}
+    world, found = seen.world, list[tuple[str, str]]()
+    for n, row in enumerate(world.node_rows):
+        state = NodeState(world.nodes.state.item(n))
+        if world.nodes.devices.item(n) and state not in (NodeState.READY, NodeState.GONE):
+            found.append((row.name, told.get(row.name) or state.name.lower()))
+    return found
 
 
 def _quiet(event: str, **told: object) -> None:

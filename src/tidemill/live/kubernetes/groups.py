@@ -34,11 +34,12 @@ _LABELS = {
     "pod-group.scheduling.sigs.k8s.io/name": PLUGINS,
     "kueue.x-k8s.io/pod-group-name": KUEUE,
 }
+GANG = "tidemill/gang"
 _ANNOTATIONS = {
     "scheduling.k8s.io/group-name": VOLCANO,
     "scheduling.volcano.sh/group-name": VOLCANO,
     "pod-group-name": KAI,
-    "tidemill/gang": OWN,
+    GANG: OWN,
 }
 TOTALS = ("kueue.x-k8s.io/pod-group-total-count", "tidemill/gang-size")
 """Annotations that say how many pods a group has, where no object does."""

@@ -2,8 +2,8 @@
 
 Pods that work together are one job, a gang, with its pods as replicas: those of one JobSet,
 training job, Ray cluster, Volcano job, group of a LeaderWorkerSet, pod group, or of an indexed Job
-all of whose pods run at once. A Job with one pod at a time is one job, its later pods are further
-attempts. Every other pod is a job of its own.
+all of whose pods run at once; and those of Jobs that name a gang in an annotation of ours. A Job
+with one pod at a time is one job, its later pods are further attempts. Every other pod is a job.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _BY_LABEL = {
 }
 """Owners that pods name in a label, for files without the objects between."""
 _RAY = "ray.io"
-_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
 _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
 _ROLE_LABELS = (
@@ -321,18 +321,18 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
     """Which job a pod belongs to."""
     labels, namespace = pod.labels, pod.namespace
     if labels.get(LWS_NAME):
-        return UnitKey(
-            namespace, LWS, "LeaderWorkerSet", labels[LWS_NAME], labels.get(LWS_GROUP, "0")
-        )
-    top = _top(cluster, pod)
-    grouped = groups.of_pod(pod)
-    if top is not None and owners.is_gang_kind(top.kind, top.group):
+        part = labels.get(LWS_GROUP, "0")
+        return UnitKey(namespace, LWS, "LeaderWorkerSet", labels[LWS_NAME], part)
+    top, grouped = _top(cluster, pod), groups.of_pod(pod)
+    is_job = top is not None and (top.group, top.kind) == ("batch", "Job")
+    is_told = is_job and grouped is not None and grouped[0] == groups.OWN  # what Jobs cannot say
+    if top is not None and owners.is_gang_kind(top.kind, top.group) and not is_told:
         key = UnitKey(namespace, top.group, top.kind, top.name)
-        if top.kind != "Job" or top.group != "batch" or grouped:
+        if not is_job or grouped:
             return key
         owner = cluster.owner(top, namespace)
         if owner is None:
-            return key if _INDEX in labels and pod.subdomain else alone(pod)
+            return key if JOB_INDEX in labels and pod.subdomain else alone(pod)
         is_one = owner.is_gang or sum(part.count for part in owner.templates) <= 1
         return key if is_one else alone(pod)
     if grouped:

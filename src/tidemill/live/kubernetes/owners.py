@@ -62,6 +62,8 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     """When the last export was made that shows it, where later ones do not; None: all do."""
     makes: tuple[PodTemplate, ...] = ()
     """Pods that it makes, where each is a job by itself."""
+    is_in_turn: bool = False
+    """Whether it makes a pod only when the one before is ready (a StatefulSet, if not told)."""
 
     def deleted(self, at_ms: int) -> "OwnerObject":
         """The object after it was deleted: over since then, unless it had ended before."""
@@ -286,6 +288,8 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             succeeded=max(0, fields.number(one, "status", "succeeded") or 0)
             if (group, kind) == ("batch", "Job") else 0,
             makes=tuple(row.makes(one)),
+            is_in_turn=kind == "StatefulSet"
+            and fields.text(one, "spec", "podManagementPolicy") != "Parallel",
         )  # fmt: skip
 
     return read

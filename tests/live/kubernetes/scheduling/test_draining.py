@@ -1,5 +1,6 @@
 """Nodes that are going to be taken are cordoned, and left by whole gangs, on a real cluster."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang_notes, node, pod, replica_set
 from tidemill.journal import open_journal
 from tidemill.live.kubernetes import nodes, notices
+from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.notices import NodeNotice
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.view import ClusterView
@@ -201,6 +203,47 @@ def test_a_taint_that_does_not_say_since_when_it_is_there_counts_from_when_it_wa
     clock.now += 1
     drains.look()
     assert [*view.dirty_nodes] == ["n0"]
+
+
+class Server:
+    """Refuses to cordon until somebody gives the right; ``asked``: how often."""
+
+    is_allowed, asked = False, 0
+
+    async def send(self, *_: object) -> Written:
+        self.asked += 1
+        return Written(200, b"{}") if self.is_allowed else Written(403, b'{"message": "not you"}')
+
+
+def test_a_cordon_that_is_refused_is_asked_for_again_until_the_right_is_given():
+    """At growing pauses; the log says once what was refused, and which file gives the right."""
+    clock, view, server = Hands(), ClusterView("tidemill"), Server()
+    said = list[dict[str, Any]]()
+    told = made.node("n0")
+    told["metadata"]["annotations"] = {notices.DRAIN_BY: "2001-09-09T02:00:00Z"}
+    view.take(ServedKind("", "v1", "Node", "nodes"), ("", "n0"), nodes.read(told), False)
+    drains = Drains(
+        World(), view, server, clock, 0, may_evict=lambda _: True,  # type: ignore[arg-type]
+        log=lambda event, **rest: said.append({"event": event, **rest}),
+    )  # fmt: skip
+    drains.drain_ms = 3_600_000
+
+    async def look(times: int) -> None:
+        for _ in range(times):
+            drains.look()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            clock.now += 1000
+
+    asyncio.run(look(60))
+    assert server.asked == 5  # after 2, 4, 8, 16 s, and at first
+    (one,) = said
+    assert one["event"] == "cordon refused"
+    assert "deploy/kubernetes/drain.yaml" in one["hint"]
+    assert 'resources: ["nodes"], verbs: ["patch"]' in one["missing_rule"]
+    server.is_allowed = True
+    asyncio.run(look(60))
+    assert drains.cordoned > 0
 
 
 @pytest.mark.parametrize(

@@ -225,3 +225,26 @@ def test_who_was_preempted_says_so_until_its_owner_makes_new_pods(monkeypatch: p
         " ago for `ml/better` of team `ml`, and its owner has not made new ones yet"
     )
     assert not stopped.words(story.journal, world, world.job_number["ml/better"], None)
+
+
+def test_why_names_the_node_that_a_running_gang_lost_and_says_what_comes_of_it():
+    """Three of four pods are left, until its owner makes the fourth again: then all are stopped."""
+    server, journal = PretendedServer(random.Random(1)), MemoryJournal()
+    for i in range(4):
+        server.put_node(f"n{i}", 8)
+        server.make(f"t{i}", 8, gang="t", size=4)
+    scheduler = Scheduler(server, journal)
+    asyncio.run(scheduler.rest())
+    server.news.append(("Node", ("", "n3"), server.nodes.pop("n3"), True))
+    server.deliver(scheduler.view, 1)
+    scheduler.beat()
+    world = scheduler.loop.world
+    world.scheduler = "tidemill"
+    said = explain.why(world, Policy(), world.job_number["ml/t"]).words
+    assert "3 of 4 replicas are placed, on `n0`, `n1` and `n2`; the others ended, or are" in said
+    assert "gone with `n3`, which left the cluster at that moment: nobody here knows" in said
+    assert "when its owner makes pods in their place, the scheduler stops the whole gang" in said
+    asyncio.run(scheduler.rest())
+    assert [one for one in server.asked if one[1] == "eviction"] == [
+        (f"t{i}", "eviction") for i in range(3)
+    ]

@@ -78,3 +78,16 @@ def test_fixes_name_a_node_as_the_cluster_does_whatever_its_life():
     world.scheduler = "tidemill"
     found = explain.why(world, Policy(), world.job_number["ml/next"])
     assert any("uncordon `n0`:" in one.words for one in (found.fix, *found.other_fixes))
+
+
+def test_a_job_pinned_to_a_node_with_fewer_gpus_is_told_that_and_what_would_do():
+    """Others have 8, the one that it selects has 6, and it requests 7: fewer, or any node."""
+    story = Story(8, 8, 6)
+    story.server.make("whole", 7, spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}})
+    story.rest()
+    world = story.scheduler.loop.world
+    found = explain.why(world, Policy(), world.job_number["ml/whole"])
+    assert "the largest node that it may use has 6 GPUs, it requests 7" in found.words
+    fix = found.words.partition("fix: ")[2]
+    assert fix.startswith("request at most 1 replica of 6 GPUs")
+    assert "or do not require `kubernetes.io/hostname=n2`: other nodes have more" in fix

@@ -23,6 +23,8 @@ def test_nobody_is_evicted_for_pods_that_never_preempt():
     said = explain.why(world, live_policy(PREEMPTS), world.job_number["ml/polite"]).words
     assert "preempted for it" not in said
     assert "next cycle preempts" not in said
+    assert "`ml/worse` of less priority may be stopped for others, and nobody is for this" in said
+    assert "preemptionPolicy is Never" in said
 
 
 def test_a_gang_of_which_one_pod_never_preempts_never_does():

@@ -4,6 +4,8 @@ import pytest
 
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
+from tidemill.live.kubernetes.scheduling.running import refuse_unless_folds
+from tidemill.model.errors import EventRefused
 from tidemill.model.rows import Queue, Share
 from tidemill.model.topology import Tier, Topology
 
@@ -49,6 +51,35 @@ def test_what_runs_of_a_team_above_others_counts_there(spec: dict[str, str]):
     told.scheduler.backend.look()
     told.rest()
     assert world.tree.is_leaf[world.queue_number["org"]]
+
+
+def test_a_tier_that_a_job_names_is_kept_until_that_has_ended():
+    """Rules that lack it come with a restart: nothing ends by that, and the next look is by them.
+
+    While it runs such rules are refused, and the job is named.
+    """
+    told = story()
+    rack, zone = Tier("rack", "topology.kubernetes.io/rack"), Tier("zone", "zone")
+    told.scheduler.differ.rules = FleetRules((), Topology((rack,)))
+    told.server.make("tied", 1, annotations={"tidemill/required-topology": "rack"})
+    told.rest()
+    assert told.bound() == {"tied": "n0"}
+    told.scheduler.differ.rules = rules = FleetRules((), Topology((zone,)))
+    told.scheduler.backend.look()
+    told.server.make("soon", 1, annotations={"tidemill/required-topology": "zone"})
+    told.rest()
+    world = told.scheduler.loop.world
+    assert world.topology.tiers == (rack,)
+    assert told.held()["ml/soon"][0] == "UnknownTopology"
+    with pytest.raises(EventRefused, match="no tier `rack`, which the job `ml/tied` names"):
+        refuse_unless_folds(rules, world)
+    told.server.drop(("ml", "tied"))
+    told.rest()
+    refuse_unless_folds(rules, world)
+    told.scheduler.backend.look()
+    told.rest()
+    assert world.topology.tiers == (zone,)
+    assert told.bound() == {"soon": "n0"}
 
 
 def test_a_pod_that_waits_for_a_tier_is_placed_when_the_policy_declares_it():

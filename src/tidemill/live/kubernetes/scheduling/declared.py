@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.jobs import KubeJob
-from tidemill.live.kubernetes.owners import PodTemplate
+from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.watching.mirror import LOOK_SOON_S
@@ -46,6 +46,39 @@ def flaw(
         if found is not None:
             return found
     return None
+
+
+def nameless(job: KubeJob, pods: Sequence[KubePod]) -> Unplaceable | None:
+    """That pods name a gang by an empty word, where that name would say which pods are one."""
+    is_sure = job.owner is not None and (job.owner.group, job.owner.kind) != ("batch", "Job")
+    empty = not is_sure and any(pod.annotations.get(groups.GANG) == "" for pod in pods)
+    if not empty or any(groups.of_pod(pod) is not None for pod in pods):
+        return None
+    return Unplaceable(
+        "MalformedGang",
+        f"the annotation {groups.GANG} is empty: name the gang, or leave the annotation out",
+    )
+
+
+def above(cluster: Cluster, job: KubeJob, pods: Sequence[KubePod]) -> list[OwnerObject]:
+    """What says something of a job as a whole: its owner, or what made its pods."""
+    if job.owner is not None:
+        return [job.owner]
+    named = {(pod.namespace, pod.owner): None for pod in pods if pod.owner is not None}
+    found = (cluster.owner(owner, namespace) for namespace, owner in named)
+    return [one for one in found if one is not None]
+
+
+def in_turn(found: Unplaceable, above: Sequence[OwnerObject]) -> Unplaceable:
+    """Why pods are missing: a set that makes one after the other waits for the first to run."""
+    some = [owner for owner in above if owner.is_in_turn]
+    if not some or found.reason != "WaitingForGang":
+        return found
+    one = some[0]
+    return found._replace(
+        words=f"{found.words}. The {one.kind} `{one.namespace}/{one.name}` makes a pod when the one"
+        " before runs, so the others never come: make it anew with podManagementPolicy: Parallel"
+    )
 
 
 def in_groups(pods: Sequence[KubePod]) -> list[KubePod]:

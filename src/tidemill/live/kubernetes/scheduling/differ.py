@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.engine.fold.topology import lost_tier
 from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -60,7 +61,7 @@ from tidemill.model.columns import JOB
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
-from tidemill.model.topology import Topology
+from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 
 _WHY = {
@@ -108,6 +109,8 @@ class Differ:
         self.lives = PresentLives(world)
         self.nodes = NodeChanges(self.lives, view, price_of)
         self.rules = self._looked_by = FleetRules()
+        self._tiers = world.topology
+        """Those in force: of the rules, or as they were before."""
         self.begins_ms = 0
         """When the journal began, by the clock of the cluster."""
         self.leaving: list[int] = []
@@ -286,20 +289,29 @@ class Differ:
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
-        if self.rules != self._looked_by:  # a tier or a team may be what a job waits for
-            self._looked_by = self.rules
+        told = self._tiers_now()
+        if self.rules != self._looked_by or told.tiers != self._tiers.tiers:
+            self._looked_by, self._tiers = self.rules, told  # what a job may wait for
             self.view.dirty_units.update(dict.fromkeys(self.view.units()))
-        told = self.rules.topology if self.rules.topology.tiers else world.topology
         wanted = replace(told, unasked=self.nodes.unasked())
         if wanted != world.topology:
             yield ev.TopologySet(at_ms, wanted)
         for queue in team_changes(world, self.rules.queues):
             yield ev.QueueSet(at_ms, queue)
 
+    def _tiers_now(self) -> Topology:
+        """Those of the rules; as they were before, as long as a job is there that names one less.
+
+        That is so where other rules came with a restart: rules that change meanwhile are refused.
+        """
+        told, world = self.rules.topology, self.world
+        is_new = told.tiers and told.tiers != world.topology.tiers
+        return told if is_new and lost_tier(world, told) is None else world.topology
+
     # Jobs of ours -------------------------------------------------------------------------------
 
     def _now(self, unit: PodUnit) -> UnitNow:
-        return self._jobs.now(unit, self.rules.topology)
+        return self._jobs.now(unit, self._tiers if self.rules.topology.tiers else UNDECLARED)
 
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)

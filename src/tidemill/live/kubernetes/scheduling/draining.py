@@ -9,7 +9,7 @@ Only pods that name us, and that somebody makes again, are evicted.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.notices import CORDONED, NodeNotice
+from tidemill.live.kubernetes.scheduling import rights
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
@@ -33,6 +34,18 @@ _AS = (
     "a moment with its zone, such as 2026-11-17T08:00:00Z; of tidemill/maintenance two of them with"
     " a slash between"
 )
+
+
+FIRST_MS, LONGEST_MS = 2_000, 60_000
+"""A cordon that the server refuses is asked for again after a pause, that grows, as a bind is."""
+(RIGHT,) = rights.TO_DRAIN
+_GIVE = f"kubectl apply -f deploy/kubernetes/{RIGHT.file}: it is asked for again by itself"
+
+
+class _CordonRefused(NamedTuple):
+    said: str
+    pause_ms: int
+    next_ms: int
 
 
 class DrainClock(Protocol):
@@ -67,7 +80,8 @@ class Drains:
         self._unread: dict[str, tuple[str, str]] = {}
         """By machine: an annotation with a moment that is none, and that was told."""
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._refused: set[str] = set()
+        self._refused: dict[str, _CordonRefused] = {}
+        """By machine: a cordon that the server did not take, and when it is asked again."""
         self.cordoned = 0
 
     # When ---------------------------------------------------------------------------------------
@@ -158,7 +172,9 @@ class Drains:
 
     def _set_cordon(self, node: KubeNode, *, is_wanted: bool) -> None:
         is_so, name = node.is_unschedulable, parts.machine(node.name)
-        if name in self._refused or name in self._sending:
+        refusal = self._refused.get(name)
+        is_early = refusal is not None and self._clock.now_ms() < refusal.next_ms
+        if is_early or name in self._sending:
             return
         if is_wanted and not is_so:
             assert node.notice is not None, "it is on"
@@ -180,13 +196,18 @@ class Drains:
             )
         except UNREACHABLE:
             return  # looked at again
+        before = self._refused.pop(name, None)
         if told.is_done:
             self.cordoned += 1
             self._log("node cordoned" if body["spec"]["unschedulable"] else "node uncordoned",
                       node=name)  # fmt: skip
         elif not told.is_later and told.status != 404:
-            self._refused.add(name)
-            self._log("cordon refused", node=name, said=told.said)
+            pause_ms = min(2 * before.pause_ms, LONGEST_MS) if before is not None else FIRST_MS
+            at_ms = self._clock.now_ms() + pause_ms
+            self._refused[name] = _CordonRefused(told.said, pause_ms, at_ms)
+            if before is None or before.said != told.said:
+                lack = {"missing_rule": RIGHT.rule, "hint": _GIVE} if told.status == 403 else {}
+                self._log("cordon refused", node=name, said=told.said, **lack)
 
     async def stop(self) -> None:
         """End all that is on its way."""

@@ -1,4 +1,4 @@
-"""What the owner of a job says of its time: how long it should run, and how often it saves."""
+"""What the owners of a job say of its time: how long it should run, and how often it saves."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,18 +15,17 @@ NEVER = "never"
 UNTOLD = Checkpointing(-1)
 
 
-def of_job(pods: Iterable[KubePod], owner: OwnerObject | None) -> int:
+def of_job(pods: Sequence[KubePod], above: Sequence[OwnerObject]) -> int:
     """Milliseconds; 0: nobody says. A deadline is an upper bound of whatever is expected."""
-    some = list(pods)
-    expected = [ms for text in _told(EXPECTED, some, owner) if (ms := parsed(text))]
-    ends = [pod.deadline_s for pod in some] + ([owner.deadline_s] if owner is not None else [])
+    expected = [ms for text in _told(EXPECTED, pods, above) if (ms := parsed(text))]
+    ends = [*(pod.deadline_s for pod in pods), *(owner.deadline_s for owner in above)]
     bounds = [SECOND_MS * seconds for seconds in ends if seconds]
     return min([*([max(expected)] if expected else []), *bounds], default=0)
 
 
-def saving(pods: Sequence[KubePod], owner: OwnerObject | None) -> Checkpointing:
+def saving(pods: Sequence[KubePod], above: Sequence[OwnerObject]) -> Checkpointing:
     """How often it saves: of several intervals the longest; unknown where nobody says."""
-    told = _told(INTERVAL, pods, owner)
+    told = _told(INTERVAL, pods, above)
     if NEVER in told:
         return Checkpointing(0)
     intervals = [ms for text in told if (ms := parsed(text))]
@@ -38,9 +37,9 @@ def is_interval(text: str) -> bool:
     return text in ("", NEVER) or parsed(text) > 0
 
 
-def _told(name: str, pods: Iterable[KubePod], owner: OwnerObject | None) -> list[str]:
-    told = [pod.annotations.get(name, "") for pod in pods]
-    return told + ([owner.annotations.get(name, "")] if owner is not None else [])
+def _told(name: str, pods: Iterable[KubePod], above: Iterable[OwnerObject]) -> list[str]:
+    return [*(pod.annotations.get(name, "") for pod in pods),
+            *(owner.annotations.get(name, "") for owner in above)]  # fmt: skip
 
 
 def parsed(text: str) -> int:

@@ -115,10 +115,11 @@ class JobsNow:
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
-        told = [pod for pod, _ in alive], job.owner
-        if flaws := unheeded.words(*told):
+        pods = [pod for pod, _ in alive]
+        above = declared.above(view.cluster, job, pods)
+        if flaws := unheeded.words(pods, above, job, topology):
             self.unread[unit.key] = flaws
-        estimate_ms, saving = estimates.of_job(*told), estimates.saving(*told)
+        estimate_ms, saving = estimates.of_job(pods, above), estimates.saving(pods, above)
         return UnitNow(
             shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, saving, scale
         )
@@ -196,6 +197,8 @@ class JobsNow:
             return unsized
         is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
         is_read = self._view.awaited.is_read
+        if (nameless := declared.nameless(unit.job, with_gpus)) is not None:
+            return nameless
         named = with_gpus or declared.in_groups(pending)
         if not is_told and (flaw := declared.flaw(self._view.cluster, named, is_read)):
             return flaw

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 import tidemill
 from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
+from tidemill.engine.fold.topology import lost_tier
 from tidemill.engine.loop import Loop
 from tidemill.journal import (
     Journal,
@@ -62,7 +63,7 @@ from tidemill.live.kubernetes.watching.source import identity
 from tidemill.live.observing.observer import CLUSTER
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
-from tidemill.model.errors import BackendError, EventRefused, JournalError, TidemillError
+from tidemill.model.errors import BackendError, JournalError, TidemillError
 from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -258,6 +259,10 @@ class ClusterScheduler:
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
         self._rules.settled(None)
+        tiers = rules.fleet.topology
+        if tiers.tiers and (lost := lost_tier(self.world, tiers)) is not None:
+            self._log("tiers wait", said=f"`{lost.tier}` is named by the job `{lost.job}`: the"
+                      " tiers are as they were until such jobs have ended")  # fmt: skip
 
     def _become_writer(self) -> None:
         """Whoever leads writes: a leader whose Lease was taken over loses the journal too."""
@@ -585,14 +590,6 @@ def begun_ms(journal: Journal, scheduler: str) -> int:
 def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
     """Refuse teams and tiers that contradict each other, or what the cluster has already."""
     scratch = World() if known is None else snapshot.copy(known)
-    if known is not None:
-        lost = {bond.tier for shape in known.shape_rows for bond in shape.bonds}
-        lost -= {tier.name for tier in fleet.topology.tiers or known.topology.tiers}
-        if lost:
-            raise EventRefused(
-                f"the tiers lack `{min(lost)}`, which jobs name",
-                hint="keep the tier, whatever its label and figures",
-            )
     if fleet.topology.tiers:
         fold(scratch, ev.TopologySet(scratch.now_ms, fleet.topology))
     for queue in team_changes(scratch, fleet.queues):

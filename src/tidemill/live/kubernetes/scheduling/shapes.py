@@ -6,7 +6,7 @@ that the model keeps is not placed at all: a rule that is broken in silence is w
 waits and says why.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -185,7 +185,13 @@ def unkept(pod: KubePod) -> Unplaceable:
             "MalformedRequest", f"what it requests makes no sense: {request.unread}; {fix}"
         )
     named = () if request.gpu is not None else (name for name, _ in request.extras)
-    return _refused((*request.unkept, *request.also, *named, *filter(None, (request.uncounted,))))
+    also = [_several(request.gpu.resource, request.also)] if request.gpu and request.also else []
+    return _refused((*request.unkept, *also, *named, *filter(None, (request.uncounted,))))
+
+
+def _several(first: str, also: Sequence[str]) -> str:
+    names = " and ".join(f"`{name}`" for name in (first, *also))
+    return f"{len(also) + 1} resources of accelerators in one pod ({names})"
 
 
 def _refused(what: Iterable[str]) -> Unplaceable:

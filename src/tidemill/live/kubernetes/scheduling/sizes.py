@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes.jobs import alone
+from tidemill.live.kubernetes.jobs import JOB_INDEX, alone
 from tidemill.live.kubernetes.owners import DEEPEST, OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -51,7 +51,7 @@ def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None
     if len(job.roles) != 1 or not pods or any(p.phase == "Succeeded" for p in unit.pods):
         return None  # of one that ends already, nobody makes another size
     owner = scaled(view, job.owner, pods)
-    if owner is None or owner.scale < 0 or owner.completions:
+    if owner is None or owner.scale < 0 or owner.completions or _is_fixed(owner, pods):
         return None
     least = _least(pods, owner)
     if isinstance(least, Unplaceable):
@@ -63,6 +63,12 @@ def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None
     if not 0 < least < full:
         return None
     return OwnerScale(owner, now, now - owner.scale, least, min(full, MAX_COUNT))
+
+
+def _is_fixed(owner: OwnerObject, pods: Iterable[KubePod]) -> bool:
+    """Whether it is a Job whose `completions` nobody can change: one that is not indexed."""
+    is_job = (owner.group, owner.kind) == ("batch", "Job")
+    return is_job and any(JOB_INDEX not in (*pod.labels, *pod.annotations) for pod in pods)
 
 
 def scaled(
@@ -91,12 +97,17 @@ def _least(pods: Iterable[KubePod], owner: OwnerObject) -> int | Unplaceable:
         told = notes.get(LEAST)
         if told is None:
             continue
-        if told.isdecimal() and len(told) <= MOST_DIGITS and int(told) > 0:
-            return int(told)
+        if found := number(told):
+            return found
         return Unplaceable(
             "MalformedGang", f"its annotation {LEAST} is `{told[:40]}`, no number above 0"
         )
     return 0
+
+
+def number(told: str) -> int:
+    """What the annotation says; 0: nothing that can be heeded."""
+    return int(told) if told.isdecimal() and len(told) <= MOST_DIGITS else 0
 
 
 def elastic(shape: Shape, scale: OwnerScale, known: Shape | None) -> Shape:

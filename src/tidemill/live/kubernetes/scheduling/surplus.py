@@ -108,7 +108,9 @@ class SurplusPods:
         there += sum(not pod.is_over or pod.outcome is AttemptEnd.DONE for pod in unit.pods)
         if there >= wanted:
             return None
-        return declared.incomplete(pending, wanted, there, apart.of_others(unit.key))
+        found = declared.incomplete(pending, wanted, there, apart.of_others(unit.key))
+        above = declared.above(self._view.cluster, unit.job, unit.pods)
+        return declared.in_turn(found, above)
 
     def _share_out(self, unit: PodUnit, least: int, size: int) -> None:
         """Those on nodes first are the gang, but for those that were a job of their own before."""

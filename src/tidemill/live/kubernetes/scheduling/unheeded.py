@@ -1,44 +1,79 @@
 """Annotations by which somebody tells us what nobody can heed: it is said, and never guessed at."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tidemill.live.kubernetes import ties
+from tidemill.live.kubernetes import groups, notices, ties
+from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import estimates
+from tidemill.live.kubernetes.scheduling import estimates, sizes
 from tidemill.live.kubernetes.scheduling.sizes import LEAST
 from tidemill.live.kubernetes.scheduling.units import PREEMPTIBLE
 from tidemill.model import decoding
+from tidemill.model.topology import Topology
 
 OURS = "tidemill/"
-GANG, SIZE = "tidemill/gang", "tidemill/gang-size"
+GANG, SIZE, PREFERRED = groups.GANG, "tidemill/gang-size", "tidemill/preferred-topology"
 READ = (
     GANG, SIZE, LEAST, PREEMPTIBLE, estimates.EXPECTED, estimates.INTERVAL,
     *(key for key in ties.ANNOTATIONS if key.startswith(OURS)),
 )  # fmt: skip
 """Those of ours that are read of pods."""
+OF_NODES = (notices.DRAIN_BY, notices.MAINTENANCE, notices.CORDONED)
 
 
-def words(pods: Iterable[KubePod], owner: OwnerObject | None) -> tuple[str, ...]:
-    """What is wrong with the annotations of a job's pods, and of their owner, in words."""
-    told = [pod.annotations for pod in pods]
-    told += [owner.annotations] if owner is not None else []
-    return tuple(sorted({word for notes in told if notes for word in _flaws(notes)}))
+_VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
+    estimates.EXPECTED: (
+        lambda told: not told or estimates.parsed(told) > 0,
+        "no duration such as 2h30m, or a number of seconds",
+    ),
+    estimates.INTERVAL: (
+        estimates.is_interval, "no duration such as 30m, no number of seconds, and not never",
+    ),
+    PREEMPTIBLE: (lambda told: told in ("true", "false"), "neither true nor false"),
+    LEAST: (lambda told: sizes.number(told) > 0, "no number above 0"),
+}  # fmt: skip
+"""Whether what an annotation says can be heeded, and else what it is not."""
 
 
-def _flaws(notes: Mapping[str, str]) -> Iterator[str]:
+def words(
+    pods: Iterable[KubePod], above: Iterable[OwnerObject], job: KubeJob, topology: Topology
+) -> tuple[str, ...]:  # fmt: skip
+    """What is wrong with the annotations of a job's pods, and of their owners, in words."""
+    of_pods = [pod.annotations for pod in pods]
+    told = [*of_pods, *(owner.annotations for owner in above)]
+    found = {word for notes in told if notes for word in _flaws(notes, topology)}
+    if any(GANG in notes for notes in of_pods) and (whose := _who_wins(job)):
+        found.add(f"annotation {GANG}: {whose} says which pods are one gang, it is not heeded")
+    return tuple(sorted(found))
+
+
+def _who_wins(job: KubeJob) -> str:
+    """What says which pods are one gang, whatever our annotation does; "": nothing does."""
+    key = job.key
+    if key.kind == "Pod" or key.group == groups.OWN:
+        return ""
+    if key.kind == "PodGroup":
+        return f"the pod group `{key.shown}` ({key.group})"
+    return f"the {key.kind} `{key.shown}`"
+
+
+def _flaws(notes: Mapping[str, str], topology: Topology) -> Iterator[str]:
     for key in notes:
         if not key.startswith(OURS):
             continue
         value = notes[key]
-        if key == estimates.EXPECTED and value and not estimates.parsed(value):
-            yield _found(key, value, "no duration such as 2h30m, or a number of seconds")
-        elif key == estimates.INTERVAL and not estimates.is_interval(value):
-            yield _found(key, value, "no duration such as 30m, no number of seconds, and not never")
-        elif key == PREEMPTIBLE and value not in ("true", "false"):
-            yield _found(key, value, "neither true nor false")
+        if key in _VALUES:
+            is_ok, what = _VALUES[key]
+            if not is_ok(value):
+                yield _found(key, value, what)
+        elif key == PREFERRED and value and ties.tier(topology, value) is None:
+            known = ", ".join(f"`{one.name}`" for one in topology.tiers) or "none"
+            yield _found(key, value, f"no tier of the policy ({known})")
         elif key == SIZE and GANG not in notes:
             yield f"annotation {SIZE} without {GANG}: nobody knows of which gang"
+        elif key in OF_NODES:
+            yield f"annotation {key} is read of nodes: of a pod, or its owner, it is not heeded"
         elif key not in READ:
             yield f"annotation {key[:100]} is not read: {decoding.nearest(key, READ)}"
 
