@@ -44,7 +44,7 @@ from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.rolled_up import GoneError
-from tidemill.journal.source import FACT, STATES, SUBMISSIONS, Source
+from tidemill.journal.source import FACT, STATES, SUBMISSIONS, Source, note_live
 from tidemill.model.batch import Batch
 from tidemill.model.batch.convert import to_events
 from tidemill.model.errors import SpecError
@@ -304,7 +304,7 @@ def keep_history(
                 on_progress(ledger.world.now_ms, history.length_ms)
         keeper.finish()
     spilling.give_back_at_once()
-    submissions.put_back(ledger.world, facts, journal)
+    submissions.put_back(note_live(ledger.world, facts), facts, journal)
     statement = Statement(ledger, calendar, Source.LIVE, tells_submissions=tells, untold_states=out)
     return Run(address.visible(journal), ledger.world, policy, statement)
 

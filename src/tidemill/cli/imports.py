@@ -330,13 +330,15 @@ def kubernetes(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
-    if not len(past.attempts):
-        command = "kubectl get nodes,pods,jobs,events -A -o json > FILE"
-        raise _no_job(files, past.refusals, f"{command} (pods that request nvidia.com/gpu)")
     window = BooksWindow.read(start, end, shown)
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
-    more = {"queues": past.queues, "shapes": past.shapes}
+    if not len(past.attempts):
+        if not past.is_idle:
+            command = "kubectl get nodes,pods,jobs,events -A -o json > FILE"
+            raise _no_job(files, past.refusals, f"{command} (pods that request nvidia.com/gpu)")
+        window = _of_idle(window)
+    more = {"queues": past.queues, "shapes": past.shapes, "is_idle": not len(past.attempts)}
     whose = Whose(instances.with_instances(past.attempts, past.shapes), past.pods, nodes=past.nodes)
     measured = measured_of(track, asked, whose, *window[:2])
     del whose
@@ -346,6 +348,21 @@ def kubernetes(
     )
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
+
+
+IDLE_MS = 3_600_000  # an API server keeps events for so long (`--event-ttl`, by default)
+
+
+def _of_idle(window: "BooksWindow") -> "BooksWindow":
+    """Since when a cluster is in the books in which no pod is shown that requests GPUs."""
+    screen.note(
+        "no pod requests GPUs: the cluster is idle, if these are all its pods (-A). Pods that were"
+        " deleted are in no file, so the books are of the last hour; --from DATE: since when you"
+        " know it to be idle"
+    )
+    if window.start_ms is not None or window.end_ms is None:
+        return window
+    return window._replace(start_ms=window.end_ms - IDLE_MS)
 
 
 def _no_job(files: Sequence[Path], left_out: int, command: str) -> SpecError:

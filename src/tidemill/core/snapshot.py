@@ -82,7 +82,7 @@ def copy(world: World) -> World:
     made.scheduler, made.kept, made.node_words = world.scheduler, world.kept, {**world.node_words}
     made.keepers, made.rules_of = world.keepers, world.rules_of
     made.cluster_kinds, made.site = world.cluster_kinds, world.site
-    made.quota_use = world.quota_use
+    made.quota_use, made.is_live = world.quota_use, world.is_live
     return made
 
 

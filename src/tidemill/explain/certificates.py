@@ -20,6 +20,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import contract_capacity, diagnose, shares
 from tidemill.scheduling.topology import feasibility, place
+from tidemill.units import capability
 from tidemill.units.mig import geometry as mig
 
 _Look = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
@@ -79,10 +80,14 @@ def _no_kind(claim: Claim) -> Certificate:
     for row in contract_capacity.running_contracts(world, Role()):
         counts[row.kind] = counts.get(row.kind, 0) + contract_capacity.devices(world, row)
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
+    do = {
+        phrasing.requestable(kind) for kind in counts
+        if capability.may_replace(role.kinds, kind, is_strict=world.is_observed)
+    } or {*map(phrasing.requestable, counts)}  # fmt: skip
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
         _without(world, phrasing.kinds(role), found or "nothing at all"),
-        f"request {phrasing.either(sorted({*map(phrasing.requestable, counts)}))}"
+        f"request {phrasing.either(sorted(do))}"
         if counts else "sign a contract first",
     )  # fmt: skip
 

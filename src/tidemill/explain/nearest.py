@@ -19,6 +19,7 @@ from tidemill.model.rows import CLUSTER, OF, Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.scheduling import eligibility, shares
 from tidemill.scheduling.snapshot import Snapshot
+from tidemill.units import capability
 from tidemill.units.mig import geometry as mig
 
 HALVINGS = 5  # cores and memory are tried at a half, a quarter, … of what was asked
@@ -215,6 +216,8 @@ def _elsewhere(wish: Wish) -> Iterator[Candidate]:
     for kind in sorted(world.kinds) if role.kinds else ():
         if is_whole and OF in kind:
             continue  # a part of a GPU does not do for a whole one
+        if not capability.may_replace(role.kinds, kind, is_strict=world.is_observed):
+            continue  # programs for one vendor's do not run on another's
         made = replace(role, kinds=(kind,))
         if kind not in role.kinds and hosted(wish, made) >= role.count:
             yield _made("another GPU type", made)

@@ -109,6 +109,8 @@ def waits_for(world: World, found: WaitsFor) -> str:
     """For what a job waits; of what no cause of ours says, that its own scheduler says it."""
     if found.is_block and found.cause in (Cause.NONE, *CLAIM_NOTHING):
         return "what its reason names, whatever is free"
+    if found.says and found.cause is Cause.TOPOLOGY:  # for one GPU nothing is close together
+        return "where it must be, or must not be, keeps it from what is free"
     return cause(world, found.cause)
 
 

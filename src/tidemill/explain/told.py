@@ -28,6 +28,10 @@ class WaitsFor(NamedTuple):
     """Whether no GPU that comes free starts it, by that scheduler and not by the books."""
 
 
+ASKING = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
+"""How people ask another scheduler, where a journal does not know its reason."""
+
+
 def waits_for(world: World, j: int, books: Cause) -> WaitsFor:
     """What a job waits for; ``books``: by them alone, as far as that can be known."""
     plain = WaitsFor(books, LAYER_OF[books])
@@ -47,6 +51,15 @@ def blocks(world: World, j: int) -> bool:
     """Whether its own scheduler keeps a job out, whatever the books say."""
     found = _reason(world, j)
     return found is not None and is_block(Cause(found.cause), Layer(found.layer), found.words)
+
+
+def way_out(world: World, j: int, waits: WaitsFor) -> str:
+    """What to do where another scheduler's reason counts, and not what the books find."""
+    if waits.cause is Cause.PROMISED:
+        return "wait until those that its own scheduler stops for it have ended"
+    do = "do what its own scheduler's reason asks for"
+    never = ": no GPU that comes free starts it"
+    return do + never if waits.is_block or blocks(world, j) else do
 
 
 def _reason(world: World, j: int) -> SeenReason | None:

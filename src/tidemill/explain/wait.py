@@ -130,11 +130,14 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     if raced := setbacks.raced(world, j):
         text += f"; it {raced}"
     if state in ACTIVE:
-        if parts := partial_gangs.facts(world, j):
+        parts = partial_gangs.facts(world, j)
+        if parts and state is JobState.STARTING:
             return _partial(world, j, parts)
-        evidence = growth.facts(world, policy, memo, j)
+        if parts:
+            text = f"job `{world.job_names[j]}` does not wait: it has run as it is for {lasted}"
+        evidence = parts or growth.facts(world, policy, memo, j)
         on = sorted({lives.node_name(world, piece.node) for piece in world.placements[j]})
-        if on:
+        if on and not parts:
             text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         if over := world.matrices.jobs.item(j, JOB.OVER_MILLI):
             shared = f"{phrasing.amount(over)} GPUs that others hold as well: not booked to it"

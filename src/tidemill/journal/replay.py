@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from tidemill.engine.fold.batch import fold_batch
+from tidemill.journal import source
 from tidemill.journal.base import Journal, Progress
 from tidemill.journal.faults import DamageError
 from tidemill.journal.moments import Calendar
@@ -48,7 +49,7 @@ def rebuild(
             on_progress(world.seq, total)
         if len(part.events) < len(batch.events):
             break
-    return world
+    return source.note_live(world, journal.facts())
 
 
 def passing(

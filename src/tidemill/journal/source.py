@@ -7,6 +7,9 @@ Journals from before this fact was kept have an unknown source.
 from collections.abc import Mapping
 from enum import StrEnum
 
+from tidemill.journal.scheduled import SCHEDULES
+from tidemill.model.world import World
+
 FACT = "source"
 SUBMISSIONS = "submissions"
 """A fact that is kept where the source does not say when jobs were submitted: ``unknown``."""
@@ -53,6 +56,14 @@ class Source(StrEnum):
     def words(self) -> str:
         """What to say beside every number; empty where nothing was simulated."""
         return _WORDS.get(self, "")
+
+
+def note_live(world: World, facts: Mapping[str, str]) -> World:
+    """A cluster state that knows whether a real cluster told of it, and a scheduler of its own is
+    there: also one on which nothing ran yet. Where ours decides, ``scheduled`` says so.
+    """
+    world.is_live = Source.of(facts) is Source.LIVE and SCHEDULES not in facts
+    return world
 
 
 def untold_facts(*, tells_submissions: bool, states: frozenset[str]) -> dict[str, str]:

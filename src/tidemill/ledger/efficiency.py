@@ -30,8 +30,9 @@ from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
 from tidemill.ledger.unknowns import LOSSES, is_useful_unknown, unknowns
 from tidemill.ledger.waits import UNKNOWN_USER
+from tidemill.model import partial
 from tidemill.model.measures import ONE_PPM
-from tidemill.model.states import CONFIDENCES, Confidence, mostly
+from tidemill.model.states import CONFIDENCES, Confidence, JobState, mostly
 from tidemill.model.tables import I64
 
 _TOLD = frozenset({*LOSSES, Bucket.HOST, Bucket.LINKS})
@@ -273,7 +274,8 @@ def facts_of(statement: Statement, j: int) -> HeldJob:
     shape = world.shape_of(j)
     at = int(np.searchsorted(waits.job, j))
     is_there = at < len(waits.job) and waits.job[at] == j
-    elapsed = int(waits.held_ms[at]) if is_there else None
+    is_partial = world.jobs.state.item(j) == JobState.STARTING and bool(partial.lacking(world, j))
+    elapsed = int(waits.held_ms[at]) if is_there and not is_partial else None  # it waits as well
     return HeldJob(
         j, world.job_users[j] or None, shape.team, str(statement.class_of(j)), shape.total_milli,
         sum(role.count * role.cpu_milli for role in shape.roles) or None,

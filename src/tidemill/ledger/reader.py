@@ -30,7 +30,7 @@ from tidemill.core.accounting.columns import (
     LedgerState,
 )
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.journal import node_reasons, submissions
+from tidemill.journal import node_reasons, source, submissions
 from tidemill.journal.scheduled import SCHEDULES
 from tidemill.ledger import beside_events, price_periods, state
 from tidemill.ledger.beside_events import BesideEvents
@@ -227,7 +227,7 @@ class Ledger:
                 rows[j, HELD.BALANCE_MS] -= rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.HELD_MS] += rows[j, HELD.FIRST_MS] - at_ms
                 rows[j, HELD.FIRST_MS] = at_ms
-        submissions.put_back(self.world, facts, where)
+        submissions.put_back(source.note_live(self.world, facts), facts, where)
         node_reasons.note(self.world, facts, where)
         self.beside = beside_events.of(facts, self.world.now_ms, where)
         if self.window.start_ms == 0 and SCHEDULES in facts:

@@ -220,6 +220,8 @@ class World:
 
     scheduler: str = ""
     """The name under which a scheduler of ours decides on this live cluster; "": none does."""
+    is_live: bool = False
+    """Whether a real cluster told the events, on which another scheduler decides."""
     kept: frozenset[int] = frozenset()
     """Jobs that their cluster lets nobody stop for another now (a disruption budget)."""
     keepers: Mapping[int, str] = MappingProxyType({})
@@ -379,7 +381,7 @@ class World:
     @property
     def is_observed(self) -> bool:
         """Whether this is a live cluster: its nodes, and pods of others, are as they were seen."""
-        return self.ink.w.at.item(AT.SEEN) > 0 or bool(self.scheduler)
+        return self.is_live or self.ink.w.at.item(AT.SEEN) > 0 or bool(self.scheduler)
 
     @property
     def is_looked_on(self) -> bool:

@@ -7,6 +7,7 @@ is never taken as zero. An instance that is counted by itself has its share of t
 """
 
 import re
+from collections.abc import Collection
 
 from tidemill.units.catalogue.book import Catalogue, plain
 from tidemill.units.mig import geometry as mig
@@ -20,6 +21,13 @@ BF16_DENSE_GFLOPS: dict[str, int] = {
     if part.bf16_tflops is not None
     for name in part.names
 }
+
+_BOOK = Catalogue()
+_DOMAINS = {
+    "nvidia.com": "NVIDIA", "amd.com": "AMD", "google.com": "Google", "cloud-tpus.google.com":
+    "Google", "aws.amazon.com": "AWS", "habana.ai": "Intel", "gpu.intel.com": "Intel",
+}  # fmt: skip
+"""By the domain of a resource of Kubernetes: whose devices it counts."""
 
 REFERENCE_GFLOPS = BF16_DENSE_GFLOPS[REFERENCE]
 
@@ -39,3 +47,21 @@ def gflops(kind: str) -> int | None:
         return BF16_DENSE_GFLOPS[name]
     known = [k for k in BF16_DENSE_GFLOPS if name.startswith(k + "-")]
     return BF16_DENSE_GFLOPS[max(known, key=len)] if known else None
+
+
+def vendor(kind: str) -> str:
+    """Who makes accelerators of a kind, or a part of them (`1/4 OF L4`); "": unknown."""
+    domain, _, _ = kind.partition("/")
+    if domain in _DOMAINS:
+        return _DOMAINS[domain]
+    part = _BOOK.find(kind.rpartition(" OF ")[2])
+    return "" if part is None else part.vendor
+
+
+def may_replace(asked: Collection[str], kind: str, *, is_strict: bool) -> bool:
+    """Whether programs for some kinds may run on another: of one vendor, as far as that is known.
+
+    ``is_strict``: not on one of an unknown vendor, where that of what was asked is known.
+    """
+    mine, other = {vendor(one) for one in asked} - {""}, vendor(kind)
+    return not mine or other in mine or (not other and not is_strict)

@@ -156,6 +156,26 @@ def test_what_others_leave_within_a_minute_is_the_next_ones(overlaps_s: int, gpu
     assert statement.world.jobs.attempt.item(1) == 1, "it is one attempt all the same"
 
 
+@pytest.mark.parametrize(("overlaps_s", "gpus_after"), [(2, 12), (60, 12), (61, 8)])
+def test_a_replica_of_a_gang_takes_what_others_leave_within_a_minute(
+    overlaps_s: int, gpus_after: int
+):
+    """Three replicas of four GPUs; one is placed a little before who was there is over."""
+    hour, overlap = 3_600_000, 1000 * overlaps_s
+    gang = Shape("a", (Role("worker", 3, 4),))
+    seats = {"nodes": ["n0", "n1", "n1"], "roles": [0, 0, 0], "shape": 0, "gpus": 12}
+    rows = attempts(
+        {"job": "old", "gpus": 4, "nodes": ["n0"], "start_ms": 0, "end_ms": hour + overlap},
+        {"job": "z", "start_ms": hour, "up_ms": hour, "end_ms": 2 * hour} | seats,
+    )
+    statement = read(build(rows, SMALL, PRICES, shapes=[gang]))
+    found = amounts(statement, "job", "bucket")
+    held = sum(found[1, bucket] for bucket in ALLOCATED)
+    assert held == 8_000 * overlap + gpus_after * 1_000 * (hour - overlap)
+    lost = found[1, Bucket.STARTING]
+    assert lost == (8_000 * overlap if gpus_after == 12 else 0), "it works when it is whole"
+
+
 def test_a_replica_that_waits_for_the_end_of_others_is_whole():
     """It begins in the moment in which others end: nothing is over, and it stays one replica."""
     rows = attempts(

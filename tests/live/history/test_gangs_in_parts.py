@@ -10,6 +10,7 @@ from tests.live.history.test_advance import LATENESS_MS, Observer, jobs_of, name
 from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, attempts, read
 from tidemill.journal.memory import MemoryJournal
 from tidemill.ledger.buckets import ALLOCATED
+from tidemill.live.history import fitting
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import NEVER_UP_MS, SeenNode
@@ -144,12 +145,15 @@ def a_story(seed: int, *, is_crowded: bool = False) -> tuple[list[Gang], list[Se
     return gangs, nodes
 
 
+@pytest.mark.parametrize("brief_ms", [0, LATENESS_MS])
 @pytest.mark.parametrize("seed", range(6))
-def test_gangs_in_parts_are_the_gangs_at_once(seed: int):
+def test_gangs_in_parts_are_the_gangs_at_once(seed: int, brief_ms: int, monkeypatch):
     """Observers killed 30 times: every placement, start and end as one import tells them.
 
-    Odd seeds: of some pods others hold the devices.
+    Odd seeds: of some pods others hold the devices; for so long after their start they take what
+    those leave (``BRIEF_MS``), as long as the observer is behind.
     """
+    monkeypatch.setattr(fitting, "BRIEF_MS", brief_ms)
     gangs, nodes = a_story(seed, is_crowded=bool(seed % 2))
     luck, end = Random(seed), max(gang.over for gang in gangs) + 5
     rows = attempts(*shown(gangs, end, -1))
@@ -163,8 +167,8 @@ def test_gangs_in_parts_are_the_gangs_at_once(seed: int):
         now += luck.randrange(1, max(2, end // 25))
         mark = observer.world.now_ms
         answer = SourceAnswer(
-            attempts(*shown(gangs, now, mark - 50)), nodes_as_of(nodes, EPOCH_MS + now), 0,
-            shapes=shapes(),
+            attempts(*shown(gangs, now, mark - 50)), nodes_as_of(nodes, EPOCH_MS + now),
+            EPOCH_MS + now, shapes=shapes(),
         )  # fmt: skip
         until = min(end, now - LATENESS_MS)
         is_killed = kills < 30

@@ -457,3 +457,72 @@ def test_the_priority_of_a_pod_group_is_that_of_its_job():
         names: dict[str, Any] = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
         world = world_of(*NODES, high, group, *(pod(f"p{i}", 8, **names) for i in range(2)))
         assert world.shape_of(world.job_number["ml/g"]).priority == priority
+
+
+RAY = "ray.io/v1"
+READY = {"state": "ready", "readyWorkerReplicas": 2}
+RAY_WORKS: dict[str, tuple[str, Object, Object]] = {
+    "scales itself": ("RayCluster", {"enableInTreeAutoscaling": True}, {}),
+    "is ready": ("RayCluster", {}, READY),
+    "a job's is ready": ("RayJob", {}, {"jobStatus": "RUNNING", "rayClusterStatus": READY}),
+    "a service's is ready": (
+        "RayService", {}, {"activeServiceStatus": {"rayClusterStatus": READY}},
+    ),
+}  # fmt: skip
+
+
+def ray(kind: str, spec: Object, status: Object, head: int = 0) -> World:
+    """A cluster of Ray's that wants three workers, of which two are placed and one waits."""
+    group = {"groupName": "w", "replicas": 3, "minReplicas": 1, "template": template(8)}
+    told = {"headGroupSpec": {"template": template(head)}, "workerGroupSpecs": [group], **spec}
+    told = told if kind == "RayCluster" else {
+        {"RayJob": "rayClusterSpec", "RayService": "rayClusterConfig"}[kind]: told
+    }  # fmt: skip
+    of: dict[str, Any] = {"owner": (RAY, kind, "r")}
+    heads = [pod("r-h", head, on="n0", up=60, labels={"ray.io/node-type": "head"}, **of)]
+    return world_of(
+        node("n0"), node("n1"), node("n2"), made.owner(RAY, kind, "r", told, status=status),
+        *heads[: bool(head)], *(pod(f"r-{i}", 8, on=f"n{i + 1}", up=60, **of) for i in range(2)),
+        pod("r-2", 8, message="0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", **of),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("head", [0, 1])
+@pytest.mark.parametrize("case", RAY_WORKS)
+def test_ray_works_with_the_workers_that_it_has(case: str, head: int):
+    """Two of three workers, of which one is the minimum, or of a cluster that is ready."""
+    world = ray(*RAY_WORKS[case], head=head)
+    assert world.jobs.state.item(0) == JobState.RUNNING
+    assert world.jobs.since_ms.item(0) == 60_000
+    assert not partial_gangs(world).gangs
+
+
+def test_ray_that_was_never_ready_and_does_not_scale_waits_for_its_workers():
+    """Nobody says that it works with fewer than it wants."""
+    world = ray("RayCluster", {}, {"state": "", "readyWorkerReplicas": 2})
+    (found,) = partial_gangs(world).gangs
+    assert (found.placed, found.replicas) == (2, 3)
+
+
+SIBLINGS = (
+    "0/1 nodes are available: pre-filter pod x cannot find enough sibling pods, current pods"
+    " number: 2, minMember of group: 3."
+)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("dialect", GROUPS)
+def test_pods_of_a_group_that_nobody_made_yet_are_what_it_waits_for(dialect: str, is_full: bool):
+    """Two of three pods exist: that all of them do not fit together is no word for it."""
+    version, spec, names = GROUPS[dialect]
+    world = world_of(
+        node("n0"), *[pod("all", 8, on="n0")] * is_full, made.owner(version, "PodGroup", "g", spec),
+        *(pod(f"p{i}", 1, message=SIBLINGS, **names) for i in range(2)),
+    )  # fmt: skip
+    layer, cause, words = reason(world, "ml/g")
+    assert (layer, cause) == (Layer.WORKLOAD, Cause.NONE)
+    assert "1 of the 3 pods that it needs to start does not exist" in words
+    assert "fit together" not in words
+    answer = explain.why(world, Policy(), world.job_number["ml/g"])
+    assert answer.owner == "workload"
+    assert "no GPU that comes free starts it" in answer.fix.words

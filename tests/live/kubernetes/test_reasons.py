@@ -159,7 +159,7 @@ def waits(said: str, **rest: Any) -> Object:
 LATER: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
     "other pods are too near": (
         [*POOL, HOLDS], waits("node(s) didn't match pod anti-affinity rules"), L3, Cause.TOPOLOGY,
-        "where other pods are keeps it",
+        "kept away from other pods (anti-affinity)",
     ),
     "a port is taken": (
         [*POOL, HOLDS], waits("node(s) didn't have free ports for the requested pod ports"), L3,

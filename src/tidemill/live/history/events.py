@@ -153,6 +153,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     measured: Measurements | None = None,
     assumed: Assumptions = NOTHING,
     is_used_up: bool = False,
+    is_idle: bool = False,
 ) -> History:
     """The history that these attempts and nodes make.
 
@@ -161,11 +162,12 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     ``until_ms``: when the source was asked (default: the last thing that happened).
     ``shapes``: what jobs request, where a source says it at more length than by columns.
     ``measured``: what was measured of the jobs while they ran; ``assumed``: what is to be taken
-    for the rest. ``is_used_up``: nobody needs ``told`` after this.
+    for the rest. ``is_used_up``: nobody needs ``told`` after this. ``is_idle``: that there was no
+    job is known, and books of nodes alone are meant.
     """
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise SpecError("the window ends before it begins", hint="give --from a date before --to")
-    tells = tells_submissions([told] if isinstance(told, pl.DataFrame) else told)
+    tells = is_idle or tells_submissions([told] if isinstance(told, pl.DataFrame) else told)
     came_up = set[str]()
 
     def with_ups(rows: pl.DataFrame) -> pl.DataFrame:
@@ -182,7 +184,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     seen = earlier.in_their_time(fleet.with_unlisted(known, attempts, shapes), until)
     ordered = _fitted(ordered._replace(attempts=attempts), seen, shapes)
     attempts, jobs, shapes = ordered.attempts, ordered.jobs, ordered.shapes
-    if not jobs.rows:
+    if not jobs.rows and not is_idle:
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
         is_without = not ordered.notes or "requested no GPU" in left
         raise SpecError(
@@ -306,8 +308,10 @@ def _window(
     until_ms: int | None,
 ) -> tuple[int, int]:
     """From the first submission, or the beginning of the window, to the last thing known."""
-    first = min(part["first_submit_ms"].to_numpy().min() for part in jobs.each("first_submit_ms"))
-    begins = int(first) if from_ms is None else from_ms
+    begins = from_ms
+    if begins is None:
+        each = jobs.each("first_submit_ms")
+        begins = int(min(part["first_submit_ms"].to_numpy().min() for part in each))
     times = ("submit_ms", "start_ms", "end_ms")
     lasts = [part[name].max() for part in attempts.each(*times) for name in times]
     lasts += [since for node in nodes for since, to, _ in node.out if to is None]
@@ -321,7 +325,7 @@ def _all_submitted_before(jobs: GatheredRows, begins_ms: int) -> dict[str, int]:
         part.filter(pl.col("told_submit_ms") < begins_ms)
         for part in jobs.each("job", "told_submit_ms", "first_submit_ms")
     ]
-    return submitted_before(by_submission(pl.concat(early)), begins_ms)
+    return submitted_before(by_submission(pl.concat(early)), begins_ms) if early else {}
 
 
 def submitted_before(jobs: pl.DataFrame, begins_ms: int) -> dict[str, int]:

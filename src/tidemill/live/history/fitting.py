@@ -216,8 +216,8 @@ def crowd(
     """Who finds less than it is shown to hold.
 
     ``brief_ms``: how long after its start one that found some takes more; an observer knows so much
-    of the time to come as it is behind. Gangs of several replicas are left as they are: an observer
-    tells them pod by pod, and what an import would know of them by looking back it does not.
+    of the time to come as it is behind. Gangs of several replicas wait no longer than that: an
+    observer tells them pod by pod, and what an import would know by looking back it does not.
     """
     number = {name: n for n, name in enumerate(sizes)}
     parts = list[held.HeldSeats]()
@@ -265,7 +265,8 @@ def _grown(row: dict[str, Any], moments_ms: Sequence[int]) -> Iterator[dict[str,
         yield row | before | ends | {"start_ms": at_ms}
         at_ms = until_ms
     up_ms = at_ms if row["up_ms"] is None else row["up_ms"]
-    last_ms = up_ms if end_ms is None else min(up_ms, end_ms - 1)
+    is_up = end_ms is not None and up_ms < NEVER_UP_MS
+    last_ms = min(up_ms, end_ms - 1) if is_up else up_ms
     yield row | {"start_ms": at_ms, "up_ms": max(at_ms, last_ms)}
 
 
@@ -324,9 +325,13 @@ class _Shown:
 
     @property
     def lacks(self) -> bool:
-        """Whether it found less than it is shown to hold, and may hold a part."""
-        is_less = any(got < gpus for got, (_, _, gpus, _) in zip(self.got, self.seats, strict=True))
-        return is_less and all(is_apart for *_, is_apart in self.seats)
+        """Whether it found less than it is shown to hold."""
+        return any(got < gpus for got, (_, _, gpus, _) in zip(self.got, self.seats, strict=True))
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether it has replicas that are there whole or not at all."""
+        return not all(is_apart for *_, is_apart in self.seats)
 
     @property
     def is_parted(self) -> bool:
@@ -394,7 +399,7 @@ def _walked(shown: Mapping[int, _Shown], sizes: Mapping[str, int], brief_ms: int
             if one.is_parted:
                 jobs[one.job] = None
             if is_new and one.lacks:
-                lacking[row] = not (found or one.is_seated)
+                lacking[row] = not (found or one.is_seated or one.is_gang)
                 later |= {row: []} if lacking[row] else {}
             elif found and not is_new:
                 later.setdefault(row, []).append(at_ms)

@@ -140,7 +140,7 @@ class HistoryTimeline:
                 resident = paging.bound(resident)
                 if len(writer) >= full:
                     yield writer.take()
-        self._close(writer, pl.concat(reasons).sort("number"))
+        self._close(writer, pl.concat(reasons).sort("number") if reasons else None)
         yield writer.take()
         self.over, self.over_names = writer.over, writer.over_names()
         self.over_beside = writer.over_beside
@@ -178,11 +178,12 @@ class HistoryTimeline:
         self._settle(writer, self._mark_ms, range(len(self._machines)))
         writer.kept(self._mark_ms, self._machines.kept())
 
-    def _close(self, writer: EventWriter, reasons: pl.DataFrame) -> None:
+    def _close(self, writer: EventWriter, reasons: pl.DataFrame | None) -> None:
         """What is known at the end."""
         if self._is_unwatched:
             writer.write(self._end_ms, ev.SightRegained)
-        self._say_reasons(writer, reasons)
+        if reasons is not None:
+            self._say_reasons(writer, reasons)
         for n, device in self._machines.failing() if self._is_whole else ():
             writer.write(self._end_ms, ev.DeviceFailed, n, value=device)
         for n in self._machines.gone():

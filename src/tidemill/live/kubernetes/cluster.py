@@ -1,7 +1,7 @@
 """Everything that the files of a cluster hold, read once and joined by name."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +23,7 @@ from tidemill.live.kubernetes import (
     owners,
     pods,
     resources,
+    shared_claims,
 )
 from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
@@ -309,23 +310,43 @@ def _with_claims(
     published: PublishedDevices,
 ) -> list[KubePod]:
     """Pods whose accelerators come by claims (DRA) request so many; a shared claim counts once."""
-    counted, found = set[tuple[str, str]](), []
-    for pod in sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name)):
-        total, unkept = Counter[str](), list[str]()
-        for inside, name in pod.request.claims:
-            claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
-            claim = claim or claims.get((pod.namespace, name))
-            if claim is None or (claim.namespace, claim.name) in counted:
+    users, found = dict[tuple[str, str], list[KubePod]](), []
+    in_order = sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name))
+    for pod in in_order:
+        for claim in _named(pod, claims):
+            if not claim.name.startswith(dra.TEMPLATE):
+                users.setdefault((claim.namespace, claim.name), []).append(pod)
+    turns = {key: shared_claims.in_turn(some) for key, some in users.items()}
+    for pod in in_order:
+        total, unkept, since_ms = Counter[str](), list[str](), list[int | None]()
+        for claim in _named(pod, claims):
+            key = shared_claims.key_of(pod)
+            mine = turns.get((claim.namespace, claim.name), {key: None})
+            if key not in mine:
                 continue
-            if not claim.name.startswith("template/"):
-                counted.add((claim.namespace, claim.name))
-            total += published.asked(claim)
+            asked = published.asked(claim)
+            since_ms += [mine[key]] * bool(+asked)
+            total += asked
             unkept += published.unkept(claim) if not pod.node else ()
-        asked = _claiming(pod.request, total)
+        request = _claiming(pod.request, total)
         if unkept:
-            asked = replace(asked, unkept=tuple(dict.fromkeys((*asked.unkept, *unkept))))
-        found.append(replace(pod, request=asked))
+            request = replace(request, unkept=tuple(dict.fromkeys((*request.unkept, *unkept))))
+        taken_ms = [ms for ms in since_ms if ms is not None]
+        is_later = pod.request.gpu is None and len(taken_ms) == len(since_ms) > 0
+        one = replace(pod, request=request)
+        found.append(shared_claims.taken_over(one, max(taken_ms)) if is_later else one)
     return found
+
+
+def _named(pod: KubePod, claims: Mapping[tuple[str, str], DeviceClaim]) -> Iterator[DeviceClaim]:
+    """The claims of a pod, or their templates, as far as they are known; of claims each once."""
+    told = set[str]()
+    for inside, name in pod.request.claims:
+        claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
+        claim = claim or claims.get((pod.namespace, name))
+        if claim is not None and claim.name not in told:
+            told |= set[str]() if claim.name.startswith(dra.TEMPLATE) else {claim.name}
+            yield claim
 
 
 Asking = TypeVar("Asking", OwnerObject, KueueWorkload)

@@ -19,6 +19,9 @@ MOST_DEVICES = 10_000
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On a claim that is allocated, as the API's own controllers expect it."""
 
+TEMPLATE = "template/"
+"""With which the names of templates begin here, so that they are no claims."""
+
 DeviceId = tuple[str, str, str]
 """Driver, pool and name."""
 
@@ -249,7 +252,7 @@ def read_template(one: Object) -> DeviceClaim:
     spec = fields.inner(one, "spec", "spec")
     return DeviceClaim(
         namespace=fields.text(one, "metadata", "namespace") or "default",
-        name=f"template/{fields.text(one, 'metadata', 'name')}", wanted=wanted(spec), held=(),
+        name=TEMPLATE + fields.text(one, "metadata", "name"), wanted=wanted(spec), held=(),
         holders=(), **_asked(spec),
     )  # fmt: skip
 

@@ -22,6 +22,7 @@ from tidemill.live.kubernetes import (
     owners,
     ties,
     unmade,
+    wanted,
     workloads,
 )
 from tidemill.live.kubernetes.cluster import Cluster
@@ -29,7 +30,7 @@ from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.job_rules import JobRules
 from tidemill.live.kubernetes.kueue import KueueWorkload
-from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.ties import Tie
 from tidemill.live.kubernetes.workloads import Workloads
@@ -45,15 +46,9 @@ _BY_LABEL = {
     "ray.io/cluster": ("ray.io", "RayCluster"),
 }
 """Owners that pods name in a label, for files without the objects between."""
-_RAY = "ray.io"
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
 _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
-_ROLE_LABELS = (
-    "training.kubeflow.org/replica-type", "volcano.sh/task-spec",
-    "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group", "ray.io/node-type",
-)  # fmt: skip
-"""Labels in which a pod names the template that it was made of."""
 
 
 class UnitKey(Struct, frozen=True, order=True, cache_hash=True):
@@ -136,7 +131,7 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     def ends_pod_by_pod(self) -> bool:
         """Whether its owner says how many pods it wants, and a pod that ended well is one less."""
         owner = self.owner
-        return owner is not None and bool(owner.templates) and owner.group not in (_RAY, LWS)
+        return owner is not None and bool(owner.templates) and owner.group not in (wanted.RAY, LWS)
 
     def done(self, role: JobRole) -> int:
         """How many pods of a role ended well; a Job also counts those that are deleted by now."""
@@ -453,7 +448,7 @@ def _job(
     known = [group for group in found if group is not None]
     is_alone = bool(pods) and key == alone(pods[0])  # beyond what its group needs
     mine, gangs = (set[GroupKey](), []) if is_alone else (named, known)
-    templates = _templates(cluster, key, pods, owner, mine)
+    templates = wanted.templates(cluster, (key.namespace, key.kind, key.name), pods, owner, mine)
     roles = job_roles.of_pods(templates, pods)
     labels = [one.labels for one in (owner, *pods) if one is not None]
     if owner is None and pods:
@@ -464,7 +459,7 @@ def _job(
         key=key, name=key.shown, team=rule.team(ruled, queue),
         job_class=class_of(cluster, rule, ruled),
         submit_ms=_submit_ms(key, pods, owner, workload),
-        roles=roles, least=_least(owner, gangs, roles, templates),
+        roles=roles, least=wanted.least(owner, gangs, roles, templates),
         priority=_priority(cluster, known, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
         is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
@@ -505,68 +500,6 @@ def _of_workload(
         may_preempt=all(role.request.may_preempt for role in roles),
         end=None, owner=None, groups=(), workload=workload,
     )  # fmt: skip
-
-
-def _templates(
-    cluster: Cluster,
-    key: UnitKey,
-    pods: list[KubePod],
-    owner: OwnerObject | None,
-    mine: set[GroupKey],
-) -> tuple[PodTemplate, ...]:
-    """The pods that a job wants, by form; empty: nobody says, and those that exist count."""
-    parts = cluster.parts.get((key.namespace, key.kind, key.name), ())
-    if owner is not None and owner.templates:
-        parts = owner.templates
-    if parts:
-        return tuple(_as_made(part, parts, pods) for part in parts)
-    if not mine:
-        return ()
-    found = (groups.find(cluster.groups, one) for one in mine)
-    least = sum(group.least for group in found if group is not None)
-    totals = [pod.annotations.get(key, "") for pod in pods for key in groups.TOTALS]
-    least = max([least, *(int(told) for told in totals if told.isdecimal() and len(told) < 7)])
-    alive = [pod for pod in pods if not pod.is_over]
-    forms = {pod.request for pod in alive or pods if pod.request.gpu}
-    if least > (len(alive) or job_roles.most_at_once(pods)) and len(forms) == 1:
-        return (PodTemplate("worker", least, forms.pop()),)
-    return ()
-
-
-def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
-    """A template as its pods are: those may have GPUs that it does not name.
-
-    By claims (DRA), or because somebody adds them when pods are made.
-    """
-    if part.request.gpu is not None or not pods:
-        return part
-    named = [pod for pod in pods if any(pod.labels.get(key) for key in _ROLE_LABELS)]
-    mine = [
-        pod
-        for pod in named
-        if part.name in {pod.labels.get(key, "").lower() for key in _ROLE_LABELS}
-    ]
-    if not named and len(parts) == 1:
-        mine = pods
-    amounts = {pod.request.gpu for pod in mine}
-    return replace(part, request=mine[0].request) if len(amounts) == 1 else part
-
-
-def _least(
-    owner: OwnerObject | None,
-    known: list[PodGroup],
-    roles: tuple[JobRole, ...],
-    templates: tuple[PodTemplate, ...],
-) -> int:
-    """With how many of its pods with GPUs a gang works; with all of them, if nobody says less."""
-    size = sum(role.count for role in roles)
-    told = sum(group.least for group in known) or (owner.least if owner is not None else 0)
-    if not told:  # pods that work by themselves, and are not made yet, come one by one
-        return 1 if owner is not None and not owner.is_gang else size
-    # pods without GPUs are a part of what was told; all that a template does not name may have some
-    bare = sum(part.count for part in templates if part.request.gpu is None)
-    others = min(bare, max(0, sum(part.count for part in templates) - size))
-    return min(max(told - others, 1), size) if len(roles) == 1 else size
 
 
 def _queue(

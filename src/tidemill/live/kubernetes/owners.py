@@ -175,6 +175,29 @@ def _of_ray(one: Object) -> Iterator[PodTemplate]:
         yield _template(fields.text(part, "groupName") or "worker", min(count, MOST_PODS), part)
 
 
+def _least_of_ray(one: Object) -> int:
+    """The head and the least workers of a cluster that scales itself; a ready one needs no worker.
+
+    Ray gives work to the workers that there are, and to others when they come.
+    """
+    spec = fields.inner(one, "spec", "rayClusterSpec") or fields.inner(one, "spec")
+    spec = fields.inner(spec, "rayClusterConfig") or spec
+    if any(fields.text(one, "status", *way, "state") == "ready" for way in _RAY_STATES):
+        return 1
+    if not fields.flag(spec, "enableInTreeAutoscaling"):
+        return 0
+    workers = sum(
+        max(fields.number(part, "minReplicas") or 0, 0)
+        * max(fields.number(part, "numOfHosts") or 1, 1)
+        for part in fields.each(spec, "workerGroupSpecs")
+    )
+    return 1 + min(workers, MOST_PODS)
+
+
+_RAY_STATES = ((), ("rayClusterStatus",), ("activeServiceStatus", "rayClusterStatus"))
+"""Where a cluster, a job and a service of Ray's say how the cluster is."""
+
+
 def _of_volcano(one: Object) -> Iterator[PodTemplate]:
     for part in fields.each(one, "spec", "tasks"):
         yield _template(fields.text(part, "name") or "task", _replicas(part), part)
@@ -236,9 +259,9 @@ KINDS: dict[str, tuple[_Kind, ...]] = {
         kind: (_training(),)
         for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
     },
-    "RayCluster": (_Kind(("ray.io",), _of_ray, _TRAINING),),
-    "RayJob": (_Kind(("ray.io",), _of_ray, _TRAINING),),
-    "RayService": (_Kind(("ray.io",), _of_ray, _INFERENCE),),
+    "RayCluster": (_Kind(("ray.io",), _of_ray, _TRAINING, least=_least_of_ray),),
+    "RayJob": (_Kind(("ray.io",), _of_ray, _TRAINING, least=_least_of_ray),),
+    "RayService": (_Kind(("ray.io",), _of_ray, _INFERENCE, least=_least_of_ray),),
     "LeaderWorkerSet": (_Kind(("leaderworkerset.x-k8s.io",), _of_leader_worker_set, _INFERENCE),),
     "Deployment": (_scaled("apps"),),
     "ReplicaSet": (replace(_scaled("apps"), makes=_of_replicas),),

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import beyond, kueue, reasons, ties
+from tidemill.live.kubernetes import beyond, kueue, reasons, ties, unmet
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -100,7 +100,7 @@ def _of_pods(
     on = sorted({pod.node for pod in job.pods if pod.node and not pod.is_over})
     labels = tuple(one for one in ties.required(job.ties) if "/" in one)  # others are our tiers
     where = OnePlace(labels, tuple(on)) if labels else reasons.ANYWHERE
-    facts = reasons.by_facts(fleet, first.request, missing, size, where)
+    facts = _by_facts(fleet, first, missing, size, where)
     found, by_line = _being_emptied(cluster, first) or facts, reasons.by_message(said)
     if found is None or not found.is_sure:
         found = reasons.by_message(said, beside_room=found is not None) or found
@@ -114,20 +114,30 @@ def _of_pods(
     if facts is not None and not facts.is_sure and found is facts and group and group.message:
         found = reasons.by_message(f"gang {group.message}") or found
         said, shown = group.message, group.shown_by
-    if found is facts and not _is_never(facts):
-        lacks = _incomplete(job, _silent(first, said))
+    is_of_gang = by_line is not None and by_line.cause is Cause.PARTIAL_GANG
+    if (found is facts or is_of_gang) and not _is_never(facts):
+        quoted = (first.reason, said) if is_of_gang else ("", "")
+        lacks = _incomplete(job, *quoted, also=_silent(first, said))
         if lacks is not None:
             return _refused(cluster, job) or lacks
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
-    more = beyond.words(fleet, job, role, size)
-    also = "; ".join(filter(None, (also, _raced(job), more)))
+    near, more = unmet.by_pods(fleet, first), beyond.words(fleet, job, role, size)
+    also = "; ".join(filter(None, (also, near, _raced(job), more)))
     made = _made(found, first.reason or "Pending", said, shown, also=also)
     is_said = not found.is_of_facts or (by_line is not None and by_line.cause is found.cause)
     if event is None or not is_said or event.message != said:
         return made
     return made._replace(since_ms=event.first_ms)
+
+
+def _by_facts(
+    fleet: FleetNow, pod: KubePod, missing: int, size: int, where: OnePlace
+) -> WhyPending | None:
+    """What nodes and pods show: that no room does, or how much there is."""
+    facts = reasons.by_facts(fleet, pod.request, missing, size, where)
+    return facts if _is_never(facts) else unmet.by_labels(fleet, pod) or facts
 
 
 def _is_of_job(found: WhyPending) -> bool:
@@ -179,7 +189,9 @@ def _refused(cluster: Cluster, job: KubeJob) -> PendingReason | None:
     return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
 
 
-def _incomplete(job: KubeJob, also: str = "") -> PendingReason | None:
+def _incomplete(
+    job: KubeJob, reason: str = "", said: str = "", also: str = ""
+) -> PendingReason | None:
     """A gang that does not start because somebody has yet to create some of its pods."""
     wanted = sum(map(job.needed, job.roles))
     needed = min(job.least or wanted, wanted)
@@ -191,7 +203,7 @@ def _incomplete(job: KubeJob, also: str = "") -> PendingReason | None:
     found = WhyPending(Cause.NONE, Layer.WORKLOAD, words, is_of_facts=True)
     of = job.workload or job.group
     shown = _shown_owner(job) if of is None else of.shown_by
-    return _made(found, "Pending", "", shown, also=also)
+    return _made(found, reason or "Pending", said, shown, also=also)
 
 
 def _being_emptied(cluster: Cluster, pod: KubePod) -> WhyPending | None:

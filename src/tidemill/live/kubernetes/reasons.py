@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
+from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.measures import WHOLE_MILLI
@@ -95,8 +96,11 @@ class FleetNow:
         self._used: dict[str, Counter[str]] = {}
         self.answered: dict[tuple[PodRequest, int, int, OnePlace], WhyPending] = {}
         """Of what was asked before: thousands of pods that wait are a few forms."""
-        for pod in pods:
-            if pod.node and not pod.is_over:
+        self.alive = [pod for pod in pods if not pod.is_over]
+        self.named: dict[tuple[str, PodRule], bool] = {}
+        """By namespace and rule: whether any pod is named by it, of what was asked before."""
+        for pod in self.alive:
+            if pod.node:
                 self._hold(pod)
 
     def _hold(self, pod: KubePod) -> None:
@@ -427,6 +431,11 @@ _OF_AMOUNTS: _Lines = (
     (r"Insufficient (\S+?)[,.]?(?:\s|$)", lambda m: _ours(Cause.BUSY, f"not enough {m[1]} free")),
 )
 """Lines of a scheduler about what nodes have left."""
+_BY_OTHER_PODS = (
+    "where other pods are keeps it from nodes that are free",
+    "kept away from other pods (anti-affinity)",
+    "tied to other pods, beside which it cannot be (affinity)",
+)
 _OF_OTHERS: _Lines = (
     (
         r"(?i)(?:resource ?claim|device ?class)[^,;]*(?:not found|does not exist|not created)",
@@ -441,8 +450,8 @@ _OF_OTHERS: _Lines = (
         lambda _: _ours(Cause.PARTIAL_GANG, "not all of its pods fit together"),
     ),
     (
-        r"pod affinity|pod anti-affinity|topology spread|topology",
-        lambda _: _ours(Cause.TOPOLOGY, "where other pods are keeps it from nodes that are free"),
+        r"(pods? anti-affinity)|(pod affinity)|topology",
+        lambda m: _ours(Cause.TOPOLOGY, _BY_OTHER_PODS[m.lastindex or 0]),
     ),
     (
         r"[Vv]olume",

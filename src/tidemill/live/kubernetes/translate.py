@@ -23,6 +23,7 @@ from tidemill.live.kubernetes import (
     pending,
     quotas,
     resources,
+    shared_claims,
     ties,
     vanished,
 )
@@ -69,6 +70,8 @@ class KubernetesPast(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What is used up of the quotas of namespaces that are teams."""
+    is_idle: bool = False
+    """Whether there are nodes with GPUs and pods, and none of those requests any."""
 
 
 def read(paths: Sequence[Path], team_by: str = "namespace") -> KubernetesPast:
@@ -134,6 +137,7 @@ def translate(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
         quotas.used(cluster.quotas, _kinds(every)) if rule.by == "namespace" else (),
+        is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
 
 
@@ -217,6 +221,8 @@ class _Translation:
     def said(self) -> list[str]:
         """What people should know of it."""
         notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
+        if shared := shared_claims.note(self.cluster.pods, self.cluster.claims):
+            notes.append(shared)
         if self._refused:
             many = len(self._refused)
             whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"

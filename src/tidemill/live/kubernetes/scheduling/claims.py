@@ -35,7 +35,7 @@ BY_CLAIM = Taint(BY_CLAIM_KEY, "", "NoSchedule")
 """Of parts whose devices are given out by claims: who requests devices otherwise has none there."""
 TOLERATED = Toleration(BY_CLAIM.key, "Exists", "", "")
 MATCH = "match"
-TEMPLATE = "template/"
+TEMPLATE = dra.TEMPLATE
 """Before the name of a template of claims."""
 LONGEST_FORM = 160
 

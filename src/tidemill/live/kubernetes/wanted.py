@@ -1,0 +1,85 @@
+"""What a gang wants: its pods by form, and with how many of those it works."""
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import groups, job_roles
+from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.groups import GroupKey, PodGroup
+from tidemill.live.kubernetes.job_roles import JobRole
+from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pods import KubePod
+
+OwnerName = tuple[str, str, str]
+"""Namespace, kind and name."""
+RAY = "ray.io"
+_ROLE_LABELS = (
+    "training.kubeflow.org/replica-type", "volcano.sh/task-spec",
+    "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group", "ray.io/node-type",
+)  # fmt: skip
+"""Labels in which a pod names the template that it was made of."""
+
+
+def templates(
+    cluster: Cluster,
+    key: OwnerName,
+    pods: list[KubePod],
+    owner: OwnerObject | None,
+    mine: set[GroupKey],
+) -> tuple[PodTemplate, ...]:
+    """The pods that a job wants, by form; empty: nobody says, and those that exist count."""
+    parts = cluster.parts.get(key, ())
+    if owner is not None and owner.templates:
+        parts = owner.templates
+    if parts:
+        return tuple(_as_made(part, parts, pods) for part in parts)
+    if not mine:
+        return ()
+    found = (groups.find(cluster.groups, one) for one in mine)
+    told = sum(group.least for group in found if group is not None)
+    totals = [pod.annotations.get(one, "") for pod in pods for one in groups.TOTALS]
+    most = max([told, *(int(one) for one in totals if one.isdecimal() and len(one) < 7)])
+    alive = [pod for pod in pods if not pod.is_over]
+    forms = {pod.request for pod in alive or pods if pod.request.gpu}
+    if most > (len(alive) or job_roles.most_at_once(pods)) and len(forms) == 1:
+        return (PodTemplate("worker", most, forms.pop()),)
+    return ()
+
+
+def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
+    """A template as its pods are: those may have GPUs that it does not name.
+
+    By claims (DRA), or because somebody adds them when pods are made.
+    """
+    if part.request.gpu is not None or not pods:
+        return part
+    named = [pod for pod in pods if any(pod.labels.get(key) for key in _ROLE_LABELS)]
+    mine = [
+        pod
+        for pod in named
+        if part.name in {pod.labels.get(key, "").lower() for key in _ROLE_LABELS}
+    ]
+    if not named and len(parts) == 1:
+        mine = pods
+    amounts = {pod.request.gpu for pod in mine}
+    return replace(part, request=mine[0].request) if len(amounts) == 1 else part
+
+
+def least(
+    owner: OwnerObject | None,
+    known: list[PodGroup],
+    roles: tuple[JobRole, ...],
+    templates: tuple[PodTemplate, ...],
+) -> int:
+    """With how many of its pods with GPUs a gang works; with all of them, if nobody says less.
+
+    Ray's work with fewer than their group lets start, and whichever those are.
+    """
+    size, is_ray = sum(role.count for role in roles), owner is not None and owner.group == RAY
+    both = sum(group.least for group in known), owner.least if owner is not None else 0
+    told = min(both) if is_ray and all(both) else both[0] or both[1]
+    if not told:  # pods that work by themselves, and are not made yet, come one by one
+        return 1 if owner is not None and not owner.is_gang else size
+    # pods without GPUs are a part of what was told; all that a template does not name may have some
+    bare = sum(part.count for part in templates if part.request.gpu is None)
+    others = min(bare, max(0, sum(part.count for part in templates) - size))
+    return min(max(told - others, 1), size) if len(roles) == 1 or is_ray else size

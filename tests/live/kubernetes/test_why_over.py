@@ -1,0 +1,61 @@
+"""What `why` says of pods that are over: of a gang that works on, and of jobs that failed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import tidemill
+from tests.live.kubernetes import made
+from tests.live.kubernetes.made import Object, listed, node, pod, template
+from tests.live.kubernetes.test_import import world_of
+from tidemill import explain
+from tidemill.explain.partial_gangs import partial_gangs
+from tidemill.model.policy import Policy
+
+
+def test_a_gang_of_which_a_replica_finished_has_nothing_to_mend():
+    """One of two indexed pods ended well, the other works on: it waits for nobody."""
+    of = ("batch/v1", "Job", "g")
+    spec = {"completionMode": "Indexed", "parallelism": 2, "completions": 2,
+            "template": template(4, subdomain="g")}  # fmt: skip
+    world = world_of(
+        node("n0"), made.owner("batch/v1", "Job", "g", spec),
+        *(pod(f"g-{i}", 4, on="n0", end=end, owner=of, spec={"subdomain": "g"})
+          for i, end in enumerate((1800, None))),
+    )  # fmt: skip
+    answer = explain.why(world, Policy(), world.job_number["ml/g"])
+    assert not partial_gangs(world).gangs
+    assert answer.words == (
+        "job `ml/g` does not wait: it has run as it is for 30m; 1 of 2 replicas are placed, on"
+        " `n0`; it works without the others"
+    )
+    assert (answer.fix.words, answer.state) == ("nothing to fix", "running")
+
+
+def preempted() -> Object:
+    """A pod that its scheduler stopped for one of a higher priority."""
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "lastTransitionTime": made.moment(590)}  # fmt: skip
+    return pod("x", 8, on="n0", end=600, phase="Failed", conditions=[told])
+
+
+def out_of_time() -> Object:
+    """A pod that ran for as long as it may."""
+    over = pod("x", 8, on="n0", end=600, phase="Failed")
+    over["status"]["reason"] = "DeadlineExceeded"
+    return over
+
+
+@pytest.mark.parametrize(
+    ("over", "words"),
+    [(preempted, "preempted by priority"), (out_of_time, "time limit reached")],
+)
+def test_why_a_job_failed_for_good_is_said(tmp_path: Path, over, words: str):
+    """By the one line of `why`, as `decision` has it."""
+    (tmp_path / "c.json").write_text(json.dumps(listed(node("n0"), over())))
+    where = str(tmp_path / "j.sqlite")
+    assert tidemill("import", "kubernetes", str(tmp_path / "c.json"), "-j", where).code == 0
+    said = tidemill("why", "ml/x", "-j", where).out
+    assert said.strip() == f"job `ml/x` does not wait: it failed for good 50m ago: {words}"
+    assert words in tidemill("decision", "ml/x", "-j", where).out
