@@ -12,6 +12,8 @@ from typing import NamedTuple
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer, is_block
 from tidemill.model.world import SeenReason, World
 
+ASKING = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
+"""How people ask another scheduler, where a journal does not know its reason."""
 _WORD = re.compile(r"[\w.-]+")
 _NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY})
 _LACKS = _NO_SUPPLY | {Cause.NOT_ENOUGH_READY}
@@ -26,10 +28,6 @@ class WaitsFor(NamedTuple):
     """That word, where it says another thing than the books."""
     is_block: bool = False
     """Whether no GPU that comes free starts it, by that scheduler and not by the books."""
-
-
-ASKING = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
-"""How people ask another scheduler, where a journal does not know its reason."""
 
 
 def waits_for(world: World, j: int, books: Cause) -> WaitsFor:

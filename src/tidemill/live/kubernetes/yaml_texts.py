@@ -14,7 +14,7 @@ from tidemill.model.errors import SpecError
 
 MOST_BYTES = 256 << 20
 _LOOKED_AT = 1 << 16
-_BEGINS = re.compile(rb"(?:---[^\n]*\n|#[^\n]*\n|\s*\n)*(?:apiVersion|kind|items|metadata):")
+_BEGINS = re.compile(rb"(?:---[^\n]*\n|#[^\n]*\n|[^\S\n]*\n)*(?:apiVersion|kind|items|metadata):")
 _BETWEEN = re.compile(rb"^---[^\n]*$", re.MULTILINE)
 _AS_JSON = "write it as JSON: kubectl get nodes,pods -A -o json > cluster.json"
 
