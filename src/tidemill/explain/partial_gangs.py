@@ -78,12 +78,15 @@ def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
     if world.jobs.state.item(j) != JobState.RUNNING or not partial.lacking(world, j):
         return ()
     placed, wanted, on = _extent(world, j)
-    lost = _lost_then(world, j)
-    with_node = f" with {phrasing.ids(lost)}, which left the cluster at that moment" if lost else ""
     text = (
         f"{placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; the others ended, or"
-        f" are gone{with_node}: nobody here knows whether it works without them"
+        " are gone"
     )
+    if lost := _lost_then(world, j):
+        text += (
+            f" with {phrasing.ids(lost)}, which left the cluster at that moment: nobody here knows"
+            " whether it works without them"
+        )
     if world.scheduler:
         text += (
             "; when its owner makes pods in their place, the scheduler stops the whole gang, and"

@@ -28,7 +28,7 @@ def test_a_gang_of_which_a_replica_finished_has_nothing_to_mend():
     assert not partial_gangs(world).gangs
     assert answer.words == (
         "job `ml/g` does not wait: it has run as it is for 30m; 1 of 2 replicas are placed, on"
-        " `n0`; it works without the others"
+        " `n0`; the others ended, or are gone"
     )
     assert (answer.fix.words, answer.state) == ("nothing to fix", "running")
 
