@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders import beat, fleet, job, submit
 from tests.live.kubernetes import made
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
@@ -173,6 +174,37 @@ def test_the_last_leave_a_minute_before_or_after_half_of_a_shorter_notice(
         clock.now += 500
     assert due_ms is not None
     assert due_ms == max(deadline_ms - 1000 * lead_s, Hands.now)
+
+
+def test_whoever_is_known_to_be_ours_after_its_node_is_asked_to_leave_once():
+    """A scheduler that is started again within a notice reads nodes before it knows its jobs."""
+    clock, view, ours = Hands(), ClusterView("tidemill"), set[int]()
+    world = fleet(nodes=1)
+    submit(world, job("t", gpus=8))
+    beat(world)
+    name = world.node_rows[0].name
+    told = made.node(name, unschedulable=True)
+    by = datetime.fromtimestamp(clock.now / 1000 + 2, UTC)
+    told["metadata"]["annotations"] = {notices.DRAIN_BY: by.isoformat(),
+                                       notices.CORDONED: notices.DRAIN_BY}  # fmt: skip
+    seen = nodes.read(told)
+    view.take(ServedKind("", "v1", "Node", "nodes"), ("", name), seen, False)
+    drains = Drains(
+        world, view, None, clock, clock.now, may_evict=ours.__contains__, log=lambda *_, **__: None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    drains.drain_ms = 3_600_000
+
+    def asked() -> list[ev.AskedEvict]:
+        view.dirty_nodes.clear()
+        drains.look()
+        told = [*drains.tell(world.now_ms, 0, seen)] if view.dirty_nodes else []
+        return [one for one in told if isinstance(one, ev.AskedEvict)]
+
+    assert asked() == []
+    ours.add(0)
+    (one,) = asked()
+    assert (one.job, one.why) == (0, Why.DRAINED)
+    assert asked() == []  # one that a budget keeps is not asked with every look
 
 
 @pytest.mark.parametrize(

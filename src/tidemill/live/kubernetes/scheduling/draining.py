@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from tidemill.live.history import telling
 from tidemill.live.kubernetes import parts
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter
@@ -75,6 +76,8 @@ class Drains:
         """How long before a deadline a node takes no new work any more: the policy's ``drain``."""
         self._told: dict[str, int] = {}
         """By node: how often it was to be looked at so far (0: drained, 1: emptied)."""
+        self._asked: dict[str, set[tuple[int, int]]] = {}
+        """By node: the attempts of jobs that were asked to leave it; each is asked once."""
         self._heard: dict[str, tuple[tuple[str, int | None], int]] = {}
         """By node: whose notice it has and for when, and when that was first seen."""
         self._unread: dict[str, tuple[str, str]] = {}
@@ -135,13 +138,14 @@ class Drains:
             if node.notice is None and not node.is_cordoned_by_us:
                 self._told.pop(name, None)
                 self._heard.pop(name, None)
+                self._asked.pop(name, None)
                 continue
             step = -1
             if node.notice is not None:
                 self._hear(node, node.notice)
                 if self.is_on(node):
                     step = int(self._is_due(name, node.notice))
-            if self._told.get(name, -1) != step:
+            if self._told.get(name, -1) != step or (step == 1 and self._is_left_out(name)):
                 self._told[name] = step
                 self._view.dirty_nodes[name] = None
                 self._view.changed()
@@ -163,10 +167,30 @@ class Drains:
                 yield ev.NodeMoved(at_ms, n, NodeState.READY)
             yield ev.NodeMoved(at_ms, n, NodeState.DRAINING, notice.why, deadline_ms)
         is_due = self._is_due(node.name, notice)
-        for j in sorted(world.aboard[n]):
-            is_idle = world.jobs.state.item(j) == JobState.STARTING
-            if (is_due or is_idle) and not world.jobs.is_leaving[j] and self._may_evict(j):
-                yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.DRAINED)
+        for j in self._leaving(n):
+            if is_due or world.jobs.state.item(j) == JobState.STARTING:
+                attempt = world.jobs.attempt.item(j)
+                self._asked.setdefault(node.name, set()).add((j, attempt))
+                yield ev.AskedEvict(at_ms, j, attempt, ev.Why.DRAINED)
+
+    def _leaving(self, n: int) -> list[int]:
+        """Jobs on a node that are not leaving it yet, and that we may stop."""
+        is_leaving = self._world.jobs.is_leaving
+        return [
+            j for j in sorted(self._world.aboard[n]) if not is_leaving[j] and self._may_evict(j)
+        ]
+
+    def _is_left_out(self, name: str) -> bool:
+        """Whether somebody on a node was not asked to leave, and may be now.
+
+        Who was there before we began is known to be ours a moment after its node.
+        """
+        world, asked = self._world, self._asked.get(name, set())
+        life_name = telling.present(name, world.node_number)
+        if life_name is None:
+            return False
+        leaving = self._leaving(world.node_number[life_name])
+        return any((j, world.jobs.attempt.item(j)) not in asked for j in leaving)
 
     # What is sent -------------------------------------------------------------------------------
 
