@@ -48,9 +48,7 @@ def hosts_by_kind(world: World, role: Role, rows: Iterable[Contract]) -> dict[st
     return found
 
 
-def usable(
-    world: World, role: Role, rows: Iterable[Contract]
-) -> Iterator[tuple[Contract, int]]:  # fmt: skip
+def usable(world: World, role: Role, rows: Iterable[Contract]) -> Iterator[tuple[Contract, int]]:
     """The contracts that have nodes which a role may use, and how many when all is well."""
     for row in rows:
         if not could_match(world, row, role):
