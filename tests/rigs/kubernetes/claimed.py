@@ -12,10 +12,19 @@ CLAIMS = f"{API}/namespaces/ml/resourceclaims"
 TEMPLATES = f"{API}/namespaces/ml/resourceclaimtemplates"
 
 
-def publish(rig: Cluster, machines: Mapping[str, Sequence[Object]]) -> None:
+def publish(
+    rig: Cluster,
+    machines: Mapping[str, Sequence[Object]],
+    labels: Mapping[str, dict[str, str]] | None = None,
+) -> None:
     """Machines that advertise no devices and publish these instead, with a class for all."""
     rig.create(f"{API}/deviceclasses", device_class())
-    rig.add_nodes(*(node(name, len(some), advertised=0) for name, some in machines.items()))
+    rig.add_nodes(
+        *(
+            node(name, len(some), advertised=0, labels=(labels or {}).get(name))
+            for name, some in machines.items()
+        )
+    )
     for name, some in machines.items():
         rig.create(f"{API}/resourceslices", resource_slice(name, [*some]))
 
