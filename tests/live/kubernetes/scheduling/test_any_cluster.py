@@ -23,6 +23,7 @@ from tests.live.kubernetes.scheduling.pretended import (
     resource_of,
     results_of,
 )
+from tests.rigs.kubernetes.wanted import DRIVER
 from tidemill.engine.loop import BEATS_AT_ONE_MOMENT
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
@@ -76,7 +77,7 @@ def check_claim(server: PretendedServer, key: Key, one: Object) -> None:
     results = results_of(server.claims["ml", f"c-{key[1]}"])
     node = one["spec"].get("nodeName", "")
     assert {row["pool"] for row in results} == ({node} if node else set()), key
-    assert len(results) == (gpus(one) if node else 0), key
+    assert sum(row["driver"] == DRIVER for row in results) == (gpus(one) if node else 0), key
 
 
 async def story(seed: int) -> None:

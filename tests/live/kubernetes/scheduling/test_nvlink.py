@@ -92,7 +92,7 @@ def test_devices_and_channels_by_claim_are_in_one_nvlink_domain(rig: Cluster, tm
         {"name": "channel", "exactly": {"deviceClassName": "channel", "count": 1}}
     ]
     rig.create(TEMPLATES, claim_template("both", both), claim_template("one", claim_spec(1)))
-    there = {"nodeSelector": {"kubernetes.io/hostname": "n0"}}
+    there: Object = {"nodeSelector": {"kubernetes.io/hostname": "n0"}}
     rig.create(PODS, pod("theirs", 0, **there, **claiming(template="one")))
     rig.wait_until_running("ml", 1)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.live.kubernetes.scheduling.pretended import CLAIMED, results_of
 from tests.live.kubernetes.scheduling.test_holding import Story
-from tests.rigs.kubernetes.wanted import DRIVER
+from tests.rigs.kubernetes.wanted import DRIVER, claim, device, device_class, resource_slice
 
 NUMA = f"{DRIVER}/numa"
 FAR = {"rig/devices": f"device.attributes['{DRIVER}'].numa == 1"}
@@ -160,3 +160,89 @@ def test_a_constraint_of_some_requests_is_named_once():
     reason, words = story.held()["ml/two"]
     assert reason == "NotSupported"
     assert words.count("constraints other than matchAttribute of all requests") == 1
+
+
+NIC = "nic.rig"
+
+
+class WithCards(Halved):
+    """The same, with some network cards of a second driver on each machine, for claims beside."""
+
+    def __init__(self, *names: str, cards: int = 1) -> None:
+        super().__init__(*names)
+        self.server.news.append(
+            ("DeviceClass", ("", "nic"), device_class("nic", driver=NIC), False)
+        )
+        for name in names:
+            some = [device(f"nic-{i}", type="nic") for i in range(cards)]
+            one = self.server.slices[f"{name}-nic"] = resource_slice(name, some, driver=NIC)
+            self.server.news.append(("ResourceSlice", ("", f"{name}-nic"), one, False))
+
+    def claim_with_card(self, name: str, gpus: int, **rest: Any) -> None:
+        """A pod whose claim is for GPUs and one card of the same machine."""
+        self.claim(name, gpus, **rest)
+        key = ("ml", f"c-{name}")
+        for told in (self.server.claims[key], *(n[2] for n in self.server.news if n[1] == key)):
+            card = {"name": "nic", "exactly": {"deviceClassName": "nic", "count": 1}}
+            told["spec"]["devices"]["requests"].append(card)
+
+
+def test_a_gang_is_not_on_a_machine_that_has_too_few_cards_for_it():
+    """Of one machine's four GPUs and one card two pods with two GPUs and a card need one more: they
+    are on the one with two cards, though it has as many GPUs free.
+    """
+    story = WithCards("d0", "d1")
+    some = [device(f"nic-{i}", type="nic") for i in range(2)]
+    more = resource_slice("d1", some, driver=NIC)
+    more["spec"]["pool"]["generation"] = 2
+    story.server.slices["d1-nic"] = more
+    story.server.news.append(("ResourceSlice", ("", "d1-nic"), more, False))
+    for name in ("a", "b"):
+        story.claim_with_card(name, 2, gang="g", size=2)
+    story.rest()
+    assert story.bound() == {"a": "d1", "b": "d1"}
+    assert {one for name in "ab" for one in story.given(name) if one.startswith("nic")} == {
+        "nic-0", "nic-1",
+    }  # fmt: skip
+
+
+def test_who_waits_for_a_card_says_so_and_starts_when_one_is_given_back():
+    """Two GPUs are free beside it, which one without a card may have meanwhile."""
+    story = WithCards("d0")
+    story.claim_with_card("first", 1)
+    story.rest()
+    story.claim_with_card("next", 1)
+    story.rest()
+    assert story.bound() == {"first": "d0"}
+    reason, words = story.held()["ml/next"]
+    assert reason == "BindRefused"
+    assert words.endswith("node `d0` has 0 free, and 1 are requested")
+    assert "class nic" in words
+    story.claim("plain", 2)
+    story.rest()
+    assert story.bound() == {"first": "d0", "plain": "d0"}
+    story.server.drop(("ml", "first"))
+    story.rest()
+    assert story.bound() == {"next": "d0", "plain": "d0"}
+
+
+def test_a_card_that_a_claim_without_accelerators_held_is_given_on():
+    """Somebody else's claim held the only card; it has no GPU, and is given back."""
+    story = WithCards("d0")
+    theirs = claim("theirs", {"devices": {"requests": [
+        {"name": "nic", "exactly": {"deviceClassName": "nic", "count": 1}},
+    ]}})  # fmt: skip
+    row = {"request": "nic", "driver": NIC, "pool": "d0", "device": "nic-0"}
+    theirs["metadata"] |= {"uid": "theirs", "resourceVersion": "1"}
+    theirs["status"] = {
+        "allocation": {"devices": {"results": [row]}},
+        "reservedFor": [{"resource": "pods", "name": "x", "uid": "of another scheduler"}],
+    }
+    story.server.put(theirs)
+    story.claim_with_card("mine", 2)
+    story.rest()
+    assert story.bound() == {}
+    assert story.held()["ml/mine"][0] == "BindRefused"
+    story.server.put(theirs, is_gone=True)
+    story.rest()
+    assert story.bound() == {"mine": "d0"}

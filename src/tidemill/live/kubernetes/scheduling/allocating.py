@@ -66,8 +66,24 @@ class _Result(NamedTuple):
     device: DeviceId
 
 
+class NotGiven(NamedTuple):
+    """That not all pods of a job can be given their devices."""
+
+    at: int
+    """Which of them, for one."""
+    said: str
+    is_short: bool
+    """Too few of what it selects are left on its node: another node may do."""
+
+
 class _Refused(Exception):  # noqa: N818 - never leaves this module
     """The devices cannot be given, and why."""
+
+    is_short = False
+
+
+class _Short(_Refused):
+    is_short = True
 
 
 class ClaimWriter:
@@ -112,13 +128,17 @@ class ClaimWriter:
         if not mine:
             self._sending.pop(seat.uid, None)
 
-    async def allocate(self, seats: Sequence[DeviceSeat]) -> str:
-        """Give all of these pods their devices; why that cannot be, "": it is done."""
+    async def allocate(self, seats: Sequence[DeviceSeat]) -> NotGiven | None:
+        """Give all of these pods their devices; None: it is done."""
         given = await asyncio.gather(*map(self._give, seats), return_exceptions=True)
         for error in given:
             if isinstance(error, BaseException) and not isinstance(error, _Refused):
                 raise error
-        return next((str(error) for error in given if error is not None), "")
+        refused = (
+            NotGiven(at, str(error), error.is_short)
+            for at, error in enumerate(given) if isinstance(error, _Refused)
+        )  # fmt: skip
+        return next(refused, None)
 
     def stale(self) -> list[DeviceClaim]:
         """Claims of ours that are allocated for nobody who is bound, or about to be."""
@@ -172,6 +192,8 @@ class ClaimWriter:
                 return
             if await self._try(lacking[0], pod, seat):
                 continue
+            if said := self._view.claimed.short_of(seat.node, [pod], of_held=True):
+                raise _Short(said)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         raise _Refused("its claims could not be allocated: devices are held, or nobody answers")

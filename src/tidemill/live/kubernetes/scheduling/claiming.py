@@ -155,14 +155,18 @@ class ClaimedPods:
         held = self.giving()[1] | self.book.holder.keys()
         return self.partitions.shelves(self.book, held - freed, machines)
 
-    def short_of(self, machine: str, pods: Sequence[KubePod]) -> str:
-        """That too few devices are left of those that pods select by claim; "": enough."""
+    def short_of(self, machine: str, pods: Sequence[KubePod], *, of_held: bool = False) -> str:
+        """That too few devices are left of those that pods select by claim; "": enough.
+
+        ``of_held``: what is on its way to other pods is left, until claims hold it.
+        """
         if not any(pod.request.claims for pod in pods):
             return ""
         sending, giving = self.giving()
         left = {one for claim in self.stale() if sending.isdisjoint(claim.reserved)
                 for one in claim.allocated}  # fmt: skip
-        return self.book.short_of(machine, pods, (self.book.holder.keys() - left) | giving)
+        taken = self.book.holder.keys() - left
+        return self.book.short_of(machine, pods, taken if of_held else taken | giving)
 
     def lack_of(self, pods: Iterable[KubePod]) -> str:
         """Which counter is too little for one of these pods; "": none."""

@@ -201,6 +201,10 @@ class ClaimBook:
                 found.setdefault(machine, []).append(one)
         return {machine: tuple(mine) for machine, mine in found.items()}
 
+    def machines_of(self, claim: DeviceClaim) -> set[str]:
+        """The machines of which a claim holds devices, of any driver."""
+        return {self._where[one][0] for one in claim.allocated if one in self._where}
+
     @property
     def has_counters(self) -> bool:
         """Whether devices share any."""
@@ -249,36 +253,25 @@ class ClaimBook:
 
     def short_of(self, machine: str, pods: Iterable[KubePod], taken: Set[DeviceId]) -> str:
         """That a machine has too few devices left of those that the claims of pods select, in
-        words; "": enough, or they select all of a sort, which the plan counts. ``taken``: by whom
-        else.
+        words; "": enough, or they select all accelerators of a sort, which the plan counts.
+        ``taken``: by whom else.
         """
-        asks = [one for pod in pods for one in self._accelerators(pod).items()]
-        mine = [one for one in self.published(machine)
+        asked = [one for pod in pods for one in self._asked_by(pod).items()]
+        all_of_it = self.published(machine)
+        mine = [one for one in all_of_it
                 if one.is_accelerator and self.is_offered(machine, one)]  # fmt: skip
-        if not any(form.alike or _selects_some(form, mine) for form, _ in asks):
-            return ""
-        free = [device for device in mine if device.id not in taken]
-        # those first for whom there are fewest
-        asks.sort(key=lambda one: (sum(map(one[0].holds, free)), one[0].label))
-        for form, count in asks:
-            able = [device for device in free if form.holds(device)]
-            able.sort(key=lambda device: sum(other.holds(device) for other, _ in asks))
-            some = max(alike(able, form.alike).values(), key=len, default=[])
-            if len(some) < count:
-                return (
-                    f"of the devices that its claim selects ({form.label}) node `{machine}` has"
-                    f" {len(some)} free, and {count} are requested"
-                )
-            for device in some[:count]:
-                free.remove(device)
-        return ""
+        asks = [one for one in asked if self._is_accelerator(one[0])]
+        is_counted = not any(form.alike or _selects_some(form, mine) for form, _ in asks)
+        said = "" if is_counted else _short_of(machine, mine, asks, taken)
+        beside = [one for one in all_of_it if not one.is_accelerator]
+        others = [one for one in asked if not self._is_accelerator(one[0])]
+        return said or _short_of(machine, beside, others, taken)
 
-    def _accelerators(self, pod: KubePod) -> dict[DeviceForm, int]:
-        """How many of which accelerators a pod waits for by claim."""
+    def _asked_by(self, pod: KubePod) -> dict[DeviceForm, int]:
+        """How many of which devices a pod waits for by claim."""
         found = dict[DeviceForm, int]()
         for form, count in self.asks_of(pod):
-            if self._is_accelerator(form):
-                found[form] = found.get(form, 0) + count
+            found[form] = found.get(form, 0) + count
         return found
 
     def holders_on(self, machine: str) -> set[Key]:
@@ -461,6 +454,28 @@ class ClaimBook:
 
 def _if_alone(machine: str, device: Device) -> bool:  # noqa: ARG001 - of any machine
     return device.is_whole or not device.consumes
+
+
+def _short_of(
+    machine: str, devices: Iterable[Device], asks: list[tuple[DeviceForm, int]],
+    taken: Set[DeviceId],
+) -> str:  # fmt: skip
+    """The first ask for which too few of some devices of a machine are left, in words."""
+    free = [device for device in devices if device.id not in taken]
+    # those first for whom there are fewest
+    asks = sorted(asks, key=lambda one: (sum(map(one[0].holds, free)), one[0].label))
+    for form, count in asks:
+        able = [device for device in free if form.holds(device)]
+        able.sort(key=lambda device: sum(other.holds(device) for other, _ in asks))
+        some = max(alike(able, form.alike).values(), key=len, default=[])
+        if len(some) < count:
+            return (
+                f"of the devices that its claim selects ({form.label}) node `{machine}` has"
+                f" {len(some)} free, and {count} are requested"
+            )
+        for device in some[:count]:
+            free.remove(device)
+    return ""
 
 
 def _selects_some(form: DeviceForm, devices: Iterable[Device]) -> bool:

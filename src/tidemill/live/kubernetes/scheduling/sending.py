@@ -15,7 +15,7 @@ from tidemill.live.kubernetes import budgets, pods
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
 from tidemill.live.kubernetes.dra import DeviceClaim
-from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
+from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter, NotGiven
 from tidemill.live.kubernetes.scheduling.limits import KubeletRefusal, NodeLimits
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView
@@ -174,17 +174,18 @@ class Sender:
 
     async def _allocate(self, seats: list[Vacant]) -> None:
         """Give all pods of a gang their devices, then bind them; or none of them."""
-        said = "the scheduler was stopped"
+        lack: NotGiven | None = NotGiven(0, "the scheduler was stopped", is_short=False)
         try:
-            said = await self.claims.allocate(seats)
+            lack = await self.claims.allocate(seats)
         finally:
-            if said:
-                self.refusals.append(BindRefused(seats[0], 0, said))
+            if lack is not None:
+                status = BEYOND_LIMITS if lack.is_short else 0
+                self.refusals.append(BindRefused(seats[lack.at], status, lack.said))
                 for seat in seats:
                     self.claims.end(seat)
                     self._limits.end(seat)
                     self._settled(seat.job)
-        if not said:
+        if lack is None:
             self._queue.extend(seats)
             self._start()
 

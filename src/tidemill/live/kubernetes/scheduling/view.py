@@ -170,11 +170,11 @@ class ClusterView:
         """A claim, or a template of claims, is so now."""
         book, key = self.claimed.book, (row.namespace, row.name)
         before = book.claims.get(key)
-        had = {} if before is None else book.held_on(before)
+        had = set[str]() if before is None else book.machines_of(before)
         for owner in self.claimed.take_claim(row, is_gone=is_gone):
             self._take_owner(owner, is_gone=False)
         now = book.claims.get(key)
-        for machine in had.keys() - (book.held_on(now).keys() if now is not None else ()):
+        for machine in had - (book.machines_of(now) if now is not None else set()):
             self.vacations[machine] += 1
             self.dirty_nodes.update((part.name, None) for part in self.parts_on(machine))
             self.changed()
