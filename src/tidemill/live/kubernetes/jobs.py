@@ -320,7 +320,7 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
         return UnitKey(namespace, LWS, "LeaderWorkerSet", labels[LWS_NAME], part)
     top, grouped = _top(cluster, pod), groups.of_pod(pod)
     is_job = top is not None and (top.group, top.kind) == ("batch", "Job")
-    is_told = is_job and grouped is not None and grouped[0] == groups.OWN  # what Jobs cannot say
+    is_told = is_job and grouped is not None and _spans_jobs(cluster, pod, grouped)
     if top is not None and owners.is_gang_kind(top.kind, top.group) and not is_told:
         key = UnitKey(namespace, top.group, top.kind, top.name)
         if not is_job or grouped:
@@ -333,6 +333,19 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
     if grouped:
         return UnitKey(namespace, grouped[0], "PodGroup", grouped[2])
     return alone(pod)
+
+
+def _spans_jobs(cluster: Cluster, pod: KubePod, told: GroupKey) -> bool:
+    """Whether the gang that a pod of a Job names is more than the pods of that Job: Jobs cannot
+    say so, and a group says it by needing more than one of them makes.
+    """
+    if told[0] == groups.OWN:
+        return True
+    group = groups.find(cluster.groups, told)
+    owner = cluster.owner(pod.owner, pod.namespace) if pod.owner is not None else None
+    if group is None or owner is None:
+        return False
+    return group.least > sum(part.count for part in owner.templates) > 0
 
 
 def alone(pod: KubePod) -> UnitKey:

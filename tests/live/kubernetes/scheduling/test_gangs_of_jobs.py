@@ -43,6 +43,81 @@ def test_two_jobs_that_name_one_gang_start_together(is_indexed: bool):
     assert story.held() == {}
 
 
+GROUPS: dict[str, tuple[str, dict[str, Object]]] = {
+    "scheduler-plugins": (
+        "scheduling.x-k8s.io/v1alpha1", {"labels": {"scheduling.x-k8s.io/pod-group": "tv"}}
+    ),
+    "volcano": (
+        "scheduling.volcano.sh/v1beta1",
+        {"annotations": {"scheduling.k8s.io/group-name": "tv"}},
+    ),
+    "kai": ("scheduling.run.ai/v2alpha2", {"annotations": {"pod-group-name": "tv"}}),
+    "kubernetes": ("scheduling.k8s.io/v1alpha2", {"spec": in_group("tv")}),
+}  # fmt: skip
+"""By dialect: its version, and how a pod names the group."""
+
+
+def group(dialect: str, least: int) -> Object:
+    """The pod group `ml/tv`."""
+    gang: Object = {"minMember": least}
+    if dialect == "kubernetes":
+        return pod_group("tv", least)
+    return made.owner(GROUPS[dialect][0], "PodGroup", "tv", gang)
+
+
+def job_in_group(story: Story, name: str, pods: int, dialect: str, *, is_indexed: bool) -> None:
+    """A Job of pods with 1 GPU each that name the group `tv`."""
+    about = {"subdomain": name} if is_indexed else {}
+    spec = {"parallelism": pods, "completions": pods, "template": made.template(1, **about)}
+    spec |= {"completionMode": "Indexed" if is_indexed else "NonIndexed"}
+    story.server.put(made.owner(JOB, "Job", name, spec))
+    told = GROUPS[dialect][1]
+    for i in range(pods):
+        story.server.make(
+            f"{name}-{i}", 1, owner=(JOB, "Job", name), annotations=told.get("annotations", {}),
+            labels=told.get("labels", {}) | ({INDEX: str(i)} if is_indexed else {}),
+            spec=about | told.get("spec", {}),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", GROUPS)
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_two_jobs_in_one_pod_group_start_together(dialect: str, is_indexed: bool, is_late: bool):
+    """2 and 4 pods of a group that needs 6, whenever that is declared: none starts before all."""
+    story = Story(8)
+    if not is_late:
+        story.server.put(group(dialect, 6))
+    job_in_group(story, "lead", 2, dialect, is_indexed=is_indexed)
+    story.rest()
+    assert story.bound() == {}
+    job_in_group(story, "work", 4, dialect, is_indexed=is_indexed)
+    if is_late:
+        story.rest()
+        assert story.bound() == {}
+        story.server.put(group(dialect, 6))
+    story.rest()
+    assert len(story.bound()) == 6
+    assert story.held() == {}
+    world = story.scheduler.loop.world
+    assert world.job_names[-1] == "ml/tv"
+    story.server.put(group(dialect, 6), is_gone=True)
+    story.server.put(group(dialect, 2))
+    story.rest()
+    assert story.scheduler.differ.lives.present("ml/tv") is not None, "what runs goes on as it is"
+
+
+@pytest.mark.parametrize("dialect", GROUPS)
+def test_a_job_whose_group_needs_no_more_than_it_makes_keeps_its_name(dialect: str):
+    """As where the group was made for that Job, by a controller or by hand."""
+    story = Story(8)
+    story.server.put(group(dialect, 4))
+    job_in_group(story, "train", 4, dialect, is_indexed=False)
+    story.rest()
+    assert len(story.bound()) == 4
+    assert story.scheduler.loop.world.job_names[-1] == "ml/train"
+
+
 def test_a_job_whose_pods_name_a_gang_without_a_size_waits():
     """A plain Job of 2 pods: bound alone each would hold a GPU and do nothing."""
     story = Story(8)

@@ -50,7 +50,7 @@ def flaw(
 
 def nameless(job: KubeJob, pods: Sequence[KubePod]) -> Unplaceable | None:
     """That pods name a gang by an empty word, where that name would say which pods are one."""
-    is_sure = job.owner is not None and (job.owner.group, job.owner.kind) != ("batch", "Job")
+    is_sure = job.owner is not None and not _is_job(job.owner)
     empty = not is_sure and any(pod.annotations.get(groups.GANG) == "" for pod in pods)
     if not empty or any(groups.of_pod(pod) is not None for pod in pods):
         return None
@@ -58,6 +58,15 @@ def nameless(job: KubeJob, pods: Sequence[KubePod]) -> Unplaceable | None:
         "MalformedGang",
         f"the annotation {groups.GANG} is empty: name the gang, or leave the annotation out",
     )
+
+
+def is_told_by_owner(job: KubeJob) -> bool:
+    """Whether an owner says which pods are a gang, whatever they name; of several Jobs none does."""
+    return job.owner is not None and bool(job.owner.templates) and not _is_job(job.owner)
+
+
+def _is_job(owner: OwnerObject) -> bool:
+    return (owner.group, owner.kind) == ("batch", "Job")
 
 
 def above(cluster: Cluster, job: KubeJob, pods: Sequence[KubePod]) -> list[OwnerObject]:

@@ -195,7 +195,7 @@ class JobsNow:
             return declared.unseen(unit.key.namespace, owner)
         if with_gpus and (unsized := self._unsized(unit)) is not None:
             return unsized
-        is_told = unit.job.owner is not None and bool(unit.job.owner.templates)
+        is_told = declared.is_told_by_owner(unit.job)
         is_read = self._view.awaited.is_read
         if (nameless := declared.nameless(unit.job, with_gpus)) is not None:
             return nameless

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import OVER_COMMITTED
 from tidemill.live.history import events as history
-from tidemill.live.history import fleet, telling
+from tidemill.live.history import fleet, node_states, telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import WHOLE, SeenNode
 from tidemill.live.kubernetes import parts
@@ -239,12 +239,14 @@ class NodeChanges:
             if drains.is_on(node):
                 yield from drains.tell(at_ms, n, node)
                 return
+        why = ev.Why.UNSAID
         if wanted is NodeState.UNHEALTHY and world.aboard[n]:
-            wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
+            # what sits there holds it until it is seen to be gone; for that reason it is closed
+            wanted, why = NodeState.CORDONED, ev.Why.NODE_LOST
         failing = self._failing(n, name)
         if wanted is NodeState.READY and (name in self._closed or name in self._short):
             wanted = NodeState.CORDONED
-        yield from self._move(at_ms, n, wanted)
+        yield from self._move(at_ms, n, wanted, why)
         if wanted is NodeState.READY or wanted is NodeState.CORDONED:
             for device in failing:
                 yield ev.DeviceFailed(at_ms, n, device)
@@ -297,13 +299,15 @@ class NodeChanges:
         for key in self.view.on_node.get(parts.machine(name), ()):
             self.view.touch(key)
 
-    def _move(self, at_ms: int, n: int, wanted: NodeState) -> Told:
+    def _move(self, at_ms: int, n: int, wanted: NodeState, why: ev.Why) -> Told:
+        """``why``: that a node is closed because it is down; it is unhealthy in the books."""
         state = NodeState(self.world.nodes.state.item(n))
-        if state is wanted:
+        is_lost = node_states.told_state(self.world, n) is not state
+        if state is wanted and is_lost == bool(why):
             return
-        if not life.may_move(state, wanted):
+        if state is wanted or not life.may_move(state, wanted):
             yield ev.NodeMoved(at_ms, n, NodeState.READY)
-        yield ev.NodeMoved(at_ms, n, wanted)
+        yield ev.NodeMoved(at_ms, n, wanted, why)
 
 
 def mixed(nodes: Sequence[Node]) -> list[Node]:

@@ -429,6 +429,8 @@ class ClusterView:
         is_single = is_single or key in self._beyond
         unit = jobs.alone(pod) if is_single else jobs.unit_of(self.cluster, pod)
         before = self._unit_of.get(key)
+        if before is not None and pod.node and not is_single and groups.of_pod(pod) is not None:
+            unit = before  # what runs goes on as it started, whatever becomes of its group
         if before != unit:
             self._unfile(key)
             self._unit_of[key] = unit
@@ -569,8 +571,11 @@ class ClusterView:
         self._look_at(key[0])  # groups are seldom, and pods name them in many ways
         for at in [at for at in self._unit_of if at[0] == key[0]]:
             pod = self.pods.get(at)
-            if pod is not None and pod.request.gpu is None and groups.of_pod(pod) is not None:
+            if pod is None or groups.of_pod(pod) is None:
+                continue
+            if pod.request.gpu is None:
                 self._stand_apart(at, pod, is_gone=False)
+            if pod.request.gpu is None or pod.owner is not None:  # its group may be more than that
                 self._file(at, pod)
 
     def _look_at(self, namespace: str) -> None:
