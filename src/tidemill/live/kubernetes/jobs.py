@@ -335,6 +335,11 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
     return alone(pod)
 
 
+def is_of_job(pod: KubePod) -> bool:
+    """Whether a Job made a pod."""
+    return pod.owner is not None and (pod.owner.group, pod.owner.kind) == ("batch", "Job")
+
+
 def _spans_jobs(cluster: Cluster, pod: KubePod, told: GroupKey) -> bool:
     """Whether the gang that a pod of a Job names is more than the pods of that Job: Jobs cannot
     say so, and a group says it by needing more than one of them makes.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.live.kubernetes import made
-from tests.live.kubernetes.scheduling.pretended import Object
+from tests.live.kubernetes.scheduling.pretended import Object, Scheduler
 from tests.live.kubernetes.scheduling.test_holding import Story, in_group, pod_group
 from tidemill.live.kubernetes.scheduling import sizes
 
@@ -105,6 +105,27 @@ def test_two_jobs_in_one_pod_group_start_together(dialect: str, is_indexed: bool
     story.server.put(group(dialect, 2))
     story.rest()
     assert story.scheduler.differ.lives.present("ml/tv") is not None, "what runs goes on as it is"
+
+
+@pytest.mark.parametrize("least", [8, 0])
+def test_a_group_that_changes_or_is_deleted_stops_no_job_that_runs(least: int):
+    """A Job of 4 in a group of 4 runs; the group needs 8 then, or is gone; so after a restart."""
+    story = Story(8)
+    story.server.put(group("kai", 4))
+    job_in_group(story, "train", 4, "kai", is_indexed=False)
+    story.rest()
+    before = story.bound()
+    story.server.put(group("kai", least or 4), is_gone=not least)
+    story.rest()
+    assert story.bound() == before
+    assert story.scheduler.differ.lives.present("ml/train") is not None
+    story.scheduler = Scheduler(story.server, story.journal)
+    spec = {"parallelism": 4, "completions": 4, "template": made.template(1)}
+    story.server.put(made.owner(JOB, "Job", "train", spec | {"completionMode": "NonIndexed"}))
+    if least:
+        story.server.put(group("kai", least))
+    story.rest()
+    assert story.bound() == before
 
 
 @pytest.mark.parametrize("dialect", GROUPS)

@@ -90,6 +90,8 @@ class ClusterView:
         self.heeds_scales = False
         """Whether the scale of their owner makes jobs elastic."""
         self.ruled = RuledPods()
+        self._has_looked = False
+        """Whether all that there was in the beginning was looked at."""
         self.cluster = _empty()
         self._rule = TeamRule(team_by, self.cluster)
         self.dirty_nodes: dict[str, None] = {}
@@ -319,6 +321,7 @@ class ClusterView:
 
     def looked(self) -> None:
         """Everything was looked at: what is gone is forgotten."""
+        self._has_looked = True
         for key in self._gone:
             if key not in self.pods:
                 self._unfile(key)
@@ -429,8 +432,9 @@ class ClusterView:
         is_single = is_single or key in self._beyond
         unit = jobs.alone(pod) if is_single else jobs.unit_of(self.cluster, pod)
         before = self._unit_of.get(key)
-        if before is not None and pod.node and not is_single and groups.of_pod(pod) is not None:
-            unit = before  # what runs goes on as it started, whatever becomes of its group
+        if before is not None and pod.node and self._has_looked:
+            if {before.kind, unit.kind} == {"Job", "PodGroup"}:
+                unit = before  # what runs goes on as it started, whatever becomes of its group
         if before != unit:
             self._unfile(key)
             self._unit_of[key] = unit
@@ -575,7 +579,7 @@ class ClusterView:
                 continue
             if pod.request.gpu is None:
                 self._stand_apart(at, pod, is_gone=False)
-            if pod.request.gpu is None or pod.owner is not None:  # its group may be more than that
+            if pod.request.gpu is None or jobs.is_of_job(pod):
                 self._file(at, pod)
 
     def _look_at(self, namespace: str) -> None:
