@@ -133,6 +133,15 @@ class Cluster(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
+def empty() -> Cluster:
+    """A cluster of which nothing is known yet."""
+    return Cluster(
+        nodes=(), pods=(), owners={}, parts={}, groups={}, workloads=(), cluster_queues=(),
+        local_queues={}, flavors={}, happenings={}, quotas=(), budgets=(), priorities={},
+        namespaces={}, devices={}, claims={}, seen_ms=0,
+    )  # fmt: skip
+
+
 def read(told: ToldObjects) -> Cluster:
     """All that is known here of these objects; kinds that are not stay behind."""
     every = [

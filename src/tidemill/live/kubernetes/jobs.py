@@ -335,6 +335,11 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
     return alone(pod)
 
 
+def regroups(before: UnitKey, now: UnitKey) -> bool:
+    """Whether pods that were a gang by their Job are one by a pod group now, or vice versa."""
+    return {before.kind, now.kind} == {"Job", "PodGroup"}
+
+
 def is_of_job(pod: KubePod) -> bool:
     """Whether a Job made a pod."""
     return pod.owner is not None and (pod.owner.group, pod.owner.kind) == ("batch", "Job")

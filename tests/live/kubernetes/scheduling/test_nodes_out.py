@@ -1,4 +1,4 @@
-"""Nodes that take no work, in the scheduler's own books: down is not cordoned, with work on it too."""
+"""Nodes that take no work, in the scheduler's own books: one that is down is not cordoned."""
 
 from typing import Any
 
@@ -28,8 +28,8 @@ class OneNode(Story):
         self.server.make(f"wide-{self.scheduler.clock}", 8)
         self.rest()
 
-    @property
     def state(self) -> NodeState:
+        """As the scheduler has the node."""
         return NodeState(self.scheduler.loop.world.nodes.state.item(0))
 
     def out(self) -> set[Bucket]:
@@ -46,13 +46,13 @@ def test_a_node_that_is_not_ready_is_unhealthy_with_work_on_it_too():
     """Six GPUs are free on it; when the pod is gone all eight are, and then it is well again."""
     story = OneNode()
     story.told(ready=False)
-    assert story.state is NodeState.CORDONED, "what runs there may go on"
+    assert story.state() is NodeState.CORDONED, "what runs there may go on"
     assert story.out() == {Bucket.UNHEALTHY}
     story.server.drop(("ml", "a"))
     story.rest()
-    assert story.state is NodeState.UNHEALTHY
+    assert story.state() is NodeState.UNHEALTHY
     story.told()
-    assert story.state is NodeState.READY
+    assert story.state() is NodeState.READY
     assert story.out() == {Bucket.UNHEALTHY}
 
 

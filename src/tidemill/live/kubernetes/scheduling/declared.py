@@ -61,7 +61,7 @@ def nameless(job: KubeJob, pods: Sequence[KubePod]) -> Unplaceable | None:
 
 
 def is_told_by_owner(job: KubeJob) -> bool:
-    """Whether an owner says which pods are a gang, whatever they name; of several Jobs none does."""
+    """Whether an owner says which pods are a gang, whatever they name; a Job may be part of one."""
     return job.owner is not None and bool(job.owner.templates) and not _is_job(job.owner)
 
 

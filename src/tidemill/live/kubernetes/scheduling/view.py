@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import groups, jobs, parts
+from tidemill.live.kubernetes import cluster, groups, jobs, parts
 from tidemill.live.kubernetes.budgets import Budget
-from tidemill.live.kubernetes.cluster import Cluster, OwnerKey
+from tidemill.live.kubernetes.cluster import OwnerKey
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
 from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
@@ -45,6 +45,9 @@ class PodUnit(NamedTuple):
 
 class ClusterView:
     """A cluster, by what changes; ``scheduler``: the name by which pods ask for us."""
+
+    _has_looked = False
+    """Whether all that there was in the beginning was looked at."""
 
     def __init__(self, scheduler: str, team_by: str = "namespace") -> None:
         self.scheduler = scheduler
@@ -90,9 +93,7 @@ class ClusterView:
         self.heeds_scales = False
         """Whether the scale of their owner makes jobs elastic."""
         self.ruled = RuledPods()
-        self._has_looked = False
-        """Whether all that there was in the beginning was looked at."""
-        self.cluster = _empty()
+        self.cluster = cluster.empty()
         self._rule = TeamRule(team_by, self.cluster)
         self.dirty_nodes: dict[str, None] = {}
         self.dirty_units: dict[UnitKey, None] = {}
@@ -432,9 +433,8 @@ class ClusterView:
         is_single = is_single or key in self._beyond
         unit = jobs.alone(pod) if is_single else jobs.unit_of(self.cluster, pod)
         before = self._unit_of.get(key)
-        if before is not None and pod.node and self._has_looked:
-            if {before.kind, unit.kind} == {"Job", "PodGroup"}:
-                unit = before  # what runs goes on as it started, whatever becomes of its group
+        if before is not None and pod.node and self._has_looked and jobs.regroups(before, unit):
+            unit = before  # what runs goes on as it started, whatever becomes of its group
         if before != unit:
             self._unfile(key)
             self._unit_of[key] = unit
@@ -593,11 +593,3 @@ class ClusterView:
             known.pop(key, None)
         else:
             known[key] = row
-
-
-def _empty() -> Cluster:
-    return Cluster(
-        nodes=(), pods=(), owners={}, parts={}, groups={}, workloads=(), cluster_queues=(),
-        local_queues={}, flavors={}, happenings={}, quotas=(), budgets=(), priorities={},
-        namespaces={}, devices={}, claims={}, seen_ms=0,
-    )  # fmt: skip
