@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -40,6 +41,8 @@ QUIET_S = 10.0
 ONE_BY_ONE, APART_S = 100, 0.05
 """Pods that come so far apart that none waits behind another."""
 BOUND_WITHIN_S = 400.0
+WIDE = f"{schedulers.NAMESPACE}/wide"
+ASKED = (("why", WIDE), ("decision", WIDE), ("pending",), ("fleet",), ("ledger",))
 Row = dict[str, Any]
 
 
@@ -90,6 +93,8 @@ def measured(one: Scheduler, size: int, singles: int, gangs: int, idle_s: float)
         row["one by one"] = asyncio.run(bound_one_by_one(rig, one, few))
         row["peak_mib"] = {name: round(peak_mib(_pid(rig, name))) for name in one.programs}
         row["idle_cpu_percent"] = idle_cpu_percent(rig, one, idle_s)
+        if journal(rig).exists():  # of ours
+            row["answers_s"] = asyncio.run(answered(rig, one))
         row["restart"] = asyncio.run(restarted(rig, one))
     return row | {"load_after": _load()}
 
@@ -207,6 +212,35 @@ def idle_cpu_percent(rig: Cluster, one: Scheduler, idle_s: float) -> Row:
     time.sleep(idle_s)
     spent = meter.read()
     return {name: round(100 * spent.cpu_s[name] / spent.wall_s, 2) for name in one.programs}
+
+
+async def answered(rig: Cluster, one: Scheduler) -> Row:
+    """What is asked of the journal while it is written, of a pod that fits nowhere: the seconds of
+    each whole command, once all files that it reads were read before.
+    """
+    wide = one.single("wide", pod_of("wide", "wide", 9))
+    await submit(rig, wide.sent)
+    begun_s = time.monotonic()
+    while _asked(rig, "why", WIDE)[1].returncode:
+        if time.monotonic() - begun_s > BOUND_WITHIN_S:
+            raise RigError("its journal has no pod that waits")
+    found = {words[0]: _asked(rig, *words) for words in ASKED}
+    for name, (_, ended) in found.items():
+        if ended.returncode:
+            raise RigError(f"{name}: {ended.stderr}")
+    return {name: round(s, 2) for name, (s, _) in found.items()}
+
+
+def _asked(rig: Cluster, *words: str) -> tuple[float, subprocess.CompletedProcess[str]]:
+    command = [sys.executable, "-m", "tidemill", *words, "-j", str(journal(rig))]
+    begun_s = time.monotonic()
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return time.monotonic() - begun_s, ended
+
+
+def journal(rig: Cluster) -> Path:
+    """Where our scheduler writes what it does."""
+    return rig.folder / schedulers.JOURNAL
 
 
 async def restarted(rig: Cluster, one: Scheduler) -> Row:

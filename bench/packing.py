@@ -55,7 +55,7 @@ def replayed(one: Scheduler, lines: Sequence[NodeLine], pods: Sequence[PodLine],
     coming = openb.arrivals(pods, capacity, seed)
     with binding.started(one, [node_of(line) for line in lines]) as rig:
         found = asyncio.run(replay(rig, one, coming, capacity))
-        journal = rig.folder / "scheduler.sqlite"
+        journal = binding.journal(rig)
         if journal.exists():  # of ours: decisions can be made again
             count, alike = packing_loop.decided_again(str(journal))
             found["placements, and those that the loop makes alike"] = [count, alike]

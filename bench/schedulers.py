@@ -22,6 +22,8 @@ NAMESPACE = "default"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 POD_GROUPS = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{NAMESPACE}/podgroups"
 GATES = "GenericWorkload=true,GangScheduling=true"
+JOURNAL = "scheduler.sqlite"
+"""Of our own scheduler, among the files of a rig."""
 API_FLAGS = (
     f"--feature-gates={GATES}", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
     "--disable-admission-plugins=TaintNodesByCondition",
@@ -117,7 +119,7 @@ def _start_ours(rig: Cluster) -> None:
     """Tidemill as it is beside this file, with its journal beside the files of the rig."""
     source = f"PYTHONPATH={Path(tidemill.__file__).parents[1]}"
     rig.daemon(
-        "tidemill", "schedule", "kubernetes", "-j", str(rig.folder / "scheduler.sqlite"),
+        "tidemill", "schedule", "kubernetes", "-j", str(rig.folder / JOURNAL),
         "--kubeconfig", str(rig.kubeconfig),
         command=("/usr/bin/env", source, sys.executable, "-m", "tidemill"),
     )  # fmt: skip

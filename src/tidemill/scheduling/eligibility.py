@@ -25,11 +25,14 @@ class Option(NamedTuple):
 def options(world: World, role: Role) -> tuple[Option, ...]:
     """The kinds a role may run on, in the order it names them; any: the cheapest first."""
     kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
-    found = []
+    found, rules = [], role.rules
     for k in kinds if role.kinds else _cheapest_first(world):
         if not takes_type(world.kinds[k], role):
             continue
-        is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.int64)
+        is_ok = np.array(
+            [group.kind == k and rules.allow(group.labels, group.taints) for group in world.groups],
+            np.int64,
+        )
         if is_ok.any():
             found.append(Option(k, is_ok))
     return tuple(found)
@@ -67,8 +70,3 @@ def merged(world: World, parts: tuple[Option, ...]) -> I64:
     for part in parts:
         flags |= part.is_ok
     return flags
-
-
-def _is_ok(world: World, role: Role, g: int, k: int) -> bool:
-    group = world.groups[g]
-    return group.kind == k and role.rules.allow(group.labels, group.taints)

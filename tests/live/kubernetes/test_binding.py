@@ -29,6 +29,8 @@ def test_a_scheduler_is_measured(one: Scheduler):
         assert load["cpu_ms_per_bind"]["kube-apiserver"] > 0
     assert row["peak_mib"][one.name] > 10
     assert row["restart"]["first_bind_s"] > 0
+    if one is OURS:
+        assert set(row["answers_s"]) == {"why", "decision", "pending", "fleet", "ledger"}
 
 
 def test_two_gangs_that_come_together_lock_each_other_out_of_kube_scheduler(rig: Cluster):
