@@ -17,6 +17,7 @@ from tests.rigs.kubernetes.scheduled import (
 from tests.rigs.kubernetes.wanted import node, pod
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
+from tidemill.model.states import JobClass
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 KINDS = {
@@ -31,6 +32,12 @@ KINDS = {
     "plugins PodGroup": POD_GROUP,
 }
 SIZE = 3
+RULES = """
+[[rule]]
+label = "ray.io/cluster=*"
+team = "rays"
+class = "inference"
+"""
 
 
 def job_spec(size: int) -> Object:
@@ -120,14 +127,17 @@ def test_gangs_of_seven_kinds_and_of_two_jobs_start_whole_or_not_at_all(
     rig: Cluster, tmp_path: Path
 ):
     """Of each gang of three two pods come, and a Job of one in a group of three: nobody is bound,
-    and each says that it waits for its gang. Then the rest comes, and all are.
+    and each says that it waits for its gang. Then the rest comes, and all are; teams and classes by
+    a file of rules.
     """
+    rules = tmp_path / "rules.toml"
+    rules.write_text(RULES)
     rig.add_nodes(*(node(f"n{i}") for i in range(4)))
     rig.create(DEFINITIONS, *KINDS.values())
     for source, spec in SPECS.items():
         declare(rig, source, spec)
     declare(rig, "plugins PodGroup", {"minMember": SIZE}, "both")
-    with scheduling(rig, tmp_path) as ours:
+    with scheduling(rig, tmp_path, "--team-by", f"file:{rules}") as ours:
         for source in SPECS:
             make(rig, source, 0, 1)
         jobs = "/apis/batch/v1/namespaces/ml/jobs"
@@ -145,7 +155,11 @@ def test_gangs_of_seven_kinds_and_of_two_jobs_start_whole_or_not_at_all(
         )
         assert ours.stop() == 0
     with open_journal(ours.journal) as journal:
-        names = {*rebuild(journal).job_names}
-    assert names == {f"ml/{name}" for name in (*map(name_of, SPECS), "both")} - {
+        world = rebuild(journal)
+    shapes = {name: world.shape_of(j) for j, name in enumerate(world.job_names)}
+    serving = {name for name, shape in shapes.items() if shape.kind is JobClass.INFERENCE}
+    assert serving == {"ml/raycluster", "ml/leaderworkerset-0"}
+    assert {name for name, shape in shapes.items() if shape.team == "rays"} == {"ml/raycluster"}
+    assert {*shapes} == {f"ml/{name}" for name in (*map(name_of, SPECS), "both")} - {
         "ml/leaderworkerset"
     } | {"ml/leaderworkerset-0"}
