@@ -130,6 +130,31 @@ def pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
+def with_own_claim(one: Object, *devices: str, resource: str = "nvidia.com/gpu") -> list[Object]:
+    """A pod whose extended resource comes by a claim that was made for it, and that claim."""
+    meta = one["metadata"]
+    name = f"{meta['name']}-extended-resources-abcde"
+    one["status"]["extendedResourceClaimStatus"] = {
+        "resourceClaimName": name,
+        "requestMappings": [{"containerName": "main", "resourceName": resource,
+                             "requestName": "container-0-request-0"}],
+    }  # fmt: skip
+    exact = {"deviceClassName": "gpus", "allocationMode": "ExactCount", "count": len(devices)}
+    rows = [
+        {"request": "container-0-request-0", "driver": "gpu.nvidia.com",
+         "pool": one["spec"]["nodeName"], "device": device}
+        for device in devices
+    ]  # fmt: skip
+    claim = owner(
+        "resource.k8s.io/v1", "ResourceClaim", name,
+        {"devices": {"requests": [{"name": "container-0-request-0", "exactly": exact}]}},
+        namespace=meta["namespace"],
+        status={"allocation": {"devices": {"results": rows}},
+                "reservedFor": [{"resource": "pods", "name": meta["name"], "uid": meta["uid"]}]},
+    )  # fmt: skip
+    return [one, claim]
+
+
 def template(gpus: int, **spec: Any) -> Object:
     """A pod template."""
     amounts = {"cpu": "8", "memory": "64Gi"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})

@@ -10,7 +10,9 @@ from tests.live.kubernetes.made import Object, pod, taken
 from tests.live.kubernetes.test_import import kept
 from tests.live.kubernetes.watched import WatchedCluster
 from tests.rigs.kubernetes import wanted
+from tidemill import explain
 from tidemill.live.kubernetes import translate
+from tidemill.model.policy import Policy
 
 GPU = "gpu.nvidia.com"
 SHARES = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
@@ -88,3 +90,48 @@ def test_an_observer_hands_them_over_once():
     watched.look(1100, 1300, 2060)
     assert sum(watched.seconds("ml/a").values()) == 1_200
     assert sum(watched.seconds("ml/b").values()) == 2 * 1_400
+
+
+def part(name: str, user: str, memory: str = "40Gi") -> Object:
+    """A claim that was given a part of a GPU that others may have parts of."""
+    spec = wanted.claim_spec(1, exactly={"capacity": {"requests": {"memory": memory}}})
+    row = {"driver": GPU, "pool": "n0", "device": "gpu-0", "request": "gpu",
+           "shareID": f"share-{name}", "consumedCapacity": {"memory": memory}}  # fmt: skip
+    return made.owner("resource.k8s.io/v1", "ResourceClaim", name, spec, status={
+        "allocation": {"devices": {"results": [row]}},
+        "reservedFor": [{"resource": "pods", "name": user}],
+    })  # fmt: skip
+
+
+def has_part(name: str, claim: str, end: int | None = None) -> Object:
+    """A pod that uses it."""
+    by = {"resourceClaims": [{"name": "x", "resourceClaimName": claim}]}
+    return pod(name, 0, on="n0", end=end, spec=by)
+
+
+@pytest.mark.parametrize(("first_end", "held"), [
+    (600, {"ml/a": 600, "ml/b": 3_000}), (None, {"ml/a": 3_600}),
+])  # fmt: skip
+def test_a_gpu_of_which_two_claims_have_parts_counts_once(first_end, held):
+    """It is in the books of who had it first, then of who still has a part of it."""
+    users = has_part("a", "c0", first_end), has_part("b", "c1")
+    assert held_s(part("c0", "a"), part("c1", "b"), *users) == held
+
+
+def test_an_import_says_that_parts_are_not_told_apart():
+    """Which pod has no hours in the books, and why."""
+    objects = [*machine(), part("c0", "a"), part("c1", "b"), has_part("a", "c0"),
+               has_part("b", "c1")]  # fmt: skip
+    (said,) = [one for one in translate.translate(taken(*objects)).notes if "shareID" in one]
+    assert said.startswith("1 pod with a claim of a part of a GPU (DRA, shareID)")
+    assert "first ml/b, claim c1" in said
+
+
+def test_whether_a_part_would_fit_is_unknown():
+    """A claim that waits for 40 GiB of a GPU: the books do not say that it needs a free one."""
+    waits = part("c2", "w")
+    del waits["status"]
+    by = {"resourceClaims": [{"name": "x", "resourceClaimName": "c2"}]}
+    world = kept(*machine(), waits, pod("w", 0, spec=by)).world
+    found = explain.why(world, Policy(), world.job_number["ml/w"])
+    assert "capacity of a part of a device" in found.words

@@ -109,14 +109,20 @@ def gang_notes(name: str, pods: int, **more: str) -> dict[str, str]:
 DRIVER = "gpu.nvidia.com"
 
 
-def device_class(name: str = DRIVER, *expressions: str, driver: str = DRIVER) -> Object:
-    """A class of devices: those of a driver of which these expressions hold."""
+def device_class(
+    name: str = DRIVER, *expressions: str, driver: str = DRIVER, extended: str = ""
+) -> Object:
+    """A class of devices: those of a driver of which these expressions hold.
+
+    ``extended``: the extended resource that they are too.
+    """
     told = (f'device.driver == "{driver}"', *expressions)
+    named = {"extendedResourceName": extended} if extended else {}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
         "metadata": {"name": name},
-        "spec": {"selectors": [{"cel": {"expression": one}} for one in told]},
+        "spec": {"selectors": [{"cel": {"expression": one}} for one in told], **named},
     }
 
 

@@ -29,6 +29,7 @@ from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
 from tidemill.live.kubernetes.device_parts import PublishedDevices
 from tidemill.live.kubernetes.dra import DeviceClaim
+from tidemill.live.kubernetes.extended import ExtendedResources
 from tidemill.live.kubernetes.fields import LATEST_MS, Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.kueue import ClusterQueue, Flavor, KueueWorkload, LocalQueue
@@ -37,6 +38,9 @@ from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
 from tidemill.live.kubernetes.resources import GpuRequest
 
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
+Claims = Mapping[ClaimKey, DeviceClaim]
 OwnerKey = tuple[str, str, str, str]
 """API group, kind, namespace and name."""
 Read = TypeVar("Read")
@@ -98,11 +102,14 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """Their labels."""
     devices: Mapping[tuple[str, str, str], tuple[str, int]]
     """By driver, pool and device (DRA): its node and its number there."""
-    claims: Mapping[tuple[str, str], DeviceClaim]
+    claims: Claims
     seen_ms: int
     """The youngest time in any object: about when the files were made."""
     earlier: Mapping[OwnerKey, tuple[OwnerObject, ...]] = {}
     """Owners whose name another has by now (``owners``), the oldest first."""
+    either: Mapping[str, str] = {}
+    """Resources that plug-ins of nodes give out, and claims too (``extended``): as what those are
+    counted."""
     autoscaler: GroupsNow | None = None
     """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
@@ -155,17 +162,19 @@ def read(told: ToldObjects) -> Cluster:
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
-    published = PublishedDevices(slices)
-    found, before = _in_turn([_asking(row, by_claim, published) for row in every])
+    published = PublishedDevices(slices, told.read("DeviceClass", (dra.GROUP,), dra.read_class))
+    listed = told.read("Node", ("",), nodes.read)
+    asking = _Asking(by_claim, published, ExtendedResources(published.classes, listed, published))
+    found, before = _in_turn([asking.with_templates(row) for row in every])
     workloads = told.read("Workload", (kueue.GROUP,), kueue.read_workload)
     all_pods = _one_by_one(told.read("Pod", ("",), pods.read))
-    all_pods = _with_claims(all_pods, by_claim, published)
+    all_pods = asking.with_claims(all_pods)
     happenings = _by_object(told)
     grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
     grouped.sort(key=lambda group: group.deleted_ms is None)  # of one name, that which is there
     for inside in told.read("Workload", (groups.CORE,), groups.read_workload):
         grouped += inside
-    all_nodes, all_pods = _by_machine(told.read("Node", ("",), nodes.read), all_pods)
+    all_nodes, all_pods = _by_machine(listed, all_pods)
     all_nodes = _with_slices(all_nodes, published)
     all_pods = kai_parts.with_parts(all_pods, all_nodes)
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
@@ -178,7 +187,7 @@ def read(told: ToldObjects) -> Cluster:
     return Cluster(
         nodes=(*all_nodes, *_coming(told, all_nodes)), pods=tuple(all_pods), owners=found,
         parts=_parts(found), groups={group.key: group for group in grouped},
-        workloads=tuple(_asking(one, by_claim, published) for one in workloads),
+        workloads=tuple(map(asking.with_templates, workloads)),
         cluster_queues=tuple(told.read("ClusterQueue", (kueue.GROUP,), kueue.read_cluster_queue)),
         local_queues={(one.namespace, one.name): one for one in locals_},
         flavors={f.name: f for f in told.read("ResourceFlavor", (kueue.GROUP,), kueue.read_flavor)},
@@ -188,6 +197,7 @@ def read(told: ToldObjects) -> Cluster:
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
         devices=published.numbers(), claims=by_claim, seen_ms=seen_ms, earlier=before,
+        either=asking.extended.either(),
         autoscaler=None if status is None else GroupsNow(status, all_nodes, seen_ms),
     )  # fmt: skip
 
@@ -313,77 +323,88 @@ def _on_machine(pod: KubePod, joined: Sequence[int]) -> KubePod:
     return replace(pod, node=pod.node + EARLIER * later) if later else pod
 
 
-def _with_claims(
-    all_pods: list[KubePod],
-    claims: Mapping[tuple[str, str], DeviceClaim],
-    published: PublishedDevices,
-) -> list[KubePod]:
-    """Pods whose accelerators come by claims (DRA) request so many; a shared claim counts once."""
-    users, found = dict[tuple[str, str], list[KubePod]](), []
-    in_order = sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name))
-    for pod in in_order:
-        for claim in _named(pod, claims):
-            if not claim.name.startswith(dra.TEMPLATE):
-                users.setdefault((claim.namespace, claim.name), []).append(pod)
-    turns = {key: shared_claims.in_turn(some) for key, some in users.items()}
-    for pod in in_order:
-        total, unkept, since_ms = Counter[str](), list[str](), list[int | None]()
-        for claim in _named(pod, claims):
-            key = shared_claims.key_of(pod)
-            mine = turns.get((claim.namespace, claim.name), {key: None})
-            if key not in mine:
-                continue
-            asked = published.asked(claim)
-            since_ms += [mine[key]] * bool(+asked)
-            total += asked
-            unkept += published.unkept(claim) if not pod.node else ()
-        request = _claiming(pod.request, total)
-        if unkept:
-            request = replace(request, unkept=tuple(dict.fromkeys((*request.unkept, *unkept))))
-        taken_ms = [ms for ms in since_ms if ms is not None]
-        is_later = pod.request.gpu is None and len(taken_ms) == len(since_ms) > 0
-        one = replace(pod, request=request)
-        found.append(shared_claims.taken_over(one, max(taken_ms)) if is_later else one)
-    return found
+Asking = TypeVar("Asking", OwnerObject, KueueWorkload)
 
 
-def _named(pod: KubePod, claims: Mapping[tuple[str, str], DeviceClaim]) -> Iterator[DeviceClaim]:
+class _Asking:
+    """What pods request by claims (DRA), their own or those that they name."""
+
+    def __init__(
+        self, claims: Claims, published: PublishedDevices, extended: ExtendedResources
+    ) -> None:
+        self._claims, self._published, self.extended = claims, published, extended
+
+    def with_claims(self, all_pods: list[KubePod]) -> list[KubePod]:
+        """Pods whose accelerators come by claims request so many; a shared claim counts once."""
+        users, found = dict[ClaimKey, list[KubePod]](), []
+        in_order = sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name))
+        for pod in in_order:
+            for claim in claims_of(pod, self._claims):
+                if not claim.name.startswith(dra.TEMPLATE):
+                    users.setdefault((claim.namespace, claim.name), []).append(pod)
+        turns = shared_claims.turns(users, self._claims)
+        for pod in in_order:
+            rest, own = self.extended.split(pod.request, pod, self._claims)
+            total, unkept, since_ms = Counter[str](), list[str](), list[int | None]()
+            if own is not None:
+                total += self._published.asked(own)
+            for claim in claims_of(pod, self._claims):
+                key = shared_claims.key_of(pod)
+                mine = turns.get((claim.namespace, claim.name), {key: None})
+                if key not in mine:
+                    continue
+                asked = self._published.asked(claim)
+                since_ms += [mine[key]] * bool(+asked)
+                total += asked
+                unkept += self._published.unkept(claim) if not pod.node else ()
+            request = _claiming(rest, total)
+            if unkept:
+                request = replace(
+                    request, unkept=tuple(dict.fromkeys((*request.unkept, *unkept)))
+                )  # fmt: skip
+            taken_ms = [ms for ms in since_ms if ms is not None]
+            is_later = rest.gpu is None and len(taken_ms) == len(since_ms) > 0
+            one = replace(pod, request=request)
+            found.append(shared_claims.taken_over(one, max(taken_ms)) if is_later else one)
+        return found
+
+    def with_templates(self, one: Asking) -> Asking:
+        """An object with pod templates, with what each pod's own claims will ask for."""
+        made = tuple(self._with_template(one.namespace, part) for part in one.templates)
+        return one if made == one.templates else replace(one, templates=made)
+
+    def _with_template(self, namespace: str, part: PodTemplate) -> PodTemplate:
+        rest, own = self.extended.split(part.request)
+        if own is None and not part.request.claims:
+            return part
+        named = [self._claims.get((namespace, name)) for _, name in part.request.claims
+                 if name.startswith(dra.TEMPLATE)]  # fmt: skip
+        asked = [self._published.asked(one) for one in (own, *named) if one is not None]
+        return replace(part, request=_claiming(rest, sum(asked, Counter[str]())))
+
+
+def claims_of(pod: KubePod, claims: Claims) -> Iterator[DeviceClaim]:
     """The claims of a pod, or their templates, as far as they are known; of claims each once."""
+    if not pod.request.claims and pod.own_claim is None:
+        return
     told = set[str]()
-    for inside, name in pod.request.claims:
-        claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
-        claim = claim or claims.get((pod.namespace, name))
+    named = [(pod.claim_names.get(inside, ""), name) for inside, name in pod.request.claims]
+    named += [(pod.own_claim.name, "")] if pod.own_claim is not None else []
+    for made, name in named:
+        claim = claims.get((pod.namespace, made)) or claims.get((pod.namespace, name))
         if claim is not None and claim.name not in told:
             told |= set[str]() if claim.name.startswith(dra.TEMPLATE) else {claim.name}
             yield claim
 
 
-Asking = TypeVar("Asking", OwnerObject, KueueWorkload)
-
-
-def _asking(
-    one: Asking, claims: Mapping[tuple[str, str], DeviceClaim], published: PublishedDevices
-) -> Asking:
-    """An object with pod templates, with what each pod's own claims (DRA) will ask for."""
-    if not any(part.request.claims for part in one.templates):
-        return one
-    made = list[PodTemplate]()
-    for part in one.templates:
-        named = [claims.get((one.namespace, name)) for _, name in part.request.claims
-                 if name.startswith("template/")]  # fmt: skip
-        total = sum((published.asked(claim) for claim in named if claim), Counter[str]())
-        made.append(replace(part, request=_claiming(part.request, total)))
-    return replace(one, templates=tuple(made))
-
-
 def _claiming(request: PodRequest, total: Counter[str]) -> PodRequest:
     """What a pod requests that has so much by claims: one resource counts, whole devices first."""
     some = sorted(+total, key=lambda one: (not resources.is_whole_name(one), one))
-    known = [one for one in some if one != device_parts.UNKNOWN]
+    known = [one for one in some if not device_parts.is_unknown(one)]
     if request.gpu is not None or not some:
         return request
     if not known:
-        return replace(request, uncounted=request.uncounted or device_parts.UNKNOWN)
+        return replace(request, uncounted=request.uncounted or some[0])
     gpu = GpuRequest(known[0], total[known[0]])
     return replace(request, gpu=gpu, also=(*request.also, *(one for one in some if one != gpu[0])))
 

@@ -8,25 +8,44 @@ whole GPU that it takes, by MIG's geometry. A profile that nobody knows is not b
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from tidemill.live.kubernetes import cel, dra, resources
-from tidemill.live.kubernetes.cel import UnknownExpression
-from tidemill.live.kubernetes.dra import Device, DeviceClaim, DeviceId, DeviceRequest, DeviceSlice
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import dra, resources
+from tidemill.live.kubernetes.dra import (
+    Device,
+    DeviceClaim,
+    DeviceClass,
+    DeviceId,
+    DeviceRequest,
+    DeviceSlice,
+)
 from tidemill.live.kubernetes.resources import CLAIMED
 
 UNKNOWN = "MIG instances by claim"
+OF_CLASS = "devices of DeviceClass "
+"""Before the name of a class that nobody shows, and that tells by no name what it is of."""
 MIG_CLASS = "mig.nvidia.com"
 """The class that NVIDIA's driver makes for instances; that of whole GPUs is called as itself."""
+_NAMED = (*dra.DRIVERS, MIG_CLASS)
+"""Classes that are of accelerators by their names."""
 CounterSet = tuple[str, str, str]
 
 
 class PublishedDevices:
-    """The accelerators that nodes publish in slices."""
+    """The accelerators that nodes publish in slices, and which of them claims ask for."""
 
-    def __init__(self, slices: Iterable[DeviceSlice]) -> None:
+    def __init__(
+        self, slices: Iterable[DeviceSlice], classes: Iterable[DeviceClass] = ()
+    ) -> None:  # fmt: skip
+        self.classes = [*classes]
+        self._classes = {one.name: one for one in self.classes}
+        self._answers: dict[DeviceRequest, _Answer] = {}
         self._node: dict[DeviceId, str] = {}
         self._device: dict[DeviceId, Device] = {}
         slices = [*slices]
+        self._every = [device for one in slices for device in one.published]
         for one in sorted(slices, key=lambda one: (one.node, one.driver, one.pool)):
             for device in one.published if one.driver in dra.DRIVERS and one.node else ():
                 self._node[device.id], self._device[device.id] = one.node, device
@@ -80,65 +99,94 @@ class PublishedDevices:
         return found
 
     def asked(self, claim: DeviceClaim) -> Counter[str]:
-        """What a claim holds, or asks for, by resource; ``UNKNOWN``: so many of nobody knows what.
+        """What a claim holds, or asks for, by resource; what is ``is_unknown`` nobody can count.
 
         A device that no slice shows any more is taken for a whole one. Who asks for all devices of
         a node wants as many as the node with the fewest of them has.
         """
-        if claim.held:
+        if claim.is_allocated:
             known = (self._device.get(key) for key in claim.held)
             return Counter(
                 CLAIMED if one is None else self.resource_of(one) or UNKNOWN for one in known
             )
-        more = sum(
-            self._all_of(one) - 1 for one in _every(claim) if one.device_class in dra.DRIVERS
-        )
-        parts = Counter(dict(self._wanted(claim.requests)))
-        return parts or Counter({CLAIMED: claim.wanted + more})
+        found = Counter[str]()
+        for one in _firsts(claim):
+            answer = self._answer(one)
+            if answer.resource:
+                found[answer.resource] += one.count or max(1, min(answer.on_each, default=1))
+        return Counter({one: min(count, dra.MOST_DEVICES) for one, count in found.items()})
 
     def unkept(self, claim: DeviceClaim) -> tuple[str, ...]:
         """What of a claim that waits nobody can say as a number."""
-        differ = any(len({*self._on_each(one)}) > 1 for one in _every(claim))
-        return (dra.ALL_DIFFER,) if differ and not claim.held else ()
+        some = [] if claim.is_allocated else [*_firsts(claim)]
+        differ = any(not one.count and len({*self._answer(one).on_each}) > 1 for one in some)
+        is_part = any(one.unkept == dra.OF_CAPACITY for one in some)
+        return (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
 
-    def _all_of(self, one: DeviceRequest) -> int:
-        """How many devices a request for all of a node's means."""
-        return max(1, min(self._on_each(one), default=1))
+    def _answer(self, one: DeviceRequest) -> "_Answer":
+        """What a request asks for; thousands of claims have a few forms."""
+        form = replace(one, name="", count=min(one.count, 1))
+        if form not in self._answers:
+            found = self._matching(form)
+            on_each = Counter(self._node[device.id] for device in found).values()
+            self._answers[form] = _Answer(self._resource_asked(form, found), tuple(on_each))
+        return self._answers[form]
 
-    def _on_each(self, one: DeviceRequest) -> list[int]:
-        """How many devices a request matches on each node that has some."""
-        return [*Counter(self._node[device.id] for device in self._matching(one)).values()]
+    def _resource_asked(self, one: DeviceRequest, found: Iterable[Device]) -> str:
+        """As what a request is counted that may be given some devices; "": as no accelerator."""
+        known, name = self._classes.get(one.device_class), one.device_class
+        if known is None and name not in _NAMED:
+            if not one.selectors or not self._is_for_accelerators("", one.selectors):
+                return f"{OF_CLASS}`{name}`"
+        elif known is not None and not self._is_for_accelerators(
+            name, (*known.selectors, *one.selectors)
+        ):  # fmt: skip
+            return ""
+        having = {self.resource_of(device) for device in found}
+        if having and not any(map(resources.is_whole_name, having)):
+            return (having.pop() if len(having) == 1 else "") or UNKNOWN
+        return UNKNOWN if name == MIG_CLASS else CLAIMED
 
-    def _wanted(self, requests: Iterable[DeviceRequest]) -> Iterator[tuple[str, int]]:
-        """What requests ask for, where that are instances."""
-        for one in requests:
-            first = one.choices[0] if one.choices else one
-            found = {self.resource_of(device) for device in self._matching(first)}
-            is_part = bool(found) and not any(map(resources.is_whole_name, found))
-            if is_part or first.device_class == MIG_CLASS:
-                count = first.count or self._all_of(first)
-                yield (found.pop() if len(found) == 1 else "") or UNKNOWN, count
+    def _is_for_accelerators(self, name: str, selectors: tuple[str, ...]) -> bool:
+        return dra.is_for_accelerators(name, selectors, self._every)
 
     def _matching(self, one: DeviceRequest) -> list[Device]:
-        """The devices that a request may be given, as far as its selectors are understood."""
-        is_whole = one.device_class in dra.DRIVERS
-        if not one.selectors and one.device_class != MIG_CLASS and not (is_whole and not one.count):
+        """The devices that a request may be given, as far as its selectors are understood.
+
+        Whole ones, if there are any; of a class that nobody shows, as it is made by its driver.
+        """
+        known, is_whole = self._classes.get(one.device_class), one.device_class in dra.DRIVERS
+        is_mig = one.device_class == MIG_CLASS
+        if known is None and not one.selectors and not is_mig and not (is_whole and not one.count):
             return []
-        try:
-            tests = [cel.selector(text) for text in one.selectors]
-        except UnknownExpression:
+        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+        if dra.unknown_in(selectors):
             return []
-        some = (d for d in self._device.values() if d.profile or one.device_class != MIG_CLASS)
-        found = [device for device in some if all(test.holds(device.facts) for test in tests)]
-        if not is_whole or one.count:
-            return found
-        return [d for d in found if d.is_whole and d.driver == one.device_class]
+        found = [one for one in self._device.values() if dra.matches(selectors, one)]
+        if known is None and is_mig:
+            return [device for device in found if device.profile]
+        if known is None and is_whole and not one.count:
+            return [d for d in found if d.is_whole and d.driver == one.device_class]
+        return [device for device in found if device.is_whole] or found
 
 
-def _every(claim: DeviceClaim) -> list[DeviceRequest]:
-    """The requests of a claim for all devices of a node that match; of a choice the first."""
+class _Answer(NamedTuple):
+    """What a request asks for."""
+
+    resource: str
+    on_each: tuple[int, ...]
+    """How many devices it matches on each node that has some."""
+
+
+def is_unknown(resource: str) -> bool:
+    """Whether nobody knows how much of which accelerators it is, if it is of any."""
+    return resource == UNKNOWN or resource.startswith(OF_CLASS)
+
+
+def _firsts(claim: DeviceClaim) -> Iterator[DeviceRequest]:
+    """The requests of a claim that hold something; of a choice the first."""
     firsts = (one.choices[0] if one.choices else one for one in claim.requests)
-    return [one for one in firsts if not one.count]
+    return (one for one in firsts if one.unkept != dra.ADMIN)
 
 
 def _counter_sets(device: Device) -> set[CounterSet]:

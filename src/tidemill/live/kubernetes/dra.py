@@ -1,6 +1,6 @@
 """Dynamic resource allocation: devices that nodes publish in slices, and claims that hold them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -49,6 +49,10 @@ class Device(Struct, frozen=True):
     consumes: tuple[tuple[CounterName, Fraction], ...]
     """What it takes of the counters that it shares with other devices of its pool."""
     is_tainted: bool
+    may_be_shared: bool = False
+    """Whether several claims may have it at once, each a part of its capacity."""
+    all_of_it: tuple[tuple[str, Any], ...] = ()
+    """That capacity, as its driver publishes it."""
 
     @property
     def id(self) -> DeviceId:
@@ -61,6 +65,9 @@ class Device(Struct, frozen=True):
         return self.driver in DRIVERS
 
 
+ADMIN = "adminAccess"
+"""A request that looks on: it holds nothing."""
+OF_CAPACITY = "capacity of a part of a device"
 ALL_DIFFER = "allocationMode All on machines that have different numbers of them"
 """Why nobody can say how many devices such a claim wants."""
 MOST_CHOICES = 8
@@ -87,6 +94,17 @@ class DeviceClass(Struct, frozen=True):
     name: str
     selectors: tuple[str, ...]
     config: tuple[Object, ...]
+    extended: str = ""
+    """The extended resource that its devices are too; "": none but by its own name."""
+    created_ms: int = 0
+
+
+class OwnClaim(Struct, frozen=True):
+    """The claim that a scheduler made for what a pod requests as extended resources."""
+
+    name: str
+    resources: tuple[str, ...]
+    """What of its request comes by it."""
 
 
 class DeviceSlice(Struct, frozen=True):
@@ -119,7 +137,6 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
 
     namespace: str
     name: str
-    wanted: int
     held: tuple[tuple[str, str, str], ...]
     """Driver, pool and device."""
     holders: tuple[str, ...]
@@ -134,6 +151,8 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
     is_allocated: bool = False
     allocated: tuple[DeviceId, ...] = ()
     """All devices that it was given, of any driver."""
+    shared: tuple[DeviceId, ...] = ()
+    """Those of which it was given a part of their capacity."""
     reserved: tuple[str, ...] = ()
     """Uids of those who use it."""
     answered: tuple[str, ...] = ()
@@ -177,7 +196,14 @@ def _device(driver: str, pool: str, told: Object) -> Device:
             for one in _counters(driver, pool, fields.text(told, "counterSet"), told)
         ),
         any(fields.text(t, "effect") != "None" for t in fields.each(basic, "taints")),
+        is_divided := fields.flag(basic, "allowMultipleAllocations"),
+        tuple(_published(basic)) if is_divided else (),
     )  # fmt: skip
+
+
+def _published(device: Object) -> Iterator[tuple[str, Any]]:
+    for name, told in fields.inner(device, "capacity").items():
+        yield name, told.get("value") if isinstance(told, dict) else told
 
 
 def _attributes(driver: str, device: Object) -> dict[str, dict[str, cel.Value]]:
@@ -222,22 +248,21 @@ def _attribute(device: Object, name: str) -> str:
 def read_claim(one: Object) -> DeviceClaim:
     """A ResourceClaim."""
     given = fields.inner(one, "status", "allocation")
-    allocated = tuple(
-        (fields.text(row, "driver"), fields.text(row, "pool"), fields.text(row, "device"))
-        for row in fields.each(given, "devices", "results")
-        if not fields.flag(row, "adminAccess")  # it looks on, and holds nothing
-    )
+    rows = [row for row in fields.each(given, "devices", "results")
+            if not fields.flag(row, ADMIN)]  # fmt: skip
+    allocated = tuple(dict.fromkeys(map(_device_id, rows)))  # parts of one device are one
     users = list(fields.each(one, "status", "reservedFor"))
     pods = [user for user in users if fields.text(user, "resource") == "pods"]
     spec = fields.inner(one, "spec")
     return DeviceClaim(
         namespace=fields.text(one, "metadata", "namespace") or "default",
-        name=fields.text(one, "metadata", "name"), wanted=wanted(spec),
+        name=fields.text(one, "metadata", "name"),
         held=tuple(device for device in allocated if device[0] in DRIVERS),
         holders=tuple(fields.text(user, "name") for user in pods),
         uid=fields.text(one, "metadata", "uid"),
         version=fields.text(one, "metadata", "resourceVersion"),
         is_allocated=bool(given), allocated=allocated,
+        shared=tuple(_device_id(row) for row in rows if fields.text(row, "shareID")),
         reserved=tuple(fields.text(user, "uid") for user in users),
         answered=tuple(fields.text(r, "request") for r in fields.each(given, "devices", "results")),
         is_only_pods=len(pods) == len(users),
@@ -252,8 +277,8 @@ def read_template(one: Object) -> DeviceClaim:
     spec = fields.inner(one, "spec", "spec")
     return DeviceClaim(
         namespace=fields.text(one, "metadata", "namespace") or "default",
-        name=TEMPLATE + fields.text(one, "metadata", "name"), wanted=wanted(spec), held=(),
-        holders=(), **_asked(spec),
+        name=TEMPLATE + fields.text(one, "metadata", "name"), held=(), holders=(),
+        **_asked(spec),
     )  # fmt: skip
 
 
@@ -261,8 +286,21 @@ def read_class(one: Object) -> DeviceClass:
     """A DeviceClass."""
     return DeviceClass(
         fields.text(one, "metadata", "name"), _selectors(fields.inner(one, "spec")),
-        tuple(fields.each(one, "spec", "config")),
+        tuple(fields.each(one, "spec", "config")), fields.text(one, "spec", "extendedResourceName"),
+        fields.moment_ms(one, "metadata", "creationTimestamp") or 0,
     )  # fmt: skip
+
+
+def read_own_claim(pod: Object) -> OwnClaim | None:
+    """The claim of a pod that stands for extended resources; None: it has none."""
+    told = fields.inner(pod, "status", "extendedResourceClaimStatus")
+    name = fields.text(told, "resourceClaimName")
+    mapped = (fields.text(one, "resourceName") for one in fields.each(told, "requestMappings"))
+    return OwnClaim(name, tuple(sorted(set(mapped)))) if name else None
+
+
+def _device_id(told: Object) -> DeviceId:
+    return fields.text(told, "driver"), fields.text(told, "pool"), fields.text(told, "device")
 
 
 def _asked(spec: Object) -> dict[str, Any]:
@@ -295,10 +333,10 @@ def _exact(name: str, exact: Object) -> DeviceRequest:
     unkept = ""
     if not exact:
         unkept = "a request without `exactly`"
-    elif fields.flag(exact, "adminAccess"):
-        unkept = "adminAccess"
+    elif fields.flag(exact, ADMIN):
+        unkept = ADMIN
     elif fields.inner(exact, "capacity"):
-        unkept = "capacity of a part of a device"
+        unkept = OF_CAPACITY
     elif mode not in ("", "ExactCount", "All"):
         unkept = f"allocationMode {mode}"
     count = 0 if mode == "All" else max(1, fields.number(exact, "count") or 1)
@@ -322,17 +360,20 @@ def unknown_in(selectors: Iterable[str]) -> str:
     return ""
 
 
-def wanted(spec: Object) -> int:
-    """How many accelerators a claim asks for; classes of other devices count none.
+def matches(selectors: Iterable[str], device: Device) -> bool:
+    """Whether all of these expressions, which are understood, hold of a device."""
+    return all(cel.selector(one).holds(device.facts) for one in selectors)
 
-    Of a choice the first counts, and *all* of a node's devices as one: who knows what is published
-    knows how many those are.
+
+def is_for_accelerators(
+    device_class: str, selectors: Sequence[str], devices: Iterable[Device]
+) -> bool:
+    """Whether a request is for accelerators: by the first device that it may be given.
+
+    Where there is none, by the driver that its class or its expressions name.
     """
-    total = 0
-    for request in fields.each(spec, "devices", "requests"):
-        choices = (*fields.each(request, "firstAvailable"), request)
-        exact = fields.inner(request, "exactly") or choices[0]
-        kind = fields.text(exact, "deviceClassName")
-        if kind in DRIVERS:
-            total += max(1, fields.number(exact, "count") or 1)
-    return min(total, MOST_DEVICES)
+    is_read = not unknown_in(selectors)
+    first = next((one for one in devices if is_read and matches(selectors, one)), None)
+    if first is not None:
+        return first.is_accelerator
+    return any(driver in one for one in (device_class, *selectors) for driver in DRIVERS)

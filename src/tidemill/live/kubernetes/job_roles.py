@@ -5,9 +5,11 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from tidemill.live.kubernetes.dra import OwnClaim
 from tidemill.live.kubernetes.nodes import OF_CONDITIONS
 from tidemill.live.kubernetes.owners import PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.resources import GpuRequest
 
 MOST_ROLES = 64
 
@@ -32,7 +34,7 @@ def of_pods(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRo
     mine = dict[PodRequest, list[KubePod]]()
     for pod in pods:
         if pod.request.gpu is not None:
-            mine.setdefault(_nearest(_form(pod.request), counts), []).append(pod)
+            mine.setdefault(_nearest(_form(pod.request), counts, pod.own_claim), []).append(pod)
     for form, some in mine.items():
         if form not in counts:
             alive = sum(not pod.is_over for pod in some)
@@ -55,12 +57,19 @@ def _form(request: PodRequest) -> PodRequest:
     )  # fmt: skip
 
 
-def _nearest(form: PodRequest, wanted: Mapping[PodRequest, int]) -> PodRequest:
-    """The form that a pod was made of: the same, else one with the same accelerators."""
+def _nearest(
+    form: PodRequest, wanted: Mapping[PodRequest, int], own: OwnClaim | None
+) -> PodRequest:
+    """The form that a pod was made of: the same, else one with the same accelerators.
+
+    ``own``: the claim by which it has those that its template names as a resource.
+    """
     if form in wanted:
         return form
-    same = (form.gpu, form.part_milli)
-    return next((other for other in wanted if (other.gpu, other.part_milli) == same), form)
+    same, count = (form.gpu, form.part_milli), form.gpu.each if form.gpu is not None else 0
+    by_claim = [GpuRequest(one, count) for one in own.resources] if own is not None else []
+    return next((other for other in wanted if (other.gpu, other.part_milli) == same
+                 or other.gpu in by_claim), form)  # fmt: skip
 
 
 def most_at_once(pods: list[KubePod]) -> int:

@@ -12,7 +12,8 @@ from msgspec import Struct, json
 from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import fields, pod_rules, refusals, resources
+from tidemill.live.kubernetes import dra, fields, pod_amounts, pod_rules, refusals, resources
+from tidemill.live.kubernetes.dra import OwnClaim
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
@@ -228,6 +229,8 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """The same in the kubelet's words."""
     gone_ms: int | None = None
     """By when it was gone, and nobody saw it end; None: that was seen, or it is not known to be."""
+    own_claim: OwnClaim | None = None
+    """The claim (DRA) that was made for extended resources that it requests."""
 
     def deleted(self, at_ms: int) -> "KubePod":
         """The pod after it was deleted: over since then, unless it had ended before."""
@@ -336,6 +339,7 @@ def read(one: Object) -> KubePod:
         again=None if is_over or not node else _again(told),
         refusal=refusals.lost_race(one),
         refused_as=fields.text(one, "status", "message") if refusals.lost_race(one) else "",
+        own_claim=dra.read_own_claim(one),
     )  # fmt: skip
 
 
@@ -392,7 +396,7 @@ def _parts(told: object, names: tuple[str, ...]) -> object:
 def _request(told: bytes, labels: bytes) -> PodRequest:
     spec: Object = json.decode(told)
     near = pod_rules.read(spec, json.decode(labels))
-    amounts = _requested(spec)
+    amounts = pod_amounts.requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")
     affinity = fields.inner(
@@ -448,43 +452,6 @@ def _unkept(spec: Object) -> Iterator[str]:
     terms = fields.each(spec, "affinity", "nodeAffinity", must, "nodeSelectorTerms")
     if any(any(fields.each(term, "matchFields")) for term in terms):
         yield "affinity.nodeAffinity by matchFields"
-
-
-def _requested(spec: Object) -> dict[str, float]:
-    """What a pod requests: for itself, else by its containers; and what its runtime takes."""
-    total = _by_containers(spec)
-    most, least = (fields.amounts(spec, "resources", one) for one in ("limits", "requests"))
-    total |= {name: amount for name, amount in most.items() if not total.get(name)} | least
-    for resource, amount in fields.amounts(spec, "overhead").items():
-        total[resource] = total.get(resource, 0) + amount
-    return total
-
-
-def _by_containers(spec: Object) -> dict[str, float]:
-    """What all containers request together; those that run before the others, at most as much."""
-    total: dict[str, float] = {}
-    for container in fields.each(spec, "containers"):
-        for resource, amount in _of_container(container).items():
-            total[resource] = total.get(resource, 0) + amount
-    beside, most = dict[str, float](), dict[str, float]()
-    for container in fields.each(spec, "initContainers"):
-        mine = _of_container(container)
-        if fields.text(container, "restartPolicy") == "Always":  # a sidecar: it stays
-            for resource, amount in mine.items():
-                beside[resource] = beside.get(resource, 0) + amount
-            continue
-        for resource, amount in mine.items():
-            most[resource] = max(most.get(resource, 0), amount + beside.get(resource, 0))
-    for resource, amount in beside.items():
-        total[resource] = total.get(resource, 0) + amount
-    for resource, amount in most.items():
-        total[resource] = max(total.get(resource, 0), amount)
-    return total
-
-
-def _of_container(container: Object) -> dict[str, float]:
-    limits = fields.amounts(container, "resources", "limits")
-    return limits | fields.amounts(container, "resources", "requests")
 
 
 def label_condition(one: Object) -> LabelCondition:

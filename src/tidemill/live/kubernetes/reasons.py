@@ -19,7 +19,7 @@ from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.reasons import BY_FACTS, LAYER_OF, Cause, Layer
+from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
 LONGEST_WORDS = 500
@@ -89,6 +89,8 @@ ANYWHERE = OnePlace()
 
 class FleetNow:
     """Nodes as they are now, and what pods hold of them."""
+
+    either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
         self.nodes = list(nodes)
@@ -192,6 +194,10 @@ def by_facts(
     asked = (request, missing, size, where)
     if asked not in fleet.answered:
         found = _by_facts(fleet, request, missing, size, where)
+        if other := fleet.either.get(request.gpu.resource):  # a claim would do as well
+            gpu = request.gpu._replace(resource=other)
+            by_claim = _by_facts(fleet, replace(request, gpu=gpu), missing, size, where)
+            found = min(found, by_claim, key=lambda one: (one.is_sure, one.cause in NEVER))
         words = _CLAIMED.sub("GPUs by claim", found.words)
         fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]

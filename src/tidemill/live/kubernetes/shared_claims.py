@@ -1,19 +1,22 @@
 """Claims (DRA) that several pods use at once: in whose books their devices are, and from when on.
 
-The devices of a claim count once. The pod that was there first has them until it ends; then the
-first of those that still use them, from then on. Pods that wait have them when nobody else has.
+The devices of a claim count once, and so does a device of which several claims have parts. The pod
+that was there first has them until it ends; then the first of those that still use them, from then
+on. Pods that wait have them when nobody else has.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes.dra import DeviceClaim
+from tidemill.live.kubernetes.dra import DeviceClaim, DeviceId
 from tidemill.live.kubernetes.fields import LATEST_MS
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.model.measures import count_text
 
 NEVER_MS = -1  # before any pod
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
 PodKey = tuple[str, str]
 """Its full name and its uid."""
 
@@ -21,6 +24,34 @@ PodKey = tuple[str, str]
 def key_of(pod: KubePod) -> PodKey:
     """By what a pod is known here."""
     return pod.full_name, pod.uid
+
+
+def turns(
+    users: Mapping[ClaimKey, Sequence[KubePod]], claims: Mapping[ClaimKey, DeviceClaim]
+) -> dict[ClaimKey, dict[PodKey, int | None]]:
+    """By claim: which of its pods have its devices in the books, in turn (``in_turn``).
+
+    Claims that have parts of one device (`shareID`) are as one claim: nobody says how large a part
+    of its time or its memory each of them has, so that the device is in the books of one at a time.
+    """
+    together, of_device = dict[ClaimKey, ClaimKey](), dict[DeviceId, ClaimKey]()
+
+    def first(key: ClaimKey) -> ClaimKey:
+        while together.get(key, key) != key:
+            key = together[key]
+        return key
+
+    for key in sorted(users):
+        for device in claims[key].shared:
+            together[first(key)] = first(of_device.setdefault(device, key))
+    all_users = dict[ClaimKey, dict[PodKey, KubePod]]()
+    for key, some in users.items():
+        all_users.setdefault(first(key), {}).update((key_of(pod), pod) for pod in some)
+    found = {
+        key: in_turn(sorted(some.values(), key=lambda pod: (pod.created_ms, pod.full_name)))
+        for key, some in all_users.items()
+    }
+    return {key: found[first(key)] for key in users}
 
 
 def in_turn(users: Sequence[KubePod]) -> dict[PodKey, int | None]:
@@ -51,21 +82,32 @@ def taken_over(pod: KubePod, since_ms: int | None) -> KubePod:
     return replace(pod, created_ms=max(pod.created_ms, since_ms), bound_ms=since_ms, up_ms=up_ms)
 
 
-def note(pods: Iterable[KubePod], claims: Mapping[tuple[str, str], DeviceClaim]) -> str:
-    """What to say of pods on nodes whose accelerators are in the books of others; "": no pod is."""
-    others = dict[str, str]()
+def notes(pods: Iterable[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> Iterator[str]:
+    """What to say of pods on nodes whose accelerators are in the books of others."""
+    others, in_part = dict[str, str](), dict[str, str]()
     for pod in pods:
-        for inside, name in pod.request.claims if pod.node and pod.request.gpu is None else ():
-            claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
-            if claim is not None and claim.held and not pod.is_over:
-                others[pod.full_name] = claim.name
-    if not others:
-        return ""
-    first, claim_name = min(others.items())
+        names = [pod.claim_names.get(inside) or name for inside, name in pod.request.claims]
+        names += [pod.own_claim.name] if pod.own_claim is not None else []
+        for name in names if pod.node and pod.request.gpu is None and not pod.is_over else ():
+            claim = claims.get((pod.namespace, name))
+            if claim is not None and claim.held:
+                (in_part if claim.shared else others)[pod.full_name] = claim.name
+    if others:
+        yield _note(others, "a claim of GPUs (DRA) that others share: in the books")
+    if in_part:
+        yield _note(
+            in_part,
+            "a claim of a part of a GPU (DRA, shareID) of which others have parts: how much of its"
+            " time each has nobody says, and the whole of it is in the books",
+        )
+
+
+def _note(named: Mapping[str, str], what: str) -> str:
+    first, claim_name = min(named.items())
     return (
-        f"{count_text(len(others), 'pod')} with a claim of GPUs (DRA) that others share: in the"
-        f" books of who had them first, and no jobs of their own (first {first}, claim"
-        f" {claim_name}: kubectl describe resourceclaims -n {first.partition('/')[0]} {claim_name})"
+        f"{count_text(len(named), 'pod')} with {what} of who had them first, and no jobs of their"
+        f" own (first {first}, claim {claim_name}: kubectl describe resourceclaims -n"
+        f" {first.partition('/')[0]} {claim_name})"
     )
 
 

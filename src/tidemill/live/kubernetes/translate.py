@@ -15,6 +15,7 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
     beyond,
+    device_parts,
     dra,
     kai_parts,
     kueue,
@@ -155,6 +156,7 @@ class _Translation:
         """Labels that jobs select nodes by."""
         there = [node for node in cluster.nodes if node.gone_ms is None]
         self._fleet = FleetNow(there, cluster.pods)
+        self._fleet.either = cluster.either
         self.parts = [(part, node) for node in cluster.nodes for part in parts.of_node(node)]
         """All nodes, those with several sorts of accelerators in parts; and what they are of."""
         self._part = {(node.name, resource): part for part, node in self.parts
@@ -168,8 +170,7 @@ class _Translation:
         self._names: dict[str, units.UnitKey] = {}
         self._refused = list[KubePod]()
         self._notes = Counter(
-            f"pods request {pod.request.uncounted}, of which nobody says how large a part of a"
-            " device it is: not booked"
+            _not_booked(pod.request.uncounted)
             for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
         )  # fmt: skip
         if unknown := sum(_has_unknown_claim(cluster, pod) for pod in cluster.pods):
@@ -221,8 +222,7 @@ class _Translation:
     def said(self) -> list[str]:
         """What people should know of it."""
         notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
-        if shared := shared_claims.note(self.cluster.pods, self.cluster.claims):
-            notes.append(shared)
+        notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
         if self._refused:
             many = len(self._refused)
             whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
@@ -261,6 +261,8 @@ class _Translation:
         assert role.request.gpu is not None, "roles without GPUs are left out"
         rules, resource = role.request.rules, role.request.gpu.resource
         by_claim = self._having.get(resources.CLAIMED, set())
+        if resource in self.cluster.either:
+            return rules
         if resource == resources.CLAIMED or resources.is_cut_by_claim(resource):
             others = (having for one, having in self._having.items() if one != resources.CLAIMED)
             if by_claim.isdisjoint(set().union(*others)):
@@ -296,8 +298,11 @@ class _Translation:
 
     def _kinds_of(self, resource: str, pods: Iterable[KubePod]) -> tuple[str, ...]:
         """The kinds of accelerators that a resource is where pods sit, or anywhere; () is any."""
-        here = (self._part.get((pod.node, resource)) for pod in pods if pod.node)
-        having = {kind_of(part.gpu_type) for part in here if part} or self._having.get(resource)
+        here = (self._part.get((pod.node, one.resource))
+                for pod in pods if pod.node and (one := pod.request.gpu))  # fmt: skip
+        by_claim = self._having.get(self.cluster.either.get(resource, ""), set())
+        having = {kind_of(part.gpu_type) for part in here if part}
+        having = having or self._having.get(resource, set()) | by_claim
         if not having:  # who wants parts of GPUs that no node has does not get others instead
             return () if is_whole_name(resource) else (resource,)
         is_any = having == self._kinds and not any(OF in kind for kind in having)
@@ -346,10 +351,8 @@ class _Translation:
     def _mask(self, one: HeldPod) -> int:
         """The devices that a pod was given (DRA); 0: nobody says."""
         mask = 0
-        for inside, name in one.pod.request.claims:
-            claimed = one.pod.claim_names.get(inside) or name
-            claim = self.cluster.claims.get((one.pod.namespace, claimed))
-            for device in claim.held if claim is not None else ():
+        for claim in clusters.claims_of(one.pod, self.cluster.claims):
+            for device in claim.held:
                 node, number = self.cluster.devices.get(device, ("", 0))
                 if node == one.pod.node and number < MAX_DEVICES:
                     mask |= 1 << number
@@ -431,6 +434,18 @@ _UNKNOWN_CLAIM = (
 )
 
 
+def _not_booked(what: str) -> str:
+    """Why pods that request something of accelerators, or may, are not booked."""
+    if what.startswith(device_parts.OF_CLASS):
+        return (
+            f"pods have claims of {what}, which nobody shows: whether they are of GPUs is unknown,"
+            " and they are not booked (kubectl get deviceclasses)"
+        )
+    return (
+        f"pods request {what}, of which nobody says how large a part of a device it is: not booked"
+    )
+
+
 def _has_unknown_claim(cluster: Cluster, pod: KubePod) -> bool:
     """Whether a pod may have devices by a claim of which neither it nor its template is known."""
     return pod.request.gpu is None and any(
@@ -460,7 +475,8 @@ def _decider(job: KubeJob) -> str:
 
 def _tied(job: KubeJob) -> list[str]:
     """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
-    told = [one for pod in job.pods for one in pod.request.unkept if one == dra.ALL_DIFFER][:1]
+    told = [one for pod in job.pods for one in pod.request.unkept
+            if one in (dra.ALL_DIFFER, dra.OF_CAPACITY)][:1]  # fmt: skip
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 

@@ -242,7 +242,7 @@ def test_a_shadow_is_not_checked():
     [
         (ServedKind("batch", "v1", "Job", "jobs"), "observe.yaml"),
         (ServedKind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices"), "observe.yaml"),
-        (ServedKind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses"), "schedule.yaml"),
+        (ServedKind("resource.k8s.io", "v1", "DeviceClass", "deviceclasses"), "observe.yaml"),
         (ServedKind("", "v1", "PersistentVolume", "persistentvolumes"), "schedule.yaml"),
     ],
 )

@@ -13,6 +13,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
 
 import msgspec
 
@@ -251,7 +252,7 @@ class ClaimWriter:
         """As the API has it: results, what drivers are told of them, and where they are."""
         results = [
             {"request": one.request, "driver": one.device[0], "pool": one.device[1],
-             "device": one.device[2]}
+             "device": one.device[2]} | self._whole(one.device)
             for one in chosen
         ]  # fmt: skip
         config = list[dict[str, Any]]()
@@ -265,6 +266,13 @@ class ClaimWriter:
             "devices": {"results": results} | ({"config": config} if config else {}),
             "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
         }
+
+    def _whole(self, device: DeviceId) -> dict[str, Any]:
+        """What a result says of a device that may be shared: that nothing of it is left."""
+        known = self._view.claimed.book.device(device)
+        if known is None or not known.may_be_shared:
+            return {}
+        return {"shareID": str(uuid4()), "consumedCapacity": dict(known.all_of_it)}
 
     # Which devices ------------------------------------------------------------------------------
 

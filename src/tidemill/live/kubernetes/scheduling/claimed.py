@@ -1,6 +1,7 @@
 """Who holds devices by claim: pods of ours, and claims of others, each as a pod that holds them.
 
-A claim is ours while a pod of ours uses it. Every other claim that is allocated holds its devices
+A claim is ours while a pod of ours uses it. One that was made for extended resources of a pod is
+that pod's, which holds its devices itself. Every other claim that is allocated holds its devices
 whether its pods are bound or not, so it is shown as a pod of its own, `claim:NAME`; the pods that
 use it hold CPU and memory.
 """
@@ -11,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes import extended
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceId
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
@@ -60,6 +62,32 @@ def as_pods(book: ClaimBook, claim: DeviceClaim, ours: Mapping[str, Key]) -> dic
             if held:
                 found[claim.namespace, name] = _standing(claim, name, machine, held)
     return found
+
+
+def with_own(book: ClaimBook, pod: KubePod) -> KubePod:
+    """A pod with a claim of its own for extended resources: it holds what that was given.
+
+    Until the claim is shown, as many as it requests.
+    """
+    assert pod.own_claim is not None, "it has one"
+    rest = extended.without(pod.request, pod.own_claim.resources)
+    claim, gpu = book.claims.get((pod.namespace, pod.own_claim.name)), pod.request.gpu
+    count = gpu.each if gpu is not None else 0
+    if claim is not None:
+        count = held_alone(book, claim, pod)
+    by_claim = GpuRequest(CLAIMED, count) if count else None
+    return replace(pod, request=replace(rest, gpu=rest.gpu or by_claim))
+
+
+def held_alone(book: ClaimBook, claim: DeviceClaim, pod: KubePod) -> int:
+    """How many devices a pod itself holds by a claim of its own.
+
+    0: it is not there yet or any more, or they are of several parts of its machine.
+    """
+    standing = [*as_pods(book, claim, {}).values()]
+    is_there = not pod.is_over and [one.node for one in standing] == [pod.node]
+    gpu = standing[0].request.gpu if is_there else None
+    return gpu.each if gpu is not None else 0
 
 
 def _standing(claim: DeviceClaim, name: str, machine: str, held: list[DeviceId]) -> KubePod:

@@ -66,6 +66,9 @@ class ClaimedPods:
         """By claim of others: the pods that stand for it."""
         self._promised: dict[Key, None] = {}
         """Claims that were allocated for a pod of ours which was not bound when that was seen."""
+        self._own: dict[Key, tuple[Key, KubePod]] = {}
+        """By claim that was made for extended resources of a pod: that pod, as the cluster has it.
+        """
 
     def take_slice(self, row: DeviceSlice, *, is_gone: bool) -> None:
         """A slice came, changed or is gone."""
@@ -75,11 +78,13 @@ class ClaimedPods:
         self._choose_anew()
         self._note()
 
-    def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:
-        """A class came, changed or is gone."""
+    def take_class(self, row: DeviceClass, *, is_gone: bool) -> bool:
+        """A class came, changed or is gone; whether it gives out other extended resources now."""
+        before = self.book.extended
         self.book.take_class(row, is_gone=is_gone)
         self._resolve(self._told)
         self._note()
+        return before != self.book.extended
 
     def take_claim(self, row: DeviceClaim, *, is_gone: bool) -> list[OwnerObject]:
         """A claim, or a template of claims, is so now; owners whose pods ask for something else."""
@@ -91,7 +96,10 @@ class ClaimedPods:
         self._note()
         self._choose_anew()
         self._resolve(self._users.get(key, ()))
-        self._show(key)
+        self._look_at(key)
+        devices = before.allocated if before is not None else ()
+        for heir in {self.book.holder.get(one, key) for one in devices} - {key}:
+            self._look_at(heir)
         for uid in before.reserved if before is not None else ():
             if self._ours.get(uid) not in self._told and uid not in (now.reserved if now else ()):
                 self._ours.pop(uid, None)
@@ -127,6 +135,16 @@ class ClaimedPods:
         found = self.book.resolved(row)
         self._label_machines()
         return found
+
+    def with_own(self, key: Key, row: KubePod, *, is_gone: bool) -> KubePod:
+        """A pod with a claim of its own for extended resources, with what that was given."""
+        assert row.own_claim is not None, "it has one"
+        claim = (row.namespace, row.own_claim.name)
+        self._own.pop(claim, None)
+        if not is_gone:
+            self._own[claim] = key, row
+        self._show(claim)
+        return claimed.with_own(self.book, row)
 
     def look(self) -> bool:
         """Offer devices that share counters by what waits now; whether that had to be done."""
@@ -231,6 +249,9 @@ class ClaimedPods:
         """Let pods stand for a claim of others, or none if it is ours, or not allocated."""
         claim = self.book.claims.get(key)
         shown = claimed.as_pods(self.book, claim, self._ours) if claim is not None else {}
+        _, own = self._own.get(key, (key, None))
+        if claim is not None and own is not None and claimed.held_alone(self.book, claim, own):
+            shown = {}
         for name in self._shown.pop(key, ()):
             if name not in shown and (pod := self._pods.get(name)) is not None:
                 self._take_pod(name, pod.deleted(pod.created_ms), is_gone=True)
@@ -239,8 +260,17 @@ class ClaimedPods:
             self._touch(name)
         if shown:
             self._shown[key] = tuple(shown)
-        if claim is not None and claim.reserved and not shown:
+        if claim is not None and claim.reserved and not shown and own is None:
             self._promised[key] = None
+
+    def _look_at(self, key: Key) -> None:
+        """A claim is another, or another part of a machine's: who has it is looked at."""
+        pod, row = self._own.get(key, (key, None))
+        if row is None:
+            self._show(key)
+        else:
+            self._take_pod(pod, row, is_gone=False)
+            self._touch(pod)
 
     def _choose_anew(self) -> None:
         """Where claims leave a choice, pods that wait may ask for something else now."""
@@ -265,4 +295,4 @@ class ClaimedPods:
         """Find the parts of a machine, and on which of them the claims of others sit."""
         self._cut(machine)
         for claim in sorted(self.book.holders_on(machine)):
-            self._show(claim)
+            self._look_at(claim)

@@ -6,14 +6,14 @@ here; which device it is, is decided by the plan. Whatever of a claim is not und
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.live.history import cut_gpus
-from tidemill.live.kubernetes import cel, dra
+from tidemill.live.kubernetes import dra, extended
 from tidemill.live.kubernetes.dra import (
     CounterName,
     Device,
@@ -51,7 +51,7 @@ class DeviceForm(NamedTuple):
 
     def holds(self, device: Device) -> bool:
         """Whether a device is so."""
-        return all(cel.selector(one).holds(device.facts) for one in self.selectors)
+        return dra.matches(self.selectors, device)
 
     @property
     def label(self) -> str:
@@ -101,7 +101,10 @@ class ClaimBook:
         self.is_shared: Callable[[Key], bool] = lambda _: False
         """Whether several pods wait for one claim."""
         self.holder: dict[DeviceId, Key] = {}
-        """The claim that a device was given to."""
+        """The claim that a device was given to; of those that have parts of it the first."""
+        self._holders: dict[DeviceId, dict[Key, None]] = {}
+        self.extended: dict[str, str] = {}
+        """The class that each extended resource is given out of."""
         self._counted: dict[DeviceForm, bool] = {}
         self._picked: dict[tuple[DeviceRequest, ...], DeviceRequest] = {}
         """By what there is to choose from: what is chosen now, for all claims alike."""
@@ -144,6 +147,7 @@ class ClaimBook:
         self.classes.pop(row.name, None)
         if not is_gone:
             self.classes[row.name] = row
+        self.extended = extended.by_resource(self.classes.values())
 
     def take_claim(self, row: DeviceClaim, *, is_gone: bool) -> DeviceClaim | None:
         """A claim or a template came, changed or is gone; what it was before."""
@@ -151,15 +155,30 @@ class ClaimBook:
         before = self.claims.get(key)
         if before is not None and not is_gone and _is_older(row, before):
             return before
-        for device in before.allocated if before is not None else ():
-            if self.holder.get(device) == key:
-                del self.holder[device]
+        self._let_go(key, before.allocated if before is not None else (),
+                     () if is_gone else row.allocated)  # fmt: skip
         if is_gone:
             self.claims.pop(key, None)
             return before
         self.claims[key] = row
-        self.holder.update(dict.fromkeys(row.allocated, key))
+        for device in row.allocated:
+            self._holders.setdefault(device, {})[key] = None
+            if device not in row.shared or device not in self.holder:
+                self.holder[device] = key
         return before
+
+    def _let_go(self, key: Key, had: Iterable[DeviceId], has: Sequence[DeviceId]) -> None:
+        """A claim does not hold devices any more; who else has one, or a part of it, still does."""
+        for device in had:
+            others = self._holders.get(device, {})
+            if device in has:
+                continue
+            others.pop(key, None)
+            if not others:
+                self._holders.pop(device, None)
+                self.holder.pop(device, None)
+            elif self.holder.get(device) == key:
+                self.holder[device] = next(iter(others))
 
     # What machines have -------------------------------------------------------------------------
 
@@ -193,10 +212,14 @@ class ClaimBook:
         return tuple((form.label, MATCH) for form in forms)
 
     def held_on(self, claim: DeviceClaim) -> dict[str, tuple[DeviceId, ...]]:
-        """By machine: the accelerators that a claim holds."""
+        """By machine: the accelerators that a claim holds; of those that have parts of a device the
+        first has it.
+        """
         found = dict[str, list[DeviceId]]()
         for one in claim.allocated:
             machine, device = self._where.get(one, ("", None))
+            if one in claim.shared and self.holder.get(one) != (claim.namespace, claim.name):
+                continue
             if device is not None and device.is_accelerator:
                 found.setdefault(machine, []).append(one)
         return {machine: tuple(mine) for machine, mine in found.items()}
@@ -227,6 +250,10 @@ class ClaimBook:
     def machine_of(self, device: DeviceId) -> str:
         """The machine that publishes a device; "": none does."""
         return self._where[device][0] if device in self._where else ""
+
+    def device(self, device: DeviceId) -> Device | None:
+        """A device as it is published; None: nobody does."""
+        return self._where[device][1] if device in self._where else None
 
     def shares_counters(self, device: DeviceId) -> bool:
         """Whether a device consumes of counters that others use too."""
@@ -298,7 +325,8 @@ class ClaimBook:
 
     def of_pod(self, pod: KubePod) -> list[DeviceClaim]:
         """The claims of a pod that exist."""
-        keys = (key for _, key in self.names_of(pod) if key is not None)
+        keys = [key for _, key in self.names_of(pod) if key is not None]
+        keys += [(pod.namespace, pod.own_claim.name)] if pod.own_claim is not None else []
         return [self.claims[key] for key in keys if key in self.claims]
 
     def resolved(self, pod: KubePod) -> KubePod:
@@ -444,11 +472,10 @@ class ClaimBook:
 
     def _is_accelerator(self, form: DeviceForm) -> bool:
         if form not in self._counted:
-            matching = (device for _, device in self._where.values() if form.holds(device))
-            first = next(matching, None)
-            told = (form.device_class, *form.selectors)
-            by_name = any(driver in one for one in told for driver in dra.DRIVERS)
-            self._counted[form] = by_name if first is None else first.is_accelerator
+            devices = (device for _, device in self._where.values())
+            self._counted[form] = dra.is_for_accelerators(
+                form.device_class, form.selectors, devices
+            )
         return self._counted[form]
 
 

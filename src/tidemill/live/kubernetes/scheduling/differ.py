@@ -162,6 +162,7 @@ class Differ:
         yield from self.nodes.tell(at_ms)
         if is_changed:
             again = dict.fromkeys((*self.tight.due(), *nowhere, *self._jobs.unsized))
+            again |= self._jobs.by_class
             view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:

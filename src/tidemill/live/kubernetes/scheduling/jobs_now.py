@@ -12,6 +12,7 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.jobs import alone as alone_key
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import (
+    by_classes,
     declared,
     estimates,
     hosts,
@@ -64,6 +65,8 @@ class JobsNow:
         """Gangs that are spread by what is free: looked at again whenever anything changes."""
         self.unsized: dict[UnitKey, None] = {}
         """Gangs of which not all pods are there to show which have GPUs: looked at again, too."""
+        self.by_class: dict[UnitKey, None] = {}
+        """Jobs held for a resource that no plug-in of a node has: looked at again, too."""
         self.unread: dict[UnitKey, tuple[str, ...]] = {}
         """What is wrong with annotations of jobs of ours, in words; whoever tells it empties
         this."""
@@ -112,6 +115,7 @@ class JobsNow:
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
         lacks = scale.now - len(waits) if scale is not None else None
         self.unsized.pop(unit.key, None)
+        self.by_class.pop(unit.key, None)
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
@@ -186,10 +190,9 @@ class JobsNow:
 
         ``lacks``: how many pods of an elastic gang are still to come; None: it has one size.
         """
-        if isinstance(shape, Unplaceable):
-            return shape
-        if below := teams_below(self._lives.world, shape.team):
-            return declared.above_others(shape.team, below)
+        of_itself = self._of_itself(unit, shape, pending)
+        if isinstance(shape, Unplaceable) or of_itself is not None:
+            return of_itself
         with_gpus = [pod for pod in pending if pod.request.gpu is not None]
         if (owner := self._view.awaited.of(self._view.cluster, with_gpus)) is not None:
             return declared.unseen(unit.key.namespace, owner)
@@ -214,6 +217,18 @@ class JobsNow:
             wanted = wanted if lacks is None else len(waits) + lacks
             return declared.incomplete(pending, wanted, len(pending))
         return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])
+
+    def _of_itself(
+        self, unit: PodUnit, shape: Shape | Unplaceable, pending: Sequence[KubePod]
+    ) -> Unplaceable | None:
+        """What a job asks for that nobody can give it here; None: nothing."""
+        if (by_class := by_classes.refused(self._view, pending)) is not None:
+            self.by_class[unit.key] = None
+            return by_class
+        if isinstance(shape, Unplaceable):
+            return shape
+        below = teams_below(self._lives.world, shape.team)
+        return declared.above_others(shape.team, below) if below else None
 
     def _unsized(self, unit: PodUnit) -> Unplaceable | None:
         """That nobody knows how large a gang is: only its pods have GPUs, and some are to come."""

@@ -1,13 +1,11 @@
 """What a scheduler reads of a cluster, beside what everybody does, and what it makes of it."""
 
-from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.scheduling import unread_pods, volumes
 from tidemill.live.kubernetes.watching.kinds import READERS, Readers
 
 READ: Readers = {
     **{key: take for key, take in READERS.items() if key != ("", "ConfigMap")},
     ("", "Pod"): unread_pods.read,
-    (dra.GROUP, "DeviceClass"): dra.read_class,
     ("", "PersistentVolumeClaim"): volumes.read_claim,
     ("", "PersistentVolume"): volumes.read_volume,
 }

@@ -150,7 +150,8 @@ class ClusterView:
             case DeviceSlice():
                 self.claimed.take_slice(row, is_gone=is_gone)
             case DeviceClass():
-                self.claimed.take_class(row, is_gone=is_gone)
+                if self.claimed.take_class(row, is_gone=is_gone):
+                    self.look_at_all()
             case DeviceClaim():
                 self.take_claim(row, is_gone=is_gone)
 
@@ -336,6 +337,8 @@ class ClusterView:
     def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
         if row.request.claims and self.is_ours(row):
             row = self.claimed.with_claims(key, row, is_gone=is_gone)
+        elif row.own_claim is not None:
+            row = self.claimed.with_own(key, row, is_gone=is_gone)
         if row.node and self.sent.get(row.uid) == row.node:
             self.assume(row.uid, key, row.node)  # the watch was quicker than the answer
         before = self.pods.get(key)

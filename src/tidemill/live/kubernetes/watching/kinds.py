@@ -31,6 +31,7 @@ LOST = {
     "ResourceQuota": "quotas of namespaces are unknown",
     "PriorityClass": "priorities are those that pods say",
     "PodDisruptionBudget": "which pods must not be evicted is unknown",
+    "DeviceClass": "which claims are for GPUs is told by the names of their classes alone",
     "ConfigMap": "",
 }
 """By kind: what is unknown when it may not be read; other kinds are told by their name. "": nothing
