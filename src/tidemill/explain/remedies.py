@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tidemill.explain import (
+    enlarging,
     facts,
     holders,
     moving,
@@ -67,29 +68,9 @@ def _never(case: Case) -> Remedy:
     is_bought = not case.supply.contracts and case.cause is Cause.NOTHING_CLAIMED
     price = None if is_bought and not case.world.contract_count else 0
     return _make(
-        f"do not wait: {proof.words}", PricedFix(proof.nearest, price), *_MORE[case.cause](case),
+        f"do not wait: {proof.words}", PricedFix(proof.nearest, price), *enlarging.more(case),
         *_instead(case),
     )  # fmt: skip
-
-
-def _sign(case: Case) -> tuple[PricedFix, ...]:
-    asked = case.units(case.role.total_milli)
-    do = "add nodes with" if case.world.is_observed else "sign a contract for"
-    return (PricedFix(f"{do} {asked}", None),)
-
-
-def _nothing_more(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one signature for the table
-    return ()
-
-
-_MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
-    Cause.NOTHING_CLAIMED: _sign,
-    Cause.IMPOSSIBLE_LABEL: _nothing_more,
-    Cause.IMPOSSIBLE_SIZE: _nothing_more,
-    Cause.IMPOSSIBLE_GANG: prices.widen,
-    Cause.OVER_LIMIT_ALWAYS: _nothing_more,
-    Cause.IMPOSSIBLE_TOPOLOGY: _nothing_more,
-}
 
 
 # L2: supply lacks now -------------------------------------------------------------------------
@@ -111,10 +92,26 @@ def _supply(case: Case) -> Remedy:
     found = _make(
         f"do not buy: {claimed} are {phrasing.claimed(case.world)}, {ready} of them Ready"
         f" ({held})",
-        *fixes, prices.launch(case, max(1, case.missing)),
+        *fixes, _launch(case, max(1, case.missing)),
         *_instead(case),
     )  # fmt: skip
     return found if found.fixes else _make(found.do_not, _fewer(case))
+
+
+def _launch(case: Case, replicas: int) -> PricedFix | None:
+    """Nodes that may be launched; where its team uses too much now, once that has ended."""
+    found, bound = prices.launch(case, replicas), facts.binds(case)
+    if found is not None or bound is None:
+        return found
+    uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"
+    lacking = max(1, case.role.count - _most_ready(case))
+    return prices.launch(case, lacking, f"wait until jobs of team `{bound.name}` end ({uses})")
+
+
+def _most_ready(case: Case) -> int:
+    """Replicas that nodes which take work would hold if they were empty."""
+    room = case.memo.empty_room(case.world)
+    return max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
 
 
 def _fewer(case: Case) -> PricedFix:
@@ -128,8 +125,7 @@ def _fewer(case: Case) -> PricedFix:
             f"request at most {phrasing.together(case.role, most)} in one `{must.tier}`, or prefer"
             f" the `{must.tier}` instead of requiring it"
         )
-    room = case.memo.empty_room(case.world)
-    most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
+    most = _most_ready(case)
     where = phrasing.where(case.role)
     return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
