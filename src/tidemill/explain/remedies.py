@@ -34,6 +34,7 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model import lives
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import NODE_CLAIM
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.preemption.candidates import Victim
 
@@ -92,26 +93,10 @@ def _supply(case: Case) -> Remedy:
     found = _make(
         f"do not buy: {claimed} are {phrasing.claimed(case.world)}, {ready} of them Ready"
         f" ({held})",
-        *fixes, _launch(case, max(1, case.missing)),
+        *fixes, prices.launch_even_later(case, max(1, case.missing)),
         *_instead(case),
     )  # fmt: skip
     return found if found.fixes else _make(found.do_not, _fewer(case))
-
-
-def _launch(case: Case, replicas: int) -> PricedFix | None:
-    """Nodes that may be launched; where its team uses too much now, once that has ended."""
-    found, bound = prices.launch(case, replicas), facts.binds(case)
-    if found is not None or bound is None:
-        return found
-    uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"
-    lacking = max(1, case.role.count - _most_ready(case))
-    return prices.launch(case, lacking, f"wait until jobs of team `{bound.name}` end ({uses})")
-
-
-def _most_ready(case: Case) -> int:
-    """Replicas that nodes which take work would hold if they were empty."""
-    room = case.memo.empty_room(case.world)
-    return max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
 
 
 def _fewer(case: Case) -> PricedFix:
@@ -125,7 +110,7 @@ def _fewer(case: Case) -> PricedFix:
             f"request at most {phrasing.together(case.role, most)} in one `{must.tier}`, or prefer"
             f" the `{must.tier}` instead of requiring it"
         )
-    most = _most_ready(case)
+    most = prices.most_ready(case)
     where = phrasing.where(case.role)
     return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
@@ -137,6 +122,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
+    if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
+        ways = ways | {Place.UNHEALTHY: _JOINS}
     called = facts.place_word(case.before, place, lot)
     if called != place and place is Place.CORDONED:
         known = {Place.UNHEALTHY: ways[Place.UNHEALTHY], "full": _EMPTIED}
@@ -146,6 +133,7 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
         count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
         are="is" if lot.milli == WHOLE_MILLI else "are",
         node=lives.origin("".join(lot.examples[:1]), case.world.node_number).partition("/")[0],
+        claim="".join(lot.examples[:1]).removeprefix(NODE_CLAIM),
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )  # fmt: skip
     return PricedFix(text, None if place in _UNPRICED else 0)
@@ -178,6 +166,10 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
 
 _UNTAINTED = "mend what {named} is tainted for, or remove the taint: {count} {are} free there"
 _EMPTIED = "let work without GPUs on {named} end or go elsewhere: {count} {are} free there"
+_JOINS = (
+    "wait for the node of {named}, which is launched and has not joined yet: {count}"
+    " (kubectl describe nodeclaims.karpenter.sh {claim})"
+)
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED, Place.UNADVERTISED)
 """What somebody has to repair or replace: nobody here knows the price."""
 
