@@ -63,15 +63,17 @@ def install(rig: Cluster) -> None:
     _config(rig).write_text(json.dumps(config))
 
 
-def start(rig: Cluster, namespace: str) -> None:
-    """Start it (again); returns when it serves its webhooks and has a queue."""
+def start(rig: Cluster, namespace: str = "") -> None:
+    """Start it (again); returns when it serves its webhooks and, where a namespace is to have one,
+    has a queue.
+    """
     rig.daemon(
         "kueue", f"--config={_config(rig)}", f"--kubeconfig={rig.kubeconfig}",
         "--feature-gates=VisibilityOnDemand=false", "--zap-log-level=2",
     )  # fmt: skip
     rig.wait_for("Kueue has a certificate", lambda: _lay_certificate(rig), 60)
     rig.wait_for("Kueue is ready", lambda: _is_ready(rig), 60)
-    if rig.try_to("GET", f"{_API}/clusterqueues/{QUEUE}")[0] == 404:
+    if namespace and rig.try_to("GET", f"{_API}/clusterqueues/{QUEUE}")[0] == 404:
         _add_queue(rig, namespace)  # after the start: a webhook looks at it
 
 
@@ -84,10 +86,21 @@ def _add_queue(rig: Cluster, namespace: str) -> None:
     flavors = [{"name": "any", "resources": resources}]
     groups = [{"coveredResources": [*quota], "flavors": flavors}]
     cluster_queue = {"namespaceSelector": {}, "resourceGroups": groups}
-    _make(rig, f"{_API}/resourceflavors", "ResourceFlavor", "any", {})
-    _make(rig, f"{_API}/clusterqueues", "ClusterQueue", QUEUE, cluster_queue)
-    told = {"clusterQueue": QUEUE}
-    _make(rig, f"{_API}/namespaces/{namespace}/localqueues", "LocalQueue", QUEUE, told)
+    make(rig, "resourceflavors", "any", {})
+    make(rig, "clusterqueues", QUEUE, cluster_queue)
+    make(rig, f"namespaces/{namespace}/localqueues", QUEUE, {"clusterQueue": QUEUE})
+
+
+def make(rig: Cluster, path: str, name: str, spec: Object) -> None:
+    """One of its objects; its kind is that of the path."""
+    wanted = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": _KINDS[path.rpartition("/")[2]]}
+    rig.ask("POST", f"{_API}/{path}", wanted | {"metadata": {"name": name}, "spec": spec})
+
+
+_KINDS = {
+    "resourceflavors": "ResourceFlavor", "clusterqueues": "ClusterQueue", "cohorts": "Cohort",
+    "localqueues": "LocalQueue",
+}  # fmt: skip
 
 
 def single(name: str, wanted: Object) -> Unit:
@@ -174,11 +187,6 @@ def _is_ready(rig: Cluster) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _make(rig: Cluster, path: str, kind: str, name: str, spec: Object) -> None:
-    wanted = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind}
-    rig.ask("POST", path, wanted | {"metadata": {"name": name}, "spec": spec})
 
 
 def _config(rig: Cluster) -> Path:

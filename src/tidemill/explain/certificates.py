@@ -48,9 +48,13 @@ class Claim(NamedTuple):
         return " that it may use" if len(self.labelled) < len(self.contracts) else ""
 
 
-def certificate(world: World, shape: Shape) -> Certificate | None:
-    """The proof that a gang never fits; None where it could some day."""
+def certificate(world: World, shape: Shape, known: Cause = Cause.NONE) -> Certificate | None:
+    """The proof that a gang never fits; None where it could some day. ``known``: a quota that was
+    found to be too small for its roles together, by placing them.
+    """
     cause = diagnose.ever_cause(world, shape)
+    if cause not in NEVER and known is Cause.OVER_LIMIT_ALWAYS:
+        cause = known
     if cause not in NEVER:
         return None
     role = shape.roles[guilty_role(world, shape)]
@@ -277,8 +281,7 @@ def _too_wide(claim: Claim) -> Certificate:
     rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
-        f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
-        f" runs on one GPU type{rest}",
+        f"{_held_of(claim, kind, hosts[kind])}; a role runs on one GPU type{rest}",
         f"request at most {phrasing.replicas_of(role, hosts[kind])}"
         f"{_while_shut(claim, replace(role, count=hosts[kind]))}",
     )  # fmt: skip
@@ -291,18 +294,71 @@ def _over_limit(claim: Claim) -> Certificate:
     mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in named}
     kind = max(mosts, key=lambda name: mosts[name][0])
     limit, team = mosts[kind][0], world.queue_rows[mosts[kind][1]].name
-    k = world.kind_number[kind]
-    over = [a for a in world.tree.paths[q] if world.limit[a, k] < role.total_milli]
-    if limit >= role.total_milli and world.tree.keeps:
+    if limit >= role.total_milli and world.tree.keeps and not diagnose.is_over_limits(world, shape):
         return _kept_back(claim, q, named)
-    return Certificate(
-        "limit", role.total_milli, limit, "accelerator_milli",
+    if limit >= role.total_milli:
+        return _over_limit_together(claim, q)
+    hosts = _hosts_by_kind(claim)
+    said = (
         f"the maximum quota of team `{team}` is {phrasing.amount(limit)} `{kind}`, it requests"
-        f" {phrasing.amount(role.total_milli)}",
-        f"{_at_most(limit)}raise the maximum quota of"
-        f" {phrasing.ids([world.queue_rows[a].name for a in over])}{_of_milli(claim, limit)}",
-        team=team,
+        f" {phrasing.amount(role.total_milli)}"
+    )
+    if hosts[kind] < role.count:
+        said += f"; {_held_of(claim, kind, hosts[kind])}"
+        way = _less_of_both(claim, kind, hosts[kind], limit)
+    else:
+        over = _ids_below(world, q, kind, role.total_milli)
+        way = f"{_at_most(limit)}raise the maximum quota of {over}{_of_milli(claim, limit)}"
+    return Certificate("limit", role.total_milli, limit, "accelerator_milli", said, way, team=team)
+
+
+def _held_of(claim: Claim, kind: str, most: int) -> str:
+    return f"all of `{kind}`, empty, would hold {most:,} of its {claim.role.count:,} replicas"
+
+
+def _less_of_both(claim: Claim, kind: str, most: int, limit: int) -> str:
+    """What a quota leaves of the replicas that a type would hold; if none, the quota for those."""
+    world, role = claim.world, claim.role
+    count = min(most, limit // role.replica_milli)
+    less = phrasing.replicas_of(role, count or most)
+    shut = _while_shut(claim, replace(role, count=count or most))
+    if count:
+        return f"request at most {less}{shut}"
+    milli = most * role.replica_milli
+    over = _ids_below(world, world.queue_number[claim.shape.team], kind, milli)
+    to = phrasing.amount(milli)
+    return f"raise the maximum quota of {over} to {to}, and request at most {less}{shut}"
+
+
+def _over_limit_together(claim: Claim, q: int) -> Certificate:
+    """Each role is within the quotas, and all of them are not."""
+    world, need = claim.world, claim.shape.total_milli
+    roles = [role for role in claim.shape.roles if role.total_milli]
+    kinds = sorted({k for role in roles for k in contract_capacity.kinds_that_hold(world, role)})
+    mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in kinds}
+    limit = min(sum(most for most, _ in mosts.values()), need)
+    team = world.queue_rows[min(mosts.values())[1]].name
+    told = " and ".join(f"{phrasing.amount(mosts[kind][0])} `{kind}`" for kind in kinds)
+    there = sum(diagnose.claimed_milli(world, world.kind_number[kind]) for kind in kinds)
+    is_wide = diagnose.ever_cause(world, claim.shape) is not Cause.NONE and there < need
+    over = phrasing.ids([*dict.fromkeys(world.queue_rows[a].name for _, a in mosts.values())])
+    less = f"request at most {phrasing.amount(min(limit, there))} in all of its roles"
+    more = f"raise the maximum quota of {over}"
+    if not limit:
+        less = f"{more}, and request at most {phrasing.amount(there)} in all of its roles"
+    return Certificate(
+        "limit", need, limit, "accelerator_milli",
+        f"the maximum quota of team `{team}` is {told}, its roles request {phrasing.amount(need)}"
+        " together",
+        less if is_wide else f"{less}, or {more}" if limit else more, team=team,
     )  # fmt: skip
+
+
+def _ids_below(world: World, q: int, kind: str, milli: int) -> str:
+    """The teams, its own and those above, that may not use so much of a type."""
+    k = world.kind_number[kind]
+    over = [a for a in world.tree.paths[q] if world.limit[a, k] < milli]
+    return phrasing.ids([world.queue_rows[a].name for a in over])
 
 
 def _at_most(milli: int) -> str:

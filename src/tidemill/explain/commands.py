@@ -7,13 +7,27 @@ Tidemill's own all take ``--journal`` and ``--at``; ``located`` writes them in.
 
 import re
 import shlex
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from tidemill.explain import podless
 from tidemill.explain.answers import Answer, Certificate, Command, Fact, Forecast
 from tidemill.journal import cluster_kinds
 from tidemill.model import lives
-from tidemill.model.rows import BELOW, CLUSTER, FEATURE, PARTITION, RESOURCE, Queue, Role
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import (
+    BELOW,
+    CLUSTER,
+    COHORT,
+    FEATURE,
+    NODE_CLAIM,
+    PARTITION,
+    RESOURCE,
+    Queue,
+    Role,
+)
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 Commands = tuple[Command, ...]
@@ -59,7 +73,22 @@ def contracts(world: World) -> Commands:
     """What is claimed and what it costs. What contracts say no cluster knows; without any, what is
     claimed are its nodes.
     """
-    return (_tidemill("fleet"), *(_NODES if world.is_observed else ()))
+    shown = (*_NODES, *_machines(world)) if world.is_observed else ()
+    return (_tidemill("fleet"), *shown)
+
+
+def ready(world: World, job: str | None) -> Commands:
+    """Which nodes take work; of machines that are no nodes yet, their claims."""
+    return (*nodes(job), *_machines(world))
+
+
+def _machines(world: World) -> Commands:
+    """What shows machines that Karpenter launched and that have not joined the cluster."""
+    states = world.nodes.state
+    coming = (n for name, n in world.node_number.items() if name.startswith(NODE_CLAIM))
+    if all(states[n] == NodeState.GONE for n in coming):
+        return ()
+    return (Command("kubernetes", "kubectl get nodeclaims.karpenter.sh"),)
 
 
 def nodes(job: str | None) -> Commands:
@@ -88,11 +117,11 @@ def labels(role: Role) -> Commands:
     )
 
 
-def line() -> Commands:
-    """Who waits, in order."""
+def line(world: World, asked: int = -1) -> Commands:
+    """Who waits, in order; ``asked``: it is asked of this one, which must be among them."""
     return (
         _tidemill("pending"),
-        Command("kubernetes", "kubectl get pods -A --field-selector status.phase=Pending"),
+        *(Command("kubernetes", one) for one in podless.line(world, asked)),
         Command("slurm", "squeue --states=PENDING --sort=-p"),
     )
 
@@ -135,11 +164,42 @@ def _quota_of_kubernetes(world: World, name: str) -> Commands:
         return (Command("kubernetes", shown),) if found else ()
     q = world.queue_number.get(name)
     row = world.queue_rows[q] if q is not None else Queue(name)
+    if world.is_observed and name.startswith(COHORT):
+        return tuple(Command("kubernetes", one) for one in _of_cohort(world))
     is_queue = bool(row.parent) or any(share.floor_milli for share in row.shares)
     if world.is_observed and is_queue:
         shown = f"kubectl describe clusterqueues.kueue.x-k8s.io {shlex.quote(name)}"
         return (Command("kubernetes", shown),)
     return (Command("kubernetes", f"kubectl describe resourcequota -n {shlex.quote(name)}"),)
+
+
+_COHORTS = (
+    "NAME:.metadata.name,PARENT:.spec.parentName"
+    ",QUOTAS:.spec.resourceGroups[*].flavors[*].resources[*].nominalQuota"
+    ",BORROWS:.spec.resourceGroups[*].flavors[*].resources[*].borrowingLimit"
+)
+_CLUSTER_QUEUES = (  # until v1beta2 the cohort had another name
+    "NAME:.metadata.name,COHORT:.spec.cohortName,COHORT:.spec.cohort"
+    ",RESOURCES:.spec.resourceGroups[*].flavors[*].resources[*].name"
+    ",QUOTAS:.spec.resourceGroups[*].flavors[*].resources[*].nominalQuota"
+)
+
+
+def _of_cohort(world: World) -> Iterator[str]:
+    """What shows the quotas of cohorts: those of all queues, and their own, where one is an object;
+    many are but names that queues say.
+    """
+    yield f"kubectl get clusterqueues.kueue.x-k8s.io -o 'custom-columns={_CLUSTER_QUEUES}'"
+    if any(_is_object(world, row) for row in world.queue_rows if row.name.startswith(COHORT)):
+        yield f"kubectl get cohorts.kueue.x-k8s.io -o 'custom-columns={_COHORTS}'"
+
+
+def _is_object(world: World, row: Queue) -> bool:
+    """Whether a cohort has what only an object says: something above it, or quotas of its own."""
+    below = [share for one in world.queue_rows if one.parent == row.name for share in one.shares]
+    is_bound = any(share.lend_milli < FOREVER_MS for share in row.shares)
+    own = sum(share.floor_milli for share in row.shares)
+    return bool(row.parent) or is_bound or own > sum(share.floor_milli for share in below)
 
 
 def held(name: str) -> Commands:
@@ -188,7 +248,10 @@ def _of_job(world: World, name: str | None, columns: str) -> Commands:
     told = lives.origin(cluster_kinds.of_job(world, name).name, world.job_number)
     namespace, slash, _ = told.partition("/")
     pods = f"kubectl describe pod {shlex.quote(told)}"
-    if slash:  # as histories of Kubernetes name jobs, which are more than one pod
+    j = world.job_number.get(name)
+    if j is not None and (above := podless.above(world, j)) is not None:
+        pods = podless.job(above, columns)
+    elif slash:  # as histories of Kubernetes name jobs, which are more than one pod
         asked = f"-o 'custom-columns=NAME:.metadata.name,{columns}'"
         pods = f"kubectl get pods -n {shlex.quote(namespace)} {asked}"
     return (

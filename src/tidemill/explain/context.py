@@ -194,7 +194,7 @@ def open_case(
         line,
         tuple(victims),
         protected,
-        certificates.certificate(world, shape) if cause in NEVER else None,
+        certificates.certificate(world, shape, cause) if cause in NEVER else None,
         Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         before, tuple(due), beside=() if beside is None else beside.shape.roles,
         spared=spared, is_only_told=is_only_told or waits.is_block,

@@ -65,7 +65,7 @@ def _due(case: Case) -> Fact | None:
     names = phrasing.ids([case.world.job_names[j] for j in case.due])
     counted = f"{phrasing.amount(milli)} GPUs, no longer free for it"
     text = f"the next cycle places {names} before it ({counted})"
-    return Fact("placed before it", milli, MILLI, text, commands.line())
+    return Fact("placed before it", milli, MILLI, text, commands.line(case.before, case.j))
 
 
 def claimed(case: Case) -> Fact:
@@ -82,7 +82,7 @@ def ready(case: Case) -> Fact:
     """What takes work, busy or free."""
     milli = case.supply.ready_milli
     text = f"{case.units(milli)} Ready and schedulable"
-    return Fact("ready", milli, MILLI, text, commands.nodes(case.in_queue))
+    return Fact("ready", milli, MILLI, text, commands.ready(case.before, case.in_queue))
 
 
 def free(case: Case) -> Fact:
@@ -363,7 +363,7 @@ def _holder(case: Case) -> Fact | None:
         " queue;"
         f" it has waited {phrasing.since(waited_ms)}"
     )
-    return Fact("holder waited", waited_ms, "ms", text, commands.line())
+    return Fact("holder waited", waited_ms, "ms", text, commands.line(case.before, case.j))
 
 
 def _held(case: Case) -> Fact | None:
@@ -378,7 +378,7 @@ def _held(case: Case) -> Fact | None:
     if others:
         free_kinds = phrasing.either(world.kinds[k] for k in others)
         text += f"; {free_kinds} is not held, but no job that may use either may pass"
-    return Fact("held", milli, MILLI, text, commands.line())
+    return Fact("held", milli, MILLI, text, commands.line(case.before, case.j))
 
 
 def _reserved(case: Case) -> Fact | None:
@@ -395,7 +395,7 @@ def _reserved(case: Case) -> Fact | None:
         f" {duration_text(wait_ms)} by estimates; this job would not end by then"
         f"{_without_estimate(case, set(first.kinds))}"
     )
-    return Fact("reserved until", first.at_ms, "ms", text, commands.line())
+    return Fact("reserved until", first.at_ms, "ms", text, commands.line(case.before, case.j))
 
 
 def _without_estimate(case: Case, kinds: set[int]) -> str:
@@ -506,7 +506,7 @@ def _ahead(case: Case) -> Fact:
     asking = f"{phrasing.many(line.jobs, 'job')} ahead, requesting {phrasing.amount(line.milli)}"
     first = f" (first {named})" if line.jobs > len(line.first) else f" ({named})"
     text = asking + first if line.jobs else "no job ahead"
-    return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
+    return Fact("jobs ahead", line.jobs, "jobs", text, commands.line(case.before, case.j))
 
 
 def _passed(case: Case) -> Fact | None:
@@ -527,12 +527,11 @@ def _passed(case: Case) -> Fact | None:
         return None
     text = (
         f"{phrasing.many(count, 'job')} submitted later {'was' if count == 1 else 'were'}"
-        " placed while"
-        " it waited"
+        " placed while it waited"
     )
     if not world.is_looked_on:  # there our guard does not rule
         text += f"; {_guard(case)}"
-    return Fact("passed by", count, "jobs", text, commands.line())
+    return Fact("passed by", count, "jobs", text, commands.line(case.before, case.j))
 
 
 def _guard(case: Case) -> str:
@@ -562,8 +561,7 @@ def deadlocks(case: Case) -> tuple[GangDeadlock, ...]:
     """Partial gangs that block each other for good, and hold what it could use."""
     if not case.world.is_observed or case.cause not in _HELD_BY_OTHERS:
         return ()
-    mine = supply.node_mask(case.before, case.options)
-    return partial_gangs.in_the_way(case.before, mine)
+    return partial_gangs.in_the_way(case.before, supply.node_mask(case.before, case.options))
 
 
 _HELD_BY_OTHERS = (Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED)
@@ -572,7 +570,9 @@ _HELD_BY_OTHERS = (Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED)
 def _deadlocked(case: Case) -> Fact | None:
     if not (found := deadlocks(case)):
         return None
-    return Fact("deadlock", found[0].held_milli, MILLI, found[0].words, commands.line())
+    return Fact(
+        "deadlock", found[0].held_milli, MILLI, found[0].words, commands.line(case.before, case.j)
+    )
 
 
 _ALWAYS: tuple[Make, ...] = (

@@ -1,4 +1,4 @@
-"""Prices: what it would cost to launch or add nodes for a job, and what stopping others would lose.
+"""Prices: what it would cost to launch nodes for a job, and what stopping others would lose.
 
 A launch counts whole nodes at the contract's rate; a stop counts the work since the last checkpoint
 and the time to come up again.
@@ -7,12 +7,12 @@ and the time to come up again.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tidemill.explain import phrasing
+from tidemill.explain import facts, phrasing
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.world import World
-from tidemill.scheduling import contract_capacity
+from tidemill.scheduling import contract_capacity, shares
 from tidemill.scheduling.preemption import cost
 
 
@@ -24,14 +24,20 @@ class Loss(NamedTuple):
     """None where nobody said a price of some of it."""
 
 
-def launch(case: Case, replicas: int) -> PricedFix | None:
-    """The cheapest contract by the hour under which enough nodes may be launched."""
+def launch(case: Case, replicas: int, after: str = "") -> PricedFix | None:
+    """The cheapest contract by the hour under which enough nodes may be launched, of a type that
+    the quotas of its team leave it now; ``after``: or of any, once that has happened.
+    """
     offers = []
+    q, need = int(case.world.shapes.queue[case.s]), case.role.total_milli
     for c in case.supply.contracts:
         row, contracts = case.world.contract_rows[c].at(case.world.now_ms), case.world.contracts
         per_node = contract_capacity.replicas_per_node(row, case.role)
         if not contracts.is_running[c] or not contracts.is_elastic[c] or not per_node:
             continue
+        k = case.world.kind_number[row.kind]
+        if not after and not shares.within_limit(case.world, q, k, need):
+            continue  # another node would be none that it may use
         nodes = -(-replicas // per_node)
         have = int(contracts.nodes[c]) + int(contracts.asked_nodes[c])
         if nodes and have + nodes <= row.count // row.node.devices:
@@ -43,35 +49,24 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
     row = case.world.contract_rows[c]
     name, row = row.name_at(case.world.now_ms), row.at(case.world.now_ms)
     words = f"launch {phrasing.many(nodes, 'node')} of contract `{name}`"
+    words = f"{after}, and {words} then" if after else words
     return PricedFix(words, usd if row.is_priced else None)
 
 
-def widen(case: Case) -> tuple[PricedFix, ...]:
-    """As many more nodes as the gang lacks on one GPU type: of the type that lacks the fewest, at
-    the cheapest rate paid now; a price that is known goes first.
-    """
-    assert case.proof is not None
-    world, rows = case.world, contract_capacity.running_contracts(case.world, case.role)
-    hosts = contract_capacity.hosts_by_kind(world, case.role, rows)
-    offers = []
-    for c in case.supply.contracts:
-        row = world.contract_rows[c].at(world.now_ms)
-        per_node = contract_capacity.replicas_per_node(row, case.role)
-        if per_node and contract_capacity.matching_nodes(world, row, case.role):
-            nodes = -(-(case.proof.asked - hosts[row.kind]) // per_node)
-            usd = nodes * row.node.devices * row.rate_usd_micro
-            offers.append((nodes, not row.is_priced, usd, c))
-    if not offers:
-        return ()
-    nodes, _, usd, c = min(offers)
-    row = case.world.contract_rows[c]
-    more = phrasing.many(nodes, "node")
-    words = (
-        f"add {more} of `{row.kind}`"
-        if case.world.is_observed
-        else (f"enlarge contract `{row.name}` by {more}")
-    )
-    return (PricedFix(words, usd if row.is_priced else None),)
+def launch_even_later(case: Case, replicas: int) -> PricedFix | None:
+    """Nodes that may be launched; where its team uses too much now, once that has ended."""
+    found, bound = launch(case, replicas), facts.binds(case)
+    if found is not None or bound is None:
+        return found
+    uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"
+    lacking = max(1, case.role.count - most_ready(case))
+    return launch(case, lacking, f"wait until jobs of team `{bound.name}` end ({uses})")
+
+
+def most_ready(case: Case) -> int:
+    """Replicas that nodes which take work would hold if they were empty."""
+    room = case.memo.empty_room(case.world)
+    return max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:

@@ -40,7 +40,7 @@ def suggestion(case: Case) -> Raise | None:
     for milli in sorted(amounts):
         queues = _raised(case, k, milli)
         if queues and case.trials.places_after(case.j, queues):
-            text = _words(case, k, queues)
+            text = words(case, k, queues)
             if milli > case.role.total_milli:
                 more = phrasing.amount(milli - case.role.total_milli)
                 text += f" ({more} of it for jobs of its team that go first)"
@@ -51,9 +51,22 @@ def suggestion(case: Case) -> Raise | None:
     cause, ahead = _after(case, queues)
     return Raise(
         queues,
-        f"{_words(case, k, queues)}: {phrasing.still_waits(case.world, cause, ahead)}", False,
+        f"{words(case, k, queues)}: {phrasing.still_waits(case.world, cause, ahead)}", False,
         _beside(case, cause),
     )  # fmt: skip
+
+
+def raised_for_good(case: Case, k: int, milli: int) -> tuple[Queue, ...]:
+    """The queues on the path that could never use so much of a GPU type, each raised to it."""
+    world, q = case.world, int(case.world.shapes.queue[case.s])
+    over = [a for a in world.tree.paths[q] if world.limit[a, k] < milli]
+    return tuple(_to(case, a, k, milli) for a in over)
+
+
+def _to(case: Case, a: int, k: int, target: int) -> Queue:
+    """A queue that may use so much of a GPU type."""
+    row, kind = case.world.queue_rows[a], case.world.kinds[k]
+    return replace(row, shares=tuple(_share(share, kind, target) for share in row.shares))
 
 
 def _over(case: Case, k: int, milli: int) -> list[int]:
@@ -88,14 +101,8 @@ def _size(case: Case, j: int, k: int) -> int:
 
 def _raised(case: Case, k: int, milli: int) -> tuple[Queue, ...]:
     """The queues on the path with room for this much more."""
-    world = case.world
-    found = []
-    for a in _over(case, k, milli):
-        row, target = world.queue_rows[a], int(world.used[a, k]) + milli
-        found.append(
-            replace(row, shares=tuple(_share(s, world.kinds[k], target) for s in row.shares))
-        )
-    return tuple(found)
+    used = case.world.used
+    return tuple(_to(case, a, k, int(used[a, k]) + milli) for a in _over(case, k, milli))
 
 
 def _share(share: Share, kind: str, target: int) -> Share:
@@ -108,7 +115,8 @@ def _share(share: Share, kind: str, target: int) -> Share:
     return share
 
 
-def _words(case: Case, k: int, queues: tuple[Queue, ...]) -> str:
+def words(case: Case, k: int, queues: tuple[Queue, ...]) -> str:
+    """By how much teams are raised, of a GPU type."""
     world, kind, parts = case.world, case.world.kinds[k], []
     for row in queues:
         a = world.queue_number[row.name]

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tidemill.explain import (
+    enlarging,
     facts,
     holders,
     moving,
@@ -33,6 +34,7 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model import lives
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import NODE_CLAIM
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.preemption.candidates import Victim
 
@@ -67,29 +69,9 @@ def _never(case: Case) -> Remedy:
     is_bought = not case.supply.contracts and case.cause is Cause.NOTHING_CLAIMED
     price = None if is_bought and not case.world.contract_count else 0
     return _make(
-        f"do not wait: {proof.words}", PricedFix(proof.nearest, price), *_MORE[case.cause](case),
+        f"do not wait: {proof.words}", PricedFix(proof.nearest, price), *enlarging.more(case),
         *_instead(case),
     )  # fmt: skip
-
-
-def _sign(case: Case) -> tuple[PricedFix, ...]:
-    asked = case.units(case.role.total_milli)
-    do = "add nodes with" if case.world.is_observed else "sign a contract for"
-    return (PricedFix(f"{do} {asked}", None),)
-
-
-def _nothing_more(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one signature for the table
-    return ()
-
-
-_MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
-    Cause.NOTHING_CLAIMED: _sign,
-    Cause.IMPOSSIBLE_LABEL: _nothing_more,
-    Cause.IMPOSSIBLE_SIZE: _nothing_more,
-    Cause.IMPOSSIBLE_GANG: prices.widen,
-    Cause.OVER_LIMIT_ALWAYS: _nothing_more,
-    Cause.IMPOSSIBLE_TOPOLOGY: _nothing_more,
-}
 
 
 # L2: supply lacks now -------------------------------------------------------------------------
@@ -111,7 +93,7 @@ def _supply(case: Case) -> Remedy:
     found = _make(
         f"do not buy: {claimed} are {phrasing.claimed(case.world)}, {ready} of them Ready"
         f" ({held})",
-        *fixes, prices.launch(case, max(1, case.missing)),
+        *fixes, prices.launch_even_later(case, max(1, case.missing)),
         *_instead(case),
     )  # fmt: skip
     return found if found.fixes else _make(found.do_not, _fewer(case))
@@ -128,8 +110,7 @@ def _fewer(case: Case) -> PricedFix:
             f"request at most {phrasing.together(case.role, most)} in one `{must.tier}`, or prefer"
             f" the `{must.tier}` instead of requiring it"
         )
-    room = case.memo.empty_room(case.world)
-    most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
+    most = prices.most_ready(case)
     where = phrasing.where(case.role)
     return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
@@ -141,6 +122,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
+    if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
+        ways = ways | {Place.UNHEALTHY: _JOINS}
     called = facts.place_word(case.before, place, lot)
     if called != place and place is Place.CORDONED:
         known = {Place.UNHEALTHY: ways[Place.UNHEALTHY], "full": _EMPTIED}
@@ -150,6 +133,7 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
         count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
         are="is" if lot.milli == WHOLE_MILLI else "are",
         node=lives.origin("".join(lot.examples[:1]), case.world.node_number).partition("/")[0],
+        claim="".join(lot.examples[:1]).removeprefix(NODE_CLAIM),
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )  # fmt: skip
     return PricedFix(text, None if place in _UNPRICED else 0)
@@ -182,6 +166,10 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
 
 _UNTAINTED = "mend what {named} is tainted for, or remove the taint: {count} {are} free there"
 _EMPTIED = "let work without GPUs on {named} end or go elsewhere: {count} {are} free there"
+_JOINS = (
+    "wait for the node of {named}, which is launched and has not joined yet: {count}"
+    " (kubectl describe nodeclaims.karpenter.sh {claim})"
+)
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED, Place.UNADVERTISED)
 """What somebody has to repair or replace: nobody here knows the price."""
 

@@ -26,7 +26,11 @@ def races(case: Case) -> Fact | None:
     """The same as evidence."""
     count = case.world.matrices.jobs.item(case.j, JOB.RACES)
     text = raced(case.world, case.j)
-    return Fact("lost_races", count, "times", text, commands.line()) if count else None
+    return (
+        Fact("lost_races", count, "times", text, commands.line(case.before, case.j))
+        if count
+        else None
+    )
 
 
 SHARE_NO_NODES = PricedFix(
@@ -47,4 +51,4 @@ def preempted(case: Case) -> Fact | None:
     if not count:
         return None
     text = f"preempted {phrasing.many(count, 'time')} so far" + (f"; {alarm}" if alarm else "")
-    return Fact("preempted", count, "times", text, commands.line())
+    return Fact("preempted", count, "times", text, commands.line(case.before, case.j))

@@ -16,6 +16,7 @@ ASKING = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
 """How people ask another scheduler, where a journal does not know its reason."""
 _WORD = re.compile(r"[\w.-]+")
 _NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY})
+_LIMITS = (Cause.OVER_LIMIT, Cause.OVER_LIMIT_ALWAYS)
 _LACKS = _NO_SUPPLY | {Cause.NOT_ENOUGH_READY}
 
 
@@ -49,6 +50,12 @@ def blocks(world: World, j: int) -> bool:
     """Whether its own scheduler keeps a job out, whatever the books say."""
     found = _reason(world, j)
     return found is not None and is_block(Cause(found.cause), Layer(found.layer), found.words)
+
+
+def names_limit(world: World, j: int) -> bool:
+    """Whether its own scheduler says of a job that a limit keeps it out."""
+    found = _reason(world, j)
+    return found is not None and Cause(found.cause) in _LIMITS
 
 
 def way_out(world: World, j: int, waits: WaitsFor) -> str:

@@ -4,6 +4,8 @@ First what waiting cannot cure (nothing claimed, no such label, too large), then
 now, then the shortage that the fit met. ``explain`` asks the same questions to put them into words.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -66,18 +68,47 @@ def ever_cause(world: World, shape: Shape) -> Cause:
         if not any(hosts.values()):
             return Cause.IMPOSSIBLE_SIZE
         if max(hosts.values()) < role.count:
-            return Cause.IMPOSSIBLE_GANG
+            return _too_wide(world, shape)
     every = contract_capacity.running_contracts(world, Role())
     devices = sum(contract_capacity.nodes_in_use(world, row) * row.node.devices for row in every)
     if shape.total_milli > devices * contract_capacity.PER_DEVICE:
-        return Cause.IMPOSSIBLE_GANG
+        return _too_wide(world, shape)
     if feasibility.lack(world, shape) is not None:
         return Cause.IMPOSSIBLE_TOPOLOGY
     return limit_cause(world, shape)
 
 
+def _too_wide(world: World, shape: Shape) -> Cause:
+    """A gang larger than the fleet; if its team may not use as much either, that comes first: nodes
+    that are added would be none that it may use.
+    """
+    return Cause.OVER_LIMIT_ALWAYS if is_over_limits(world, shape) else Cause.IMPOSSIBLE_GANG
+
+
+def is_over_limits(world: World, shape: Shape) -> bool:
+    """Whether maximum quotas alone keep a gang out, whatever nodes there are of its GPU types."""
+    q = world.queue_number[shape.team]
+    for role in shape.roles:
+        kinds = _numbers(world, role)
+        if role.total_milli and kinds and role.total_milli > max(_mosts(world, q, kinds)):
+            return True
+    every = {k for role in shape.roles if role.total_milli for k in _numbers(world, role)}
+    return bool(every) and shape.total_milli > sum(_mosts(world, q, every))
+
+
+def _numbers(world: World, role: Role) -> list[int]:
+    return [world.kind_number[kind] for kind in contract_capacity.kinds_that_hold(world, role)]
+
+
+def _mosts(world: World, q: int, kinds: Iterable[int]) -> list[int]:
+    """The most that a queue may ever use of each of these kinds."""
+    return [shares.most_milli(world, q, k)[0] for k in kinds]
+
+
 def limit_cause(world: World, shape: Shape) -> Cause:
     """Whether quotas keep a gang off every GPU type that could hold it; NONE: off not all."""
+    if is_over_limits(world, shape):
+        return Cause.OVER_LIMIT_ALWAYS
     q = world.queue_number[shape.team]
     for role in shape.roles:
         kinds = [kind for kind in role.kinds or world.kinds if kind in world.kind_number]
@@ -101,14 +132,19 @@ def may_ever(world: World, q: int, k: int, role: Role) -> bool:
 
 def unkept_milli(world: World, q: int, k: int, need: int) -> int:
     """What contracts claim of a kind less what others keep back from a queue when nothing runs."""
-    claimed = sum(
+    claimed = claimed_milli(world, k)
+    idle = shares.when_idle(world)
+    kept = int(idle.kind_kept[k])
+    return max(claimed, kept) - shares.kept_after(world, idle, q, k, need)
+
+
+def claimed_milli(world: World, k: int) -> int:
+    """What contracts claim of a kind, less their spares."""
+    return sum(
         contract_capacity.nodes_in_use(world, row) * row.node.devices * contract_capacity.PER_DEVICE
         for row in world.contract_rows
         if row.end_ms > world.now_ms and world.kind_number[row.kind] == k
     )
-    idle = shares.when_idle(world)
-    kept = int(idle.kind_kept[k])
-    return max(claimed, kept) - shares.kept_after(world, idle, q, k, need)
 
 
 def _ready_cause(world: World, memo: Memo, s: int) -> Cause:

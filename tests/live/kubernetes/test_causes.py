@@ -18,7 +18,8 @@ import pytest
 
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
-from tests.live.kubernetes import made
+from tests.live.kubernetes import beside, made
+from tests.live.kubernetes.beside import shown
 from tests.live.kubernetes.test_import import world_of
 from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import Cluster, Object
@@ -224,13 +225,6 @@ def test_a_gang_s_cause_too(waiting: Waiting, job: str, layer: Layer, cause: Cau
     assert (Layer(rows[-1]["reason_layer"]), Cause(rows[-1]["reason_cause"])) == (layer, cause)
 
 
-def shown(rig: Cluster, line: str) -> str:
-    """What a line that begins with kubectl prints, on one line."""
-    first, *rest = shlex.split(line)
-    assert first == "kubectl", line
-    return " ".join(rig.kubectl(*rest).split())
-
-
 def test_every_kubectl_line_of_a_reason_shows_what_it_says(waiting: Waiting):
     """All that reasons and remarks print: the object that they are about, and the words that they
     quote of it.
@@ -266,7 +260,7 @@ def test_every_kubectl_line_of_why_shows_its_evidence(waiting: Waiting):
             ("Name: a0", "Name: d0", "nvidia.com/gpu: 8", "Unschedulable: true"),
         ),
         (commands.budgets(), ("ml keep 1 N/A 0",)),
-        (commands.line(), ("ml busy 0/1 Pending", "ml large 0/1 Pending")),
+        (commands.line(world), ("ml busy 0/1 Pending", "ml large 0/1 Pending")),
         (commands.running(), ("ml held-0", "ml held-1")),
         (commands.team(world, "web"), ("requests.nvidia.com/gpu 0 1",)),
         (commands.job(world, "ml/busy"), ("busy Pending <none>", "nvidia.com/gpu:8")),
@@ -323,20 +317,18 @@ def test_lines_beside_a_proof_show_the_quota_the_nodes_or_the_labels_it_is_about
         assert all(f"\n  {line}\n" in printed for line in told)
 
 
-def test_every_line_that_why_prints_runs(waiting: Waiting, tmp_path: Path):
-    """Of all that wait together; none prints nothing."""
+def test_every_line_that_why_prints_shows_the_thing_that_it_stands_beside(
+    waiting: Waiting, tmp_path: Path
+):
+    """Of all that wait together, also of those without pods: one that a quota refuses, and one that
+    Kueue keeps.
+    """
     (tmp_path / "any.json").write_text(waiting.rig.kubectl("get", EXPORTED, "-A", "-o", "json"))
     journal = str(tmp_path / "j.sqlite")
     made = tidemill("import", "kubernetes", str(tmp_path / "any.json"), "-j", journal)
     assert made.code == 0, made.err
-    told = set[str]()
-    for job in (*WAITING, "web/over", "ml/fleet-sized"):
-        printed = tidemill("why", job, "-j", journal).out.splitlines()
-        mine = [line.strip() for line in printed if line.startswith("  kubectl ")]
-        assert mine, job
-        told.update(mine)
-    for line in sorted(told):
-        assert shown(waiting.rig, line), line
+    for job in (*WAITING, "web/over", "ml/fleet-sized", "ml/queued", "ml/grouped"):
+        assert beside.check(waiting.rig, job, journal), job
 
 
 @pytest.mark.parametrize(

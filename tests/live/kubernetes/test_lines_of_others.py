@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import tidemill
-from tests.live.kubernetes.test_causes import shown
+from tests.live.kubernetes.beside import shown
 from tests.rigs.kubernetes.cluster import Cluster, Object
 from tests.rigs.kubernetes.definitions import TRAINING, kind
 from tests.rigs.kubernetes.wanted import GPU, claim_spec, claim_template, node, pod

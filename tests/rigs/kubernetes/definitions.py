@@ -42,3 +42,4 @@ TRAINING = scaled(
 )
 KUEUE = kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads")
 POD_GROUP = kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
+NODE_CLAIM = kind("karpenter.sh", "v1", "NodeClaim", "nodeclaims", scope="Cluster")

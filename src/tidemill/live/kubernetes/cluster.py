@@ -32,7 +32,13 @@ from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.extended import ExtendedResources
 from tidemill.live.kubernetes.fields import LATEST_MS, Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
-from tidemill.live.kubernetes.kueue import ClusterQueue, Flavor, KueueWorkload, LocalQueue
+from tidemill.live.kubernetes.kueue import (
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    KueueWorkload,
+    LocalQueue,
+)
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
@@ -91,6 +97,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     groups: Mapping[GroupKey, PodGroup]
     workloads: tuple[KueueWorkload, ...]
     cluster_queues: tuple[ClusterQueue, ...]
+    cohorts: tuple[Cohort, ...]
     local_queues: Mapping[tuple[str, str], LocalQueue]
     flavors: Mapping[str, Flavor]
     happenings: Mapping[tuple[str, str, str], tuple[KubeEvent, ...]]
@@ -144,8 +151,8 @@ def empty() -> Cluster:
     """A cluster of which nothing is known yet."""
     return Cluster(
         nodes=(), pods=(), owners={}, parts={}, groups={}, workloads=(), cluster_queues=(),
-        local_queues={}, flavors={}, happenings={}, quotas=(), budgets=(), priorities={},
-        namespaces={}, devices={}, claims={}, seen_ms=0,
+        cohorts=(), local_queues={}, flavors={}, happenings={}, quotas=(), budgets=(),
+        priorities={}, namespaces={}, devices={}, claims={}, seen_ms=0,
     )  # fmt: skip
 
 
@@ -177,6 +184,7 @@ def read(told: ToldObjects) -> Cluster:
     all_nodes, all_pods = _by_machine(listed, all_pods)
     all_nodes = _with_slices(all_nodes, published)
     all_pods = kai_parts.with_parts(all_pods, all_nodes)
+    all_nodes += _coming(told, all_nodes)
     times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
     times += [one.at_ms for some in happenings.values() for one in some]
     times += [row.created_ms or 0 for row in every]
@@ -185,10 +193,11 @@ def read(told: ToldObjects) -> Cluster:
     status = max(told_by, key=lambda one: one.probed_ms or 0, default=None)  # of files, the newest
     locals_ = told.read("LocalQueue", (kueue.GROUP,), kueue.read_local_queue)
     return Cluster(
-        nodes=(*all_nodes, *_coming(told, all_nodes)), pods=tuple(all_pods), owners=found,
+        nodes=tuple(all_nodes), pods=tuple(all_pods), owners=found,
         parts=_parts(found), groups={group.key: group for group in grouped},
         workloads=tuple(map(asking.with_templates, workloads)),
         cluster_queues=tuple(told.read("ClusterQueue", (kueue.GROUP,), kueue.read_cluster_queue)),
+        cohorts=tuple(told.read("Cohort", (kueue.GROUP,), kueue.read_cohort)),
         local_queues={(one.namespace, one.name): one for one in locals_},
         flavors={f.name: f for f in told.read("ResourceFlavor", (kueue.GROUP,), kueue.read_flavor)},
         happenings=happenings,

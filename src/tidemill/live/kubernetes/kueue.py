@@ -1,6 +1,7 @@
-"""Kueue: workloads that wait for quota, queues with their quotas, and flavors of what there is."""
+"""Kueue: workloads that wait for quota, queues and cohorts with their quotas, and flavors."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -8,8 +9,6 @@ from tidemill.live.kubernetes import fields, pods, resources
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.owners import MOST_PODS, PodTemplate
 from tidemill.live.kubernetes.pods import Owner
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
-from tidemill.model.rows import Queue, Share
 
 GROUP = "kueue.x-k8s.io"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -47,13 +46,32 @@ class KueueWorkload(Struct, frozen=True, kw_only=True):
         return f"kubectl describe workloads.{GROUP} -n {self.namespace} {self.name}"
 
 
+class QuotaOf(NamedTuple):
+    """What a queue or a cohort has of one flavor of a resource, of accelerators."""
+
+    flavor: str
+    resource: str
+    nominal: int
+    borrow: int | None
+    """The most above that; None: what its cohort has."""
+    lend: int | None
+
+
 class ClusterQueue(Struct, frozen=True):
     """A queue with quotas, as the cluster sees it."""
 
     name: str
     cohort: str
-    quotas: tuple[tuple[str, str, int, int | None, int | None], ...]
-    """Flavor, resource, nominal quota, borrowing limit and lending limit, of accelerators."""
+    quotas: tuple[QuotaOf, ...]
+
+
+class Cohort(Struct, frozen=True):
+    """Queues that borrow from each other, below another cohort or none."""
+
+    name: str
+    parent: str
+    quotas: tuple[QuotaOf, ...]
+    """Of its own, beside those of what is below it."""
 
 
 class LocalQueue(Struct, frozen=True):
@@ -130,6 +148,17 @@ def _templates(one: Object) -> tuple[PodTemplate, ...]:
 
 def read_cluster_queue(one: Object) -> ClusterQueue:
     """A ClusterQueue."""
+    cohort = fields.text(one, "spec", "cohort") or fields.text(one, "spec", "cohortName")
+    return ClusterQueue(fields.text(one, "metadata", "name"), cohort, _quotas(one))
+
+
+def read_cohort(one: Object) -> Cohort:
+    """A Cohort; in its first version its parent has another name."""
+    parent = fields.text(one, "spec", "parentName") or fields.text(one, "spec", "parent")
+    return Cohort(fields.text(one, "metadata", "name"), parent, _quotas(one))
+
+
+def _quotas(one: Object) -> tuple[QuotaOf, ...]:
     found = []
     for group in fields.each(one, "spec", "resourceGroups"):
         for flavor in fields.each(group, "flavors"):
@@ -139,9 +168,9 @@ def read_cluster_queue(one: Object) -> ClusterQueue:
                     most = _units(resource.get("borrowingLimit"))
                     lent = _units(resource.get("lendingLimit"))
                     nominal = _units(resource.get("nominalQuota")) or 0
-                    found.append((fields.text(flavor, "name"), name, nominal, most, lent))
-    cohort = fields.text(one, "spec", "cohort") or fields.text(one, "spec", "cohortName")
-    return ClusterQueue(fields.text(one, "metadata", "name"), cohort, tuple(found))
+                    of = fields.text(flavor, "name")
+                    found.append(QuotaOf(of, name, nominal, most, lent))
+    return tuple(found)
 
 
 def _units(told: object) -> int | None:
@@ -159,61 +188,3 @@ def read_local_queue(one: Object) -> LocalQueue:
 def read_flavor(one: Object) -> Flavor:
     """A ResourceFlavor."""
     return Flavor(fields.text(one, "metadata", "name"), fields.words(one, "spec", "nodeLabels"))
-
-
-def queues(
-    told: Iterable[ClusterQueue],
-    flavors: Mapping[str, Flavor],
-    kinds: Iterable[tuple[str, Mapping[str, str], str]],
-    notes: list[str],
-) -> list[Queue]:
-    """Cluster queues as teams with guaranteed and maximum quotas, below their cohorts.
-
-    ``kinds``: the GPU type, the labels and a resource of each node. A flavor whose nodes have
-    several GPU types, or none, is no quota on a GPU type: that is said.
-    """
-    types, rows, cohorts = list(kinds), list[Queue](), dict[str, None]()
-    for queue in sorted(told, key=lambda queue: queue.name):
-        shares = dict[str, tuple[int, int, int]]()
-        for flavor, resource, nominal, borrow, lend in queue.quotas:
-            having = [(kind, labels) for kind, labels, has in types if has == resource]
-            kind = _kind_of(flavors.get(flavor), having)
-            if not kind:
-                notes.append(
-                    f"queue `{queue.name}`: flavor `{flavor}` is not the nodes of one GPU type, so"
-                    " its quota is not read"
-                )
-                continue
-            above = (FOREVER_MS if queue.cohort else 0) if borrow is None else borrow * WHOLE_MILLI
-            lent = FOREVER_MS if lend is None else lend * WHOLE_MILLI
-            floor, more, lends = shares.get(kind, (0, 0, 0))
-            shares[kind] = (
-                floor + nominal * WHOLE_MILLI, min(more + above, FOREVER_MS),
-                min(lends + lent, FOREVER_MS),
-            )  # fmt: skip
-        if queue.cohort:
-            cohorts[queue.cohort] = None
-        rows.append(
-            Queue(
-                queue.name,
-                tuple(
-                    Share(kind, floor, min(floor + more, FOREVER_MS), lend_milli=lends)
-                    for kind, (floor, more, lends) in sorted(shares.items())
-                ),
-                parent=cohort_name(queue.cohort) if queue.cohort else "",
-            )
-        )
-    return [*(Queue(cohort_name(name)) for name in cohorts), *rows]
-
-
-def cohort_name(name: str) -> str:
-    """What a cohort is called among teams: a queue may have the same name."""
-    return f"cohort {name}"
-
-
-def _kind_of(flavor: Flavor | None, kinds: list[tuple[str, Mapping[str, str]]]) -> str:
-    if flavor is None:
-        return ""
-    wanted = flavor.labels.items()
-    found = {kind for kind, labels in kinds if all(labels.get(k) == v for k, v in wanted)}
-    return found.pop() if len(found) == 1 else ""

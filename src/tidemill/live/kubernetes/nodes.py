@@ -17,7 +17,7 @@ from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.notices import NodeNotice
 from tidemill.live.prices import labels as prices
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import MAX_DEVICES
+from tidemill.model.rows import MAX_DEVICES, NODE_CLAIM
 from tidemill.model.states import NodeState
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -306,7 +306,7 @@ def of_claim(claim: NodeClaim) -> KubeNode:
     box = prices.instance_type_in(claim.labels)
     product = resources.product(claim.labels, box)
     return KubeNode(
-        name=f"nodeclaim/{claim.name}", labels=claim.labels, taints=(),
+        name=f"{NODE_CLAIM}{claim.name}", labels=claim.labels, taints=(),
         created_ms=claim.created_ms,
         allocatable={}, capacity=claim.capacity, cpu_milli=claim.cpu_milli,
         memory_mib=claim.memory_mib, is_ready=False, ready_since_ms=claim.created_ms,

@@ -15,10 +15,10 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
     beyond,
+    cohorts,
     device_parts,
     dra,
     kai_parts,
-    kueue,
     objects,
     parts,
     pending,
@@ -587,7 +587,8 @@ def _queues(
     """Teams with quotas: Kueue's cluster queues, or namespaces with a ResourceQuota."""
     kinds = _kinds(all_parts)
     if rule.by == "queue":
-        return kueue.queues(cluster.cluster_queues, cluster.flavors, kinds, notes)
+        found = (cluster.cluster_queues, cluster.cohorts, cluster.flavors)
+        return cohorts.queues(*found, kinds, notes)
     if rule.by != "namespace":
         return []
     return quotas.queues(cluster.quotas, kinds, notes)

@@ -10,10 +10,10 @@ import pytest
 
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
+from tests.live.kubernetes.beside import shown
 from tests.live.kubernetes.scheduling.test_guide import block
 from tests.live.kubernetes.scheduling.test_saying import told
 from tests.live.kubernetes.test_access import plain
-from tests.live.kubernetes.test_causes import shown
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
 from tests.rigs.kubernetes.wanted import node, pod

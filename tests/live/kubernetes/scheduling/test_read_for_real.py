@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from tests.live.kubernetes.test_causes import in_pool, shown
+from tests.live.kubernetes.beside import shown
+from tests.live.kubernetes.test_causes import in_pool
 from tests.live.kubernetes.test_observing import Recorder
 from tests.rigs.kubernetes.cluster import Cluster, Object
 from tests.rigs.kubernetes.scheduled import OURS, gpus, live, scheduling, wrong

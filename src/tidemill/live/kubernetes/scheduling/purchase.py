@@ -27,7 +27,7 @@ def helps(world: World, shape: Shape, cause: Cause, *, is_spread: bool = False) 
     """
     if cause not in LACKS_NODES or _is_tied(world, shape):
         return False
-    if diagnose.limit_cause(world, shape) is not Cause.NONE:
+    if diagnose.is_over_limits(world, shape):
         return False  # whatever is bought, its team may not use it
     return is_carried(world, shape, is_spread=is_spread)
 
