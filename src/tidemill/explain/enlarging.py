@@ -1,4 +1,4 @@
-"""Enlarging: what has to be bought, and which quotas raised beside it, for what never fits.
+"""Enlarging: what has to be bought or launched, and which quotas have to allow it first.
 
 Nodes that a maximum quota keeps a job from using are no help: where its team, or one above it, may
 not use as much, the raise and the nodes are one fix. How many nodes is counted so that the job runs
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import phrasing, quota, told
+from tidemill.explain import facts, phrasing, prices, quota, told
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.reasons import Cause
@@ -22,7 +22,7 @@ from tidemill.scheduling import contract_capacity, diagnose, elastic, shares
 _PER_DEVICE = contract_capacity.PER_DEVICE
 
 
-class _Offer(NamedTuple):
+class _Enlargement(NamedTuple):
     """So many nodes more under a contract, and what the teams may use then."""
 
     row: Contract
@@ -38,6 +38,16 @@ class _Offer(NamedTuple):
 def more(case: Case) -> tuple[PricedFix, ...]:
     """What else helps a job that never fits, for which something is to be paid."""
     return _MORE.get(case.cause, _nothing)(case)
+
+
+def launch(case: Case, replicas: int) -> PricedFix | None:
+    """Nodes that may be launched; where its team uses too much now, once that has ended."""
+    found, bound = prices.launch(case, replicas), facts.binds(case)
+    if found is not None or bound is None:
+        return found
+    uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"
+    lacking = max(1, case.role.count - prices.most_ready(case))
+    return prices.launch(case, lacking, f"wait until jobs of team `{bound.name}` end ({uses})")
 
 
 def _nothing(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one signature for the table
@@ -63,11 +73,11 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
     shape = elastic.smallest(case.shape)
     if any(bond.is_required for bond in (*shape.bonds, *(b for r in shape.roles for b in r.bonds))):
         return ()
-    offers = list[_Offer]()
+    offers = list[_Enlargement]()
     for c in case.supply.contracts:
         row = case.world.contract_rows[c].at(case.world.now_ms)
         if nodes := _lacking(case.world, shape, case.role, row):
-            offers.append(_Offer(row, nodes, _raised(case, row.kind, _on(shape, row.kind))))
+            offers.append(_Enlargement(row, nodes, _raised(case, row.kind, _on(shape, row.kind))))
     if not offers:
         return ()
     best = min(

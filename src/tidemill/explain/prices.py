@@ -7,7 +7,7 @@ and the time to come up again.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tidemill.explain import facts, phrasing
+from tidemill.explain import phrasing
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
@@ -51,16 +51,6 @@ def launch(case: Case, replicas: int, after: str = "") -> PricedFix | None:
     words = f"launch {phrasing.many(nodes, 'node')} of contract `{name}`"
     words = f"{after}, and {words} then" if after else words
     return PricedFix(words, usd if row.is_priced else None)
-
-
-def launch_even_later(case: Case, replicas: int) -> PricedFix | None:
-    """Nodes that may be launched; where its team uses too much now, once that has ended."""
-    found, bound = launch(case, replicas), facts.binds(case)
-    if found is not None or bound is None:
-        return found
-    uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"
-    lacking = max(1, case.role.count - most_ready(case))
-    return launch(case, lacking, f"wait until jobs of team `{bound.name}` end ({uses})")
 
 
 def most_ready(case: Case) -> int:

@@ -93,7 +93,7 @@ def _supply(case: Case) -> Remedy:
     found = _make(
         f"do not buy: {claimed} are {phrasing.claimed(case.world)}, {ready} of them Ready"
         f" ({held})",
-        *fixes, prices.launch_even_later(case, max(1, case.missing)),
+        *fixes, enlarging.launch(case, max(1, case.missing)),
         *_instead(case),
     )  # fmt: skip
     return found if found.fixes else _make(found.do_not, _fewer(case))
