@@ -195,10 +195,11 @@ class WaitSayer:
             return None
         reason = OTHER_REASONS.get(cause, WAITING)
         is_spread = self._is_spread(unit)
-        if purchase.helps(world, world.shape_rows[s], cause, is_spread=is_spread):
+        order = purchase.helps(world, world.shape_rows[s], cause, is_spread=is_spread)
+        if order is not None:
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
-        words = self._explain.words(world, cause)
+        words = "; ".join(filter(None, (self._explain.words(world, cause), order)))
         if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
             words = f"{words}; it requests {named}"
         if reason != PREEMPTING and (

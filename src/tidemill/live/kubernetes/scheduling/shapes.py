@@ -147,6 +147,13 @@ def kinds_by_resource(nodes: Iterable[KubeNode]) -> KindsOf:
     return {one: tuple(sorted(kinds)) for one, kinds in having.items()}
 
 
+def both_kinds(some: KindsOf, others: KindsOf) -> KindsOf:
+    """GPU types by resource, of the one and the other."""
+    return {
+        one: tuple(sorted({*some.get(one, ()), *others.get(one, ())})) for one in {**some, **others}
+    }
+
+
 def any_if_one(kinds_of: KindsOf) -> KindsOf:
     """The same; where a cluster has one resource any type will do, and the cheapest is taken.
 
