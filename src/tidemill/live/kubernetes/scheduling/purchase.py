@@ -74,6 +74,11 @@ def helps(world: World, shape: Shape, cause: Cause, *, is_spread: bool = False) 
     return None if cause in LACKS_KINDS - {Cause.IMPOSSIBLE_TOPOLOGY} else ""
 
 
+def was_there(world: World, role: Role) -> bool:
+    """Whether a replica would fit on an empty node like one that is gone."""
+    return any(not one.is_there and _carries(one, role, is_spread=False) for one in _sorts(world))
+
+
 def _were_there(one: Sort) -> str:
     return (
         f"nodes like `{one.name}` ({one.contract.node.devices} `{one.contract.kind}`), which is"
