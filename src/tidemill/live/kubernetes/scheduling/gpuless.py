@@ -17,6 +17,7 @@ from tidemill.model.world import World
 
 WAY_OUT = "this scheduler places pods on nodes with GPUs only: let another one place it"
 _MOST_NAMED = 2
+_MOST_KEPT = 4_096  # requests: about a megabyte
 
 
 class NodesWithoutGpus:
@@ -26,15 +27,20 @@ class NodesWithoutGpus:
         self._world, self._view = world, view
         self._words: dict[PodRequest, str] = {}
         """Why none with GPUs could carry such a request; "": one could. Until a node changes."""
+        self._names: dict[PodRequest, str] = {}
+        """The nodes without GPUs that could, as long."""
         self.held: dict[UnitKey, None] = {}
         """Jobs that are held for it: looked at again when nodes change."""
 
     def forget(self) -> None:
-        """Nodes changed."""
+        """Nodes changed, or there is too much to remember."""
         self._words.clear()
+        self._names.clear()
 
     def hold_of(self, unit: PodUnit, pending: Sequence[KubePod]) -> Unplaceable | None:
         """Why a job is not placed: a pod of it may only be on nodes without GPUs; None: none is."""
+        if len(self._words) + len(self._names) > _MOST_KEPT:
+            self.forget()
         found = self._found(unit, pending)
         if found is not None:
             self.held[unit.key] = None
@@ -102,6 +108,11 @@ class NodesWithoutGpus:
         )  # fmt: skip
 
     def _named(self, request: PodRequest) -> str:
+        if request not in self._names:
+            self._names[request] = self._nodes_without(request)
+        return self._names[request]
+
+    def _nodes_without(self, request: PodRequest) -> str:
         """The nodes without GPUs that could carry it, in words; "": none."""
         view, found = self._view, list[str]()
         for name, machine in view.machines.items():

@@ -163,8 +163,10 @@ def _sorts(world: World) -> Iterator[Sort]:
     for c, g in sorted(seen):
         yield Sort(world.contract_rows[c], world.groups[g], True, "")
     for n, sort in enumerate(sorts):
+        if sort in seen:
+            continue
         name = world.node_rows[n].name
-        if sort not in seen and lives.following(name, known) not in known:
+        if lives.following(name, known) not in known:
             seen.add(sort)
             contract, group = world.contract_rows[sort[0]], world.groups[sort[1]]
             yield Sort(contract, group, False, lives.origin(name, known))
