@@ -36,11 +36,12 @@ def digests(path: Path) -> list[str]:
     for events in msgspec.json.decode(path.read_bytes(), type=list[list[Event]]):
         found.append(snapshot.digest(fold_all(World(), events)))
         found.append(snapshot.digest(fold_batch(World(), of_events(events, Dictionary()))))
-        found += [_ledger(policy, events) for policy in (Policy(), Policy(order="shortest"))]
+        policies = (Policy(), Policy(order="shortest"))
+        found += [digest_of_ledger(policy, events) for policy in policies]
     return found
 
 
-def _ledger(policy: Policy, events: list[Event]) -> str:
+def digest_of_ledger(policy: Policy, events: list[Event]) -> str:
     """A digest of all that the ledger finds."""
     ledger = Ledger(policy, Window(HOUR_MS, bin_ms=HOUR_MS), weighs_mix=True).read(events)
     statement = Statement(ledger)

@@ -239,6 +239,6 @@ def test_a_type_that_nobody_has_is_bought_with_the_quota_for_it():
 def test_an_order_for_nodes_is_written_where_they_would_help():
     """The condition of a pod that an autoscaler buys by: not under a limit, whoever lends what."""
     world = fleet(contract(gpus=16), teams=[team("t", limit=16)])
-    assert not purchase.helps(world, WIDE.shape, Cause.IMPOSSIBLE_GANG)
+    assert purchase.helps(world, WIDE.shape, Cause.IMPOSSIBLE_GANG) is None
     world = fleet(contract(gpus=16), teams=[queue("t"), queue("u", floor=8, lend=0)])
-    assert purchase.helps(world, WIDE.shape, Cause.IMPOSSIBLE_GANG)
+    assert purchase.helps(world, WIDE.shape, Cause.IMPOSSIBLE_GANG) is not None

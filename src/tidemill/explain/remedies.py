@@ -34,7 +34,7 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model import lives
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
-from tidemill.model.rows import NODE_CLAIM
+from tidemill.model.rows import MOST_PRIORITY, NODE_CLAIM
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.preemption.candidates import Victim
 
@@ -259,8 +259,7 @@ def _behind(case: Case) -> Remedy:
     first = f"`{world.job_names[holder]}`" if holder >= 0 else "the job that holds the queue"
     lift = None
     if case.hosted >= case.role.count and holder >= 0 and case.policy.order == "priority":
-        above = world.shape_of(holder).priority
-        lift = _with_priority(case, above + 1, first)
+        lift = _with_priority(case, min(world.shape_of(holder).priority + 1, MOST_PRIORITY), first)
     return _make(_not_again(case), PricedFix(f"wait: {first} goes first"), lift)
 
 

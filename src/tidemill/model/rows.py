@@ -14,6 +14,9 @@ from tidemill.model.topology import Bond, Parallelism
 MAX_DEVICES = 64  # devices of a node are a 64-bit mask; the largest known box has 16 (trn2)
 MAX_REQUESTED = 1_024  # accelerators of one replica: more than any node has, and told as such
 MAX_COUNT = 10_000_000
+LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**32 - 1
+"""All that clusters say: Kubernetes has 32 bits with a sign, Slurm 32 without. No code multiplies
+priorities or packs them into fewer bits than those of a column, which are 64."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Count = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
@@ -21,6 +24,7 @@ Natural = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 UNPRICED = -1
 """Instead of a price: nobody said one. Unknown, which is not $0."""
 Ppm = Annotated[int, Meta(ge=0, le=1_000_000)]
+Priority = Annotated[int, Meta(ge=LEAST_PRIORITY, le=MOST_PRIORITY)]
 
 
 UNKNOWN_HOST = 1 << 40
@@ -265,7 +269,7 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     team: Name
     roles: Annotated[tuple[Role, ...], Meta(min_length=1, max_length=64)]
     kind: JobClass = JobClass.TRAINING
-    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
+    priority: Priority = 0
     is_preemptible: bool = True
     speedup: tuple[tuple[Count, Ppm], ...] = ()
     bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()

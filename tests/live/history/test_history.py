@@ -67,6 +67,14 @@ def test_one_job_is_allocated_from_start_to_end():
     assert sum(found[(bucket,)] for bucket in ALLOCATED) == 8_000 * 50
 
 
+def test_priorities_are_those_of_the_history_and_the_nearest_where_32_bits_cannot_hold_them():
+    """Slurm's are 32 bits without a sign; a table may have anything."""
+    told = (2**32 - 1, 100_000_000, -5, 2**60, -(2**60))
+    rows = attempts(*({"gpus": 1, "priority": one} for one in told))
+    found = [shape.priority for shape in state_after(build(rows, NODES, PRICES)).shape_rows]
+    assert found == [2**32 - 1, 100_000_000, -5, -(2**31)]  # two are alike: one shape
+
+
 @pytest.mark.parametrize(("gpus", "nodes"), [(9, ["n1"]), (18, ["n1", "n2"])])
 def test_a_job_with_more_gpus_than_its_nodes_have_holds_those_that_they_have(
     gpus: int, nodes: list[str]

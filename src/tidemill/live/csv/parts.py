@@ -8,7 +8,7 @@ from tidemill.live.csv import times
 from tidemill.live.csv.cells import CellFaults
 from tidemill.live.history.attempts import kind_of
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import LEAST_PRIORITY, MOST_PRIORITY, Role, Shape
 
 _HINT = "a job has whole GPUs, or 0.001 to 1 of one GPU on one node"
 
@@ -37,7 +37,9 @@ def shapes_of(
     faults.check(texts, is_nowhere, "gpus", "a part of a GPU, and not on which node", _HINT)
     asked = pl.DataFrame({
         "team": columns.get("team", blank), "kind": columns.get("gpu_type", blank),
-        "milli": milli, "priority": columns.get("priority", times.nothing(size, pl.Int64)),
+        "milli": milli, "priority": columns.get("priority", times.nothing(size, pl.Int64)).clip(
+            LEAST_PRIORITY, MOST_PRIORITY
+        ),
     })  # fmt: skip
     number, shapes = dict[tuple[object, ...], int](), list[Shape]()
     for key in asked.filter(milli >= 1).unique(maintain_order=True).iter_rows():

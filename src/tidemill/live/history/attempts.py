@@ -14,7 +14,13 @@ from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model import lives
 from tidemill.model.measures import count_text
-from tidemill.model.rows import MAX_DEVICES, MAX_REQUESTED, Shape
+from tidemill.model.rows import (
+    LEAST_PRIORITY,
+    MAX_DEVICES,
+    MAX_REQUESTED,
+    MOST_PRIORITY,
+    Shape,
+)
 from tidemill.model.tables import I64
 
 LONGEST_NAME = 200
@@ -481,7 +487,7 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
         gpu_type=pl.coalesce("gpu_type", pl.lit("")),
         job=_lived(pl.col("job").str.slice(0, LONGEST_NAME), pl.col("life")),
         limit_ms=pl.coalesce("limit_ms", 0).clip(0),
-        priority=pl.coalesce("priority", 0).clip(-1_000_000, 1_000_000),
+        priority=pl.coalesce("priority", 0).clip(LEAST_PRIORITY, MOST_PRIORITY),
         cpus=pl.coalesce("cpus", 0),
         is_eligible=pl.coalesce("is_eligible", pl.lit(value=True)),
         memory_mib=pl.coalesce("memory_mib", 0),

@@ -500,7 +500,7 @@ def _requests(amounts: Mapping[str, float]) -> dict[str, int]:
 
 
 def _priority(one: Object) -> tuple[str, int]:
-    return fields.text(one, "metadata", "name"), fields.number(one, "value") or 0
+    return fields.text(one, "metadata", "name"), fields.priority(one, "value") or 0
 
 
 def _namespace(one: Object) -> tuple[str, Mapping[str, str]]:

@@ -10,6 +10,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from tidemill.model.rows import LEAST_PRIORITY, MOST_PRIORITY
+
 Object = Mapping[str, Any]
 
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]+|[a-zA-Z]{0,2})")
@@ -50,6 +52,12 @@ def number(source: Object, *way: str) -> int | None:
     if not isinstance(found, int) or isinstance(found, bool) or abs(found) > _LARGEST:
         raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a whole number")
     return found
+
+
+def priority(source: Object, *way: str) -> int | None:
+    """A priority; None: it is not there. One that no API server takes is the nearest of ours."""
+    found = number(source, *way)
+    return None if found is None else max(LEAST_PRIORITY, min(found, MOST_PRIORITY))
 
 
 def flag(source: Object, *way: str) -> bool:

@@ -148,7 +148,7 @@ def read(one: Object) -> PodGroup:
         fields.text(one, "spec", "queue"), fields.moment_ms(one, "metadata", "creationTimestamp"),
         fields.text(condition, "reason"), fields.text(condition, "message"), owner_of(one),
         ties=tuple(ties.of_group(spec)), unkept=tuple(ties.unkept(spec)),
-        priority=fields.number(spec, "priority"),
+        priority=fields.priority(spec, "priority"),
         priority_class=fields.text(spec, "priorityClassName"),
     )  # fmt: skip
 
@@ -180,6 +180,6 @@ def _inside(one: Object) -> Iterator[PodGroup]:
             yield PodGroup(
                 CORE, namespace, name, max(least, 0), "", created_ms, "", "", owner_of(one),
                 ties=tuple(ties.of_group(group)), unkept=tuple(ties.unkept(group)),
-                priority=fields.number(group, "priority"),
+                priority=fields.priority(group, "priority"),
                 priority_class=fields.text(group, "priorityClassName"),
             )  # fmt: skip

@@ -111,7 +111,7 @@ def read_workload(one: Object) -> KueueWorkload:
         ),
         created_ms=created_ms, templates=_templates(one),
         queue=fields.text(one, "spec", "queueName"),
-        priority=fields.number(one, "spec", "priority") or 0,
+        priority=fields.priority(one, "spec", "priority") or 0,
         has_quota=fields.text(reserved, "status") == "True",
         is_admitted=is_admitted,
         admitted_ms=fields.moment_ms(admitted, "lastTransitionTime") if is_admitted else None,

@@ -411,7 +411,7 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
         terms=tuple(terms[:MOST_TERMS]),
         tolerations=tuple(map(_toleration, fields.each(spec, "tolerations"))),
         scheduler=fields.text(spec, "schedulerName"),
-        priority=fields.number(spec, "priority") or 0,
+        priority=fields.priority(spec, "priority") or 0,
         priority_class=fields.text(spec, "priorityClassName"),
         claims=tuple(
             (

@@ -193,7 +193,7 @@ class _Translation:
             roles = (replace(roles[0], name=f"{UNKEPT}{tied}"[:LONGEST_NAME]), *roles[1:])
         shape = Shape(
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
-            max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
+            job.priority, job.is_preemptible,
             may_preempt=job.may_preempt,
         )  # fmt: skip
         self._refused += [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 from tidemill.model import names
 from tidemill.model.node_rules import LabelCondition
 from tidemill.model.policy import Policy
-from tidemill.model.rows import MAX_DEVICES
+from tidemill.model.rows import MAX_DEVICES, Priority
 from tidemill.model.states import JobClass, Terms
 from tidemill.twin.neighbours import Sharing
 from tidemill.twin.spec.words import Cores, Dollars, Fraction, Gib, Moment, Span
@@ -26,7 +26,6 @@ MAX_LOST_RACES = 900_000  # more, and gangs may never come up: the twin would te
 Whole = Annotated[int, Meta(ge=1, le=10_000_000)]
 Zero = Annotated[int, Meta(ge=0, le=10_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=10_000_000)]
-Priority = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 Hour = Annotated[int, Meta(ge=0, le=23)]
 Name = Annotated[str, Meta(min_length=1, max_length=names.LONGEST, pattern=names.PATTERN)]
 Maybe = Annotated[str, Meta(max_length=names.LONGEST, pattern=rf"\A\Z|{names.PATTERN}")]

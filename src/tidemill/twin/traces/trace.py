@@ -10,7 +10,17 @@ from msgspec import Struct
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, ONE_PPM, WHOLE_MILLI, duration_text
-from tidemill.model.rows import MAX_COUNT, Contract, Job, Queue, Role, Shape, Template
+from tidemill.model.rows import (
+    LEAST_PRIORITY,
+    MAX_COUNT,
+    MOST_PRIORITY,
+    Contract,
+    Job,
+    Queue,
+    Role,
+    Shape,
+    Template,
+)
 from tidemill.twin import fleet
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.faults import Faults
@@ -66,8 +76,8 @@ def gang(row: TraceRow, column: str, team: str, options: Options, priority: int 
     accelerators = row.whole(column, 1)
     if accelerators > MAX_COUNT:
         row.refuse(column, f"at most {MAX_COUNT:,} accelerators")
-    if abs(priority) > 1_000_000:
-        row.refuse("priority", "a priority within a million of 0")
+    if not LEAST_PRIORITY <= priority <= MOST_PRIORITY:
+        row.refuse("priority", f"a priority from {LEAST_PRIORITY:,} to {MOST_PRIORITY:,}")
     return _gang(accelerators, options.node_devices, team, priority)
 
 

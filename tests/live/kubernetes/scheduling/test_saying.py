@@ -128,6 +128,27 @@ def test_whoever_waits_is_told_whoever_decided_it_before(rig: Cluster, tmp_path:
         assert last.stop() == 0
 
 
+def test_a_pool_that_an_autoscaler_emptied_is_ordered_also_after_a_restart(
+    rig: Cluster, tmp_path: Path
+):
+    """The last node with GPUs is deleted: the scheduler knows it, and the next by its journal."""
+    rig.add_nodes(node("n0"), node("c0", gpus=0))
+    with scheduling(rig, tmp_path) as ours:
+        rig.create(PODS, pod("first", 8, schedulerName=OURS))
+        rig.wait_for("it is bound", lambda: "nodeName" in rig.pods("ml")["first"]["spec"], 60)
+        rig.delete_pod("ml", "first")
+        rig.ask("DELETE", "/api/v1/nodes/n0")
+        rig.create(PODS, pod("next", 8, schedulerName=OURS))
+        rig.wait_for("it is told", lambda: told(rig, "next")[0] == "Unschedulable", 60)
+        assert "nodes like `n0` (8 `" in told(rig, "next")[1]
+        assert ours.stop() == 0
+    rig.create(PODS, pod("later", 8, schedulerName=OURS), pod("wide", 16, schedulerName=OURS))
+    with scheduling(rig, tmp_path, "--once") as again:
+        assert again.process is not None
+        assert again.process.wait(120) == 0
+    assert (told(rig, "later")[0], told(rig, "wide")[0]) == ("Unschedulable", "NoSuchNode")
+
+
 def test_a_takeover_tells_whoever_waits_and_was_not_told(rig: Cluster, tmp_path: Path):
     """The leader is killed. The other tells a pod whose word is missing, one that came meanwhile
     and one that is held; what a pod says already it does not write again. So does whoever stands

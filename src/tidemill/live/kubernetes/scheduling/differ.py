@@ -132,7 +132,7 @@ class Differ:
         self._jobs = JobsNow(
             self.seating, self.elastic, self.cutting, self.nodes, self._surplus, self.tight
         )
-        self.unread = self._jobs.unread
+        self.unread, self.gpuless = self._jobs.unread, self._jobs.gpuless
         self.job_of: dict[UnitKey, int] = {}
         self.unit_of, self.barred = self.seating.unit_of, self.seating.barred
         self._over_units: dict[UnitKey, None] = {}
@@ -269,11 +269,15 @@ class Differ:
         return there == here if len(here) == 1 else Counter(there) == Counter(here)
 
     def _without_place(self) -> list[UnitKey]:
-        """Jobs that other pods keep from all nodes, of which one may be new or not as it was."""
+        """Jobs that other pods keep from all nodes, or that may be on none with GPUs, of which one
+        may be new or not as it was.
+        """
         if not self.view.dirty_nodes:
             return []
         reasons = (neighbours.UNSCHEDULABLE, neighbours.WAITING)
-        return [key for key, why in self.held.items() if why.reason in reasons]
+        self.gpuless.forget()
+        apart = [key for key, why in self.held.items() if why.reason in reasons]
+        return [*apart, *self.gpuless.held]
 
     # Teams --------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from tidemill.live.kubernetes.scheduling import (
 )
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
+from tidemill.live.kubernetes.scheduling.gpuless import NodesWithoutGpus
 from tidemill.live.kubernetes.scheduling.limits import TightNodes
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
@@ -61,6 +62,7 @@ class JobsNow:
         self._surplus, self._tight = surplus, tight
         self._seating, self._elastic, self._cutting = seating, elastic, cutting
         self._view, self._lives, self._nodes = seating.view, seating.lives, nodes
+        self.gpuless = NodesWithoutGpus(seating.lives.world, seating.view)
         self.spread: dict[UnitKey, None] = {}
         """Gangs that are spread by what is free: looked at again whenever anything changes."""
         self.unsized: dict[UnitKey, None] = {}
@@ -116,6 +118,7 @@ class JobsNow:
         lacks = scale.now - len(waits) if scale is not None else None
         self.unsized.pop(unit.key, None)
         self.by_class.pop(unit.key, None)
+        self.gpuless.held.pop(unit.key, None)
         hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
@@ -216,7 +219,11 @@ class JobsNow:
             wanted = sum(role.count for role in shape.roles)
             wanted = wanted if lacks is None else len(waits) + lacks
             return declared.incomplete(pending, wanted, len(pending))
-        return self._seating.barred.get(unit.key) or self._surplus.hold_of(pending[0])
+        return (
+            self.gpuless.hold_of(unit, pending)
+            or self._seating.barred.get(unit.key)
+            or self._surplus.hold_of(pending[0])
+        )
 
     def _of_itself(
         self, unit: PodUnit, shape: Shape | Unplaceable, pending: Sequence[KubePod]

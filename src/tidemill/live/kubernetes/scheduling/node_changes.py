@@ -71,13 +71,25 @@ class NodeChanges:
         self._sick |= {*names}
 
     def _note_kinds(self) -> None:
-        """Which types have which resource: where that changed, so has what jobs may use."""
-        before, self.kinds_of = self.kinds_of, shapes.kinds_by_resource(self.view.nodes.values())
+        """Which types have, or had, which resource: where that changed, so has what jobs may use.
+
+        A type of which all nodes are gone is one that a job may wait for.
+        """
+        before, now = self.kinds_of, shapes.kinds_by_resource(self.view.nodes.values())
+        self.kinds_of = shapes.both_kinds(before or self._kinds_told(), now)
         if before == self.kinds_of:
             return
         self.view.dirty_units.update(dict.fromkeys(self.view.units()))
         if any(shapes.has_twin(self.kinds_of, one) for one in self.kinds_of):
             self.keep_labels([RESOURCE])
+
+    def _kinds_told(self) -> KindsOf:
+        """Which types had which resource by the journal, of nodes whose resource it knows."""
+        having = dict[str, set[str]]()
+        for n, row in enumerate(self.world.node_rows):
+            if resource := dict(row.labels).get(RESOURCE):
+                having.setdefault(resource, set()).add(self._contract(n).kind)
+        return {one: tuple(sorted(kinds)) for one, kinds in having.items()}
 
     def tell_left(self, at_ms: int) -> Told:
         """Nodes that are not Ready, or have too few devices, and may have been left by some."""
@@ -113,8 +125,12 @@ class NodeChanges:
         known = {*self.world.topology.unasked}
         if not self.view.dirty_nodes:
             return self.world.topology.unasked
-        rows = (self.view.nodes.get(name) for name in self.view.dirty_nodes)
-        news = {key for row in rows if row is not None for key in row.labels}
+        found = (self.view.nodes.get(name) for name in self.view.dirty_nodes)
+        rows = [row for row in found if row is not None]
+        resources = {*self.kinds_of}.union(*(row.capacity for row in rows))
+        if len(resources) > 1 and len(known) < MAX_UNASKED:
+            known.add(RESOURCE)  # what is gone has to be known by it
+        news = {key for row in rows for key in row.labels}
         news = {key for key in news if not key.startswith(RARELY_ASKED)} - known - {*POOLS}
         return tuple(sorted((*known, *sorted(news)[: MAX_UNASKED - len(known)])))
 

@@ -74,7 +74,7 @@ def _shape(
 ) -> Shape:  # fmt: skip
     """One shape for all jobs that are alike: most are, and what is the same is soon compared."""
     return Shape(
-        team[:LONGEST_NAME] or "unknown", roles, kind, _priority(priority), is_preemptible,
+        team[:LONGEST_NAME] or "unknown", roles, kind, priority, is_preemptible,
         bonds=bonds,
     )  # fmt: skip
 
@@ -107,7 +107,7 @@ def of_pod(pod: KubePod, team: str, job_class: JobClass) -> Shape:
     )  # fmt: skip
     return Shape(
         team[:LONGEST_NAME] or "unknown", (role,), job_class,
-        _priority(pod.request.priority), is_preemptible=False,
+        pod.request.priority, is_preemptible=False,
         may_preempt=pod.request.may_preempt or bool(pod.node),
     )  # fmt: skip
 
@@ -145,6 +145,13 @@ def kinds_by_resource(nodes: Iterable[KubeNode]) -> KindsOf:
         for one in node.capacity:
             having.setdefault(one, set()).add(kind_of(node.gpu_type))
     return {one: tuple(sorted(kinds)) for one, kinds in having.items()}
+
+
+def both_kinds(some: KindsOf, others: KindsOf) -> KindsOf:
+    """GPU types by resource, of the one and the other."""
+    return {
+        one: tuple(sorted({*some.get(one, ()), *others.get(one, ())})) for one in {**some, **others}
+    }
 
 
 def any_if_one(kinds_of: KindsOf) -> KindsOf:
@@ -196,10 +203,6 @@ def _several(first: str, also: Sequence[str]) -> str:
 
 def _refused(what: Iterable[str]) -> Unplaceable:
     return Unplaceable("NotSupported", f"{', '.join(what)}: not placed by Tidemill's scheduler yet")
-
-
-def _priority(told: int) -> int:
-    return max(-1_000_000, min(told, 1_000_000))
 
 
 # Nodes ----------------------------------------------------------------------------------------
