@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_saying import told
 from tests.rigs import postgres
 from tests.rigs.kubernetes import takeovers
@@ -306,3 +307,38 @@ def test_replicas_wait_for_a_server_of_the_journal_that_is_away(rig: Cluster, tm
 
 def _is_ready(one: Process) -> bool:
     return takeovers.asked(one, "/readyz")[0] == 200
+
+
+def test_replicas_whose_right_to_the_lease_is_taken_away_end_neither_of_them(
+    rig: Cluster, tmp_path: Path
+):
+    """The leader says which rule lacks, and decides nothing once its Lease ran out; a restart of
+    the API server meanwhile ends nobody either. Given back, one of them leads, and binds.
+    """
+    rig.try_to("DELETE", LEASE)
+    rig.add_nodes(node("n0"))
+    both = [Process(rig, tmp_path, "--lease", "tidemill/scheduler") for _ in range(2)]
+    role = ["-n", "tidemill", "rolebinding", "scheduler-lease"]
+    try:
+        for i, one in enumerate(both):
+            one.said = tmp_path / f"replica-{i}.log"
+            one.start()
+            one.wait_for("began" if i == 0 else "standing by")
+        rig.kubectl("delete", *role)
+        both[0].wait_for("lost the Lease")
+        for one in both:
+            one.wait_for("Lease not renewed")
+        rig.stop_api()
+        rig.start_api()
+        rig.create(JOBS, gang("a", 2, 4, schedulerName=OURS))
+        rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "schedule.yaml"))
+        rig.wait_until_running("ml", 2)
+        assert [one.process is not None and one.process.poll() for one in both] == [None, None]
+        (line,) = [one for one in both[0].lines() if one["event"] == "Lease not renewed"][:1]
+        assert 'verbs: ["get"] (Role in namespace tidemill)' in line["missing_rule"]
+        assert [one.stop() for one in both] == [0, 0]
+    finally:
+        rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "schedule.yaml"))
+        for one in both:
+            if one.process is not None and one.process.poll() is None:
+                one.kill()
