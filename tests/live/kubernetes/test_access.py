@@ -327,8 +327,10 @@ def test_what_cannot_be_used_is_said(told: dict[str, Any], said: str, tmp_path: 
             "a client certificate without its key",
         ),
         (
-            "import json; one = dict.fromkeys(['clientCertificateData', 'clientKeyData'], "
-            + f"'{SECRET}'); print(json.dumps({{'status': one}}))",
+            (
+                "import json; one = dict.fromkeys(['clientCertificateData', 'clientKeyData'], "
+                f"'{SECRET}'); print(json.dumps({{'status': one}}))"
+            ),
             "a client certificate and a key that do not fit",
         ),
     ],
