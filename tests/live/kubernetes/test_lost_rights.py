@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -131,7 +132,7 @@ def _until(is_so: Callable[[], bool]) -> None:
     end_s = time.monotonic() + 20
     while not is_so():
         assert time.monotonic() < end_s
-        time.sleep(0.005)
+        Event().wait(0.005)
 
 
 def test_nodes_that_may_not_be_read_any_more_are_not_observed(
