@@ -79,6 +79,9 @@ UNTRIED = {
     ("docs/guides/schedule-kubernetes.md", "kubectl delete -"): "as above",
     ("docs/guides/schedule-kubernetes.md", "kubectl patch mutating"): "as above",
     ("docs/guides/schedule-kubernetes.md", "apiVersion: kustomize"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "components:"): (
+        "needs a cluster; tests/live/kubernetes/scheduling/test_deploying.py renders it"
+    ),
     ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --kubeconfig"): (
         "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
     ),

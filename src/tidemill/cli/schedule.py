@@ -306,8 +306,10 @@ class _Run:
         if self._made is not None and (said := self._made.why_standing):
             return said
         if not self._is_leader:
-            is_led = self._leadership is not None and self._leadership.has_leader()
-            return "" if is_led else self._kept_out
+            lease = self._leadership
+            if lease is not None and lease.refused:
+                return f"the Lease cannot be had: {lease.refused}"
+            return "" if lease is not None and lease.has_leader() else self._kept_out
         return "it has not begun yet" if self._made is None else self._made.why_not_ready
 
     @property
@@ -444,10 +446,12 @@ class _Run:
         from tidemill.live.kubernetes.scheduling.leadership import ASK_S, Leadership
 
         assert self._lease is not None, "asked for with a Lease alone"
-        writer = ApiWriter(self._access, connections=2, timeout_s=ASK_S)
-        namespace, _, name = self._lease.partition("/")
-        found = Leadership(writer, namespace, name, f"{socket.gethostname()}-{os.getpid()}")
-        self._leadership = found
+        if self._leadership is None:  # afterwards the same: it knows that it was allowed once
+            writer = ApiWriter(self._access, connections=2, timeout_s=ASK_S)
+            namespace, _, name = self._lease.partition("/")
+            holder = f"{socket.gethostname()}-{os.getpid()}"
+            self._leadership = Leadership(writer, namespace, name, holder, log)
+        found = self._leadership
 
         def stand_by(other: str) -> None:
             log("standing by", lease=self._lease, holder=other or None, replica=found.holder)

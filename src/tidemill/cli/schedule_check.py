@@ -37,7 +37,7 @@ from tidemill.live.kubernetes.scheduling.running import (
     refuse_other_cluster,
     refuse_unless_folds,
 )
-from tidemill.live.kubernetes.watching.mirror import WatchState
+from tidemill.live.kubernetes.watching.kind_copy import WatchState
 from tidemill.live.kubernetes.watching.source import identity
 from tidemill.model.errors import TidemillError
 from tidemill.model.states import NodeState

@@ -4,9 +4,11 @@ import asyncio
 import base64
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ from tidemill.live.kubernetes.api.client import (
 )
 from tidemill.live.kubernetes.api.http import BrokenAnswer, ServerAddress
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.model.errors import BackendError, SpecError
 
 SECRET = "s3cret-of-somebody"
@@ -38,6 +41,22 @@ with open(sys.argv[1], "a") as log:
 status = {"token": os.environ["RIG_TOKEN"]}
 print(json.dumps({"apiVersion": told["apiVersion"], "kind": "ExecCredential", "status": status}))
 """
+
+CERTIFYING = """
+import json, sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+runs = Path(sys.argv[1])
+before = len(runs.read_text().split()) if runs.exists() else 0
+runs.write_text("run " * (before + 1))
+name = sys.argv[2:][min(before, len(sys.argv) - 3)]
+ends = datetime.now(UTC) + timedelta(seconds=-1 if before == 0 else 3600)
+status = {"clientCertificateData": Path(name + ".crt").read_text(),
+          "clientKeyData": Path(name + ".key").read_text(),
+          "expirationTimestamp": ends.isoformat()}
+print(json.dumps({"kind": "ExecCredential", "status": status}))
+"""
+"""A certificate that has ended at once, and others that have not."""
 
 ASKING = """
 import sys
@@ -155,6 +174,68 @@ users:
     assert asked(kubeconfig.find(context="other"))["metadata"]["name"] == "kube-system"
 
 
+def certifying(started: Cluster, folder: Path, *users: str) -> ClusterAccess:
+    """The access of one user after the other, by certificates that a program makes."""
+    (folder / "login.py").write_text(CERTIFYING)
+    for user in users:
+        started.client_certificate(user)
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": sys.executable,
+        "args": [str(folder / "login.py"), str(folder / "runs"),
+                 *(str(started.folder / user) for user in users)],
+    }  # fmt: skip
+    return kubeconfig.find(written(folder / "config", started.config({"exec": program})))
+
+
+def test_a_program_may_make_client_certificates(
+    started: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Each new one is used on a new connection, by who reads and by who writes; the key is in no
+    file that is left, or that others may read.
+    """
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    access = certifying(started, tmp_path, "ann", "bob")
+    review = b'{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}'
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+    async def ask() -> list[str]:
+        client, found = ApiClient(access, timeout_s=10), list[str]()
+        writer = ApiWriter(access, connections=1)
+        for _ in range(3):
+            with pytest.raises(ApiRefusal, match=r'User "(ann|bob)" cannot list') as refused:
+                await client.get("/api/v1/secrets")
+            found += re.findall('User "([a-z]+)"', str(refused.value))
+        for _ in range(2):
+            answer = await writer.send("POST", path, review)
+            found.append(json.loads(answer.body)["status"]["userInfo"]["username"])
+        await client.close()
+        await writer.close()
+        return found
+
+    assert asyncio.run(ask())[-4:] == ["bob"] * 4
+    assert (tmp_path / "runs").read_text() == "run run "
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_a_certificate_that_is_made_anew_is_for_a_new_connection(started: Cluster, tmp_path: Path):
+    """One that ends while a connection is kept: the next question is of who it is now."""
+    access = certifying(started, tmp_path, "ann", "ann", "cid")
+
+    async def ask() -> list[str]:
+        client, found = ApiClient(access, timeout_s=10), list[str]()
+        for is_ended in (False, True):
+            if is_ended:
+                access.credentials.refused()
+            with pytest.raises(ApiRefusal) as refused:
+                await client.get("/api/v1/secrets")
+            found += re.findall('User "([a-z]+)"', str(refused.value))
+        await client.close()
+        return found
+
+    assert asyncio.run(ask()) == ["ann", "cid"]
+
+
 def test_a_token_that_is_refused_is_made_anew(started: Cluster, tmp_path: Path):
     """A file whose token was renewed: after a 401 it is read again, at once."""
     token = tmp_path / "token"
@@ -241,6 +322,17 @@ def test_what_cannot_be_used_is_said(told: dict[str, Any], said: str, tmp_path: 
         ("import sys; print('no'); sys.exit(3)", "exit code 3"),
         (f"print('{SECRET}')", "something else than an ExecCredential"),
         ("print('{\"status\": {}}')", "no token"),
+        (
+            f'print(\'{{"status": {{"clientCertificateData": "{SECRET}"}}}}\')',
+            "a client certificate without its key",
+        ),
+        (
+            (
+                "import json; one = dict.fromkeys(['clientCertificateData', 'clientKeyData'], "
+                f"'{SECRET}'); print(json.dumps({{'status': one}}))"
+            ),
+            "a client certificate and a key that do not fit",
+        ),
     ],
 )
 def test_a_program_that_fails_is_said_without_its_output(script: str, said: str, tmp_path: Path):

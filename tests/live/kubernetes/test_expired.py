@@ -14,7 +14,7 @@ from tests.rigs.prometheus.lying import Asked, Told, lying
 from tidemill.live.kubernetes.api import kubeconfig
 from tidemill.live.kubernetes.api.client import ApiClient
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
-from tidemill.live.kubernetes.watching import mirror
+from tidemill.live.kubernetes.watching import kind_copy, mirror
 from tidemill.live.kubernetes.watching.kinds import ServedKind
 from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED, ClusterCopy
 from tidemill.live.kubernetes.watching.source import KubernetesSource
@@ -143,7 +143,7 @@ def test_connections_lost_now_and_then_do_not_make_the_pauses_longer(
 ):
     """A watch of a kind that is quiet, and stood until it was cut, is asked for again at once."""
     monkeypatch.setattr(mirror, "FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr(mirror, "STOOD_S", 0.02)
+    monkeypatch.setattr(kind_copy, "STOOD_S", 0.02)
     server = Forgetful(is_in_stream=False)
     watches = 0
 

@@ -13,7 +13,8 @@ from tidemill.live.kubernetes.api.client import WatchedChange
 from tidemill.live.kubernetes.nodes import UNSCHEDULABLE
 from tidemill.live.kubernetes.translate import translate
 from tidemill.live.kubernetes.watching import kinds
-from tidemill.live.kubernetes.watching.mirror import KindCopy, ShownObjects
+from tidemill.live.kubernetes.watching.kind_copy import KindCopy
+from tidemill.live.kubernetes.watching.mirror import ShownObjects
 from tidemill.model import events as ev
 from tidemill.model.states import NodeState
 

@@ -157,35 +157,51 @@ def _polled(source: KubernetesSource) -> bool:
     return True
 
 
-def allow(rig: Cluster, user: str, *rules: tuple[str, str]) -> None:
-    """Let a user list and watch these, and nothing else."""
-    role = {
+def role_of(user: str, *rules: tuple[str, str], verbs: tuple[str, ...] = ("list", "watch")) -> Row:
+    """A role that lets somebody do so with these, and nothing else."""
+    return {
         "metadata": {"name": user},
         "rules": [
-            {"apiGroups": [group], "resources": [plural], "verbs": ["list", "watch"]}
+            {"apiGroups": [group], "resources": [plural], "verbs": [*verbs]}
             for group, plural in rules
         ],
     }
+
+
+def allow(
+    rig: Cluster, user: str, *rules: tuple[str, str], verbs: tuple[str, ...] = ("list", "watch")
+) -> None:
+    """Let a user list and watch these, and nothing else."""
+    role = role_of(user, *rules, verbs=verbs)
     whom = {"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
     of = {"kind": "ClusterRole", "name": user, "apiGroup": "rbac.authorization.k8s.io"}
     root = "/apis/rbac.authorization.k8s.io/v1"
     rig.create(f"{root}/clusterroles", role)
     bound = {"metadata": {"name": user}, "subjects": [whom], "roleRef": of}
     rig.create(f"{root}/clusterrolebindings", bound)
-    group, plural = rules[0]
+    heeded(rig, user, rules[0])
+
+
+def heeded(rig: Cluster, user: str, rule: tuple[str, str], *, is_allowed: bool = True) -> None:
+    """Wait until the server gives a right, or does not any more."""
+    group, plural = rule
     asked = {"verb": "list", "group": group, "resource": plural}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
               "spec": {"user": user, "resourceAttributes": asked}}  # fmt: skip
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    rig.wait_for("it holds", lambda: rig.ask("POST", path, review)["status"]["allowed"])
+    rig.wait_for(
+        "it holds", lambda: rig.ask("POST", path, review)["status"]["allowed"] is is_allowed
+    )
 
 
-def as_user(rig: Cluster, user: str, folder: Path) -> KubernetesSource:
+def as_user(
+    rig: Cluster, user: str, folder: Path, port: int | None = None
+) -> KubernetesSource:  # fmt: skip
     """A source of somebody with a client certificate."""
     made, key = rig.client_certificate(user)
     path = folder / "kubeconfig"
     told = {"client-certificate": str(made), "client-key": str(key)}
-    path.write_text(json.dumps(rig.config(told)))
+    path.write_text(json.dumps(rig.config(told, port=port)))
     return KubernetesSource(kubeconfig.find(path), timeout_s=20)
 
 
@@ -216,6 +232,67 @@ def test_what_may_not_be_read_is_unknown_and_said(rig: Cluster, tmp_path: Path):
             assert told["verbs"] == ["list", "watch"]
             kind = ".".join(filter(None, (told["resources"][0], told["apiGroups"][0])))
             assert rig.kubectl(*may, kind) == "yes\n"
+
+
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+BOTH = (("", "pods"), ("", "nodes"))
+
+
+def test_what_may_be_listed_alone_is_listed_at_every_question(rig: Cluster, tmp_path: Path):
+    """Nodes and pods that come are in the next answer, and the rule that lacks is said."""
+    rig.add_nodes(node("n0"))
+    allow(rig, "lister", *BOTH, verbs=("get", "list"))
+    with as_user(rig, "lister", tmp_path) as source:
+        began_s = time.monotonic()
+        assert [one.name for one in source.poll(0).nodes] == ["n0"]
+        rig.add_nodes(node("n1"))
+        rig.create("/api/v1/namespaces/ml/pods", pod("a", 2))
+        rig.wait_until_running("ml", 1)
+        answer = source.poll(0)
+        assert time.monotonic() - began_s < 20, "less than one answer may take"
+        assert [one.name for one in answer.nodes] == ["n0", "n1"]
+        assert jobs(answer)["ml/a"]["outcome"] == "running"
+        for plural in ("pods", "nodes"):
+            (said,) = (one for one in answer.notes if one.startswith(f"may not watch {plural}"))
+            assert said.endswith(f'resources: ["{plural}"], verbs: ["list", "watch"]')
+        rig.ask("PUT", f"{ROLES}/lister", role_of("lister", *BOTH))
+        rig.wait_for("it is watched", lambda: not any("may not watch" in one
+                                                      for one in source.poll(0).notes))  # fmt: skip
+
+
+def test_a_right_that_is_taken_away_and_given_back(rig: Cluster, tmp_path: Path):
+    """Nodes stay on the books and are not observed meanwhile; without pods nothing is told."""
+    rig.add_nodes(node("n0"))
+    rig.create("/api/v1/namespaces/ml/pods", pod("a", 2))
+    rig.wait_until_running("ml", 1)
+    allow(rig, "loser", *BOTH)
+    with Forwarder(rig.port) as way, as_user(rig, "loser", tmp_path, way.port) as source:
+
+        def given(*rules: tuple[str, str]) -> None:
+            rig.ask("PUT", f"{ROLES}/loser", role_of("loser", *rules))
+            for rule in BOTH:
+                heeded(rig, "loser", rule, is_allowed=rule in rules)
+            way.cut()  # a watch that was begun goes on whatever is allowed
+            way.mend()
+
+        assert source.poll(0).nodes[0].unseen == ()
+        given(("", "pods"))
+        rig.wait_for("it is seen", lambda: any("any more" in one for one in source.poll(0).notes))
+        answer = source.poll(0)
+        assert [(one.name, len(one.unseen)) for one in answer.nodes] == [("n0", 1)]
+        (said,) = (one for one in answer.notes if one.startswith("may not read nodes any more"))
+        assert said.endswith('resources: ["nodes"], verbs: ["list", "watch"]')
+        given(("", "nodes"))
+        rig.wait_for("it is seen", lambda: not _polled(source))
+        with pytest.raises(BackendError, match="403") as refused:
+            source.poll(0)
+        assert 'resources: ["pods"]' in refused.value.hint
+        given(*BOTH)
+        answer = source.poll(0)
+        assert not any("any more" in one for one in answer.notes)
+        assert jobs(answer)["ml/a"]["outcome"] == "running"
+        (span,) = answer.nodes[0].unseen
+        assert span[0] < span[1] < answer.now_ms + 1000
 
 
 def test_without_pods_there_is_nothing_to_tell(rig: Cluster, tmp_path: Path):

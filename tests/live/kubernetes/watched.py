@@ -16,8 +16,9 @@ from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.kubernetes.api.client import WatchedChange
 from tidemill.live.kubernetes.translate import translate
 from tidemill.live.kubernetes.watching import kinds
+from tidemill.live.kubernetes.watching.kind_copy import KindCopy
 from tidemill.live.kubernetes.watching.kinds import ServedKind
-from tidemill.live.kubernetes.watching.mirror import ClusterCopy, KindCopy
+from tidemill.live.kubernetes.watching.mirror import ClusterCopy
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.states import NodeState

@@ -15,7 +15,7 @@ from tidemill.live.history import by_job
 from tidemill.live.history.attempt_columns import COLUMNS, AttemptColumns, is_begun
 from tidemill.live.history.attempts import Sorted, SortedParts
 from tidemill.live.history.moments import Moments
-from tidemill.live.history.node_states import NodeMove, NodeStates
+from tidemill.live.history.node_states import NodeMove, NodeSight, NodeStates
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.history.walking.columns import ATTEMPT, MOMENT, SEATED, WALK, Turn
 from tidemill.live.history.walking.moments import walk
@@ -168,13 +168,15 @@ class HistoryTimeline:
 
     def _open(self, writer: EventWriter) -> None:
         """What is so from the watermark on."""
-        for prefix in sorted(self._world.unseen - self._unwatched):
+        sights, unseen = self._machines.sights(), self._world.unseen
+        still = {name for name, sight in sights if sight is NodeSight.LOST} & unseen
+        for prefix in sorted(unseen - self._unwatched - still):
             writer.write(self._mark_ms, ev.SightRegained, to=writer.text(prefix))
-        for prefix in sorted(self._unwatched - self._world.unseen):
+        for prefix in sorted(self._unwatched - unseen):
             writer.write(self._mark_ms, ev.SightLost, value=1, to=writer.text(prefix))
         if self._is_unwatched:
             writer.write(self._mark_ms, ev.SightLost, value=1)
-        writer.sights(self._mark_ms, self._machines.sights())
+        writer.sights(self._mark_ms, [one for one in sights if one[0] not in still])
         self._settle(writer, self._mark_ms, range(len(self._machines)))
         writer.kept(self._mark_ms, self._machines.kept())
 

@@ -108,6 +108,8 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     """When a watch saw that a label changed, by key, and under "" its devices."""
     given: tuple[tuple[int, Mapping[str, int]], ...] = ()
     """What pods might have, and from when on, as a watch saw it; the first: when it was listed."""
+    unseen: tuple[tuple[int, int], ...] = ()
+    """Stretches of time in which it, or who has its devices, could not be read any more."""
 
     def vanished(self, last_ms: int, gone_ms: int) -> "KubeNode":
         """The node, gone by a moment and last seen before."""

@@ -23,6 +23,8 @@ def unseen(cluster: Cluster) -> dict[str, tuple[tuple[int, int], ...]]:
     for name, last_ms, gone_ms in told:
         if last_ms is not None and gone_ms is not None and last_ms < gone_ms:
             found.setdefault(name, []).append((last_ms, gone_ms))
+    for node in cluster.nodes:
+        found.setdefault(node.name, []).extend(node.unseen)
     return {name: tuple(_apart(some)) for name, some in found.items()}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tests.rigs import postgres
 from tests.rigs.kubernetes.cluster import DIE_WITH_US, Cluster
@@ -143,6 +144,51 @@ def test_the_overlay_of_the_guide_changes_the_image_and_the_policy_alone(
     assert "deployment.apps/scheduler" in allowed.kubectl(
         "apply", "-k", str(tmp_path), "--dry-run=server"
     )
+
+
+def test_a_policy_that_is_an_object_needs_two_lines_and_a_file(
+    allowed: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The guide's component adds the option to the Deployment and changes nothing else; with
+    policy.yaml applied nothing lacks, by the scheduler's own word, and without it that is said.
+    """
+    guide = (ROOT / "docs" / "guides" / "schedule-kubernetes.md").read_text()
+    (overlay,) = re.findall(r"```yaml\n(apiVersion: kustomize.*?)```", guide, re.DOTALL)
+    (component,) = re.findall(r"```yaml\n(components:.*?)```", guide, re.DOTALL)
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    (tmp_path / "policy.toml").write_text('[policy]\norder = "shortest"\n')
+    (tmp_path / "kustomization.yaml").write_text(overlay)
+    base = rendered(allowed, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(overlay + component)
+    mine = rendered(allowed, tmp_path)
+    (args,) = (_args(one) for one in mine if one["kind"] == "Deployment")
+    assert args[-2:] == ["--policy-object", "fleet"]
+    for one in mine:
+        if one["kind"] == "Deployment":
+            _args(one)[-2:] = []
+    assert mine == base
+    told = allowed.kubectl("apply", "-k", str(tmp_path), "--dry-run=server")
+    assert "deployment.apps/scheduler" in told
+    config, policy = tmp_path / "kubeconfig", str(tmp_path / "policy.toml")
+    config.write_text(json.dumps(allowed.config({"token": token(allowed)})))
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    words = [policy if word == "/etc/tidemill/policy.toml" else word for word in args]
+    file = str(DEPLOY / "kubernetes" / "policy.yaml")
+    check = partial(tidemill, *words, "--policy-object", "fleet", "--check", "-j", ":memory:")
+    allowed.kubectl("delete", "--ignore-not-found", "-f", file)
+    assert "schedulingpolicies" in check().out
+    allowed.kubectl("apply", "-f", file)
+    try:
+        allowed.wait_for("nothing lacks", lambda: "may not" not in check().out)
+    finally:
+        allowed.kubectl("delete", "-f", file)
+
+
+def _args(deployment: dict[str, Any]) -> list[str]:
+    """The arguments of its container."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found: list[str] = container["args"]
+    return found
 
 
 def test_the_command_line_of_the_deployment_schedules(rig: Cluster, tmp_path: Path):

@@ -1,6 +1,8 @@
 """Who may decide, and over whom: one leader at a time, and work of less worth by eviction."""
 
 import signal
+import urllib.error
+import urllib.request
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -8,10 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.conftest import ROOT
 from tests.live.kubernetes.scheduling.test_saying import told
 from tests.rigs import postgres
 from tests.rigs.kubernetes import takeovers
 from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.forwarder import Forwarder
 from tests.rigs.kubernetes.scheduled import OURS, Process, live, scheduling, wrong
 from tests.rigs.kubernetes.wanted import gang, node
 from tidemill.cli.main import app
@@ -306,3 +310,82 @@ def test_replicas_wait_for_a_server_of_the_journal_that_is_away(rig: Cluster, tm
 
 def _is_ready(one: Process) -> bool:
     return takeovers.asked(one, "/readyz")[0] == 200
+
+
+def test_replicas_whose_right_to_the_lease_is_taken_away_end_neither_of_them(
+    rig: Cluster, tmp_path: Path
+):
+    """The leader says which rule lacks, and decides nothing once its Lease ran out; a restart of
+    the API server meanwhile ends nobody either. Given back, one of them leads, and binds.
+    """
+    rig.try_to("DELETE", LEASE)
+    rig.add_nodes(node("n0"))
+    both = [Process(rig, tmp_path, "--lease", "tidemill/scheduler") for _ in range(2)]
+    role = ["-n", "tidemill", "rolebinding", "scheduler-lease"]
+    try:
+        for i, one in enumerate(both):
+            one.said = tmp_path / f"replica-{i}.log"
+            one.start()
+            one.wait_for("began" if i == 0 else "standing by")
+        rig.kubectl("delete", *role)
+        both[0].wait_for("lost the Lease")
+        for one in both:
+            one.wait_for("Lease not renewed")
+        rig.stop_api()
+        rig.start_api()
+        rig.create(JOBS, gang("a", 2, 4, schedulerName=OURS))
+        rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "schedule.yaml"))
+        rig.wait_until_running("ml", 2)
+        assert [one.process is not None and one.process.poll() for one in both] == [None, None]
+        (line,) = [one for one in both[0].lines() if one["event"] == "Lease not renewed"][:1]
+        assert 'verbs: ["get"] (Role in namespace tidemill)' in line["missing_rule"]
+        assert [one.stop() for one in both] == [0, 0]
+    finally:
+        rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "schedule.yaml"))
+        for one in both:
+            if one.process is not None and one.process.poll() is None:
+                one.kill()
+
+
+def test_a_right_to_read_that_is_taken_away_stops_it_until_it_is_given_back(
+    rig: Cluster, tmp_path: Path
+):
+    """It says which rules lack, also to who probes it, and places nothing by what it saw before;
+    given back it goes on by itself.
+    """
+    rig.add_nodes(node("n0"))
+    binding = ["clusterrolebinding", "tidemill-scheduler-reads"]
+    try:
+        with (
+            Forwarder(rig.port) as way,
+            scheduling(rig, tmp_path, "--metrics", "0", port=way.port) as ours,
+        ):
+            ours.wait_for("began")
+            (serving,) = (one for one in ours.lines() if one["event"] == "serving metrics")
+            rig.kubectl("delete", *binding)
+            way.cut()  # a watch that was begun goes on whatever is allowed
+            way.mend()
+            rig.wait_for("it is said", lambda: any("missing_rules" in one for one in ours.lines()))
+            rig.create(JOBS, gang("a", 2, 4, schedulerName=OURS))
+            url = f"http://127.0.0.1:{serving['port']}/readyz"
+            rig.wait_for("it is not ready", lambda: "missing rule" in _answer(url))
+            assert {*where(rig, "a")} <= {"-"}
+            rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "schedule.yaml"))
+            rig.wait_until_running("ml", 2)
+            assert ours.stop() == 0
+    finally:
+        rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / "schedule.yaml"))
+    told = [one for one in ours.lines() if one["event"] == "not watching"]
+    rules = [rule for one in told for rule in one.get("missing_rules", [])]
+    assert 'apiGroups: [""], resources: ["pods"], verbs: ["list", "watch"]' in rules
+    assert "deploy/kubernetes/observe.yaml" in told[-1]["hint"]
+
+
+def _answer(url: str) -> str:
+    """What somebody answers who may not be well."""
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            found: bytes = answer.read()
+    except urllib.error.HTTPError as error:
+        found = error.read()
+    return found.decode()

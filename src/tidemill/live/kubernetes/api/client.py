@@ -216,8 +216,8 @@ class ApiClient:
         is_kept = self._kept is not None
         try:
             return await self._once(path, query)
-        except (OSError, BrokenAnswer):
-            if not is_kept:
+        except (OSError, BrokenAnswer) as error:
+            if not is_kept and not isinstance(error, _OtherCertificate):
                 raise
         await self.close()  # the server had ended it meanwhile: once more, on a new one
         return await self._once(path, query)
@@ -230,8 +230,9 @@ class ApiClient:
             return await self._kept.body(head, MOST_BYTES)
 
     async def _opened(self) -> HttpConnection:
+        _, address = await asyncio.to_thread(self._access.asking)
         async with asyncio.timeout(self._timeout_s):
-            return await HttpConnection.open(self._access.address)
+            return await HttpConnection.open(address)
 
     async def _head(
         self, connection: HttpConnection, path: str, query: Mapping[str, str | int] | None
@@ -239,7 +240,9 @@ class ApiClient:
         """The beginning of an answer that says yes."""
         words = path + ("?" + urlencode(query) if query else "")
         for is_last in (False, True):
-            who = await asyncio.to_thread(self._access.credentials.authorization)
+            who, address = await asyncio.to_thread(self._access.asking)
+            if address.tls is not connection.tls:
+                raise _OtherCertificate("the connection is of an earlier client certificate")
             headers = {"Accept": "application/json", "User-Agent": AGENT}
             if who:
                 headers["Authorization"] = who
@@ -254,6 +257,10 @@ class ApiClient:
             if is_last or head.status != 401 or not self._access.credentials.refused():
                 break
         raise _refusal(head, said)
+
+
+class _OtherCertificate(BrokenAnswer):
+    """Who asks has another client certificate by now: that needs another connection."""
 
 
 async def _changes(

@@ -1,13 +1,17 @@
-"""What proves who asks: a token, a file that holds one, or a program that makes one.
+"""What proves who asks: a token, a file that holds one, or a program that makes one, or a client
+certificate.
 
 Secrets are in no message and no representation. A program is run as kubectl runs it
 (`client.authentication.k8s.io`), without a terminal, for a bounded time.
 """
 
 import os
+import ssl
 import subprocess
+import tempfile
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -31,6 +35,9 @@ class Credentials(Protocol):
     def authorization(self) -> str:
         """What the header says; "": nothing."""
 
+    def tls(self, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """How connections are made now; ``given``: as the kubeconfig says."""
+
     def refused(self) -> bool:
         """The server did not take it; whether it is worth to try with a new one."""
 
@@ -44,6 +51,10 @@ class FixedToken:
     def authorization(self) -> str:
         """What the header says."""
         return f"Bearer {self._token}" if self._token else ""
+
+    def tls(self, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """A token is in no connection."""
+        return given
 
     def refused(self) -> bool:
         """A new one would be the same."""
@@ -69,6 +80,10 @@ class TokenFile:
             self._read_at = time.monotonic()
         return f"Bearer {self._token}"
 
+    def tls(self, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """A token is in no connection."""
+        return given
+
     def refused(self) -> bool:
         """It may have been renewed since."""
         is_old = time.monotonic() - self._read_at > 1
@@ -77,7 +92,7 @@ class TokenFile:
 
 
 class LoginProgram(Struct, frozen=True):
-    """A program of a kubeconfig that makes tokens (`exec`)."""
+    """A program of a kubeconfig that makes tokens or certificates (`exec`)."""
 
     command: str
     arguments: tuple[str, ...]
@@ -92,30 +107,50 @@ class _Status(Struct, rename="camel"):
     token: str = ""
     expiration_timestamp: datetime | None = None
     client_certificate_data: str = ""
+    client_key_data: str = ""
 
 
 class _ExecCredential(Struct, rename="camel"):
     status: _Status
 
 
-class ProgramToken:
-    """A token that a program makes, until it ends or is refused."""
+class ProgramLogin:
+    """A token, a client certificate or both that a program makes, until they end or are refused.
 
-    def __init__(self, program: LoginProgram) -> None:
-        self._program = program
+    ``new_tls``: makes the way to connect for a certificate of its own; None: without TLS.
+    """
+
+    def __init__(
+        self, program: LoginProgram, new_tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        self._program, self._new_tls = program, new_tls
         self._token, self._until, self._made_at = "", 0.0, 0.0
+        self._tls: ssl.SSLContext | None = None
+        self._lock = threading.Lock()
+        """Watches ask by threads of their own: one of them runs the program."""
 
     def authorization(self) -> str:
         """What the header says; runs the program where that is needed."""
-        if not self._token or time.time() >= self._until - EARLY_S:
-            self._make()
-        return f"Bearer {self._token}"
+        self._renew()
+        return f"Bearer {self._token}" if self._token else ""
+
+    def tls(self, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
+        """With the certificate, if it made one; each is in a context of its own, for a connection
+        that is being made is not to find half of another.
+        """
+        self._renew()
+        return self._tls or given
 
     def refused(self) -> bool:
         """Another one may be taken, unless this one is new."""
         is_old = time.time() - self._made_at > 1
-        self._token = ""
+        self._until = 0.0
         return is_old
+
+    def _renew(self) -> None:
+        with self._lock:
+            if time.time() >= self._until - EARLY_S:
+                self._make()
 
     def _make(self) -> None:
         told = self._run()
@@ -123,12 +158,24 @@ class ProgramToken:
             made = msgspec.json.decode(told, type=_ExecCredential).status
         except msgspec.DecodeError:  # its message may quote what was printed
             raise self._failed("something else than an ExecCredential") from None
-        if not made.token:
-            what = "a client certificate" if made.client_certificate_data else "no token"
-            raise self._failed(f"{what}, and only tokens are taken")
+        if not made.token and not made.client_certificate_data:
+            raise self._failed("no token and no client certificate")
+        self._tls = self._with_certificate(made) if made.client_certificate_data else None
         ends = made.expiration_timestamp
         self._token, self._made_at = made.token, time.time()
         self._until = ends.timestamp() if ends is not None else float("inf")
+
+    def _with_certificate(self, made: _Status) -> ssl.SSLContext | None:
+        if not made.client_key_data:
+            raise self._failed("a client certificate without its key")
+        if self._new_tls is None:
+            raise self._failed("a client certificate, which a server without TLS cannot ask for")
+        tls = self._new_tls()
+        try:
+            add_pair(tls, made.client_certificate_data.encode(), made.client_key_data.encode())
+        except (ssl.SSLError, ValueError):
+            raise self._failed("a client certificate and a key that do not fit") from None
+        return tls
 
     def _run(self) -> bytes:
         program = self._program
@@ -151,6 +198,21 @@ class ProgramToken:
     def _failed(self, found: str) -> BackendError:
         name = Path(self._program.command).name
         return BackendError(
-            f"asked `{name}`, which the kubeconfig names, for a token; found {found}",
+            f"asked `{name}`, which the kubeconfig names, who asks; found {found}",
             hint=self._program.hint or f"run `kubectl get nodes`, which runs `{name}` too",
         )
+
+
+def add_pair(tls: ssl.SSLContext, *parts: bytes) -> None:
+    """Let connections show a client certificate; from memory through a file that nobody else may
+    read (mode 0600), at once removed: OpenSSL takes it from nowhere else.
+    """
+    with tempfile.NamedTemporaryFile(prefix="tidemill-", suffix=".pem") as both:
+        both.write(b"\n".join(parts))
+        both.flush()
+        tls.load_cert_chain(both.name, password=_no_password)
+
+
+def _no_password() -> str:
+    """Without it OpenSSL would ask on the terminal."""
+    return ""

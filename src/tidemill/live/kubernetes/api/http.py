@@ -51,7 +51,7 @@ class HttpConnection:
     """One connection; one question at a time."""
 
     def __init__(self, wire: Wire, address: ServerAddress) -> None:
-        self._wire, self._address = wire, address
+        self._wire, self._address, self.tls = wire, address, address.tls
         self.within, self.pace = wire.within, wire.pace
 
     @classmethod

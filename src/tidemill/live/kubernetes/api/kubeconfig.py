@@ -8,8 +8,8 @@ import base64
 import binascii
 import os
 import ssl
-import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -21,8 +21,9 @@ from tidemill.live.kubernetes.api.credentials import (
     Credentials,
     FixedToken,
     LoginProgram,
-    ProgramToken,
+    ProgramLogin,
     TokenFile,
+    add_pair,
 )
 from tidemill.live.kubernetes.api.http import ServerAddress
 from tidemill.model.errors import SpecError
@@ -38,6 +39,11 @@ class ClusterAccess(NamedTuple):
     credentials: Credentials
     named: str
     """What people call it: the context, or the pod's service account."""
+
+    def asking(self) -> tuple[str, ServerAddress]:
+        """What the header says, and how to connect now; may run a program."""
+        who, tls = self.credentials.authorization(), self.credentials.tls(self.address.tls)
+        return who, self.address if tls is self.address.tls else self.address._replace(tls=tls)
 
 
 class _Cluster(Struct, rename="kebab"):
@@ -194,7 +200,11 @@ def _of_context(told: _Kubeconfig, asked: str | None) -> ClusterAccess:
     cluster, at = told.clusters[context.cluster]
     user, user_at = told.users.get(context.user, (_User(), at))
     address = _address(cluster, user, at, user_at, name)
-    return ClusterAccess(address, _credentials(user, cluster, user_at, name), f"context `{name}`")
+    if (told_program := _checked(user, name).exec_) is not None and not _has_token(user):
+        new_tls = partial(_tls, cluster, at, name) if address.tls is not None else None
+        login = ProgramLogin(_program(told_program, cluster, user_at), new_tls)
+        return ClusterAccess(address, login, f"context `{name}`")
+    return ClusterAccess(address, _token_of(user, user_at), f"context `{name}`")
 
 
 def _address(
@@ -243,7 +253,7 @@ def _verifying(authority: str | None, where: str) -> ssl.SSLContext:
 
 
 def _add_client(tls: ssl.SSLContext, user: _User, at: Path, context: str) -> None:
-    """The certificate of who asks, if there is one; from memory through a file, at once removed."""
+    """The certificate of who asks, if there is one."""
     parts = list[bytes]()
     for data, path, name in (
         (user.client_certificate_data, user.client_certificate, "client-certificate"),
@@ -255,36 +265,30 @@ def _add_client(tls: ssl.SSLContext, user: _User, at: Path, context: str) -> Non
             parts.append(_read(at / path, context))
     if not parts:
         return
-    with tempfile.NamedTemporaryFile(prefix="tidemill-", suffix=".pem") as both:
-        both.write(b"\n".join(parts))
-        both.flush()
-        try:
-            tls.load_cert_chain(both.name, password=_no_password)
-        except (ssl.SSLError, ValueError):
-            raise SpecError(
-                f"the client certificate of context `{context}` and its key do not fit",
-                hint="both are needed, as PEM, the key without a password",
-            ) from None
+    try:
+        add_pair(tls, *parts)
+    except (ssl.SSLError, ValueError):
+        raise SpecError(
+            f"the client certificate of context `{context}` and its key do not fit",
+            hint="both are needed, as PEM, the key without a password",
+        ) from None
 
 
-def _no_password() -> str:
-    """Without it OpenSSL would ask on the terminal."""
-    return ""
-
-
-def _credentials(user: _User, cluster: _Cluster, at: Path, context: str) -> Credentials:
+def _checked(user: _User, context: str) -> _User:
     if user.auth_provider is not None:
         raise SpecError(
             f"the user of context `{context}` has an `auth-provider`, which Kubernetes gave up",
             hint="renew the kubeconfig with your provider's tool: it writes `exec` instead",
         )
-    if user.token_file:
-        return TokenFile(at / user.token_file)
-    if user.token:
-        return FixedToken(user.token)
-    if user.exec_ is not None:
-        return ProgramToken(_program(user.exec_, cluster, at))
-    return FixedToken()
+    return user
+
+
+def _has_token(user: _User) -> bool:
+    return bool(user.token_file or user.token)
+
+
+def _token_of(user: _User, at: Path) -> Credentials:
+    return TokenFile(at / user.token_file) if user.token_file else FixedToken(user.token)
 
 
 def _program(told: _Exec, cluster: _Cluster, at: Path) -> LoginProgram:

@@ -92,6 +92,7 @@ class ApiWriter:
         self._idle: list[_WritingConnection] = []
         self._free = connections
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._address = access.address
         self._same, self._who_at = "", -FRESH_S
         """Headers that are the same in all requests, and since when."""
         self.sent = 0
@@ -145,8 +146,8 @@ class ApiWriter:
 
     async def _once(self, asked: bytes) -> Written:
         self.sent += 1
-        while self._idle and self._idle[-1].is_closed:
-            self._idle.pop()
+        while self._idle and not self._is_usable(self._idle[-1]):
+            self._idle.pop().close()
         connection = self._idle.pop() if self._idle else await self._opened()
         connection.within(self._timeout_s)
         try:
@@ -158,13 +159,18 @@ class ApiWriter:
         self._idle.append(connection)
         return answer
 
+    def _is_usable(self, connection: _WritingConnection) -> bool:
+        """Whether it is open, and of the client certificate that who asks has by now."""
+        return not connection.is_closed and connection.tls is self._address.tls
+
     async def _opened(self) -> _WritingConnection:
         async with asyncio.timeout(self._timeout_s):
-            return await _WritingConnection.open(self._access.address)
+            return await _WritingConnection.open(self._address)
 
     async def _ask_who(self) -> None:
-        now, address = time.monotonic(), self._access.address
-        who = await asyncio.to_thread(self._access.credentials.authorization)
+        now = time.monotonic()
+        who, self._address = await asyncio.to_thread(self._access.asking)
+        address = self._address
         self._same = (
             f"Host: {address.host}:{address.port}\r\n"
             + (f"Authorization: {who}\r\n" if who else "")

@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from tidemill.live.kubernetes import fields
-from tidemill.live.kubernetes.api.client import UNREACHABLE, refusal_hint
+from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, refusal_hint
 from tidemill.live.kubernetes.api.writing import ApiWriter, Written
+from tidemill.live.kubernetes.scheduling.rights import Right
 from tidemill.model.errors import BackendError
 
 LASTS_S, SURE_S, RENEW_S, LOOK_S = 8.0, 5.0, 1.5, 0.5
@@ -26,19 +27,33 @@ and takes over when the Lease has lasted from then on; with what asking and read
 it bound 8.7 seconds after a kill in the middle and 10.1 at most (of 16, load 13 on two cores).
 """
 ASK_S = 3.0
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update"}
+_BROKEN = (*UNREACHABLE, msgspec.DecodeError, fields.MalformedObjectError)
 
 
 class Leadership:
     """The right to decide, under the name of one replica."""
 
-    def __init__(self, writer: ApiWriter, namespace: str, name: str, holder: str) -> None:
+    def __init__(
+        self,
+        writer: ApiWriter,
+        namespace: str,
+        name: str,
+        holder: str,
+        log: Callable[..., None] = lambda *_, **__: None,
+    ) -> None:
         self._writer, self.holder, self._name, self._namespace = writer, holder, name, namespace
+        self._log = log
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._sure_until = 0.0
         self._seen: tuple[str, str, float] = ("", "", 0.0)
         """Holder and time of renewal as last seen, and since when that did not change."""
         self._lasts_s = LASTS_S
         self.takeovers = 0
+        self._was_allowed = False
+        """Whether the server once let it read the Lease, or have it."""
+        self.refused = ""
+        """What the server said when it refused the last look or renewal; "": it did not."""
 
     def is_sure(self) -> bool:
         """Whether nobody else can be the leader now."""
@@ -78,9 +93,31 @@ class Leadership:
         try:
             if await self._renewed():
                 self._sure_until = sent_at + SURE_S
-        except (*UNREACHABLE, msgspec.DecodeError, fields.MalformedObjectError):
+            self._was_allowed, self.refused = True, ""
+        except _LeaseRefusal as error:
+            self._note(error)
+        except _BROKEN:
             pass  # it is asked again, as long as the last renewal lasts
         return self.is_sure()
+
+    def _note(self, error: "_LeaseRefusal") -> None:
+        """A right that lacks is an error where it never was there. Later it may be back at once (a
+        server that was just started refuses all until it knows who may what): the Lease runs out
+        by its own time.
+        """
+        if not self._was_allowed:
+            raise BackendError(
+                f"asked for the Lease {self._namespace}/{self._name}; found {error}",
+                hint=refusal_hint(error.status, "schedule.yaml"),
+            ) from None
+        if not self.refused:
+            lacks = {"missing_rule": self._right(error.verb).rule} if error.status == 403 else {}
+            self._log("Lease not renewed", said=str(error), **lacks)
+        self.refused = str(error)
+
+    def _right(self, verb: str) -> Right:
+        name = "" if verb == "create" else self._name  # what is created has no name before it
+        return Right("coordination.k8s.io", "leases", verb, namespace=self._namespace, name=name)
 
     async def give_up(self) -> None:
         """Let the next one begin at once."""
@@ -92,8 +129,8 @@ class Leadership:
             if lease is not None and fields.text(lease, "spec", "holderIdentity") == self.holder:
                 lease["spec"] = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
                 await self._write(lease)
-        except (*UNREACHABLE, msgspec.DecodeError, fields.MalformedObjectError):
-            return
+        except (_LeaseRefusal, *_BROKEN):
+            return  # then it runs out by its own time
 
     async def _renewed(self) -> bool:
         lease, now = await self._read(), _now()
@@ -127,12 +164,6 @@ class Leadership:
         answer = await self._ask("GET", f"{self._path}/{self._name}")
         if answer.status == 404:
             return None
-        if answer.status in (401, 403):
-            raise BackendError(
-                f"asked for the Lease {self._namespace}/{self._name}; found {answer.status}"
-                f" {answer.said}",
-                hint=refusal_hint(answer.status, "schedule.yaml"),
-            )
         if not answer.is_done:
             raise OSError(f"{answer.status}")
         found: dict[str, Any] = msgspec.json.decode(answer.body)
@@ -145,7 +176,18 @@ class Leadership:
     async def _ask(self, method: str, path: str, body: object = None) -> Written:
         told = b"" if body is None else msgspec.json.encode(body)
         async with asyncio.timeout(ASK_S):
-            return await self._writer.send(method, path, told)
+            answer = await self._writer.send(method, path, told)
+        if answer.status in (401, 403):
+            raise _LeaseRefusal(answer, _VERBS[method])
+        return answer
+
+
+class _LeaseRefusal(ApiRefusal):
+    """The server does not let it read or write the Lease."""
+
+    def __init__(self, answer: Written, verb: str) -> None:
+        super().__init__(answer.status, answer.said)
+        self.verb = verb
 
 
 def _now() -> str:

@@ -6,7 +6,7 @@ nodes are watched, and only then; a plan takes milliseconds, so nothing waits lo
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
@@ -55,10 +55,11 @@ from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sight import ClusterSight
 from tidemill.live.kubernetes.scheduling.units import team_changes
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
-from tidemill.live.kubernetes.watching.mirror import ClusterCopy, WatchState
+from tidemill.live.kubernetes.watching.mirror import ClusterCopy
 from tidemill.live.kubernetes.watching.source import identity
 from tidemill.live.observing.observer import CLUSTER
 from tidemill.live.prices.rules import PriceRule, unpriced
@@ -81,7 +82,6 @@ NO_PRICE = (
     "their dollars are unknown: give --usd-per-hour or --prices (--list-prices needs the label"
     " node.kubernetes.io/instance-type)"
 )
-BLIND = "nothing is planned meanwhile; kubectl get --raw /readyz asks the same server"
 FACTS_S, OTHERS_S = 1.0, 5.0
 """What is kept beside the events is written at most so often."""
 
@@ -158,10 +158,10 @@ class ClusterScheduler:
         self._others_ms: int | None = None
         """Who waits for other schedulers, and when that was last looked at."""
         self._unknown_types: tuple[str, ...] = ()
-        self._sees = True
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
+        self.sight = ClusterSight(self.copy, log)
         self.view.awaited.is_read = self.copy.is_read
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
@@ -205,8 +205,9 @@ class ClusterScheduler:
         if not self.is_watching:
             raise BackendError(
                 f"asked for the pods and nodes of {self._access.named}; found"
-                f" {'; '.join(self._unwatched())}",
-                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
+                f" {'; '.join(self.sight.unwatched())}",
+                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed"
+                + "".join(f"; missing rule: {rule}" for rule in self.sight.missing_rules),
             )
 
     def _open(self, cluster: str) -> None:
@@ -280,7 +281,7 @@ class ClusterScheduler:
     def look(self) -> bool:
         """One beat, if there is something to look at and all of it is known; whether it was."""
         self.copy.heed()
-        self._note_sight()
+        self.sight.note()
         self._misread.objects(self.copy)
         self._read_rules()
         self._take_answers()
@@ -359,16 +360,6 @@ class ClusterScheduler:
             both = (before | after for before, after in zip(known, found, strict=True))
             for key, value in submissions.facts(*both).items():
                 self.journal.set_meta(key, value)
-
-    def _note_sight(self) -> None:
-        """Nothing is planned while pods, nodes or devices are not watched: that is told."""
-        if self.is_watching == self._sees:
-            return
-        self._sees = not self._sees
-        if self._sees:
-            self._log("watching again")
-        else:
-            self._log("not watching", said="; ".join(self._unwatched()), hint=BLIND)
 
     def _note_types(self) -> None:
         """GPU types in the policy file that no node has are told, with the nearest name."""
@@ -455,21 +446,8 @@ class ClusterScheduler:
 
     @property
     def is_watching(self) -> bool:
-        """Whether pods and nodes are known as they are now, and devices where those are read."""
-        return next(self._unwatched(), None) is None
-
-    def _unwatched(self) -> Iterator[str]:
-        """What is not known as it is now, and why."""
-        copies = self.copy.copies
-        for kind in (kinds.PODS, kinds.NODES):
-            if kind not in copies:
-                yield f"{kind.shown}: the server has none"
-        for kind, one in copies.items():
-            may_lack = kind.kind in kinds.OF_DEVICES
-            if (may_lack or kind in (kinds.PODS, kinds.NODES)) and not (
-                one.state is WatchState.WATCHING or (may_lack and one.state is WatchState.FORBIDDEN)
-            ):
-                yield f"{kind.shown}: {one.said or one.state}"
+        """Whether pods and nodes are known as they are now, and all else that was read before."""
+        return self.sight.is_watching
 
     def _settled(self, j: int, is_as_asked: bool) -> None:
         if self.differ.settle(j, is_as_asked=is_as_asked):
@@ -504,8 +482,8 @@ class ClusterScheduler:
         """Why it does not do its work, in one line; "": it does."""
         if self.why_standing:
             return self.why_standing
-        if not self.is_watching:
-            return "pods and nodes are not watched"
+        if said := self.sight.why_not_ready:
+            return said
         if said := self.refusals.barring.said:
             return f"binds are forbidden: {said}; missing rule: {RULE}"
         return ""

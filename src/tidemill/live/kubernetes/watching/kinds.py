@@ -49,6 +49,10 @@ class ServedKind(Struct, frozen=True):
     namespace: str = ""
     """The only one that is read; "": all are."""
 
+    def is_same(self, other: "ServedKind") -> bool:
+        """Whether it is the same kind, perhaps of another version."""
+        return (self.group, self.kind) == (other.group, other.kind)
+
     @property
     def api_version(self) -> str:
         """As objects of it say themselves."""

@@ -1,218 +1,61 @@
 """A copy of a cluster's objects: every kind is listed once, then watched.
 
 A watch that ends goes on at the version where it ended. Where the server has forgotten that version
-(410) the kind is listed again, and what is missing then was deleted meanwhile. What is deleted
-stays here, as deleted, until whoever reads this has told of that time: pods and nodes for their own
-sake, owners as long as a pod needs them. Objects are kept as what is made of them
-(``kinds.READERS``), not as JSON.
+(410) the kind is listed again, and what is missing then was deleted meanwhile. What may not be
+watched is listed again and again; what may not be read any more is unknown from then on
+(``KindCopy.hide``). Objects are kept as what is made of them (``kinds.READERS``), not as JSON.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Set
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import aclosing
-from enum import StrEnum
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import fields, groups
+from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.api.client import (
     PAGE,
     UNREACHABLE,
     ApiClient,
     ApiRefusal,
-    WatchedChange,
 )
-from tidemill.live.kubernetes.cluster import KubeEvent
 from tidemill.live.kubernetes.dra import DeviceSlice
-from tidemill.live.kubernetes.fields import LATEST_MS, MalformedObjectError, Object
-from tidemill.live.kubernetes.groups import GroupKey, PodGroup
+from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.groups import GroupKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.objects import MOST_REFUSED, RefusedObject
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import HEARD
-from tidemill.live.kubernetes.watching import kinds, node_turns
+from tidemill.live.kubernetes.watching import kinds, lacking
+from tidemill.live.kubernetes.watching.kind_copy import Key, KindCopy, OnChange, WatchState
 from tidemill.live.kubernetes.watching.kinds import READERS, Discovered, Readers, ServedKind
+from tidemill.live.kubernetes.watching.lacking import HiddenNodes
 from tidemill.model.errors import BackendError
-from tidemill.model.measures import count_text
 
-MOST_OBJECTS = 1_000_000
-"""Of one kind; a cluster of 5,000 nodes has 150,000 pods."""
 FIRST_PAUSE_S, LONGEST_SILENT_S, LONGEST_PAUSE_S = 0.1, 5.0, 30.0
 """Between two tries, twice as long each time that one is in vain. A server that does not answer is
 spared nothing by a long pause, and a scheduler is blind until all that it needs is watched again;
 one that answers no (too many requests, not well) is left alone for longer."""
-STOOD_S = 1.0
-"""A watch that stood for so long was no try in vain, whatever ended it: most kinds are quiet."""
 FIRST_FORBIDDEN_S, LONGEST_FORBIDDEN_S = 1.0, 300.0
 """What may not be read is tried again: somebody may have allowed it, or a server that was just
 started does not know yet who may what. What was read once is tried as often as a lost connection.
 """
+LOST_S = 3.0
+"""So long what was read once has to be refused until that counts: a server that was just started
+refuses all until it knows who may what, and its own kinds come before those of others."""
 MOST_EXPIRED = 3
 """So often in a row a watch may be refused as expired (410) soon after it was listed; then it is
 listed when somebody asks, and no more often: a list of all pods is dear, and would go on for ever.
 """
-AT_ONCE_MS = 2_000
-"""A clock that is known to the second, and the way from the server to here."""
 LOOK_AGAIN_S, LOOK_SOON_S = 600.0, 30.0
 """Kinds that a cluster did not have may come: how often that is looked for, and how often after
 somebody asked for one of them."""
 
 Read = TypeVar("Read")
-Key = tuple[str, str]
-"""Namespace and name."""
-OnChange = Callable[[ServedKind, Key, Any, bool], None]
-"""Told of each object that came, changed or (the last argument) is gone, as it was made."""
-
-
-class WatchState(StrEnum):
-    """How a kind is read now."""
-
-    LISTING = "being listed"
-    WATCHING = "watched"
-    POLLED = "listed at every question"
-    """Its watch is refused as expired each time."""
-    FORBIDDEN = "forbidden"
-    DOWN = "not answered"
-
-
-class KindCopy:
-    """The objects of one kind."""
-
-    def __init__(
-        self,
-        kind: ServedKind,
-        now_ms: Callable[[], int],
-        on_change: OnChange | None = None,
-        readers: Readers = READERS,
-    ) -> None:
-        self.kind, self._now_ms, self._on_change = kind, now_ms, on_change
-        self._take = readers[kind.group, kind.kind]
-        self.rows: dict[Key, Any] = {}
-        self.gone: list[KubePod | OwnerObject | PodGroup] = []
-        self.gone_nodes: dict[Key, KubeNode] = {}
-        self.refused: dict[Key, RefusedObject] = {}
-        self.state, self.said = WatchState.LISTING, ""
-        self.version = ""
-        """Up to which it is known; "": it has to be listed."""
-        self.changes = 0
-        """Changes that a watch told."""
-        self.lists = 0
-        self.watched: tuple[float, int] | None = None
-        """When the server began to send changes, by the clock of the loop, and how many it had sent
-        by then; None: it does not."""
-        self.expiries = 0
-        """How often in a row its watch was refused as expired."""
-        self.unseen = 0
-        """Objects that were deleted while nobody watched."""
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it is watched, was just listed instead, or is known not to be readable."""
-        return self.state in (WatchState.WATCHING, WatchState.POLLED, WatchState.FORBIDDEN)
-
-    def has_stood(self, now_s: float) -> bool:
-        """Whether its watch told something, or stood for a while: it was no try in vain."""
-        if self.watched is None:
-            return False
-        since_s, before = self.watched
-        return self.changes > before or now_s - since_s > STOOD_S
-
-    def listed(self, items: Iterable[dict[str, Any]], there: set[Key]) -> None:
-        """Take a page of a list in; ``there`` collects what exists."""
-        for one in items:
-            one.setdefault("apiVersion", self.kind.api_version)  # as the list said for all
-            there.add(_key(one))
-            self._put(one)
-
-    def end_list(self, there: set[Key]) -> None:
-        """All pages were taken: what is not among them was deleted meanwhile."""
-        for key in [key for key in self.rows if key not in there]:
-            self.unseen += 1
-            leaves_ms = getattr(self.rows[key], "leaves_ms", None)
-            self._remove(key, min(self._now_ms(), leaves_ms or LATEST_MS))
-        for key in [key for key in self.refused if key not in there]:
-            del self.refused[key]
-        self.lists += 1
-
-    def changed(self, change: WatchedChange) -> str:
-        """Take a change in; the version that it leads to."""
-        one = change.body
-        version = fields.text(one, "metadata", "resourceVersion")
-        if change.kind == "BOOKMARK":
-            return version
-        self.changes += 1
-        if change.kind == "DELETED":
-            self._put(one)
-            self._remove(_key(one), _deleted_ms(one, self._now_ms()))
-        else:
-            self._put(one)
-        return version
-
-    def shown(self) -> list[Any]:
-        """All that there is, and what was deleted and is not forgotten yet."""
-        return [*self.rows.values(), *self.gone, *self.gone_nodes.values()]
-
-    def forget(self, told_ms: int, needed: Set[str | GroupKey]) -> None:
-        """Drop what was deleted before a moment and is no owner or group that is still needed."""
-        self.gone = [
-            one for one in self.gone
-            if (one.deleted_ms or 0) > told_ms or _needed_as(one) in needed
-        ]  # fmt: skip
-        self.gone_nodes = {
-            key: node for key, node in self.gone_nodes.items() if (node.gone_ms or 0) > told_ms
-        }
-        for key, row in self.rows.items():
-            if isinstance(row, KubeNode):
-                self.rows[key] = node_turns.untold(row, told_ms)
-            elif isinstance(row, DeviceSlice):
-                self.rows[key] = replace(row, given=node_turns.later(row.given, told_ms))
-
-    def _put(self, one: Object) -> None:
-        key = _key(one)
-        try:
-            row = self._take(one)
-        except MalformedObjectError as error:
-            self.refused[key] = RefusedObject(f"{self.kind.kind} {'/'.join(key)}", str(error))
-            before = self.rows.pop(key, None)
-            if before is not None and self._on_change is not None:
-                self._on_change(self.kind, key, before, True)
-            return
-        self.refused.pop(key, None)
-        if isinstance(row, KubeEvent) and row.reason not in HEARD:
-            return
-        before = self.rows.get(key)
-        if isinstance(row, DeviceSlice):
-            row = node_turns.published(before, row, self._now_ms())
-        if isinstance(row, KubePod) and before is not None and before.uid != row.uid:
-            self._remove(key, row.created_ms)  # a new one of the same name: that one had gone
-        if len(self.rows) >= MOST_OBJECTS and before is None:
-            raise BackendError(
-                f"the cluster has more than {MOST_OBJECTS:,} {self.kind.shown}",
-                hint="nothing so large was tried; import files of single namespaces instead",
-            )
-        if isinstance(row, KubeNode) and self._on_change is None:
-            row = node_turns.after(before, row, self._now_ms())
-            self.gone_nodes.pop(key, None)
-        self.rows[key] = row
-        if self._on_change is not None:
-            self._on_change(self.kind, key, row, False)
-
-    def _remove(self, key: Key, at_ms: int) -> None:
-        row = self.rows.pop(key, None)
-        self.refused.pop(key, None)
-        if isinstance(row, KubePod | OwnerObject | PodGroup):
-            row = row.deleted(at_ms)
-            if self._on_change is None:  # who is told of each needs no memory of them
-                self.gone.append(row)
-        if isinstance(row, KubeNode) and self._on_change is None:
-            self.gone_nodes[key] = replace(row, gone_ms=at_ms)
-        if row is not None and self._on_change is not None:
-            self._on_change(self.kind, key, row, True)
 
 
 class ShownObjects(Struct):
@@ -298,12 +141,15 @@ class ClusterCopy:
         One that the server did not have may have come: it is looked for soon.
         """
         for of, copy in self.copies.items():
-            if (of.group, of.kind) == (group, kind):
-                return copy.state is not WatchState.FORBIDDEN
+            if (of.group, of.kind) == (group, kind) and copy.state is not WatchState.ABSENT:
+                return not copy.is_forbidden or copy.is_lost
         if (group, kind) in self._readers:
-            self._missed[group, kind] = round(LOOK_AGAIN_S / LOOK_SOON_S)
-            self._is_missed.set()
+            self._miss(group, kind)
         return False
+
+    def _miss(self, group: str, kind: str) -> None:
+        self._missed[group, kind] = round(LOOK_AGAIN_S / LOOK_SOON_S)
+        self._is_missed.set()
 
     async def settle(self, timeout_s: float) -> None:
         """Wait until every kind is watched, or known not to be readable; some may stay behind.
@@ -311,7 +157,7 @@ class ClusterCopy:
         What is listed instead of watched is listed now.
         """
         for copy in self.copies.values():
-            if copy.state is WatchState.POLLED:
+            if copy.state is WatchState.POLLED or copy.is_lost:
                 copy.state = WatchState.LISTING
         self._wake.set()
         self._wake = asyncio.Event()
@@ -330,12 +176,16 @@ class ClusterCopy:
         for copy in self.copies.values():
             copy.forget(told_ms, needed)
         refused = [one for copy in self.copies.values() for one in copy.refused.values()]
+        rows = (row for copy in self.copies.values() for row in copy.rows.values())
+        claimed = (row.node for row in rows if isinstance(row, DeviceSlice))
+        hidden = HiddenNodes(self.copies.values(), claimed)
         return ShownObjects(
             {
-                (kind.group, kind.kind): [self._placed(row) for row in copy.shown()]
+                (kind.group, kind.kind): [self._placed(row, hidden) for row in copy.shown()]
                 for kind, copy in self.copies.items()
             },
-            refused[:MOST_REFUSED], len(refused), (*self._notes, *self._told()),
+            refused[:MOST_REFUSED], len(refused),
+            (*self._notes, *lacking.said(self.copies.values(), MOST_EXPIRED)),
         )  # fmt: skip
 
     def _lose_nodes(self) -> None:
@@ -348,15 +198,17 @@ class ClusterCopy:
         there = {name for _, name in nodes.rows}
         self._lost = {name: ms for name, ms in self._lost.items() if name in named - there}
 
-    def _placed(self, row: Any) -> Any:  # noqa: ANN401 - whatever was made of an object
+    def _placed(self, row: Any, nodes: HiddenNodes) -> Any:  # noqa: ANN401 - whatever was made
         if isinstance(row, KubePod) and row.node in self._lost:
             return row.without_node(self._lost[row.node])
+        if isinstance(row, KubeNode) and (unseen := nodes.spans(row.name)):
+            return replace(row, unseen=unseen)
         return row
 
     def _needed(self, told_ms: int) -> set[str | GroupKey]:
         """The owners of pods that are shown, by uid, and theirs; and the pods' groups."""
         pods = self.copies.get(kinds.PODS)
-        if pods is None or not any(copy.gone for copy in self.copies.values()):
+        if pods is None or not any(copy.gone or copy.is_lost for copy in self.copies.values()):
             return set()
         alive = [pod for pod in pods.gone if (pod.deleted_ms or 0) > told_ms]
         shown: list[KubePod] = [*pods.rows.values(), *(p for p in alive if isinstance(p, KubePod))]
@@ -372,31 +224,6 @@ class ClusterCopy:
             needed = needed | edge
         return {*needed, *(key for row in shown if (key := groups.of_pod(row)) is not None)}
 
-    def _told(self) -> Iterator[str]:
-        blind = [kind.shown for kind, copy in self.copies.items() if not copy.is_settled]
-        if blind:
-            yield f"not watched now, and as they were last seen: {', '.join(sorted(blind))}"
-        remedies = dict[str, None]()
-        for kind, copy in self.copies.items():
-            if copy.state is WatchState.FORBIDDEN and kind.lost:
-                remedies[kind.remedy] = None
-                yield (
-                    f"may not read {kind.shown}: {kind.lost}; to allow it, add to the ClusterRole:"
-                    f" {kind.rule}"
-                )
-            if copy.expiries >= MOST_EXPIRED:
-                yield (
-                    f"the server refuses to go on watching {kind.shown} (410, {copy.said}): they"
-                    " are listed at every question instead, and what comes and goes between two"
-                    " questions is not seen"
-                )
-            if copy.unseen and kind == kinds.PODS:
-                yield (
-                    f"{count_text(copy.unseen, 'pod')} deleted while the connection was lost: taken"
-                    " as ended when that was seen"
-                )
-        yield from remedies
-
     @property
     def is_settled(self) -> bool:
         """Whether every kind is watched, or known not to be readable."""
@@ -405,9 +232,14 @@ class ClusterCopy:
     def _follow(self, found: Discovered) -> None:
         self._notes = found.notes
         for kind in found.kinds:
-            if not any((one.group, one.kind) == (kind.group, kind.kind) for one in self.copies):
-                self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change, self._readers)
-                self._tasks[kind] = self._task(self._keep(self.copies[kind]))
+            before = next((one for one in self.copies if one.is_same(kind)), None)
+            if before is not None and self.copies[before].state is not WatchState.ABSENT:
+                continue
+            copy = KindCopy(kind, self._now_ms, self._on_change, self._readers)
+            if before is not None:
+                copy.gone = self.copies.pop(before).gone
+            self.copies[kind] = copy
+            self._tasks[kind] = self._task(self._keep(copy))
 
     async def _discover(self) -> Discovered:
         return await kinds.discover(self._client, self._readers, self._autoscaler_namespace)
@@ -417,7 +249,8 @@ class ClusterCopy:
             await asyncio.sleep(LOOK_SOON_S)
             if not self._missed:
                 await self._until_missed(LOOK_AGAIN_S - LOOK_SOON_S)
-            there = {(kind.group, kind.kind) for kind in self.copies}
+            there = {(kind.group, kind.kind) for kind, copy in self.copies.items()
+                     if copy.state is not WatchState.ABSENT}  # fmt: skip
             self._missed = {
                 kind: left - 1 for kind, left in self._missed.items()
                 if left > 1 and kind not in there
@@ -437,42 +270,103 @@ class ClusterCopy:
             pass
 
     async def _keep(self, copy: KindCopy) -> None:
-        """List and watch one kind for ever."""
+        """List and watch one kind for as long as the server has it."""
         pause_s, forbidden_s = FIRST_PAUSE_S, FIRST_FORBIDDEN_S
         clock = asyncio.get_running_loop().time
-        while True:
-            began_s, longest_s, copy.watched = clock(), LONGEST_PAUSE_S, None
+        while copy.state is not WatchState.ABSENT:
+            began_s, longest_s, copy.watched, lists = clock(), LONGEST_PAUSE_S, None, copy.lists
             try:
-                if not copy.version:
-                    await self._set(copy, WatchState.LISTING)
-                    await self._list(copy)
-                await self._watch(copy)
+                await self._list_and_watch(copy)
+                pause_s, copy.expiries = FIRST_PAUSE_S, 0
             except ApiRefusal as error:
-                if (error.is_forbidden or error.is_absent) and not copy.lists:
-                    await self._set(copy, WatchState.FORBIDDEN, str(error))
-                    await asyncio.sleep(forbidden_s)
-                    forbidden_s = min(2 * forbidden_s, LONGEST_FORBIDDEN_S)
-                    continue
-                if error.is_expired:  # the server is well: it is listed at once
-                    pause_s, is_soon = FIRST_PAUSE_S, clock() - began_s < LONGEST_PAUSE_S
-                    await self._expired(copy, str(error), is_soon=is_soon)
-                else:
-                    pause_s = FIRST_PAUSE_S if copy.has_stood(clock()) else pause_s
-                    pause_s = max(pause_s, min(error.retry_s, LONGEST_PAUSE_S))
-                    await self._set(copy, WatchState.DOWN, str(error))
+                is_soon = clock() - began_s < LONGEST_PAUSE_S
+                await self._said_no(copy, error, is_listed=copy.lists > lists, is_soon=is_soon)
+                is_well = error.is_expired or copy.has_stood(clock())
+                pause_s = FIRST_PAUSE_S if is_well else pause_s
+                pause_s = max(pause_s, min(error.retry_s, LONGEST_PAUSE_S))
+                if copy.is_newly_refused(clock(), LOST_S):
+                    longest_s = FIRST_FORBIDDEN_S
             except (*UNREACHABLE, BackendError, MalformedObjectError, msgspec.DecodeError) as error:
                 pause_s = FIRST_PAUSE_S if copy.has_stood(clock()) else pause_s
                 longest_s = LONGEST_SILENT_S
                 await self._set(copy, WatchState.DOWN, str(error) or type(error).__name__)
-            else:
-                pause_s, copy.expiries = FIRST_PAUSE_S, 0
-            if copy.state is WatchState.POLLED:
+            if copy.is_forbidden and not copy.lists:
+                await asyncio.sleep(forbidden_s)
+                forbidden_s = min(2 * forbidden_s, LONGEST_FORBIDDEN_S)
+                continue
+            if copy.state is WatchState.POLLED or copy.is_forbidden:
                 is_asked = self._on_change is None  # a scheduler asks for nothing: it is told
                 await self._pause(LONGEST_FORBIDDEN_S if is_asked else LONGEST_PAUSE_S)
                 continue
             pause_s = min(pause_s, longest_s)
             await self._pause(pause_s)
             pause_s = min(2 * pause_s, longest_s)
+
+    async def _list_and_watch(self, copy: KindCopy) -> None:
+        """Until the server ends it, or says no."""
+        if not copy.version:
+            if copy.lists or not copy.is_forbidden:
+                await self._set(copy, WatchState.LISTING)
+            await self._list(copy)
+        await self._watch(copy)
+
+    async def _said_no(
+        self, copy: KindCopy, error: ApiRefusal, *, is_listed: bool, is_soon: bool
+    ) -> None:
+        """The server answers, and refuses; ``is_listed``: it listed the kind just before,
+        ``is_soon``: it took it until a short time ago.
+        """
+        is_ended = error.status == 401 and copy.lists  # a token that ended takes no right away
+        if error.is_expired:  # the server is well: it is listed at once
+            await self._expired(copy, str(error), is_soon=is_soon)
+        elif error.is_absent or (error.is_forbidden and not is_ended):
+            await self._refused(copy, error, is_listed=is_listed)
+        else:
+            await self._set(copy, WatchState.DOWN, str(error))
+
+    async def _refused(self, copy: KindCopy, error: ApiRefusal, *, is_listed: bool) -> None:
+        """It may not be read, or the server does not have it; ``is_listed``: it was just now, and
+        the watch of it is refused.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if copy.refused_since is None:
+            copy.refused_since = now_s, self._now_ms()
+        if is_listed:
+            copy.version, copy.is_unwatchable = "", True
+            await self._set(copy, WatchState.POLLED, str(error))
+        elif not copy.lists:
+            await self._set(copy, WatchState.FORBIDDEN, str(error))
+        elif copy.is_newly_refused(now_s, LOST_S):
+            await self._set(copy, WatchState.DOWN, str(error))
+        elif error.is_absent:
+            await self._lose(copy, error)
+        elif copy.version:  # the watch of it: it may be listed all the same
+            copy.version = ""
+            await self._set(copy, WatchState.LISTING, str(error))
+        else:
+            copy.hide()
+            await self._set(copy, WatchState.FORBIDDEN, str(error))
+
+    async def _lose(self, copy: KindCopy, error: ApiRefusal) -> None:
+        """The server does not have a kind under its version: it may have it under another one, or
+        have lost it, and with it all such objects. Then it is looked for again, soon.
+        """
+        copy.version, kind = "", copy.kind
+        try:
+            served = (await self._discover()).kinds
+        except (*UNREACHABLE, ApiRefusal, msgspec.DecodeError):
+            await self._set(copy, WatchState.DOWN, str(error))
+            return
+        now = next((one for one in served if one.is_same(kind)), None)
+        if now is None:
+            copy.end_list(set())
+            await self._set(copy, WatchState.ABSENT, str(error))
+            self._miss(kind.group, kind.kind)
+            return
+        copy.kind, task = now, self._tasks.pop(kind)
+        self.copies = {one.kind: one for one in self.copies.values()}
+        self._tasks[now] = task
+        await self._set(copy, WatchState.DOWN, str(error))
 
     async def _expired(self, copy: KindCopy, said: str, *, is_soon: bool) -> None:
         """A version was forgotten: it is listed again, or, where that goes on, when asked for.
@@ -501,6 +395,7 @@ class ClusterCopy:
         watched = self._client.watching(kind.path, copy.version, kind.query, shape=kind.shape)
         async with watched as changes:
             copy.watched = asyncio.get_running_loop().time(), copy.changes
+            copy.refused_since, copy.is_unwatchable = None, False
             await self._set(copy, WatchState.WATCHING)
             async for change in changes:
                 copy.version = copy.changed(change) or copy.version
@@ -517,29 +412,3 @@ class ClusterCopy:
         async with self._moved:
             copy.state, copy.said = state, said
             self._moved.notify_all()
-
-
-def _needed_as(one: KubePod | OwnerObject | PodGroup) -> str | GroupKey | None:
-    """By which those name it that still need what was deleted; None: nobody does."""
-    match one:
-        case OwnerObject():
-            return one.uid
-        case PodGroup():
-            return one.key
-    return None
-
-
-def _deleted_ms(one: Object, seen_ms: int) -> int:
-    """When an object was deleted that is seen to be gone: when that was asked for, if it was now.
-
-    Seen much later than asked, its containers took their time: then it was when it was seen. Whole
-    seconds, as all times of the API.
-    """
-    asked_ms = fields.moment_ms(one, "metadata", "deletionTimestamp")
-    if asked_ms is not None and seen_ms - asked_ms < AT_ONCE_MS:
-        return asked_ms
-    return seen_ms // 1000 * 1000
-
-
-def _key(one: Object) -> Key:
-    return fields.text(one, "metadata", "namespace"), fields.text(one, "metadata", "name")

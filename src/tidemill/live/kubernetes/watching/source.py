@@ -28,7 +28,8 @@ from tidemill.live.kubernetes.api.client import (
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.translate import translate
 from tidemill.live.kubernetes.watching import kinds
-from tidemill.live.kubernetes.watching.mirror import ClusterCopy, ShownObjects, WatchState
+from tidemill.live.kubernetes.watching.kind_copy import WatchState
+from tidemill.live.kubernetes.watching.mirror import ClusterCopy, ShownObjects
 from tidemill.model.errors import BackendError, SpecError
 
 SKEW_SAID_MS = 5_000
