@@ -220,7 +220,7 @@ def test_only_a_node_like_those_that_are_there_is_ordered(tmp_path: Path):
     assert reasons["too-large"] == reasons["no-such-label"] == "NoSuchNode"
     assert reasons["only-there"] == "Waiting", "no new node has this name"
     assert reasons["spread"] == "Unschedulable", "a new node has none of them yet"
-    assert reasons["many0"] == "NoSuchNode", "its quota keeps it out, whatever is bought"
+    assert reasons["many0"] == "OverQuota", "its quota keeps it out, whatever is bought"
     assert reasons["tied0"] != "Unschedulable"
     story.journal.close()
 

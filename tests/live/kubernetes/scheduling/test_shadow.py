@@ -136,12 +136,13 @@ def test_what_kube_scheduler_lost_is_what_ours_saves(
     report = shadowed(rig, observer_token, tmp_path)
     assert written(rig, "tidemill:observer") == set()
     starts = {one["name"]: one for one in report["jobs"]}
-    for name in ("ml/large0", "ml/large1"):
-        assert starts[name]["change_ms"] <= -STRANDED_S * 500, starts[name]
+    much = {name for name, one in starts.items() if one["change_ms"] <= -STRANDED_S * 500}
+    assert much == {"ml/large0", "ml/large1"}
+    for name in much:
         assert starts[name]["shadow_ms"] - starts[name]["came_ms"] <= 1000
         assert starts[name]["cause"] == "scattered"
     lost = report["stranded_usd_micro"]
-    assert report["earlier"] == 2
+    assert report["earlier"] >= 2, "on a busy machine others by the seconds that a bind took"
     assert lost["before"] - lost["after"] >= 16 * STRANDED_S * 500_000
     rig.clear()
     rig.add_nodes(*nodes)
