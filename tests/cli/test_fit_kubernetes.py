@@ -134,16 +134,19 @@ def test_a_quota_of_pods_cores_or_memory_refuses_too(
 ):
     """Two pods of 8 cores and 64 GiB are too many: the API server makes no second one."""
     journal = imported(node("g0"), pod("a", 1, on="g0"), quota_of(key, "q", hard, used))
-    found = fit(journal, "--gpus", "2", "--per-node", "1")
+    asks = ("--gpus", "2", "--per-node", "1")
+    found = fit(journal, *asks)
     assert f"is not let in whole now: the quota `q` of namespace `ml` {says}" in found
     other = quota_of(key, "q", "900Gi" if "memory" in key else "900", used)
-    assert "would run now" in fit(imported(node("g0"), pod("a", 1, on="g0"), other), "--gpus", "2")
+    assert "would run now" in fit(imported(node("g0"), pod("a", 1, on="g0"), other), *asks)
 
 
-def test_a_quota_of_cores_that_is_used_up_refuses_who_requests_none(imported: Asks):
-    """The API server wants every pod to say how many it requests, and none are left."""
-    journal = imported(node("g0"), pod("a", 1, on="g0"), quota_of("requests.cpu", "q", "8", "8"))
-    assert "has 0 of 8 cores left, and it requests 0:" in fit(journal, "--gpus", "1", "--cpus", "0")
+def test_where_a_quota_counts_cores_every_pod_has_to_request_some(imported: Asks):
+    """The API server makes no pod that does not say how many, whether any are left or not."""
+    journal = imported(node("g0"), pod("a", 1, on="g0"), quota_of("requests.cpu", "q", "8", "4"))
+    assert "has 4 of 8 cores left, and the API server makes no pod there that" in fit(
+        journal, "--gpus", "1", "--cpus", "0"
+    )
 
 
 def test_where_pods_lack_the_toleration_nobody_is_taken_to_have_it(imported: Asks):

@@ -30,7 +30,9 @@ def _refusal(world: World, shape: Shape, mine: dict[str, QuotaUse]) -> str:
         MEMORY: sum(role.count * role.memory_mib for role in shape.roles),
     }
     for kind, count in asked.items():
-        if kind in mine and (_is_over(mine, kind, count) or not mine[kind].left):
+        if kind in mine and not count:
+            return _unsaid(mine[kind])
+        if _is_over(mine, kind, count):
             return _words(mine[kind], count)
     for role in shape.roles:
         count = -(-role.count * role.replica_milli // WHOLE_MILLI)
@@ -58,6 +60,18 @@ def _words(quota: QuotaUse, asked: int) -> str:
         f"the quota `{quota.name}` of namespace `{quota.team}` has {has}: pods that wait"
         " count there too, and the API server makes no pod beyond it"
         f" (kubectl describe resourcequota -n {quota.team})"
+    )
+
+
+def _unsaid(quota: QuotaUse) -> str:
+    """Where a quota counts something, every pod has to say how much of it."""
+    left, hard = _amount(quota.kind, quota.left), _amount(quota.kind, quota.hard)
+    option = "--cpus" if quota.kind == CORES else "--memory-gib"
+    return (
+        f"the quota `{quota.name}` of namespace `{quota.team}` has {left} of {hard}"
+        f" {_NAMES[quota.kind]} left, and the API server makes no pod there that requests none,"
+        f" unless a LimitRange gives it some: say how much with {option} (kubectl describe"
+        f" resourcequota,limitrange -n {quota.team})"
     )
 
 
