@@ -109,7 +109,8 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     found = _look(world, policy, memo, shapes)
     if not world.is_looked_on:
         return found
-    causes = found.causes | {s: Cause.NONE for s in found.causes if _mixes(world, memo, s)}
+    waits = [s for s, cause in found.causes.items() if cause not in NEVER][:SHAPES_AT_MOST]
+    causes = found.causes | {s: Cause.NONE for s in waits if _mixes(world, memo, s)}
     if not (found.placed or _OURS & {*causes.values()}):
         return Look(causes, {})
     placed = {world.jobs.shape.item(j) for j in found.placed}
