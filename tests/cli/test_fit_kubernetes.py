@@ -141,6 +141,26 @@ def test_a_quota_of_pods_cores_or_memory_refuses_too(
     assert "would run now" in fit(imported(node("g0"), pod("a", 1, on="g0"), other), *asks)
 
 
+def test_quotas_of_what_the_books_have_not_are_named(tmp_path: Path):
+    """Of disk and network cards nobody can say what is left; nor whom a scoped one is of."""
+    disk, cards = "requests.ephemeral-storage", "requests.rdma/hca"
+    objects = (quota_of(disk, "a", "1Ti", "0"), quota_of(cards, "b", "4", "0"),
+               quota_of("requests.storage", "c", "1Ti", "0"))  # fmt: skip
+    (tmp_path / "c.json").write_text(
+        json.dumps(made.listed(node("g0"), pod("a", 1, on="g0"), *objects))
+    )
+    done = tidemill("import", "kubernetes", "c.json", "-j", "j.sqlite", cwd=tmp_path)
+    assert f"quotas of namespaces (ResourceQuota) of {disk}, {cards}: not read" in done.err
+    others = ("import", "kubernetes", "c.json", "-j", "k.sqlite", "--team-by", "label:x")
+    assert "1 namespace with quotas" not in tidemill(*others, cwd=tmp_path).err
+    of_pods = quota_of("pods", "d", "4", "0")
+    (tmp_path / "c.json").write_text(
+        json.dumps(made.listed(node("g0"), pod("a", 1, on="g0"), of_pods))
+    )
+    said = "1 namespace with quotas (ResourceQuota): not read, since teams here are no namespaces"
+    assert said in tidemill(*others, "--force", cwd=tmp_path).err
+
+
 def test_where_a_quota_counts_cores_every_pod_has_to_request_some(imported: Asks):
     """The API server makes no pod that does not say how many, whether any are left or not."""
     journal = imported(node("g0"), pod("a", 1, on="g0"), quota_of("requests.cpu", "q", "8", "4"))

@@ -8,6 +8,7 @@ is of some pods alone, by their class or deadline: it bounds no team.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from tidemill.live.kubernetes import resources
 from tidemill.live.kubernetes.cluster import Quota
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI, count_text
 from tidemill.model.quota_use import CORES, MEMORY, PODS, QuotaUse
@@ -17,7 +18,7 @@ Kinds = Sequence[tuple[str, Mapping[str, str], str]]
 """The GPU type, the labels and a resource of what there is."""
 
 
-def queues(quotas: Iterable[Quota], kinds: Kinds, notes: list[str]) -> list[Queue]:
+def queues(quotas: Sequence[Quota], kinds: Kinds, notes: list[str]) -> list[Queue]:
     """Namespaces with the most that they may have."""
     limits, unread, scoped = dict[str, dict[str, int]](), set[str](), set[str]()
     for quota in quotas:
@@ -36,6 +37,11 @@ def queues(quotas: Iterable[Quota], kinds: Kinds, notes: list[str]) -> list[Queu
         notes.append(
             f"{count_text(len(unread), 'namespace')} with a quota of GPUs of all types together:"
             " not read, since quotas here are by GPU type"
+        )
+    if others := _unread(quotas):
+        notes.append(
+            f"quotas of namespaces (ResourceQuota) of {', '.join(others)}: not read, so that `fit`"
+            " does not know where they refuse pods"
         )
     if scoped:
         notes.append(
@@ -77,6 +83,17 @@ def unread(quotas: Iterable[Quota]) -> list[str]:
         return []
     what = f"{count_text(len(some), 'namespace')} with quotas (ResourceQuota)"
     return [f"{what}: not read, since teams here are no namespaces"]
+
+
+def _unread(quotas: Iterable[Quota]) -> list[str]:
+    """What else pods may be refused for: resources that the books do not have."""
+    found = {name for quota in quotas for name in quota.beside if name not in _BESIDE}
+    asked = {name for name in found if name.startswith(("requests.", "limits."))}
+    return sorted(
+        name for name in asked
+        if not resources.is_accelerator(name.partition(".")[2])
+        and not name.endswith(("requests.storage", "persistentvolumeclaims"))
+    )  # fmt: skip
 
 
 def _beside(quota: Quota) -> list[QuotaUse]:
