@@ -32,9 +32,13 @@ def imported(tmp_path: Path) -> Callable[..., str]:
 
 def quota(name: str, hard: int, used: int, **spec: object) -> Object:
     """A quota of GPUs of the namespace `ml`."""
-    key = "requests.nvidia.com/gpu"
-    found = made.owner("v1", "ResourceQuota", name, {"hard": {key: str(hard)}, **spec})
-    return found | {"status": {"hard": {key: str(hard)}, "used": {key: str(used)}}}
+    return quota_of("requests.nvidia.com/gpu", name, str(hard), str(used), **spec)
+
+
+def quota_of(key: str, name: str, hard: str, used: str, **spec: object) -> Object:
+    """A quota of something of the namespace `ml`."""
+    found = made.owner("v1", "ResourceQuota", name, {"hard": {key: hard}, **spec})
+    return found | {"status": {"hard": {key: hard}, "used": {key: used}}}
 
 
 def fit(journal: str, *words: str) -> str:
@@ -115,3 +119,218 @@ def test_a_job_whose_pods_come_one_by_one_may_be_wider_than_its_quota(imported: 
     assert "requests 1 to 2×1 accelerators" in found
     assert "do not wait" not in found
     assert "never" not in tidemill("pending", "-j", journal).out
+
+
+@pytest.mark.parametrize(("key", "hard", "used", "says"), [
+    ("pods", "3", "2", "has 1 of 3 pods left, and it requests 2"),
+    ("count/pods", "3", "2", "has 1 of 3 pods left, and it requests 2"),
+    ("requests.cpu", "20", "8", "has 12 of 20 cores left, and it requests 16"),
+    ("cpu", "20", "8500m", "has 11.5 of 20 cores left, and it requests 16"),
+    ("limits.cpu", "20", "8", "has 12 of 20 cores left, and it requests 16"),
+    ("requests.memory", "100Gi", "64Gi", "has 36 of 100 GiB of memory left, and it requests 128"),
+])  # fmt: skip
+def test_a_quota_of_pods_cores_or_memory_refuses_too(
+    imported: Asks, key: str, hard: str, used: str, says: str
+):
+    """Two pods of 8 cores and 64 GiB are too many: the API server makes no second one."""
+    journal = imported(node("g0"), pod("a", 1, on="g0"), quota_of(key, "q", hard, used))
+    asks = ("--gpus", "2", "--per-node", "1")
+    found = fit(journal, *asks)
+    assert f"is not let in whole now: the quota `q` of namespace `ml` {says}" in found
+    other = quota_of(key, "q", "900Gi" if "memory" in key else "900", used)
+    assert "would run now" in fit(imported(node("g0"), pod("a", 1, on="g0"), other), *asks)
+
+
+def test_quotas_of_what_the_books_have_not_are_named(tmp_path: Path):
+    """Of disk and network cards nobody can say what is left; nor whom a scoped one is of."""
+    disk, cards = "requests.ephemeral-storage", "requests.rdma/hca"
+    objects = (quota_of(disk, "a", "1Ti", "0"), quota_of(cards, "b", "4", "0"),
+               quota_of("requests.storage", "c", "1Ti", "0"))  # fmt: skip
+    (tmp_path / "c.json").write_text(
+        json.dumps(made.listed(node("g0"), pod("a", 1, on="g0"), *objects))
+    )
+    done = tidemill("import", "kubernetes", "c.json", "-j", "j.sqlite", cwd=tmp_path)
+    assert f"quotas of namespaces (ResourceQuota) of {disk}, {cards}: not read" in done.err
+    others = ("import", "kubernetes", "c.json", "-j", "k.sqlite", "--team-by", "label:x")
+    assert "1 namespace with quotas" not in tidemill(*others, cwd=tmp_path).err
+    of_pods = quota_of("pods", "d", "4", "0")
+    (tmp_path / "c.json").write_text(
+        json.dumps(made.listed(node("g0"), pod("a", 1, on="g0"), of_pods))
+    )
+    said = "1 namespace with quotas (ResourceQuota): not read, since teams here are no namespaces"
+    assert said in tidemill(*others, "--force", cwd=tmp_path).err
+
+
+def test_where_a_quota_counts_cores_every_pod_has_to_request_some(imported: Asks):
+    """The API server makes no pod that does not say how many, whether any are left or not."""
+    journal = imported(node("g0"), pod("a", 1, on="g0"), quota_of("requests.cpu", "q", "8", "4"))
+    assert "has 4 of 8 cores left, and the API server makes no pod there that" in fit(
+        journal, "--gpus", "1", "--cpus", "0"
+    )
+
+
+def test_where_pods_lack_the_toleration_nobody_is_taken_to_have_it(imported: Asks):
+    """A pod that the scheduler looked at tolerates nothing: what would add that is not there."""
+    message = "0/1 nodes are available: 1 node(s) had untolerated taint(s)."
+    journal = imported(node("g0", taints=[OF_GPUS]), pod("w", 4, message=message))
+    found = fit(journal, "--gpus", "4")
+    assert "never fits" in found
+    assert "a taint that it does not tolerate" in found
+    assert "would run now instead" in found
+    assert "it is not taken to tolerate the taint `nvidia.com/gpu`: pods here that" in found
+    assert "`fit --tolerate nvidia.com/gpu`" in found
+    assert "would run now, if" in fit(journal, "--gpus", "4", "--tolerate", "nvidia.com/gpu")
+
+
+def test_a_namespace_without_jobs_may_be_asked_about(imported: Asks):
+    """On an idle cluster, and in one that is new: it has no quota, and that is said."""
+    idle = imported(node("g0"), pod("web", 0, on="g0"))
+    said = "assumed: no job of team `ml` is known here: it is taken to be new, and to have no quota"
+    assert "would run now" in fit(idle, "--gpus", "4")
+    assert said in fit(idle, "--gpus", "4")
+    busy = imported(node("g0"), pod("a", 4, on="g0", namespace="other"))
+    found = fit(busy, "--gpus", "4")
+    assert "would run now" in found
+    assert f"{said} (known teams: `other`)" in found
+    assert "hint: teams: `other`" not in tidemill("fit", "-j", busy).err
+    with_quota = imported(node("g0"), pod("a", 4, on="g0", namespace="other"), quota("q", 2, 0))
+    assert "never fits: the maximum quota of team `ml` is 2" in fit(with_quota, "--gpus", "4")
+
+
+def test_where_no_node_takes_work_nobody_says_when_one_will(imported: Asks):
+    """Its only node is not Ready: no book tells how long that takes."""
+    journal = imported(node("g0", ready=False, turned=50), pod("a", 1, on="g0"))
+    found = fit(journal, "--gpus", "4")
+    assert "when job `(not submitted)` starts is unknown: no node that it may use takes" in found
+    assert "p10" not in found
+    assert "unhealthy" in found
+
+
+def test_a_part_of_a_gpu_is_never_had_of_whole_ones(imported: Asks):
+    """The API server takes no `500m` of them; of shares and instances there is what there is."""
+    whole = imported(node("g0"), pod("a", 1, on="g0"))
+    found = fit(whole, "--gpus", "0.5")
+    assert "nothing on the books gives out 0.5 of a GPU: GPUs are requested whole" in found
+    assert "KAI" in found
+    assert "--profile" in found
+    assert "runs now" not in found
+    row = Path(whole).with_name("job.json")
+    row.write_text('{"name": "t", "shape": {"team": "ml", "roles": [{"milli": 500}]}}')
+    refused = tidemill("fit", "-j", whole, "--job", str(row))
+    assert (
+        "role `worker` has `milli` 500; nothing on the books gives out 0.5 of a GPU" in refused.err
+    )
+    row.write_text('{"name": "t", "shape": {"team": "new", "roles": [{"count": 2}]}}')
+    assert "no job of team `new` is known" in tidemill("fit", "-j", whole, "--job", str(row)).out
+    label = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing",
+             "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}  # fmt: skip
+    shared = imported(node("g0", gpus=32, labels=label), pod("a", 1, on="g0"))
+    assert "here are `1/4 OF H100`" in fit(shared, "--gpus", "0.5")
+    assert "would run now" in fit(shared, "--gpus", "0.25")
+
+
+def test_how_gpus_lie_on_nodes_is_said_where_nobody_asked_for_it(imported: Asks):
+    """Nine on nodes of eight are three pods of three, which is not a pod of nine."""
+    journal = imported(node("g0"), node("g1"), pod("a", 1, on="g0"))
+    found = fit(journal, "--gpus", "9")
+    assert found.startswith("as 3 replicas of 3 GPUs, for no node has 9 (--per-node says other")
+    assert "would run now" in found
+    assert "never fits" in fit(journal, "--gpus", "9", "--per-node", "9")
+    assert "replicas of" not in fit(journal, "--gpus", "8")
+    assert not fit(journal, "--gpus", "9", "--per-node", "3").startswith("as ")
+
+
+def test_who_asks_for_a_rack_is_told_who_knows_of_racks(imported: Asks):
+    """Tiers are of a spec or of our scheduler's policy; of a cluster that is looked on none is."""
+    journal = imported(node("g0"), pod("a", 1, on="g0"))
+    found = fit(journal, "--within", "rack")
+    assert "declare the tier" not in found
+    assert "in a cluster that is looked on no tiers are known" in found
+    assert "leave --within out" in found
+
+
+def kueue_of(namespace: str, hard: int, **spec: object) -> list[Object]:
+    """A queue with a quota of GPUs, and the name by which a namespace has it."""
+    group, gpu = "kueue.x-k8s.io/v1beta1", "nvidia.com/gpu"
+    flavor = {"name": "h100", "resources": [{"name": gpu, "nominalQuota": str(hard)}]}
+    rows = {"resourceGroups": [{"coveredResources": [gpu], "flavors": [flavor]}], **spec}
+    return [
+        made.owner(group, "ResourceFlavor", "h100", {}),
+        made.owner(group, "ClusterQueue", "cq", rows),
+        made.owner(group, "LocalQueue", "lq", {"clusterQueue": "cq"}, namespace=namespace),
+    ]
+
+
+def admitted(name: str, gpus: int) -> Object:
+    """A workload of the namespace `ml` that holds so much of the quota."""
+    found = made.owner(
+        "kueue.x-k8s.io/v1beta1", "Workload", name, {"queueName": "lq", "podSets": []}
+    )
+    part = {"name": "main", "count": 1, "flavors": {"nvidia.com/gpu": "h100"},
+            "resourceUsage": {"nvidia.com/gpu": str(gpus)}}  # fmt: skip
+    holds = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": made.moment(0)}
+    admission = {"clusterQueue": "cq", "podSetAssignments": [part]}
+    return found | {"status": {"admission": admission, "conditions": [holds]}}
+
+
+def test_a_queue_of_kueue_that_is_used_up_lets_nothing_more_in(imported: Asks):
+    """8 of its 8 are held: what goes through it waits, whatever is free; 4 of 8 leave 4."""
+    nodes = (node("g0"), node("g1"), pod("a", 4, on="g0"))
+    full = imported(*nodes, *kueue_of("ml", 8), admitted("w", 8))
+    says = "Kueue's queue `lq` of namespace `ml` has 0 of 8 H100 left, and it requests 1: what goes"
+    assert says in fit(full, "--gpus", "1")
+    half = imported(*nodes, *kueue_of("ml", 8), admitted("w", 4))
+    assert "would run now" in fit(half, "--gpus", "4")
+    assert "has 4 of 8 H100 left, and it requests 5" in fit(half, "--gpus", "5", "--per-node", "5")
+    lent = imported(*nodes, *kueue_of("ml", 8, cohort="all"), admitted("w", 8))
+    assert "would run now" in fit(lent, "--gpus", "1")  # its cohort may lend some
+
+
+A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+
+
+def of_two_types(**pods: object) -> list[Object]:
+    """A node of eight H100 and two of eight A100."""
+    return [node("n0"), node("a0", labels=A100), node("a1", labels=A100)]
+
+
+def test_another_scheduler_spreads_a_gang_over_gpu_types(imported: Asks):
+    """Three pods of eight, each of any type: one runs on each node, whatever its type is."""
+    journal = imported(*of_two_types(), pod("x", 0, on="n0"), pod("y", 1, on="n0", end=60))
+    found = fit(journal, "--gpus", "24", "--per-node", "8")
+    assert "never" not in found
+    assert "one GPU type" not in found
+    assert "would run now, if that scheduler lets it: 24 accelerators free on 3 nodes" in found
+    assert "never fits" in fit(journal, "--gpus", "32", "--per-node", "8")
+    busy = imported(*of_two_types(), pod("x", 4, on="n0"))
+    assert "runs now" not in fit(busy, "--gpus", "24", "--per-node", "8")
+    assert "never" not in fit(busy, "--gpus", "24", "--per-node", "8")
+
+
+def test_a_gang_of_any_type_waits_for_all_types_together(imported: Asks):
+    """One node is half taken: its other pods fit, and nobody says that it never will."""
+    gang = [made.pytorch_job("mix", 3, 8), *made.workers("mix", 3, 8, [])]
+    journal = imported(*of_two_types(), pod("x", 4, on="n0"), *gang)
+    found = tidemill("why", "ml/mix", "-j", journal).out
+    assert "do not wait" not in found
+    assert "one GPU type" not in found
+    assert "of any type" in found
+
+
+def test_parts_of_a_machine_have_its_cores_together(imported: Asks):
+    """96 cores with 7 instances of one profile and 2 of another: one of either may have 60 or 90.
+
+    On the books the cores are divided among the two; a pod that holds 60 leaves 36 to both.
+    """
+    small, large = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+    amounts = {"nvidia.com/gpu": None, small: "7", large: "2", "cpu": "96"}
+    machine = node("m0", amounts=amounts)
+    asks = ("--gpus", "1", "--profile", "1g.10gb", "--memory-gib", "1", "--cpus")
+    one = imported(machine, pod("x", {large: 1}, on="m0", cpu="6"))
+    assert "would run now" in fit(one, *asks, "60")
+    assert "would run now" in fit(one, *asks, "90")
+    assert "now, if" not in fit(one, *asks, "91")
+    assert "the largest node has 96 cores" in fit(one, *asks, "97")
+    two = imported(machine, pod("x", {small: 1}, on="m0", cpu="60"))
+    rows = json.loads(tidemill("fleet", "--nodes", "--json", "-j", two).out)["nodes"]
+    assert [(row["cpu_milli"], row["cpu_free_milli"]) for row in rows] == [(96_000, 36_000)] * 2

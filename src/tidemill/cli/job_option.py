@@ -63,7 +63,9 @@ def from_options(
     team = team or (teams[0] if len(teams) == 1 else "")
     if team not in world.queue_number:
         asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"
-        raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
+        known = ", ".join(teams) or "the journal has none yet"
+        other = "; another namespace may be asked about, too" * is_cut
+        raise SpecError(asked, hint=f"teams: {known}{other}")
     _refuse_misspelt(world, kinds)
     _refuse_endless(cpus=cpus or 0, memory_gib=memory_gib or 0, hours=hours)
     _refuse_unknown_partition(world, partition)
@@ -81,6 +83,8 @@ def from_options(
                 hint="give a part alone, or whole GPUs with that option",
             )
         parts = _parts(world, kinds, f"1/{WHOLE_MILLI // milli}")
+        if is_cut and not parts:
+            _refuse_uncut(world, f"--gpus is {gpus}", milli)
         role = replace(host, kinds=parts) if parts else replace(host, milli=milli)
     elif profile and (is_cut or any(OF in kind for kind in world.kinds)):
         named = _parts(world, kinds, profile.upper()) or (f"{profile.upper()}{OF}GPU",)
@@ -112,6 +116,29 @@ def _parts(world: World, kinds: tuple[str, ...], part: str) -> tuple[str, ...]:
         kind for kind in world.kinds if kind.startswith(f"{part}{OF}")
         and (not kinds or kind in kinds or whole_type(kind) in kinds)
     )  # fmt: skip
+
+
+def refuse_parts(world: World, row: Job) -> None:
+    """Refuse a job of a file that wants parts of whole GPUs, where there are none such."""
+    for role in row.shape.roles:
+        if role.accelerators and role.milli < WHOLE_MILLI and not role.profile:
+            _refuse_uncut(world, f"role `{role.name}` has `milli` {role.milli}", role.milli)
+
+
+def _refuse_uncut(world: World, asked: str, milli: int) -> None:
+    """Refuse a part of a GPU where none is given out, unless some job has a fraction (KAI's)."""
+    rows = [role for shape in world.shape_rows for role in shape.roles]
+    if any(role.accelerators and role.milli < WHOLE_MILLI and not role.profile for role in rows):
+        return
+    cut = sorted(kind for kind in world.kinds if OF in kind)
+    here = f"; here are {', '.join(f'`{kind}`' for kind in cut)}" if cut else ""
+    raise SpecError(
+        f"{asked}; nothing on the books gives out {milli / WHOLE_MILLI:g} of a GPU: GPUs are"
+        f" requested whole{here}",
+        hint="ask for one GPU; parts are given out by MIG instances (--profile), by time-slicing or"
+        " MPS of the device plugin (--gpus 0.25 of four shares), and by KAI-Scheduler"
+        " (gpu-fraction)",
+    )
 
 
 def _whole(world: World, host: Role, gpus: int, per_node: int) -> Role:

@@ -2,17 +2,20 @@
 
 A taint that is called as the resource of the node's accelerators (`nvidia.com/gpu`) keeps pods off
 that request none: clusters that set it (GKE does) have the admission `ExtendedResourceToleration`,
-which adds the toleration to every pod that requests the resource. So it is assumed here, and said.
+which adds the toleration to every pod that requests the resource. So it is assumed here, and said;
+but not where a pod is on the books that requests such accelerators and has no such toleration.
 """
 
 from typing import NamedTuple
 
 from tidemill.model.errors import SpecError
 from tidemill.model.node_rules import ANY, Pair
-from tidemill.model.rows import BY_CLAIM
+from tidemill.model.rows import BY_CLAIM, OF, Role
 from tidemill.model.world import World
 
 _STOPS = ":NoExecute"
+_UNSCHEDULABLE = "Unschedulable"
+"""How a scheduler marks a pod that it looked at: admission did so before it."""
 
 
 class Tolerated(NamedTuple):
@@ -33,12 +36,47 @@ def of_resources(world: World) -> Tolerated:
     from tidemill.live.kubernetes import resources
 
     found = [pair for pair in found if resources.is_accelerator(_key(pair))]
-    named = _named(found)
-    words = (
-        f"it is taken to tolerate the taint {named}, called as the resource that it requests:"
-        " admission (ExtendedResourceToleration) adds that to its pods, where it is enabled"
-    )
-    return Tolerated(tuple((key, ANY) for key, _ in found), (words,) if found else ())
+    without = {pair: name for pair in found if (name := _without(world, pair))}
+    found = [pair for pair in found if pair not in without]
+    words = []
+    if found:
+        words.append(
+            f"it is taken to tolerate the taint {_named(found)}, called as the resource that it"
+            " requests: admission (ExtendedResourceToleration) adds that to its pods, where it is"
+            " enabled"
+        )
+    if without:
+        keys = " ".join(f"--tolerate {key}" for key in sorted({*map(_key, without)}))
+        words.append(
+            f"it is not taken to tolerate the taint {_named([*without])}: pods here that request"
+            f" such accelerators do not, as of `{min(without.values())}`, so that no admission adds"
+            f" it; if its pods say it themselves: `fit {keys}`"
+        )
+    return Tolerated(tuple((key, ANY) for key, _ in found), tuple(words))
+
+
+def _without(world: World, taint: Pair) -> str:
+    """A job that shows that nobody adds a toleration: its pods are there, and have none.
+
+    Of one that has a place, or of which the scheduler said something, pods were made; those of
+    which some are parts of GPUs, or are by claims, request another resource.
+    """
+    kinds = {world.kinds[group.kind] for group in world.groups if taint in group.taints}
+    for j in [*world.placements, *world.reasons]:
+        reason = world.reason_of(j)
+        is_looked_at = reason is not None and _UNSCHEDULABLE in reason.words
+        has_pods = j in world.placements or is_looked_at
+        roles = [role for role in world.shape_of(j).roles if role.accelerators]
+        if has_pods and any(_lacks(role, kinds, taint) for role in roles):
+            return world.job_names[j]
+    return ""
+
+
+def _lacks(role: Role, kinds: set[str], taint: Pair) -> bool:
+    of_kinds = role.kinds or tuple(kinds)
+    is_of_it = not kinds.isdisjoint(of_kinds) and not any(OF in kind for kind in of_kinds)
+    is_claimed = any(key == BY_CLAIM for key, _ in role.tolerates)
+    return is_of_it and not is_claimed and taint in role.rules.repelled_by(frozenset({taint}))
 
 
 def asked(world: World, keys: tuple[str, ...]) -> tuple[Pair, ...]:

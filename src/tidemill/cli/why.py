@@ -211,12 +211,12 @@ def fit(
     from msgspec.structs import replace
 
     from tidemill import explain
-    from tidemill.cli import job_option, tolerations
+    from tidemill.cli import foreign_request, job_option, tolerations
     from tidemill.cli.moment import note_unlisted, sides_of, world_at
     from tidemill.explain import commands, typical_host
     from tidemill.journal import cluster_kinds
 
-    assumed: tuple[str, ...] = ()
+    assumed, layout = tuple[str, ...](), ""
     world, policy = world_at(  # the answer says both
         journal, at, notes_decider=False, notes_unlisted=False
     )
@@ -224,20 +224,26 @@ def fit(
     usual = tolerations.of_resources(world) if job is None else tolerations.NOTHING
     if job is not None:
         row = job_option.from_file(job)
+        if is_cut:
+            job_option.refuse_parts(world, row)
+        world, is_new = foreign_request.with_team(world, row.shape.team, cluster)
     else:
+        world, is_new = foreign_request.with_team(world, team, cluster)
         row = job_option.from_options(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
             near=near, profile=profile, partition=partition, is_cut=is_cut,
             tolerates=(*usual.pairs, *tolerations.asked(world, tuple(tolerate or ()))),
         )  # fmt: skip
+        layout = "" if per_node or profile else foreign_request.layout(world, row, gpus)
         row, assumed = typical_host.filled(
             world, row, is_cpu=cpus is None, is_memory=memory_gib is None
         )
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)
     told = explain.fit(world, policy, row, sides_of(journal, world, policy), cluster)
-    told = replace(told, assumptions=(*told.assumptions, *assumed, *usual.assumed))
+    assumptions = (*told.assumptions, *is_new, *assumed, *usual.assumed)
+    told = replace(told, words=f"{layout}{told.words}", assumptions=assumptions)
     forecast = commands.forecast_located(told, journal, at)
     note_unlisted(world, forecast.words)
     if as_json:

@@ -18,7 +18,7 @@ from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import contract_capacity, diagnose, shares
+from tidemill.scheduling import contract_capacity, diagnose, mixed_types, shares
 from tidemill.scheduling.topology import feasibility, place
 from tidemill.units import capability
 from tidemill.units.mig import geometry as mig
@@ -217,7 +217,7 @@ def _too_many_devices(claim: Claim, devices: int) -> Certificate:
 def _most(claim: Claim, accelerators: int) -> int:
     """Replicas of another size that one kind would hold, if nothing ran."""
     made = claim._replace(role=replace(claim.role, accelerators=accelerators))
-    return max(_hosts_by_kind(made).values(), default=0)
+    return mixed_types.most(claim.world, _hosts_by_kind(made))
 
 
 def _while_shut(claim: Claim, asked: Role) -> str:
@@ -230,7 +230,7 @@ def _while_shut(claim: Claim, asked: Role) -> str:
             each = contract_capacity.replicas_per_node(row, asked)
             hosts[kind] = hosts.get(kind, 0) + count - each * len(some)
             shut.setdefault(kind, []).extend(some)
-    most = max(hosts.values(), default=0)
+    most = mixed_types.most(world, hosts)
     if most >= asked.count:
         return ""
     needed = [n for some in shut.values() for n in some]
@@ -277,6 +277,13 @@ def _too_much_host(claim: Claim, rows: list[Contract]) -> Certificate:
 
 def _too_wide(claim: Claim) -> Certificate:
     role, hosts = claim.role, _hosts_by_kind(claim)
+    if claim.world.is_looked_on and len(hosts) > 1:  # there, each replica on any of them
+        most = sum(hosts.values())
+        return Certificate(
+            "gang", role.count, most, "replicas", _held_of_all(claim, hosts),
+            f"request at most {phrasing.replicas_of(role, most)}"
+            f"{_while_shut(claim, replace(role, count=most))}",
+        )  # fmt: skip
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
     rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
     return Certificate(
@@ -303,13 +310,21 @@ def _over_limit(claim: Claim) -> Certificate:
         f"the maximum quota of team `{team}` is {phrasing.amount(limit)} `{kind}`, it requests"
         f" {phrasing.amount(role.total_milli)}"
     )
-    if hosts[kind] < role.count:
-        said += f"; {_held_of(claim, kind, hosts[kind])}"
-        way = _less_of_both(claim, kind, hosts[kind], limit)
+    most = sum(hosts.values()) if world.is_looked_on else hosts[kind]
+    if most < role.count:
+        is_all = world.is_looked_on and len(hosts) > 1
+        said += f"; {_held_of_all(claim, hosts) if is_all else _held_of(claim, kind, most)}"
+        way = _less_of_both(claim, kind, most, limit)
     else:
         over = _ids_below(world, q, kind, role.total_milli)
         way = f"{_at_most(limit)}raise the maximum quota of {over}{_of_milli(claim, limit)}"
     return Certificate("limit", role.total_milli, limit, "accelerator_milli", said, way, team=team)
+
+
+def _held_of_all(claim: Claim, hosts: dict[str, int]) -> str:
+    named = " and ".join(f"`{kind}`" for kind in sorted(hosts))
+    most = f"{sum(hosts.values()):,} of its {claim.role.count:,} replicas"
+    return f"all of {named} together, empty, would hold {most}"
 
 
 def _held_of(claim: Claim, kind: str, most: int) -> str:

@@ -20,7 +20,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import contract_capacity, elastic, eligibility
+from tidemill.scheduling import contract_capacity, elastic, eligibility, mixed_types
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import Options, fit, undo
 from tidemill.scheduling.preemption.select import Victim
@@ -253,7 +253,7 @@ def _hosted(
     room: Snapshot, q: int, role: Role, options: tuple[Option, ...], beside: _Seated | None
 ) -> int:
     """Replicas that fit beside what was seated, which is then taken out again."""
-    most = max((room.count_hosts(role, o.is_ok) for o in options), default=0)
+    most = mixed_types.hosts(room, role, options)
     if beside is not None:
         undo(room, q, *beside)
     return min(role.count, most)

@@ -126,7 +126,8 @@ def _lacking(world: World, shape: Shape, role: Role, row: Contract) -> int:
         return 0
     rows = contract_capacity.running_contracts(world, role)
     hosts = contract_capacity.hosts_by_kind(world, role, rows)
-    nodes = -(-(role.count - hosts[row.kind]) // per_node)
+    there = sum(hosts.values()) if world.is_looked_on else hosts[row.kind]
+    nodes = -(-(role.count - there) // per_node)
     if sum(one.accelerators > 0 for one in shape.roles) > 1:
         nodes = max(nodes, _beside_each_other(world, shape, row))
     return max(nodes, _unlent(world, shape, row)) if nodes > 0 else 0

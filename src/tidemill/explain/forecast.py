@@ -23,6 +23,7 @@ from tidemill.explain import (
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
+from tidemill.explain.supply import Place
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import duration_text
@@ -31,7 +32,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import CLUSTER, Job
 from tidemill.model.states import Confidence, JobState
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose
+from tidemill.scheduling import diagnose, mixed_types
 from tidemill.scheduling.snapshot import Snapshot
 
 OTHER = "another scheduler"
@@ -104,12 +105,25 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     try:
         found = _forecast(world, policy, job.name, world.job_count, sides, submitted)
     except EventRefused as error:
-        raise SpecError(error.message, hint=error.hint) from error
+        raise SpecError(error.message, hint=_way_out(world, job, error.hint)) from error
     is_free = found.cause == Cause.NONE.name.lower()
     if is_free and (lack := quota_use.refusal(world, job.shape)):
         text = f"job `{job.name}` is not let in whole now: {lack}"
         return replace(_unknown(job.name, text, Cause.OVER_LIMIT), decided_by=OTHER)
     return found
+
+
+def _way_out(world: World, job: Job, hint: str) -> str:
+    """What to do about a job that no submission would take."""
+    bonds = [*job.shape.bonds, *(bond for role in job.shape.roles for bond in role.bonds)]
+    if not world.is_looked_on or all(world.topology.number(bond.tier) >= 0 for bond in bonds):
+        return hint
+    return (
+        "in a cluster that is looked on no tiers are known (they are of a spec, or of the policy of"
+        " Tidemill's own scheduler): leave --within out, or --near, and look at where nodes are"
+        " (Kubernetes: kubectl get nodes"
+        " -L topology.kubernetes.io/zone,topology.kubernetes.io/rack)"
+    )
 
 
 def _eta(world: World, policy: Policy, job: int, sides: Sides) -> Forecast:
@@ -133,8 +147,8 @@ def _forecast(
     world: World, policy: Policy, name: str, j: int, sides: Sides, opening: ev.Seen | None = None
 ) -> Forecast:
     decides_not = world.is_looked_on or world.site.reservations
-    if decides_not and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
-        return fits
+    if decides_not and (told := _by_others(world, policy, name, j, opening)) is not None:
+        return told
     seen = futures.look(world, policy, [j], opening, sides)
     verdict, band, lengths = seen.verdict(j), seen.bands[j], seen.lengths
     if verdict == "now":
@@ -154,20 +168,55 @@ def _forecast(
     )  # fmt: skip
 
 
-def _fits_alone(
+def _by_others(
     world: World, policy: Policy, name: str, j: int, opening: ev.Seen | None
 ) -> Forecast | None:
-    """Where another scheduler decides: whether what a job requests is free now."""
+    """Where another scheduler decides: what needs no look ahead, or allows none."""
     if opening is not None:
         world = snapshot.copy(world)
         fold(world, opening)
     answer = wait.why(world, policy, j, is_submitted=opening is None)
-    if answer.detail != Cause.NONE.name.lower():  # by the books, whatever that scheduler says
+    if answer.detail == Cause.NONE.name.lower():  # by the books, whatever that scheduler says
+        return _fits_alone(world, policy, name, j, answer, is_new=opening is not None)
+    return _unforeseen(world, name, j, answer) if world.is_looked_on else None
+
+
+_MENDED = frozenset(
+    place.name.lower() for place in (
+        Place.UNHEALTHY, Place.REPAIRING, Place.FAILED, Place.UNADVERTISED, Place.CORDONED,
+        Place.DRAINING,
+    )
+)  # fmt: skip
+"""Where accelerators are that take work once somebody mends or opens their nodes."""
+
+
+def _unforeseen(world: World, name: str, j: int, answer: Answer) -> Forecast | None:
+    """What nothing on the books tells the time of; None: the rest is played forward."""
+    cause = Cause[answer.cause.upper()]
+    if answer.detail in _MENDED and answer.withheld:
+        held = "; ".join(fact.words for fact in answer.withheld)
+        why = "no node that it may use takes work"
+        if cause is not Cause.NOTHING_READY:
+            why = "not enough nodes that it may use take work"
+        text = f"{why}, and nothing tells when more do: {held}"
+    elif mixed_types.needs(world, world.shape_of(j)):
+        text = (
+            "it needs GPUs of several types at once, and what another scheduler makes of that is"
+            f" not played forward: {answer.evidence[0].words}"
+        )
+    else:
         return None
+    return _unknown(name, f"when job `{name}` starts is unknown: {text}", cause)
+
+
+def _fits_alone(
+    world: World, policy: Policy, name: str, j: int, answer: Answer, *, is_new: bool
+) -> Forecast:
+    """Whether what a job requests is free now, where it is by the books."""
     free, last = answer.evidence[0].words, answer.questions[-1]
     if last.answer == "unknown":
         return _unknown(name, f"job `{name}` may run now, or wait: {last.words}")
-    if opening is not None and _needs_host(world, policy, j):
+    if is_new and _needs_host(world, policy, j):
         text = f"job `{name}` may run now, or wait: {free}, but no CPU or no memory beside them"
         return _unknown(name, f"{text}: it fits only if it needs none (--cpus, --memory-gib)")
     text = f"job `{name}` runs now, if that scheduler lets it: {free}"

@@ -24,7 +24,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import CLUSTER
 from tidemill.model.world import World
-from tidemill.scheduling import order, protection, shares
+from tidemill.scheduling import mixed_types, order, protection, shares
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fairness import Fair
@@ -107,9 +107,12 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     that finds no room is asked about alone.
     """
     found = _look(world, policy, memo, shapes)
-    causes = dict(found.causes)
-    if not world.is_looked_on or not (found.placed or _OURS & {*causes.values()}):
+    if not world.is_looked_on:
         return found
+    waits = [s for s, cause in found.causes.items() if cause not in NEVER][:SHAPES_AT_MOST]
+    causes = found.causes | {s: Cause.NONE for s in waits if _mixes(world, memo, s)}
+    if not (found.placed or _OURS & {*causes.values()}):
+        return Look(causes, {})
     placed = {world.jobs.shape.item(j) for j in found.placed}
     short = [s for s, cause in causes.items() if cause in _MAY_HOLD or s in placed]
     for s in short[:SHAPES_AT_MOST]:
@@ -128,8 +131,17 @@ def outcome(world: World, policy: Policy, j: int, *, sweeps: bool) -> tuple[Caus
 
 def alone(world: World, policy: Policy, s: int, *, sweeps: bool) -> Cause:
     """What keeps a shape out if no other waited; NONE: it would be placed."""
-    found = _look(world, policy, Glance(world, sweeps=sweeps), [s])
-    return Cause.NONE if found.placed else found.causes[s]
+    memo = Glance(world, sweeps=sweeps)
+    found = _look(world, policy, memo, [s])
+    return Cause.NONE if found.placed or _mixes(world, memo, s) else found.causes[s]
+
+
+def _mixes(world: World, memo: Glance, s: int) -> bool:
+    """Whether a shape fits where another scheduler puts its replicas on several GPU types."""
+    if not mixed_types.may_mix(world, world.shape_rows[s], memo.known(world, s).options):
+        return False
+    q, room = world.shapes.queue.item(s), memo.room(world)
+    return mixed_types.fits(room, q, smallest(world.shape_rows[s]), memo.known(world, s).options)
 
 
 def before(world: World, policy: Policy, j: int) -> list[int]:

@@ -14,7 +14,7 @@ from tidemill.model.rows import Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import contract_capacity, shares
+from tidemill.scheduling import contract_capacity, mixed_types, shares
 from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import Shortage, shortage_of
@@ -67,7 +67,7 @@ def ever_cause(world: World, shape: Shape) -> Cause:
             return Cause.IMPOSSIBLE_LABEL
         if not any(hosts.values()):
             return Cause.IMPOSSIBLE_SIZE
-        if max(hosts.values()) < role.count:
+        if mixed_types.most(world, hosts) < role.count:
             return _too_wide(world, shape)
     every = contract_capacity.running_contracts(world, Role())
     devices = sum(contract_capacity.nodes_in_use(world, row) * row.node.devices for row in every)
@@ -90,7 +90,8 @@ def is_over_limits(world: World, shape: Shape) -> bool:
     q = world.queue_number[shape.team]
     for role in shape.roles:
         kinds = _numbers(world, role)
-        if role.total_milli and kinds and role.total_milli > max(_mosts(world, q, kinds)):
+        most = sum if world.is_looked_on else max
+        if role.total_milli and kinds and role.total_milli > most(_mosts(world, q, kinds)):
             return True
     every = {k for role in shape.roles if role.total_milli for k in _numbers(world, role)}
     return bool(every) and shape.total_milli > sum(_mosts(world, q, every))
@@ -112,6 +113,8 @@ def limit_cause(world: World, shape: Shape) -> Cause:
     q = world.queue_number[shape.team]
     for role in shape.roles:
         kinds = [kind for kind in role.kinds or world.kinds if kind in world.kind_number]
+        if world.is_looked_on and len(kinds) > 1:
+            continue  # each type may have a part of it
         barred = {kind for kind in kinds if not may_ever(world, q, world.kind_number[kind], role)}
         if (
             role.total_milli
@@ -151,7 +154,7 @@ def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
     room, q = memo.empty_room(world), int(world.shapes.queue[s])
     shape = smallest(world.shape_rows[s])
     shortage = shortage_of(room, q, shape, memo.known(world, s).options)
-    if shortage is None:
+    if shortage is None or mixed_types.fits(room, q, shape, memo.known(world, s).options):
         return Cause.NONE
     if _is_limited_everywhere(world, shape.roles[shortage.role], shortage):
         return Cause.OVER_LIMIT_ALWAYS

@@ -75,7 +75,7 @@ class KubeEvent(Struct, frozen=True):
 
 
 class Quota(Struct, frozen=True):
-    """A ResourceQuota: what a namespace may request of accelerators."""
+    """A ResourceQuota: what a namespace may request of accelerators, and of what is beside them."""
 
     namespace: str
     name: str
@@ -84,6 +84,9 @@ class Quota(Struct, frozen=True):
     """What its pods request by now, also those that wait; empty: nobody says."""
     is_of_some: bool = False
     """Whether it is of some pods alone (scopes): of a priority class, with a deadline, …"""
+    beside: Mapping[str, float] = {}
+    """The most of anything else: pods, cores, bytes of memory, …"""
+    beside_used: Mapping[str, float] = {}
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
@@ -487,7 +490,8 @@ def _quota(one: Object) -> Quota:
         _requests(fields.amounts(one, "spec", "hard")),
         _requests(fields.amounts(one, "status", "used")),
         bool(fields.texts(one, "spec", "scopes") or fields.inner(one, "spec", "scopeSelector")),
-    )
+        fields.amounts(one, "spec", "hard"), fields.amounts(one, "status", "used"),
+    )  # fmt: skip
 
 
 def _requests(amounts: Mapping[str, float]) -> dict[str, int]:

@@ -42,21 +42,21 @@ def queues(
     tree = _Tree({one.name: one for one in cohorts}, mine, notes)
     rows, below = list[Queue](), {name: _Sum() for name in tree.parents}
     for queue in mine:
-        own = _own(queue.quotas, flavors, kinds)
+        its = own(queue.quotas, flavors, kinds)
         notes += (
             f"queue `{queue.name}`: flavor `{flavor}` is not the nodes of one GPU type, so its"
-            " quota is not read" for flavor in own.unread
+            " quota is not read" for flavor in its.unread
         )  # fmt: skip
-        rows.append(_row(queue.name, own, own.nominal, queue.cohort))
+        rows.append(_row(queue.name, its, its.nominal, queue.cohort))
         if queue.cohort:
-            below[queue.cohort].add(own.nominal, is_whole=not own.unread)
+            below[queue.cohort].add(its.nominal, is_whole=not its.unread)
     above = list[Queue]()
     for name in tree.upward():
         one, parent = tree.objects.get(name), tree.parents[name]
-        own = _own(one.quotas if one is not None else (), flavors, kinds)
+        its = own(one.quotas if one is not None else (), flavors, kinds)
         total = below[name]
-        total.add(own.nominal, is_whole=not own.unread)
-        row = _row(cohort_name(name), own, total.milli, parent)
+        total.add(its.nominal, is_whole=not its.unread)
+        row = _row(cohort_name(name), its, total.milli, parent)
         above.append(row if total.is_whole else Queue(row.name, parent=row.parent))
         if parent:
             below[parent].add(total.milli, is_whole=total.is_whole)
@@ -111,7 +111,7 @@ class _Tree:
         return found
 
 
-def _own(told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds) -> _Own:
+def own(told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds) -> _Own:
     """By GPU type: several flavors may be of one."""
     found, unread = _Own({}, {}, {}, ()), list[str]()
     for one in told:

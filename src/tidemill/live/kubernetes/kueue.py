@@ -1,6 +1,6 @@
 """Kueue: workloads that wait for quota, queues and cohorts with their quotas, and flavors."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -39,6 +39,10 @@ class KueueWorkload(Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     evicted: str
+    charged_to: str = ""
+    """The cluster queue of whose quota it holds some."""
+    usage: tuple[tuple[str, str, int], ...] = ()
+    """What of that, of accelerators: flavor, resource and how many."""
 
     @property
     def shown_by(self) -> str:
@@ -122,7 +126,24 @@ def read_workload(one: Object) -> KueueWorkload:
         reason=fields.text(reserved, "reason") or "Pending",
         message=fields.text(reserved, "message"),
         evicted=fields.text(evicted, "message") * is_evicted,
+        charged_to=fields.text(one, "status", "admission", "clusterQueue"),
+        usage=tuple(_usage(one)),
     )  # fmt: skip
+
+
+def _usage(one: Object) -> Iterator[tuple[str, str, int]]:
+    """What its pods are charged, less those that are no longer needed."""
+    spared = {
+        fields.text(part, "name"): fields.number(part, "count") or 0
+        for part in fields.each(one, "status", "reclaimablePods")
+    }
+    for part in fields.each(one, "status", "admission", "podSetAssignments"):
+        count, gone = fields.number(part, "count") or 0, spared.get(fields.text(part, "name"), 0)
+        flavors = fields.words(part, "flavors")
+        for resource, amount in fields.amounts(part, "resourceUsage").items():
+            if resources.is_accelerator(resource):
+                held = int(amount) * max(0, count - gone) // count if count else int(amount)
+                yield flavors.get(resource, ""), resource, held
 
 
 def _templates(one: Object) -> tuple[PodTemplate, ...]:

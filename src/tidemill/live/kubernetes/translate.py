@@ -22,6 +22,7 @@ from tidemill.live.kubernetes import (
     objects,
     parts,
     pending,
+    quota_uses,
     quotas,
     resources,
     shared_claims,
@@ -137,7 +138,7 @@ def translate(
     return KubernetesPast(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
-        quotas.used(cluster.quotas, _kinds(every)) if rule.by == "namespace" else (),
+        quota_uses.of(cluster, _kinds(every)) if rule.by == "namespace" else (),
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
 
@@ -586,6 +587,7 @@ def _queues(
 ) -> list[Queue]:
     """Teams with quotas: Kueue's cluster queues, or namespaces with a ResourceQuota."""
     kinds = _kinds(all_parts)
+    notes += () if rule.by == "namespace" else quotas.unread(cluster.quotas)
     if rule.by == "queue":
         found = (cluster.cluster_queues, cluster.cohorts, cluster.flavors)
         return cohorts.queues(*found, kinds, notes)
