@@ -30,6 +30,7 @@ from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.surplus import SurplusPods
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
@@ -115,11 +116,10 @@ class JobsNow:
         shape = self._booked(shape, alive, holds=bool(held) or is_lost)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
-        lacks = scale.now - len(waits) if scale is not None else None
         self.unsized.pop(unit.key, None)
         self.by_class.pop(unit.key, None)
         self.gpuless.held.pop(unit.key, None)
-        hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
+        hold = self._hold_of(unit, shape, pending, waits, scale) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
         pods = [pod for pod, _ in alive]
@@ -187,11 +187,11 @@ class JobsNow:
         shape: Shape | Unplaceable,
         pending: Sequence[KubePod],
         waits: Sequence[tuple[KubePod, int]],
-        lacks: int | None,
+        scale: OwnerScale | None,
     ) -> Unplaceable | None:
         """Why none of the pods that wait is placed, whatever is free; None: they may be.
 
-        ``lacks``: how many pods of an elastic gang are still to come; None: it has one size.
+        ``scale``: of an elastic gang; None: it has one size.
         """
         of_itself = self._of_itself(unit, shape, pending)
         if isinstance(shape, Unplaceable) or of_itself is not None:
@@ -211,19 +211,30 @@ class JobsNow:
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:
             return Unplaceable(NO_COUNTER, lack)
-        if lacks is None and (missing := self._surplus.lack_of(unit, pending)) is not None:
+        if (missing := self._missing(unit, shape, pending, waits, scale)) is not None:
             return missing
-        there = [r for _, r in waits]
-        is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
-        if is_part if lacks is None else lacks:
-            wanted = sum(role.count for role in shape.roles)
-            wanted = wanted if lacks is None else len(waits) + lacks
-            return declared.incomplete(pending, wanted, len(pending))
         return (
             self.gpuless.hold_of(unit, pending)
             or self._seating.barred.get(unit.key)
             or self._surplus.hold_of(pending[0])
         )
+
+    def _missing(
+        self, unit: PodUnit, shape: Shape, pending: Sequence[KubePod],
+        waits: Sequence[tuple[KubePod, int]], scale: OwnerScale | None,
+    ) -> Unplaceable | None:  # fmt: skip
+        """That pods of a gang are still to come, or one too many is there; None: neither."""
+        if scale is not None:
+            if scale.is_below:
+                return scale.why_below
+            is_part, wanted = scale.now != len(waits), scale.now
+        elif (missing := self._surplus.lack_of(unit, pending)) is not None:
+            return missing
+        else:
+            there = [r for _, r in waits]
+            is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
+            wanted = sum(role.count for role in shape.roles)
+        return declared.incomplete(pending, wanted, len(pending)) if is_part else None
 
     def _of_itself(
         self, unit: PodUnit, shape: Shape | Unplaceable, pending: Sequence[KubePod]
