@@ -61,7 +61,7 @@ from tidemill.model.columns import JOB
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
-from tidemill.model.topology import UNDECLARED, Topology
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
 _WHY = {
@@ -310,13 +310,13 @@ class Differ:
         That is so where other rules came with a restart: rules that change meanwhile are refused.
         """
         told, world = self.rules.topology, self.world
-        is_new = told.tiers and told.tiers != world.topology.tiers
+        is_new = told.tiers != world.topology.tiers
         return told if is_new and lost_tier(world, told) is None else world.topology
 
     # Jobs of ours -------------------------------------------------------------------------------
 
     def _now(self, unit: PodUnit) -> UnitNow:
-        return self._jobs.now(unit, self._tiers if self.rules.topology.tiers else UNDECLARED)
+        return self._jobs.now(unit, self._tiers)
 
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
