@@ -72,6 +72,8 @@ class PretendedServer:
         """Until it is set no answer to a bind comes, though what was asked for is done and told."""
         self.is_late = False
         """Whether the claims of pods that are gone stay until ``take_back``."""
+        self.backs_off = False
+        """Whether owners wait before they make pods in place of those that were evicted."""
         self._left: list[Key] = []
         self._uid = self._version = 0
 
@@ -318,7 +320,7 @@ class PretendedServer:
                     return Written(429, b'{"message": "would violate the budget"}')
                 budget["status"]["disruptionsAllowed"] -= not is_dry
         if not is_dry:
-            self.delete(key)
+            (self.drop if self.backs_off else self.delete)(key)
         return Written(201, b"{}")
 
     def _may_be_killed(self) -> None:

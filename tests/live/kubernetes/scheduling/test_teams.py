@@ -106,7 +106,7 @@ def test_rules_without_any_tier_are_refused_alike_while_a_job_names_one():
     told.scheduler.backend.look()
     told.server.make("late", 1, annotations=notes)
     told.rest()
-    assert world.topology.tiers == ()
+    assert told.scheduler.loop.world.topology.tiers == ()
     words = "has to be in one `rack`; tiers that the policy declares: none"
     assert told.held()["ml/late"] == ("UnknownTopology", words)
 
