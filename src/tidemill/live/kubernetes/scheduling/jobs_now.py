@@ -112,7 +112,7 @@ class JobsNow:
                 is_lost = True
             elif pod.leaves_ms is None and pod.is_bindable:
                 waits.append((pod, r))
-        shape = self._tight.kept(unit.key, [pod for pod, _ in alive], shape)
+        shape, waits = self._off_tight_nodes(unit.key, shape, [pod for pod, _ in alive], waits)
         shape = self._booked(shape, alive, holds=bool(held) or is_lost)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
@@ -144,7 +144,9 @@ class JobsNow:
     def _kept(
         self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed, topology: Topology
     ) -> tuple[Shape | Unplaceable, spreading.Placed]:
-        """A shape that keeps rules about other pods, and the roles of its pods then."""
+        """A shape that keeps rules about other pods, and the roles of its pods then: those that are
+        gone have what is left.
+        """
         j, view = self._lives.job(unit.key), self._view
         known = self._lives.world.shape_of(j) if j is not None else None
         ground = neighbours.RuleContext(topology, known, self._seating.room)
@@ -159,9 +161,22 @@ class JobsNow:
         if isinstance(shape, Unplaceable) or not is_split:
             return shape, mine
         key = shape.roles[0].affinity[0][-1].key
+        mine = sorted(
+            mine, key=lambda one: one[0].is_over or view.pods.get(key_of(one[0])) is not one[0]
+        )
         machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
         places = ["" if one is None else one.labels.get(key, "") for one in machines]
         return shape, spreading.with_roles(shape, mine, places)
+
+    def _off_tight_nodes(
+        self, key: UnitKey, shape: Shape | Unplaceable, alive: Sequence[KubePod],
+        waits: spreading.Placed,
+    ) -> tuple[Shape | Unplaceable, spreading.Placed]:  # fmt: skip
+        """A shape that keeps off nodes which would refuse its pods, and the roles of those then."""
+        found = self._tight.kept(key, alive, shape)
+        if found is not shape and isinstance(found, Shape) and spreading.is_split(found):
+            waits = spreading.with_roles(found, waits, [""] * len(waits))
+        return found, waits
 
     def _with_hosts(
         self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed,
