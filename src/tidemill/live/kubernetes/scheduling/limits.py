@@ -97,7 +97,7 @@ class NodeLimits:
         return _said(row, there, new) or view.claimed.short_of(machine, new)
 
 
-class _Refused(NamedTuple):
+class _Shortfall(NamedTuple):
     """What a node lacked for a job."""
 
     then: int
@@ -112,7 +112,7 @@ class TightNodes:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._refused: dict[UnitKey, dict[str, _Refused]] = {}
+        self._refused: dict[UnitKey, dict[str, _Shortfall]] = {}
         """By machine."""
         self._off: dict[UnitKey, frozenset[str]] = {}
         """The machines that jobs are kept from; the same ones as long as these do."""
@@ -124,7 +124,7 @@ class TightNodes:
     def refused(self, unit: UnitKey, lack: KubeletRefusal) -> None:
         """A plan put a pod of this job where its kubelet would refuse it."""
         machine = lack.seat.node
-        found = _Refused(self._view.vacations[machine], lack.said, lack.room)
+        found = _Shortfall(self._view.vacations[machine], lack.said, lack.room)
         self._refused.setdefault(unit, {})[machine] = found
 
     def due(self) -> Iterable[UnitKey]:
