@@ -14,6 +14,7 @@ from tests.builders import (
     finish,
     fleet,
     job,
+    leave,
     pass_ms,
     placed,
     rights,
@@ -28,6 +29,7 @@ from tidemill.engine.cycle import CycleMemo
 from tidemill.engine.fold.one_event import fold
 from tidemill.ledger.statement import read
 from tidemill.model import events as ev
+from tidemill.model.errors import EventRefused
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.rows import Job, Shape
 from tidemill.model.states import JobState
@@ -73,6 +75,35 @@ def test_a_cancelled_job_that_is_back_has_its_place_and_its_wait():
     assert state_of(world, "older") is JobState.WAITING
     assert world.jobs.since_ms[world.job_number["older"]] == 0
     assert [*placed(world, decide(world))] == ["older"]
+
+
+def test_a_job_that_was_stopped_for_another_and_is_back_keeps_its_count_of_stops():
+    """It had no pods for five seconds: it waits since it was stopped, as if it had never ended.
+
+    A job that worked, and that nobody stopped, is over.
+    """
+    policy, memo = rights(preempt_gain_ppm=0), CycleMemo()
+    world = fleet(contract(gpus=8), teams=[team("a")])
+    submit(world, of("older"))
+    beat(world, policy, memo)
+    pass_ms(world, 5_000)
+    ended = int(world.run_times.sum())
+    submit(world, replace(of("better"), shape=replace(of("").shape, priority=9)))
+    beat(world, policy, memo)
+    leave(world, "older")
+    j, now_ms = world.job_number["older"], world.now_ms
+    cancel(world, "older")
+    pass_ms(world, 5_000)
+    change(world, "older", of("").shape)
+    assert state_of(world, "older") is JobState.WAITING
+    assert world.jobs.evictions[j] == world.jobs.fruitless[j] == 1
+    assert world.jobs.since_ms[j] == now_ms
+    assert int(world.run_times.sum()) == ended
+    beat(world, policy, memo)
+    pass_ms(world, 5_000)
+    cancel(world, "better")
+    with pytest.raises(EventRefused, match="it worked, and is over"):
+        change(world, "better", of("").shape)
 
 
 def test_its_ledger_waits_for_what_it_requests_and_has_no_gap():

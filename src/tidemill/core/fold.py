@@ -220,17 +220,20 @@ def size_of(milli):
 
 
 @kernel
-def note_end(jobs, shapes, queues, run_times, ratios, j):
-    """Count a job that has ended, if it ran at all. Services do not end by themselves."""
+def note_end(jobs, shapes, queues, run_times, ratios, j, by):
+    """Count a job that has ended, if it ran at all. Services do not end by themselves.
+
+    ``by``: 1, or -1 for one that is back, and had not ended.
+    """
     ran, s = jobs[j, JOB.RAN_MS], jobs[j, JOB.SHAPE]
     if ran == 0 or shapes[s, SHAPE.IS_LASTING] != 0:
         return
     q = shapes[s, SHAPE.QUEUE]
-    run_times[q, size_of(shapes[s, SHAPE.TOTAL_MILLI]), step_of(ran)] += 1
+    run_times[q, size_of(shapes[s, SHAPE.TOTAL_MILLI]), step_of(ran)] += by
     guess = jobs[j, JOB.ESTIMATE_MS]
     if guess > 0:
-        ratios[q, step_of(max(1, min(ran, LONGEST_MS) * ONE_PPM // guess))] += 1
-    queues[q, QUEUE.ENDED] += 1
+        ratios[q, step_of(max(1, min(ran, LONGEST_MS) * ONE_PPM // guess))] += by
+    queues[q, QUEUE.ENDED] += by
 
 
 @kernel
@@ -239,13 +242,17 @@ def ended(w, j, state, now):
     w.jobs[j, JOB.STATE] = state
     w.jobs[j, JOB.SINCE_MS] = now
     w.at[AT.LEFT] += int(j >= w.at[AT.RECENT] and w.jobs[j, JOB.ATTEMPT] > 0)
-    note_end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j)
+    note_end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, 1)
 
 
 @kernel
 def is_back(w, j):
-    """A job that never worked and had ended is in no line, and waits since it was submitted."""
-    w.jobs[j, JOB.SINCE_MS] = w.jobs[j, JOB.SUBMIT_MS]
+    """A job that was cancelled is in no line, and waits: one that never worked since it was
+    submitted, any other since it was cancelled.
+    """
+    note_end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, -1)
+    if w.jobs[j, JOB.RAN_MS] == 0:
+        w.jobs[j, JOB.SINCE_MS] = w.jobs[j, JOB.SUBMIT_MS]
     w.at[AT.LEFT] -= int(j >= w.at[AT.RECENT] and w.jobs[j, JOB.ATTEMPT] > 0)
 
 

@@ -124,8 +124,8 @@ class RequestChanged(_Event, frozen=True, tag="request_changed"):
     """A waiting job requests something else from now on.
 
     It keeps its number, and with that its place among jobs of equal rank; and its class, and its
-    team if it ever had a place. One that never worked, and was cancelled since not all of it was
-    there for a while, waits again.
+    team if it ever had a place. One that was cancelled since not all of it was there for a while
+    waits again, if it never worked or was stopped for another: then it keeps its count of stops.
     """
 
     job: Number

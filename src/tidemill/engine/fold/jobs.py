@@ -59,7 +59,7 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
         _refuse(world, j, f"it is {known.kind}, and would be {event.request.kind}")
     if world.jobs.attempt[j] and event.request.team != known.team:
         _refuse(world, j, f"it had a place, which is booked for team `{known.team}`")
-    if is_back and world.jobs.ran_ms[j]:
+    if is_back and world.jobs.ran_ms[j] and not world.jobs.evictions[j]:
         _refuse(world, j, "it worked, and is over")
     q = shapes.queue_of(world, Job(world.job_names[j], event.request))
     was, said = world.jobs.shape.item(j), w.jobs.item(j, JOB.SAID)
@@ -67,10 +67,10 @@ def changed(world: World, event: ev.RequestChanged) -> list[int]:
         core.dequeue(w, j)
         quotas.gave_back(w.queues, world.shapes.queue.item(was))
     s = shapes.number_of(world, event.request, q)
+    if is_back:
+        core.is_back(world.ink.w, j)  # by what it requested when it ended
     jobs = world.ink.jobs
     jobs.shape[j], jobs.state[j], jobs.estimate_ms[j] = s, _WAITING, event.estimate_ms
-    if is_back:
-        core.is_back(world.ink.w, j)
     if world.ink.w.at[AT.RECENT] <= j < world.mix_point:
         noted = world.ink.w.shapes[:, SHAPE.NOTED]
         noted[was] -= 1

@@ -22,6 +22,7 @@ from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.readers import READ
+from tidemill.live.kubernetes.scheduling.resizing import Resizer
 from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
@@ -50,6 +51,8 @@ class PretendedServer:
         self.claims: dict[Key, Object] = {}
         self.slices: dict[str, Object] = {}
         self.budgets: dict[Key, Object] = {}
+        self.owners: dict[tuple[str, str], Object] = {}
+        """What has a scale, by what its path calls its kind, and its name."""
         self.news: list[tuple[str, Key, Object, bool]] = []
         self.asked: list[tuple[str, str]] = []
         """Pods whose binding or eviction was asked for, and which of the two."""
@@ -69,6 +72,8 @@ class PretendedServer:
         """Until it is set no answer to a bind comes, though what was asked for is done and told."""
         self.is_late = False
         """Whether the claims of pods that are gone stay until ``take_back``."""
+        self.backs_off = False
+        """Whether owners wait before they make pods in place of those that were evicted."""
         self._left: list[Key] = []
         self._uid = self._version = 0
 
@@ -159,6 +164,8 @@ class PretendedServer:
             self.budgets[key] = one
             if is_gone:
                 del self.budgets[key]
+        if "replicas" in one.get("spec", {}):
+            self.owners[f"{one['kind'].lower()}s", key[1]] = one
 
     def _claim(self, name: str, spec: Object, on: str, user: Object) -> None:
         """A claim of a pod; another scheduler has allocated it before it binds."""
@@ -257,6 +264,8 @@ class PretendedServer:
         if part[2] == "events.k8s.io":
             self.happened.append(json.loads(body))
             return Written(201, b"{}")
+        if part[-1] == "scale":
+            return self._scale((part[6], part[7]), json.loads(body))
         if "resourceclaims" in part:
             return self._do_claim(method, (part[5], part[7]), body)
         key = (part[4], part[6])
@@ -269,6 +278,17 @@ class PretendedServer:
         if method == "PATCH":
             return self._patch(key, one, json.loads(body))
         return self._change(key, one, what, json.loads(body), is_dry="dryRun" in query)
+
+    def _scale(self, key: tuple[str, str], change: list[Object]) -> Written:
+        """Another number of pods, made from the one that it has; who makes them is not here."""
+        if self.forbidden == "scale":
+            return Written(403, b'{"message": "forbidden here"}')
+        one, (test, *_, wanted) = self.owners[key], change
+        if one["spec"]["replicas"] != test["value"]:
+            return Written(422, b"{}")
+        self.asked.append((key[1], str(wanted["value"])))
+        self.put(one | {"spec": {**one["spec"], "replicas": wanted["value"]}})
+        return Written(200, b"{}")
 
     def _patch(self, key: Key, one: Object, told: Object) -> Written:
         if told["metadata"]["resourceVersion"] != one["metadata"]["resourceVersion"]:
@@ -300,7 +320,7 @@ class PretendedServer:
                     return Written(429, b'{"message": "would violate the budget"}')
                 budget["status"]["disruptionsAllowed"] -= not is_dry
         if not is_dry:
-            self.delete(key)
+            (self.drop if self.backs_off else self.delete)(key)
         return Written(201, b"{}")
 
     def _may_be_killed(self) -> None:
@@ -378,6 +398,8 @@ class Scheduler:
         self.differ.cutting.policy = live_policy(policy or Policy())
         self.loop = Loop(world, live_policy(policy or Policy()), self.backend, journal)
         self.backend.on_kept = self.loop.forget
+        self.resizer = Resizer(server, self.view, lambda: True, lambda _: None,  # type: ignore[arg-type]
+                               lambda *_, **__: None)  # fmt: skip
         server.collect()
         server.news = [("DeviceClass", ("", "all"), wanted.device_class(), False)]
         server.news += [("ResourceClaim", key, json.loads(json.dumps(one)), False)
@@ -393,8 +415,14 @@ class Scheduler:
     def _settled(self, j: int, is_as_asked: bool) -> None:
         self.differ.settle(j, is_as_asked=is_as_asked)
 
+    def let_resize(self) -> None:
+        """Owners of gangs may be asked for another number of pods."""
+        self.differ.elastic.let_resize()
+        self.backend.resizer = self.resizer
+
     def beat(self) -> None:
         self.clock += 1000
+        self.differ.elastic.look_at_overdue(self.clock)
         if self.backend.is_due:
             self.loop.beat(self.backend.next_ms())
             self.loop.commit()
@@ -404,7 +432,7 @@ class Scheduler:
         for _ in range(60):
             self.refusals.take()
             self.beat()
-            while not self.sender.is_idle:
+            while not (self.sender.is_idle and self.resizer.is_idle):
                 await asyncio.sleep(0)
                 for task in list(self.sender._tasks):
                     if task.done() and isinstance(task.exception(), Killed):

@@ -98,7 +98,7 @@ def test_a_core_group_that_requires_one_rack_is_bound_in_one(rig: Cluster, tmp_p
         about = lambda: {one["regarding"]["name"].partition("-")[0] for one in events(rig)}  # noqa: E731
         rig.wait_for("there are Events", lambda: about() >= {"spine", "shared"})
         assert ours.stop() == 0
-    words = "has to be in one `example.com/spine`; tiers that the policy file declares: `rack`"
+    words = "has to be in one `example.com/spine`; tiers that the policy declares: `rack`"
     assert told(rig, "spine") == ("UnknownTopology", words)
     kept = "resourceClaims of its pod group: not placed by Tidemill's scheduler yet"
     assert told(rig, "shared") == ("NotSupported", kept)

@@ -71,7 +71,7 @@ def test_a_group_whose_topology_no_tier_has_is_held_and_says_which(dialect: str)
     reason, words = story.held()["ml/g"]
     assert reason == "UnknownTopology"
     told = "hypernode-tier-1" if dialect == "volcano" else RACK
-    assert words == f"has to be in one `{told}`; tiers that the policy file declares: `zone`"
+    assert words == f"has to be in one `{told}`; tiers that the policy declares: `zone`"
 
 
 @pytest.mark.parametrize(

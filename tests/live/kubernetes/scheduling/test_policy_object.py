@@ -165,3 +165,30 @@ def test_a_policy_object_holds_without_a_restart(known: Cluster, tmp_path: Path)
         held = [line["of"] for line in ours.lines() if line["event"] == "policy holds"]
         assert held == ["SchedulingPolicy fleet", str(policy)]
         assert ours.stop() == 0
+
+
+def test_a_policy_that_a_job_kept_from_counting_is_taken_when_that_has_ended(
+    known: Cluster, tmp_path: Path
+):
+    """A file without the tier that a pod requires is refused, and not touched any more: the pod
+    ends, and it counts.
+    """
+    rig, policy = known, tmp_path / "policy.toml"
+    tier = '[[tier]]\nname = "rack"\nlabel = "topology.kubernetes.io/rack"\n'
+    policy.write_text(tier)
+    rig.add_nodes(node("n0"))
+    notes = {"tidemill/required-topology": "rack"}
+    rig.create(
+        "/api/v1/namespaces/ml/pods",
+        pod("tied", 1, schedulerName=OURS, metadata={"annotations": notes}),
+    )
+    with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
+        rig.wait_until_running("ml", 1)
+        policy.write_text('[[team]]\nname = "ml"\nmaximum = { H100 = 8 }\n')
+        rig.wait_for("it is refused", lambda: ours.has_logged("policy refused"))
+        line = next(one for one in ours.lines() if one["event"] == "policy refused")
+        assert "no tier `rack`, which the job `ml/tied` names" in line["said"]
+        assert not ours.has_logged("policy changed")
+        rig.ask("DELETE", "/api/v1/namespaces/ml/pods/tied")
+        rig.wait_for("it counts", lambda: ours.has_logged("policy changed"))
+        assert ours.stop() == 0

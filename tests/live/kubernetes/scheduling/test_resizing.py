@@ -234,6 +234,31 @@ def test_an_elastic_gang_starts_as_large_as_it_fits(resizable: Cluster, tmp_path
         assert ours.stop() == 0
 
 
+def test_a_gang_of_fewer_pods_than_it_works_with_waits(resizable: Cluster, tmp_path: Path):
+    """A Deployment made with one pod of a gang that works with 6: nothing is bound, or booked.
+
+    Somebody gives it 6: then it starts as large as it fits, and its number is set.
+    """
+    rig, policy = resizable, tmp_path / "policy.toml"
+    policy.write_text(POLICY)
+    rig.add_nodes(node("n0"), node("n1"))
+    made = elastic_deployment("wide", 16, 6)
+    made["spec"]["replicas"] = 1
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        rig.create(DEPLOYMENTS, made)
+        said = "the Deployment `ml/wide`, wants 1 pod, and the gang works with 6 at least"
+        rig.wait_for(
+            "it says why it waits",
+            lambda: said in " ".join(told(ours.journal, "why", "ml/wide").split()),
+        )
+        assert bound(rig, "wide") == ["-"]
+        assert wrong(rig, ours.journal) == []
+        rig.ask("PATCH", f"{DEPLOYMENTS}/wide/scale", {"spec": {"replicas": 6}}, kind=MERGE)
+        at_rest(rig, ours, "wide", 16)
+        assert rig.ask("GET", f"{DEPLOYMENTS}/wide")["spec"]["replicas"] == 16
+        assert ours.stop() == 0
+
+
 def test_a_size_that_its_owner_chose_is_kept(resizable: Cluster, tmp_path: Path):
     """Somebody scales a running gang down, then to nothing: it is not set back."""
     rig, policy = resizable, tmp_path / "policy.toml"

@@ -96,7 +96,7 @@ def test_a_gang_leaves_whole_or_not_at_all_whatever_its_budget_says(rig: Cluster
     """A budget that comes later, and lets one of two pods go: nobody is evicted.
 
     When it is gone both are, each with an Event that says for whom; the better gang is told the
-    nodes that it will get, and not any more when it is bound. `why` finds the present life.
+    nodes that it will get, and not any more when it is bound. The other is the same job as before.
     """
     before = preempted(rig).keys()  # those of other tests
     priorities(rig)
@@ -128,14 +128,15 @@ def test_a_gang_leaves_whole_or_not_at_all_whatever_its_budget_says(rig: Cluster
             rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
             assert nominated(rig, "better") == ["-", "-"]
             why = ["why", "ml/worse", "-j", str(ours.journal)]
-            lives = "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`"  # once both pods came
-            rig.wait_for("it lives", lambda: lives in CliRunner().invoke(app, why).output)
+            waits = "job `ml/worse` of team `ml` requests"  # once both pods came
+            rig.wait_for("it waits", lambda: waits in CliRunner().invoke(app, why).output)
             found = CliRunner().invoke(app, why)
             assert ours.stop() == 0
         note = next(said for name, said in preempted(rig).items() if name not in before)
         assert "to make room for job `ml/better`" in note
         assert "priority 1000 is above 1" in note
         assert "another scheduler" not in found.output
+        assert "#2" not in found.output
     finally:
         rig.try_to("DELETE", BUDGETS)
 

@@ -206,6 +206,29 @@ def test_a_gang_is_not_on_a_machine_that_has_too_few_cards_for_it():
     }  # fmt: skip
 
 
+def test_a_gang_that_no_machine_has_cards_enough_for_is_on_several():
+    """Two machines of four GPUs and two cards, four pods with one of each: two pods on each."""
+    story = WithCards("d0", "d1", cards=2)
+    for i in range(4):
+        story.claim_with_card(f"g{i}", 1, gang="g", size=4)
+    story.rest()
+    assert sorted(story.bound().values()) == ["d0", "d0", "d1", "d1"]
+    held = [(node, device) for name, node in story.bound().items() for device in story.given(name)]
+    assert len({*held}) == 8
+
+
+def test_a_gang_that_all_cards_together_do_not_serve_is_told_how_many_it_requests():
+    """One card on each of two machines, all free, and four pods that want one each."""
+    story = WithCards("d0", "d1")
+    for i in range(4):
+        story.claim_with_card(f"g{i}", 1, gang="g", size=4)
+    story.rest()
+    assert story.bound() == {}
+    reason, words = story.held()["ml/g"]
+    assert reason == "BindRefused"
+    assert "has 1 free, and 4 are requested by 4 pods of its gang together; 1 more" in words
+
+
 def test_who_waits_for_a_card_says_so_and_starts_when_one_is_given_back():
     """Two GPUs are free beside it, which one without a card may have meanwhile."""
     story = WithCards("d0")

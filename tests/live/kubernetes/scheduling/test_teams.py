@@ -82,6 +82,35 @@ def test_a_tier_that_a_job_names_is_kept_until_that_has_ended():
     assert told.bound() == {"soon": "n0"}
 
 
+def test_rules_without_any_tier_are_refused_alike_while_a_job_names_one():
+    """They too leave the tiers as they were, for jobs that come as well, until such have ended."""
+    told = story()
+    rack = Tier("rack", "topology.kubernetes.io/rack")
+    told.scheduler.differ.rules = FleetRules((), Topology((rack,)))
+    notes = {"tidemill/required-topology": "rack"}
+    told.server.make("tied", 1, annotations=notes)
+    told.rest()
+    told.scheduler.differ.rules = bare = FleetRules()
+    told.scheduler.backend.look()
+    told.server.make("soon", 1, annotations=notes)
+    told.rest()
+    world = told.scheduler.loop.world
+    assert world.topology.tiers == (rack,)
+    assert told.bound() == {"tied": "n0", "soon": "n0"}
+    with pytest.raises(EventRefused, match="no tier `rack`, which the job `ml/tied` names"):
+        refuse_unless_folds(bare, world)
+    for name in ("tied", "soon"):
+        told.server.drop(("ml", name))
+    told.rest()
+    refuse_unless_folds(bare, world)
+    told.scheduler.backend.look()
+    told.server.make("late", 1, annotations=notes)
+    told.rest()
+    assert told.scheduler.loop.world.topology.tiers == ()
+    words = "has to be in one `rack`; tiers that the policy declares: none"
+    assert told.held()["ml/late"] == ("UnknownTopology", words)
+
+
 def test_a_pod_that_waits_for_a_tier_is_placed_when_the_policy_declares_it():
     """Nothing else has to change in the cluster for that."""
     told = story()

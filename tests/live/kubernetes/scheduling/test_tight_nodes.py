@@ -1,10 +1,12 @@
 """Pods that a kubelet would refuse, for disk, CPU or its pods: elsewhere, or held and said."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.live.kubernetes import made
+from tests.live.kubernetes.scheduling.pretended import Scheduler
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill.model import events as ev
 
@@ -83,6 +85,44 @@ def test_a_gang_whose_pods_would_meet_on_a_disk_goes_apart():
         story.make(f"g{i}", 8, gang="g", size=2, gpus=2)
     story.rest()
     assert set(story.bound().values()) == {"n1"}
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_a_gang_that_fits_on_no_disk_is_divided_among_nodes(is_down: bool):
+    """Five pods of 8 GiB on nodes with room for three and for two: it starts, and goes on after a
+    restart; a pod that is made anew has the seat of the one before.
+    """
+    story = Tight(n0=30, n1=20)
+    for i in range(5):
+        story.make(f"g{i}", 8, gang="g", size=5)
+    story.rest()
+    assert Counter(story.bound().values()) == {"n0": 3, "n1": 2}
+    if is_down:
+        story.scheduler = Scheduler(story.server, story.journal)
+    (name, _), *_ = [one for one in story.bound().items() if one[1] == "n1"]
+    story.server.drop(("ml", name))
+    story.make("again", 8, gang="g", size=5)
+    story.rest()
+    assert story.bound()["again"] == "n1"
+    assert len([one for one in story.journal.read() if isinstance(one, ev.JobSubmitted)]) == 1
+
+
+def test_a_gang_that_is_larger_than_a_node_has_as_many_there_as_its_disk_takes():
+    """Twelve pods on two nodes of eight GPUs, of which one has disk for five: seven on the other.
+
+    Whoever of these is made anew has the seat of the one before.
+    """
+    story = Tight(n0=42, n1=200)
+    for i in range(12):
+        story.make(f"g{i}", 8, gang="g", size=12)
+    story.rest()
+    assert Counter(story.bound().values()) == {"n0": 5, "n1": 7}
+    for node in ("n0", "n1"):
+        (name, *_) = [one for one, on in story.bound().items() if on == node]
+        story.server.drop(("ml", name))
+        story.make(f"on-{node}", 8, gang="g", size=12)
+        story.rest()
+        assert story.bound()[f"on-{node}"] == node
 
 
 def test_it_keeps_its_place_while_nodes_refuse_it():

@@ -487,22 +487,36 @@ def _short_of(
     machine: str, devices: Iterable[Device], asks: list[tuple[DeviceForm, int]],
     taken: Set[DeviceId],
 ) -> str:  # fmt: skip
-    """The first ask for which too few of some devices of a machine are left, in words."""
+    """The first ask for which too few of some devices of a machine are left, in words: of several
+    that ask alike, by what is free before any of them has some.
+    """
     free = [device for device in devices if device.id not in taken]
+    at_first = [*free]
     # those first for whom there are fewest
     asks = sorted(asks, key=lambda one: (sum(map(one[0].holds, free)), one[0].label))
     for form, count in asks:
         able = [device for device in free if form.holds(device)]
         able.sort(key=lambda device: sum(other.holds(device) for other, _ in asks))
-        some = max(alike(able, form.alike).values(), key=len, default=[])
+        some = _most_alike(form, able)
         if len(some) < count:
+            found, words = len(some), f"{count} are requested"
+            before = len(_most_alike(form, filter(form.holds, at_first)))
+            every = [more for other, more in asks if other == form]
+            if before < sum(every) > count:
+                found = before
+                words = f"{sum(every)} are requested by {len(every)} pods of its gang together"
             return (
                 f"of the devices that its claim selects ({form.label}) node `{machine}` has"
-                f" {len(some)} free, and {count} are requested"
+                f" {found} free, and {words}"
             )
         for device in some[:count]:
             free.remove(device)
     return ""
+
+
+def _most_alike(form: DeviceForm, able: Iterable[Device]) -> list[Device]:
+    """Of devices that a form may have, the most that have in common what it says."""
+    return max(alike(able, form.alike).values(), key=len, default=[])
 
 
 def _selects_some(form: DeviceForm, devices: Iterable[Device]) -> bool:

@@ -30,7 +30,14 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import extras, limits, neighbours, seats, shrinking
+from tidemill.live.kubernetes.scheduling import (
+    declared,
+    extras,
+    limits,
+    neighbours,
+    seats,
+    shrinking,
+)
 from tidemill.live.kubernetes.scheduling.cutting import NO_COUNTER, Cutting
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
@@ -61,7 +68,7 @@ from tidemill.model.columns import JOB
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
-from tidemill.model.topology import UNDECLARED, Topology
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
 _WHY = {
@@ -84,6 +91,11 @@ AT_WORK = (NO_SEAT, ALL_SEATED)
 _WAITING = int(JobState.WAITING)
 SEAT_GRACE_MS = 60_000
 """So long the seat of a bare pod that is gone is kept for one that somebody makes in its place."""
+
+
+MADE_AGAIN_MS = 900_000
+"""So long after a job was stopped for another new pods of it are the same job: Jobs wait up to ten
+minutes before they replace pods that failed, and a scheduler may be down for a while."""
 
 
 class FleetRules(NamedTuple):
@@ -310,13 +322,13 @@ class Differ:
         That is so where other rules came with a restart: rules that change meanwhile are refused.
         """
         told, world = self.rules.topology, self.world
-        is_new = told.tiers and told.tiers != world.topology.tiers
+        is_new = told.tiers != world.topology.tiers
         return told if is_new and lost_tier(world, told) is None else world.topology
 
     # Jobs of ours -------------------------------------------------------------------------------
 
     def _now(self, unit: PodUnit) -> UnitNow:
-        return self._jobs.now(unit, self._tiers if self.rules.topology.tiers else UNDECLARED)
+        return self._jobs.now(unit, self._tiers)
 
     def _submit_ms(self, key: UnitKey) -> int:
         return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
@@ -363,6 +375,7 @@ class Differ:
         if not isinstance(now.shape, Shape) or now.shape.kind is not was.kind:
             return False
         is_over = jobs.state.item(j) != _WAITING and jobs.ran_ms.item(j) > 0
+        is_over = is_over and not jobs.evictions.item(j)  # else its owner makes its pods again
         return not is_over and (now.shape.team == was.team or not jobs.attempt.item(j))
 
     def _hold(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
@@ -520,13 +533,25 @@ class Differ:
         return j
 
     def _held_back(self, key: UnitKey, now: UnitNow) -> int | None:
-        """The number of a job that was in the queue before it was held; None: it never was."""
+        """The number of a job that was in the queue before it was held, or was stopped for another
+        and has new pods; None: it is another one.
+        """
         j = self.lives.last(self.lives.name(key))
         if j is None or self.world.jobs.state.item(j) != JobState.CANCELLED:
             return None
         since_ms = self.begins_ms + self.world.jobs.submit_ms.item(j)
-        is_old = self._submit_ms(key) <= since_ms
+        is_old = self._submit_ms(key) <= since_ms or self._is_made_again(j, key, since_ms)
         return j if is_old and self._may_change(j, now) else None
+
+    def _is_made_again(self, j: int, key: UnitKey, since_ms: int) -> bool:
+        """Whether an owner that is older than a job made new pods after it was stopped for another:
+        its stops go on to be counted.
+        """
+        unit, jobs = self.view.unit(key), self.world.jobs
+        above = declared.above(self.view.cluster, unit.job, unit.pods)
+        is_same = bool(above) and all((one.created_ms or FOREVER_MS) <= since_ms for one in above)
+        until_ms = self.begins_ms + jobs.since_ms.item(j) + MADE_AGAIN_MS
+        return is_same and jobs.evictions.item(j) > 0 and self._submit_ms(key) <= until_ms
 
     def _cut(self, at_ms: int) -> Told:
         """Stop others for the first job that is held for a counter and may: it waits for that."""

@@ -15,7 +15,7 @@ from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import UnitNow, comes_back
 from tidemill.model import events as ev
 from tidemill.model.rows import Shape
-from tidemill.model.states import JobState
+from tidemill.model.states import ACTIVE, JobState
 
 Told = Iterator[ev.Event]
 
@@ -29,7 +29,7 @@ class ElasticGangs:
         self.resizes: list[Resize] = []
         """Owners to be asked for another number of pods; whoever asks them empties this."""
         self._resized_ms: dict[int, int] = {}
-        """Since when jobs are asked to have another size."""
+        """Since when jobs are asked to have another size, or start with places that no pod has."""
 
     def let_resize(self) -> None:
         """Gangs whose owner has a scale may have another size than it asks for."""
@@ -37,9 +37,12 @@ class ElasticGangs:
 
     def look_at_overdue(self, at_ms: int) -> None:
         """Look again at jobs that were asked for another size, and did not get it in time."""
-        for j, since_ms in self._resized_ms.items():
-            if at_ms - since_ms > LONGEST_MS and j in self._seating.unit_of:
+        for j, since_ms in [*self._resized_ms.items()]:
+            if self.world.jobs.state.item(j) not in ACTIVE:
+                del self._resized_ms[j]
+            elif at_ms - since_ms > LONGEST_MS and j in self._seating.unit_of:
                 self.view.dirty_units[self._seating.unit_of[j]] = None
+                self.view.changed()
 
     def resize(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]) -> Told:
         """Bring an elastic gang to the size that is planned, and tell what its owner made of it."""
@@ -55,11 +58,15 @@ class ElasticGangs:
         elif move is not None and is_still and self._is_overdue(at_ms, j):
             self._spared.refused(self._seating.unit_of[j], "its owner")
             yield from self._sit(at_ms, j, now, seen)
+        elif is_still and self._is_unmade(at_ms, j, now, seen, wanted):
+            if not (yield from self._do_with(at_ms, j, now, seen)):
+                return
         elif not (yield from self._do_without_shut(at_ms, j, now, wanted, wanted - seen)):
             return
         if j not in world.moving:
-            self._resized_ms.pop(j, None)
             wanted = seats.of_job(world, j)
+            if not self._is_short(j, now, seen, wanted):
+                self._resized_ms.pop(j, None)
         self._seat(j, now, wanted - seen)
         if scale is not None:
             self._ask_for(j, now, scale, wanted)
@@ -69,6 +76,33 @@ class ElasticGangs:
         """An elastic gang holds these seats from now on, whatever it was asked for."""
         pieces, over = seats.pieces(self.world, j, where, self._seating.devices(now))
         yield from self._seating.stay(at_ms, j, pieces, over)
+
+    def _is_short(self, j: int, now: UnitNow, seen: Counter[Seat], wanted: Counter[Seat]) -> bool:
+        """Whether a gang that starts has places for pods that nobody has made."""
+        is_starting = self.world.jobs.state.item(j) == JobState.STARTING
+        return is_starting and bool(wanted - seen) and not now.waits and not now.is_lost
+
+    def _is_unmade(
+        self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat], wanted: Counter[Seat]
+    ) -> bool:
+        """Whether a gang that starts is not to get the rest of its pods: its owner was given a
+        number below the least, or does not make them in time.
+        """
+        if j in self.world.moving or not self._is_short(j, now, seen, wanted):
+            return False
+        is_below = now.scale is not None and now.scale.is_below
+        return is_below or self._is_overdue(at_ms, j)
+
+    def _do_with(self, at_ms: int, j: int, now: UnitNow, seen: Counter[Seat]
+                 ) -> Generator[ev.Event, None, bool]:  # fmt: skip
+        """Let a gang start with the pods that it has; whether it does. Too few leave again."""
+        r = self.world.shape_of(j).elastic_role
+        assert r is not None, "it is elastic"
+        if seen.total() >= self.world.shape_of(j).roles[r].least or not comes_back(now):
+            yield from self._sit(at_ms, j, now, seen)
+            return True
+        yield ev.AskedEvict(at_ms, j, self.world.jobs.attempt.item(j), ev.Why.REPACKED)
+        return False
 
     def _do_without_shut(
         self, at_ms: int, j: int, now: UnitNow, wanted: Counter[Seat], vacant: Counter[Seat]
@@ -116,7 +150,7 @@ class ElasticGangs:
         count, move = wanted.total(), self.world.moving.get(j)
         is_running = self.world.jobs.state.item(j) == JobState.RUNNING
         is_theirs = scale.now < count and is_running and move is None
-        if scale.now == count or scale.now < scale.least or is_theirs:
+        if scale.now == count or scale.is_below or is_theirs:
             return
         leavers = list[KubePod]()
         if scale.now > count and not scale.is_by_number:

@@ -30,6 +30,7 @@ from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.surplus import SurplusPods
 from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
@@ -111,15 +112,14 @@ class JobsNow:
                 is_lost = True
             elif pod.leaves_ms is None and pod.is_bindable:
                 waits.append((pod, r))
-        shape = self._tight.kept(unit.key, [pod for pod, _ in alive], shape)
+        shape, waits = self._off_tight_nodes(unit.key, shape, [pod for pod, _ in alive], waits)
         shape = self._booked(shape, alive, holds=bool(held) or is_lost)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
-        lacks = scale.now - len(waits) if scale is not None else None
         self.unsized.pop(unit.key, None)
         self.by_class.pop(unit.key, None)
         self.gpuless.held.pop(unit.key, None)
-        hold = self._hold_of(unit, shape, pending, waits, lacks) if is_free and pending else None
+        hold = self._hold_of(unit, shape, pending, waits, scale) if is_free and pending else None
         is_complete = is_free and bool(waits) and hold is None
         end = None if alive else end_of(pod for pod, _ in mine)
         pods = [pod for pod, _ in alive]
@@ -144,7 +144,9 @@ class JobsNow:
     def _kept(
         self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed, topology: Topology
     ) -> tuple[Shape | Unplaceable, spreading.Placed]:
-        """A shape that keeps rules about other pods, and the roles of its pods then."""
+        """A shape that keeps rules about other pods, and the roles of its pods then: those that are
+        gone have what is left.
+        """
         j, view = self._lives.job(unit.key), self._view
         known = self._lives.world.shape_of(j) if j is not None else None
         ground = neighbours.RuleContext(topology, known, self._seating.room)
@@ -159,9 +161,22 @@ class JobsNow:
         if isinstance(shape, Unplaceable) or not is_split:
             return shape, mine
         key = shape.roles[0].affinity[0][-1].key
+        mine = sorted(
+            mine, key=lambda one: one[0].is_over or view.pods.get(key_of(one[0])) is not one[0]
+        )
         machines = (view.machines.get(pod.node) if not pod.is_over else None for pod, _ in mine)
         places = ["" if one is None else one.labels.get(key, "") for one in machines]
         return shape, spreading.with_roles(shape, mine, places)
+
+    def _off_tight_nodes(
+        self, key: UnitKey, shape: Shape | Unplaceable, alive: Sequence[KubePod],
+        waits: spreading.Placed,
+    ) -> tuple[Shape | Unplaceable, spreading.Placed]:  # fmt: skip
+        """A shape that keeps off nodes which would refuse its pods, and the roles of those then."""
+        found = self._tight.kept(key, alive, shape)
+        if found is not shape and isinstance(found, Shape) and spreading.is_split(found):
+            waits = spreading.with_roles(found, waits, [""] * len(waits))
+        return found, waits
 
     def _with_hosts(
         self, unit: PodUnit, shape: Shape | Unplaceable, mine: spreading.Placed,
@@ -187,11 +202,11 @@ class JobsNow:
         shape: Shape | Unplaceable,
         pending: Sequence[KubePod],
         waits: Sequence[tuple[KubePod, int]],
-        lacks: int | None,
+        scale: OwnerScale | None,
     ) -> Unplaceable | None:
         """Why none of the pods that wait is placed, whatever is free; None: they may be.
 
-        ``lacks``: how many pods of an elastic gang are still to come; None: it has one size.
+        ``scale``: of an elastic gang; None: it has one size.
         """
         of_itself = self._of_itself(unit, shape, pending)
         if isinstance(shape, Unplaceable) or of_itself is not None:
@@ -211,19 +226,30 @@ class JobsNow:
         lack = self._view.claimed.lack_of(pending)
         if lack and unit.key not in self._cutting.heirs:
             return Unplaceable(NO_COUNTER, lack)
-        if lacks is None and (missing := self._surplus.lack_of(unit, pending)) is not None:
+        if (missing := self._missing(unit, shape, pending, waits, scale)) is not None:
             return missing
-        there = [r for _, r in waits]
-        is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
-        if is_part if lacks is None else lacks:
-            wanted = sum(role.count for role in shape.roles)
-            wanted = wanted if lacks is None else len(waits) + lacks
-            return declared.incomplete(pending, wanted, len(pending))
         return (
             self.gpuless.hold_of(unit, pending)
             or self._seating.barred.get(unit.key)
             or self._surplus.hold_of(pending[0])
         )
+
+    def _missing(
+        self, unit: PodUnit, shape: Shape, pending: Sequence[KubePod],
+        waits: Sequence[tuple[KubePod, int]], scale: OwnerScale | None,
+    ) -> Unplaceable | None:  # fmt: skip
+        """That pods of a gang are still to come, or one too many is there; None: neither."""
+        if scale is not None:
+            if scale.is_below:
+                return scale.why_below
+            is_part, wanted = scale.now != len(waits), scale.now
+        elif (missing := self._surplus.lack_of(unit, pending)) is not None:
+            return missing
+        else:
+            there = [r for _, r in waits]
+            is_part = any(there.count(r) != role.count for r, role in enumerate(shape.roles))
+            wanted = sum(role.count for role in shape.roles)
+        return declared.incomplete(pending, wanted, len(pending)) if is_part else None
 
     def _of_itself(
         self, unit: PodUnit, shape: Shape | Unplaceable, pending: Sequence[KubePod]

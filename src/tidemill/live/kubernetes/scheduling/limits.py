@@ -2,8 +2,9 @@
 
 A pod that is bound beyond them fails there. So each bind is held against them before it is sent;
 nodes that are full of pods take no more (``Differ``), and ports are rules (``neighbours``). A job
-that was kept from a node so is planned for others; where there are none it is held, until pods
-leave or nodes change.
+that was kept from a node so is planned for others. Where those cannot carry it a gang is divided:
+no more on each node than that takes (``spreading``). Else it is held, until pods leave or nodes
+change.
 """
 
 from collections import Counter
@@ -17,6 +18,7 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.scheduling import spreading
 from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
@@ -27,6 +29,8 @@ from tidemill.model.rows import Shape
 REFUSED = "BindRefused"
 MOST_NODES = 1000
 """By which a job is kept from nodes, or to nodes; it is kept to no more than these."""
+MOST_APART = 64
+"""A gang is divided among no more nodes: each is a role of its own, and a job has no more."""
 NO_NAME = ""
 """Of nodes without the label of host names: nobody can be kept from one of them alone."""
 
@@ -36,6 +40,8 @@ class KubeletRefusal(NamedTuple):
 
     seat: Vacant
     said: str
+    room: int = 0
+    """How many it would take of the pods that were to be there together."""
 
 
 class NodeLimits:
@@ -65,8 +71,11 @@ class NodeLimits:
                 return KubeletRefusal(seat, said)
             some.setdefault(seat.node, []).append(seat)
         for machine, mine in some.items():
-            if said := self._lack(machine, [seat.key for seat in mine]):
-                return KubeletRefusal(mine[0], said)
+            keys = [seat.key for seat in mine]
+            if said := self._lack(machine, keys):
+                counts = range(len(keys) - 1, 0, -1)
+                room = next((n for n in counts if not self._lack(machine, keys[:n])), 0)
+                return KubeletRefusal(mine[0], said, room)
         return None
 
     def _absent(self, seat: Vacant) -> str:
@@ -88,13 +97,23 @@ class NodeLimits:
         return _said(row, there, new) or view.claimed.short_of(machine, new)
 
 
+class _Shortfall(NamedTuple):
+    """What a node lacked for a job."""
+
+    then: int
+    """How often something had left it by then."""
+    said: str
+    room: int
+    """So many pods of the gang it would have taken."""
+
+
 class TightNodes:
     """Jobs of which kubelets would have refused a pod: where else they may be, or why nowhere."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._refused: dict[UnitKey, dict[str, tuple[int, str]]] = {}
-        """By machine: how often something had left it by then, and what was lacking."""
+        self._refused: dict[UnitKey, dict[str, _Shortfall]] = {}
+        """By machine."""
         self._off: dict[UnitKey, frozenset[str]] = {}
         """The machines that jobs are kept from; the same ones as long as these do."""
         self._lacking: dict[int, dict[str, str]] = {}
@@ -105,7 +124,8 @@ class TightNodes:
     def refused(self, unit: UnitKey, lack: KubeletRefusal) -> None:
         """A plan put a pod of this job where its kubelet would refuse it."""
         machine = lack.seat.node
-        self._refused.setdefault(unit, {})[machine] = self._view.vacations[machine], lack.said
+        found = _Shortfall(self._view.vacations[machine], lack.said, lack.room)
+        self._refused.setdefault(unit, {})[machine] = found
 
     def due(self) -> Iterable[UnitKey]:
         """The jobs to be looked at again: pods left nodes, or nodes changed, since last asked."""
@@ -131,6 +151,12 @@ class TightNodes:
         self._forget()
         shut, usable = self._shut(unit, pods), self._usable(pods[0].request)
         left = sorted(host for name, host in usable.items() if name not in shut)
+        refused = self._refused[unit]
+        rooms = {usable[name]: refused[name].room for name in usable
+                 if name in shut and name in refused and usable[name] != NO_NAME}  # fmt: skip
+        able = self._able(pods[0].request, usable.keys() - shut.keys())
+        if able < len(pods) and (apart := self._apart(shape, rooms, able)) is not None:
+            return apart
         if usable and not left:
             return Unplaceable(REFUSED, _refusing([shut[name] for name in usable]))
         known = usable.keys() | self._refused[unit].keys()
@@ -142,6 +168,32 @@ class TightNodes:
         if len(off) > MOST_NODES or NO_NAME in off:
             rule = LabelCondition(HOSTNAME, LabelTest.IN, tuple(left[:MOST_NODES]))
         return replace(shape, roles=tuple(with_conditions(role, [rule]) for role in shape.roles))
+
+    def _able(self, wanted: PodRequest, machines: Iterable[str]) -> int:
+        """How many such pods machines have devices for if they are empty."""
+        if wanted.gpu is None:
+            return 0
+        resource, each = wanted.gpu
+        rows = (one for name in machines for one in self._view.parts_on(name))
+        return sum(one.capacity.get(resource, 0) // each for one in rows)
+
+    @staticmethod
+    def _apart(shape: Shape, rooms: Mapping[str, int], able: int) -> Shape | None:
+        """A gang with no more pods on each node that refused it than that would take (``rooms``, by
+        host name); None: they do not fit so, or nodes may not be chosen for it here.
+
+        ``able``: how many the other nodes could carry.
+        """
+        role, *others = shape.roles
+        is_tied = any(bond.is_required for bond in (*shape.bonds, *role.bonds))
+        if others or is_tied or shape.elastic_role is not None:
+            return None
+        shares, left = dict[str, int](), role.count
+        for host in sorted(rooms, key=lambda one: (-rooms[one], one))[: MOST_APART - 1]:
+            shares[host] = min(rooms[host], left)
+            left -= shares[host]
+        is_fit = left <= able and any(rooms.values())
+        return spreading.split(shape, HOSTNAME, shares) if is_fit else None
 
     def _kept_off(self, unit: UnitKey, shut: Mapping[str, str]) -> frozenset[str]:
         """The machines that it is kept from; others that are shut by now are told when refused."""
@@ -181,7 +233,7 @@ class TightNodes:
         view, refused = self._view, self._refused[unit]
         need = max(pod.request.disk_bytes for pod in pods)
         found = {
-            name: said for name, (then, said) in refused.items() if view.vacations[name] == then
+            name: one.said for name, one in refused.items() if view.vacations[name] == one.then
         }
         return found | (self._without(need) if need else {})
 

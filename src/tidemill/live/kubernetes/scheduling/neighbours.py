@@ -316,4 +316,4 @@ def _bonds(
         return []
     if (tier := ties.tier(topology, rule.key)) is not None:
         return [Bond(tier.name, 0)]
-    raise _Unkept(f"affinity.podAffinity by `{rule.key}`, of which the policy file has no tier")
+    raise _Unkept(f"affinity.podAffinity by `{rule.key}`, of which the policy has no tier")

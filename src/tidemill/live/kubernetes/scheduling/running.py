@@ -43,7 +43,7 @@ from tidemill.live.kubernetes.api.client import (
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import keeping, unknown_types
+from tidemill.live.kubernetes.scheduling import keeping, refused_rules, unknown_types
 from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
@@ -51,6 +51,7 @@ from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.misread import Misread
 from tidemill.live.kubernetes.scheduling.readers import READ
+from tidemill.live.kubernetes.scheduling.refused_rules import RefusedRules
 from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
@@ -227,7 +228,7 @@ class ClusterScheduler:
         except BaseException:
             self.journal.close()
             raise
-        self._keeper = RunKeeper(self.journal, self.world)
+        self._keeper, self._refused = RunKeeper(self.journal, self.world), RefusedRules(self.world)
         self.sender = Sender(self._writer, self.view, self._may_write, self._settled)
         self.differ = Differ(
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
@@ -261,7 +262,7 @@ class ClusterScheduler:
             self.journal.set_meta(key, value)
         self._rules.settled(None)
         tiers = rules.fleet.topology
-        if tiers.tiers and (lost := lost_tier(self.world, tiers)) is not None:
+        if (lost := lost_tier(self.world, tiers)) is not None:
             self._log("tiers wait", said=f"`{lost.tier}` is named by the job `{lost.job}`: the"
                       " tiers are as they were until such jobs have ended")  # fmt: skip
 
@@ -490,19 +491,23 @@ class ClusterScheduler:
 
     def _read_rules(self) -> None:
         """Take rules that changed; rules that cannot be used are refused, and the old ones stay."""
-        if not self._rules.has_changed():
-            return
+        rules, said = self._refused.due(), refused_rules.TAKEN
         try:
-            rules = self._rules.read()
+            if self._rules.has_changed():
+                self._refused.keep(None)
+                rules, said = self._rules.read(), ""
+            if rules is None:
+                return
             refuse_unless_folds(rules.fleet, self.world)
         except TidemillError as error:
             self._log("policy refused", said=error.message, hint=error.hint)
+            self._refused.keep(rules)
             self._rules.settled(error)
             return
         self._rules.settled(None)
         policy = live_policy(rules.policy, may_resize=self.terms.may_resize)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
-            self._log("policy changed")
+            self._log("policy changed", **({"said": said} if said else {}))
             self.loop.follow(policy)
             self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
             for key, value in policies.facts(policy).items():
@@ -568,7 +573,7 @@ def begun_ms(journal: Journal, scheduler: str) -> int:
 def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
     """Refuse teams and tiers that contradict each other, or what the cluster has already."""
     scratch = World() if known is None else snapshot.copy(known)
-    if fleet.topology.tiers:
+    if fleet.topology.tiers or scratch.topology.tiers:
         fold(scratch, ev.TopologySet(scratch.now_ms, fleet.topology))
     for queue in team_changes(scratch, fleet.queues):
         fold(scratch, ev.QueueSet(scratch.now_ms, queue))

@@ -51,11 +51,14 @@ class BindRefused(NamedTuple):
     status: int
     """Of HTTP; 0: it did not answer; or ``BEYOND_LIMITS``."""
     said: str
+    room: int = 0
+    """As in ``KubeletRefusal``."""
 
     @property
     def lack(self) -> KubeletRefusal | None:
         """What its kubelet would have said; None: it was sent."""
-        return KubeletRefusal(self.seat, self.said) if self.status == BEYOND_LIMITS else None
+        is_beyond = self.status == BEYOND_LIMITS
+        return KubeletRefusal(self.seat, self.said, self.room) if is_beyond else None
 
     @property
     def is_forbidden(self) -> bool:
@@ -144,7 +147,7 @@ class Sender:
         """Whether kubelets will take these pods of a job; else that is told."""
         lack = self._limits.lack(seats)
         if lack is not None:
-            self.refusals.append(BindRefused(lack.seat, BEYOND_LIMITS, lack.said))
+            self.refusals.append(BindRefused(lack.seat, BEYOND_LIMITS, lack.said, lack.room))
             j = seats[0].job
             if j in self._open:
                 self._otherwise.add(j)

@@ -178,7 +178,7 @@ def _bonds(told: Iterable[Tie], topology: Topology) -> tuple[Bond, ...] | Unplac
             known = ", ".join(f"`{t.name}`" for t in topology.tiers) or "none"
             return Unplaceable(
                 "UnknownTopology",
-                f"has to be in one `{tie.told}`; tiers that the policy file declares: {known}",
+                f"has to be in one `{tie.told}`; tiers that the policy declares: {known}",
             )
     return tuple(found)
 

@@ -42,6 +42,21 @@ class OwnerScale(NamedTuple):
         """Whether the pods with the highest numbers leave first."""
         return self.owner.kind not in AT_WILL
 
+    @property
+    def is_below(self) -> bool:
+        """Whether the owner wants fewer pods than the gang works with: that is its own wish."""
+        return self.now < self.least
+
+    @property
+    def why_below(self) -> Unplaceable:
+        """Why nothing of such a gang starts."""
+        kind, name = self.owner.kind, f"{self.owner.namespace}/{self.owner.name}"
+        return Unplaceable(
+            "WaitingForGang",
+            f"its owner, the {kind} `{name}`, wants {self.now} pod{'s' * (self.now != 1)}, and the"
+            f" gang works with {self.least} at least: it starts when that many are wanted",
+        )
+
 
 def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None:
     """The scale of an elastic gang; None: it has one size."""

@@ -18,6 +18,8 @@ from tidemill.model.rows import Role, Shape
 
 AT = "@"
 """Between the name of a role and the place that it is for; no value of a label has it."""
+ELSEWHERE = "(elsewhere)"
+"""Instead of a place: those for whom none was chosen are in any other. No label has this value."""
 Placed = list[tuple[KubePod, int]]
 """Pods with the number of their role."""
 
@@ -33,17 +35,23 @@ def shares_of(shape: Shape) -> dict[str, int]:
 
 
 def split(shape: Shape, key: str, shares: Mapping[str, int]) -> Shape:
-    """A shape of one role as one of several, each in one place; ``key``: the label of places."""
+    """A shape of one role as one of several, each in one place; ``key``: the label of places.
+
+    Where the shares are fewer than its replicas the rest is elsewhere.
+    """
     (role,) = shape.roles
-    return replace(
-        shape,
-        roles=tuple(_at(role, key, place, shares[place]) for place in sorted(shares)
-                    if shares[place]),
-    )  # fmt: skip
+    places = sorted(place for place in shares if shares[place])
+    roles = [
+        _at(role, place, shares[place], LabelCondition(key, LabelTest.IN, (place,)))
+        for place in places
+    ]
+    if rest := role.count - sum(shares.values()):
+        off = LabelCondition(key, LabelTest.NOT_IN, tuple(sorted(shares)))
+        roles.append(_at(role, ELSEWHERE, rest, off))
+    return replace(shape, roles=tuple(roles))
 
 
-def _at(role: Role, key: str, place: str, count: int) -> Role:
-    here = LabelCondition(key, LabelTest.IN, (place,))
+def _at(role: Role, place: str, count: int, here: LabelCondition) -> Role:
     choices = role.affinity or ((),)
     name = f"{role.name[: LONGEST_NAME - len(place) - 1]}{AT}{place}"
     return replace(
@@ -89,6 +97,8 @@ def with_roles(shape: Shape, mine: Placed, places: Sequence[str]) -> Placed:
     ``places``: where each of them is, "" if nowhere. Those that are nowhere yet have what is left.
     """
     number = {role.name.rpartition(AT)[2]: r for r, role in enumerate(shape.roles)}
+    if ELSEWHERE in number:
+        places = [one if one in number or not one else ELSEWHERE for one in places]
     left = Counter({r: role.count for r, role in enumerate(shape.roles)})
     left.subtract(number[place] for place in places if place in number)
     free = iter(_each(left))
