@@ -17,7 +17,7 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
-from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
+from tidemill.live.kubernetes.scheduling import neighbours
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
@@ -130,9 +130,13 @@ class TightNodes:
             return shape
         self._forget()
         shut, usable = self._shut(unit, pods), self._usable(pods[0].request)
-        left = sorted(host for name, host in usable.items() if name not in shut)
+        others = neighbours.obstacles(self._view, pods)
+        left = sorted(host for name, host in usable.items() if name not in shut | others)
         if usable and not left:
-            return Unplaceable(REFUSED, _refusing([shut[name] for name in usable]))
+            said = [shut[name] for name in usable if name in shut]
+            beside = [others[name].words for name in usable if name not in shut]
+            if said:
+                return Unplaceable(REFUSED, _refusing(said, beside))
         known = usable.keys() | self._refused[unit].keys()
         names = self._kept_off(unit, shut) & known
         off = sorted({self._host(name) for name in names})
@@ -141,7 +145,8 @@ class TightNodes:
         rule = LabelCondition(HOSTNAME, LabelTest.NOT_IN, tuple(off))
         if len(off) > MOST_NODES or NO_NAME in off:
             rule = LabelCondition(HOSTNAME, LabelTest.IN, tuple(left[:MOST_NODES]))
-        return replace(shape, roles=tuple(with_conditions(role, [rule]) for role in shape.roles))
+        roles = (neighbours.with_conditions(role, [rule]) for role in shape.roles)
+        return replace(shape, roles=tuple(roles))
 
     def _kept_off(self, unit: UnitKey, shut: Mapping[str, str]) -> frozenset[str]:
         """The machines that it is kept from; others that are shut by now are told when refused."""
@@ -159,16 +164,13 @@ class TightNodes:
             self._known_at = now
 
     def _usable(self, wanted: PodRequest) -> dict[str, str]:
-        """The host names of the machines that a pod selects, and that have its resource."""
+        """The host names of the machines that could carry a pod, if nothing ran there."""
         if wanted not in self._usable_by:
-            view, gpu = self._view, wanted.gpu
+            view = self._view
             self._usable_by[wanted] = {
                 name: self._host(name)
                 for name in sorted(view.machines)
-                if any(
-                    wanted.selects(one.labels) and (gpu is None or gpu.resource in one.capacity)
-                    for one in view.parts_on(name)  # what claims select is a label of theirs
-                )
+                if any(_could_carry(one, wanted) for one in view.parts_on(name))
             }
         return self._usable_by[wanted]
 
@@ -196,9 +198,25 @@ class TightNodes:
         return self._lacking[need]
 
 
-def _refusing(said: Sequence[str]) -> str:
-    """What the kubelets of all nodes that a job may use would say."""
+def _could_carry(part: KubeNode, wanted: PodRequest) -> bool:
+    """Whether a pod may be on a part of a node by its rules (what claims select is a label of such
+    parts), and fits there if nothing runs.
+    """
+    gpu = wanted.gpu
+    is_large = gpu is None or part.capacity.get(gpu.resource, 0) >= gpu.each
+    return is_large and wanted.selects(part.labels) and all(
+        wanted.tolerates(one.key, one.value, one.effect) for one in part.taints if one.keeps_out
+    )  # fmt: skip
+
+
+def _refusing(said: Sequence[str], beside: Sequence[str]) -> str:
+    """What the kubelets of all nodes that a job may use would say; ``beside``: what others have on
+    those that would say nothing.
+    """
     rest = f"; {len(said) - 1:,} more that it may use refuse it too" if len(said) > 1 else ""
+    if beside:
+        more = f" and on {len(beside) - 1:,} more" if len(beside) > 1 else ""
+        rest += f"; elsewhere others have what it would need: {beside[0]}{more}"
     return f"the kubelet would refuse it: {said[0]}{rest}"
 
 
