@@ -50,6 +50,7 @@ from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.misread import Misread
+from tidemill.live.kubernetes.scheduling.pulse import ServerPulse
 from tidemill.live.kubernetes.scheduling.readers import READ
 from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
@@ -161,7 +162,8 @@ class ClusterScheduler:
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
-        self.sight = ClusterSight(self.copy, log)
+        self._pulse = ServerPulse(ApiClient(access), self.copy)
+        self.sight = ClusterSight(self.copy, self._pulse, log)
         self.view.awaited.is_read = self.copy.is_read
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
@@ -176,6 +178,7 @@ class ClusterScheduler:
         await self._ask()
         self._open(await identity(self.client))
         await self._settle()
+        self._pulse.begin()
         self.view.look_at_all()
 
     async def look_on(self, rules: FleetRules) -> Differ:
@@ -511,6 +514,7 @@ class ClusterScheduler:
 
     async def stop(self) -> None:
         """End everything, in good order."""
+        await self._pulse.stop()
         await self.copy.stop()
         if self.drains is not None:
             await self.drains.stop()
