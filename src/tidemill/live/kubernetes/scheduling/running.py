@@ -43,7 +43,7 @@ from tidemill.live.kubernetes.api.client import (
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import keeping, unknown_types
+from tidemill.live.kubernetes.scheduling import keeping, remarks, unknown_types
 from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
@@ -68,6 +68,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import BackendError, JournalError, TidemillError
 from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
+from tidemill.model.topology import Tier
 from tidemill.model.world import World
 
 TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.04, 0.1
@@ -159,6 +160,9 @@ class ClusterScheduler:
         self._others_ms: int | None = None
         """Who waits for other schedulers, and when that was last looked at."""
         self._unknown_types: tuple[str, ...] = ()
+        self._tiers_by: tuple[tuple[Tier, ...], int] = ((), 0)
+        """The tiers, and how many nodes there were, when their order was looked at."""
+        self._misplaced: list[remarks.Remark] = []
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
@@ -308,6 +312,7 @@ class ClusterScheduler:
         self.beats += 1
         self._say()
         self._note_types()
+        self._note_tiers()
         self._note_prices()
         return True
 
@@ -371,6 +376,16 @@ class ClusterScheduler:
             hint = unknown_types.hint(found, self.world)
             self._log("policy names GPU types that no node has", types=list(found), hint=hint)
         self._unknown_types = found
+
+    def _note_tiers(self) -> None:
+        """Tiers in an order that nodes contradict are told, by the nodes that there are then."""
+        ground = self.differ.rules.topology.tiers, len(self.view.machines)
+        if ground == self._tiers_by:
+            return
+        self._tiers_by, found = ground, [*remarks.misplaced(ground[0], self.view.machines.values())]
+        for one in found if found != self._misplaced else ():
+            self._log("tiers in the wrong order", said=one.found, hint=one.so)
+        self._misplaced = found
 
     def _note_prices(self) -> None:
         """Nodes that have no price, or another than is given now, are told once: when it begins,
