@@ -137,7 +137,7 @@ def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_p
 def test_tiers_in_the_wrong_order_are_logged_and_a_gang_starts_when_they_are_swapped(
     rig: Cluster, tmp_path: Path
 ):
-    """Racks before zones: a zone is cut along its racks, so a gang that needs both of them waits."""
+    """Racks before zones: a zone is cut along its racks, so a gang that needs two of them waits."""
     rig.add_nodes(*(node(f"n{i}", rack=f"r{i}", labels={ZONE: "z1"}) for i in range(2)))
     policy = tmp_path / "policy.toml"
     zone = POLICY.format(min_run="0s").partition("[[tier]]")[2]
