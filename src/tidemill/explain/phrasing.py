@@ -235,7 +235,7 @@ def labels(role: Role) -> str:
 
 def node_rules(role: Role) -> str:
     """What a role asks of its nodes: labels, and what its affinity requires of them."""
-    affinity = role.rules.affinity_words
+    affinity = role.rules.own.affinity_words
     return " and ".join(part for part in (labels(role), affinity) if part)
 
 

@@ -7,8 +7,12 @@ from typing import Any
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_holding import Story
+from tidemill import explain
 from tidemill.explain import held_jobs
+from tidemill.explain.decision import stages
+from tidemill.explain.decision.history import JobHistory
 from tidemill.live.kubernetes.scheduling import keeping
+from tidemill.model.policy import Policy
 
 HOST = "kubernetes.io/hostname"
 
@@ -101,6 +105,25 @@ def test_a_port_on_one_node_and_too_little_disk_on_the_other_are_both_told():
     story.server.finish(("ml", "a"))
     story.rest()
     assert story.bound() == {"b": "n1"}
+
+
+def test_what_keeps_it_off_is_no_request_of_its_own_while_it_waits_for_a_busy_node():
+    """One node is full and the other has its port taken: it asks for one GPU, anywhere."""
+    story = Story(8, 8)
+    make(story, "a", on="n1")
+    story.server.make("large", 8)
+    story.rest()
+    make(story, "b")
+    story.rest()
+    world = story.scheduler.loop.world
+    told = explain.why(world, Policy(), world.job_number["ml/b"])
+    assert "requests 1 accelerator of any type and has waited" in told.words
+    assert "free on 1 node that it may not use: others have port 8080/TCP there" in told.words
+    assert told.other_fixes == ()
+    j = world.job_number["ml/b"]
+    decided = stages.waits(world, Policy(), j, JobHistory(j, world.jobs.shape.item(j), 0))
+    (stage,) = (one for one in decided.filters[0].removed if one.filter == "affinity")
+    assert stage.words == "others have port 8080/TCP there"
 
 
 def test_why_says_that_the_scheduler_has_it_and_that_it_is_no_fault_of_the_job():

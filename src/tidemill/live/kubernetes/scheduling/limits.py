@@ -21,12 +21,13 @@ from tidemill.live.kubernetes.scheduling import neighbours
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
-from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.node_rules import LabelTest, added
 from tidemill.model.rows import Shape
 
 REFUSED = "BindRefused"
-MOST_NODES = 1000
+MOST_NODES = 999
 """By which a job is kept from nodes, or to nodes; it is kept to no more than these."""
+FULL = "the kubelet there would refuse it"
 NO_NAME = ""
 """Of nodes without the label of host names: nobody can be kept from one of them alone."""
 
@@ -142,9 +143,9 @@ class TightNodes:
         off = sorted({self._host(name) for name in names})
         if not off:
             return shape
-        rule = LabelCondition(HOSTNAME, LabelTest.NOT_IN, tuple(off))
+        rule = added(HOSTNAME, LabelTest.NOT_IN, off, FULL)
         if len(off) > MOST_NODES or NO_NAME in off:
-            rule = LabelCondition(HOSTNAME, LabelTest.IN, tuple(left[:MOST_NODES]))
+            rule = added(HOSTNAME, LabelTest.IN, left[:MOST_NODES], FULL)
         roles = (neighbours.with_conditions(role, [rule]) for role in shape.roles)
         return replace(shape, roles=tuple(roles))
 

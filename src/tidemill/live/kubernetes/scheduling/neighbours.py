@@ -10,7 +10,7 @@ What is none of this is refused by the name of its field.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,15 +21,16 @@ from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import spreading, volumes
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
-from tidemill.model.node_rules import LabelCondition, LabelTest, Pair
+from tidemill.model.node_rules import LabelCondition, LabelTest, Pair, added
 from tidemill.model.rows import Role, Shape
 from tidemill.model.topology import Bond, Topology
 
 UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
 """The reasons of pods that wait for others to leave: where a node more helps, and where not."""
 MOST_NAMED = 3
-MOST_PLACES = 1000
-"""Values of one condition; a rule that needs more cannot be said."""
+MOST_PLACES = 999
+"""Values of one condition, beside why it was added; a rule that needs more cannot be said."""
+TAKEN = "pods are there from which it has to be apart"
 
 
 class _Unkept(Exception):  # noqa: N818 - never leaves this module
@@ -251,7 +252,9 @@ def _free_ports(
             raise _Unkept(f"hostPort {rule.port} of several pods of one gang")
         hosts = (host for _, host in _on_port(view, rule.port))
         if taken := {host.labels[rule.key] for host in hosts if rule.key in host.labels}:
-            yield _condition(rule.key, LabelTest.NOT_IN, taken)
+            yield _condition(
+                rule.key, LabelTest.NOT_IN, taken, f"others have port {rule.port} there"
+            )
 
 
 def _single_ports(view: ClusterView, pods: Sequence[KubePod]) -> list[str]:
@@ -289,7 +292,8 @@ def _away(view: ClusterView, pods: Sequence[KubePod]) -> Iterator[LabelCondition
     for rule, other in _keeping_off(view, pods):
         _note(found, view, rule, other)
     for label in sorted({key for key, _ in found}):
-        yield _condition(label, LabelTest.NOT_IN, [value for key, value in found if key == label])
+        there = [value for key, value in found if key == label]
+        yield _condition(label, LabelTest.NOT_IN, there, TAKEN)
 
 
 def _keeping_off(
@@ -303,11 +307,16 @@ def _keeping_off(
                 yield rule, other
 
 
-def _condition(key: str, test: LabelTest, values: Iterable[str]) -> LabelCondition:
+def _condition(
+    key: str,
+    test: Literal[LabelTest.IN, LabelTest.NOT_IN],
+    values: Iterable[str],
+    said: str = "",
+) -> LabelCondition:
     some = tuple(sorted(values))
     if len(some) > MOST_PLACES:
         raise _Unkept(f"more than {MOST_PLACES} values of `{key}`")
-    return LabelCondition(key, test, some)
+    return added(key, test, some, said) if said else LabelCondition(key, test, some)
 
 
 def _conditions(
@@ -322,7 +331,7 @@ def _conditions(
         case RuleKind.APART | RuleKind.PORT:
             if is_gang and names_itself and not _is_one_per_node(view, pods, rule):
                 raise _Unkept("affinity.podAntiAffinity within a gang")
-            return [_condition(rule.key, LabelTest.NOT_IN, there)] if there else []
+            return [_condition(rule.key, LabelTest.NOT_IN, there, TAKEN)] if there else []
         case RuleKind.TOGETHER:
             if there:
                 return [_condition(rule.key, LabelTest.IN, there)]
