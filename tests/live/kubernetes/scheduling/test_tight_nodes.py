@@ -70,7 +70,8 @@ def test_nodes_that_it_may_not_use_or_that_are_too_small_are_none_that_are_left(
 ):
     """The one that could carry it has no disk: that keeps it, and no label or taint does alone."""
     story = Tight(n0=10)
-    row = made.node("n1", **{"gpus": 8, "amounts": {DISK: "200Gi"}} | other)
+    given: dict[str, Any] = {"gpus": 8, "amounts": {DISK: "200Gi"}} | other
+    row = made.node("n1", **given)
     story.server.nodes["n1"] = row
     story.server.news.append(("Node", ("", "n1"), row, False))
     story.make("wide", 100, gpus=2)

@@ -119,7 +119,7 @@ def taken(view: ClusterView, pods: Sequence[KubePod]) -> Unplaceable | None:
     )
 
 
-class Obstacle(NamedTuple):
+class PlaceTaken(NamedTuple):
     """What others are or have on a node, so that a pod may not be there."""
 
     place: Pair
@@ -135,10 +135,10 @@ class Obstacle(NamedTuple):
         return f"`{self.place[1]}` ({self.pod})"
 
 
-def obstacles(view: ClusterView, pods: Sequence[KubePod]) -> dict[str, Obstacle]:
+def obstacles(view: ClusterView, pods: Sequence[KubePod]) -> dict[str, PlaceTaken]:
     """By machine where these pods may not be beside others that are there: what is in the way."""
     found = {
-        host.name: Obstacle((HOSTNAME, host.name), pod.full_name, port)
+        host.name: PlaceTaken((HOSTNAME, host.name), pod.full_name, port)
         for port in _single_ports(view, pods)
         for pod, host in _on_port(view, port)
     }
@@ -148,7 +148,7 @@ def obstacles(view: ClusterView, pods: Sequence[KubePod]) -> dict[str, Obstacle]
             wide = [pair for pair in pairs if pair[0] != HOSTNAME]
             if pairs and (wide or machine.name not in found):
                 place = min(wide or pairs)
-                found[machine.name] = Obstacle(place, who[place])
+                found[machine.name] = PlaceTaken(place, who[place])
     return found
 
 
