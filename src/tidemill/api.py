@@ -247,7 +247,8 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
     others = played.others(seen, facts, where, shadow_of)
     supply = played.under(seen.supply, queues, topology)
     held = holds.of_story(seen, supply, {queue.name for queue in queues}, others)
-    cast = truths.of_story(seen, others, ended, held)
+    every = held | holds.of_others(seen, others)
+    cast = truths.of_story(seen, others, ended, every)
     twin = RecordedTwin(supply, cast, seen.end_ms)
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",
@@ -262,7 +263,7 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
     report = report._replace(
         unmet=tuple(played.unmet(queues, ended)), held_back=comparing.held_back(seen, held, ended)
     )
-    before = read_statement(journal, retold=partial(holds.retold, holds=held) if held else None)
+    before = read_statement(journal, retold=partial(holds.retold, holds=every) if every else None)
     return Replay(before, replace(done, statement=read_statement(into)), report)
 
 

@@ -1,6 +1,9 @@
 """What ``schedule kubernetes --check`` says of a cluster, without one."""
 
+import pytest
+
 from tests.builders import contract, fleet
+from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill.cli.schedule_check import given_by, nodes_out, nodes_text
 from tidemill.engine.fold.one_event import fold
@@ -53,6 +56,46 @@ def test_what_of_a_policy_can_mean_nothing_on_a_cluster_is_told():
     fine = (Queue("vision", (Share("H100", 14_000),)),)
     assert told(Policy(), FleetRules(fine), seen) == []
     assert told(Policy(), FleetRules((Queue("any"),)), seen, "label:team") == []
+
+
+ZONE = Tier("zone", "topology.kubernetes.io/zone")
+RACK = Tier("rack", "topology.kubernetes.io/rack")
+
+
+def placed(*places: tuple[str, str]) -> Differ:
+    """A cluster of one node in each of these zones and racks."""
+    story = Story()
+    for i, (zone, rack) in enumerate(places):
+        row = made.node(f"n{i}", 8, labels={ZONE.label: zone, RACK.label: rack})
+        story.server.nodes[f"n{i}"] = row
+        story.server.news.append(("Node", ("", f"n{i}"), row, False))
+    story.rest()
+    return story.scheduler.differ
+
+
+@pytest.mark.parametrize(
+    ("places", "tiers", "is_told"),
+    [
+        ([("z1", "r0"), ("z1", "r1")], (RACK, ZONE), True),
+        ([("z1", "r0"), ("z1", "r1")], (ZONE, RACK), False),
+        ([("z1", "r0"), ("z1", "r1"), ("z2", "r0"), ("z2", "r1")], (ZONE, RACK), False),
+        ([("z1", "r0"), ("z1", "r1"), ("z2", "r0"), ("z2", "r1")], (RACK, ZONE), False),
+        ([("z1", "r0"), ("z2", "r1")], (RACK, ZONE), False),
+    ],
+)
+def test_tiers_from_the_inside_out_are_told(
+    places: list[tuple[str, str]], tiers: tuple[Tier, ...], *, is_told: bool
+):
+    """Each rack is in one zone, and a zone has several: then racks go after zones.
+
+    Names of racks that each zone has again say nothing of that.
+    """
+    found = told(Policy(), FleetRules((), Topology(tiers)), placed(*places))
+    assert [one.partition(" (")[0] for one in found] == [
+        "`rack` comes before `zone`, and each of its places lies in one of `zone`"
+    ] * is_told
+    if is_told:
+        assert "tiers go from the outermost to the innermost: put `zone` before `rack`" in found[0]
 
 
 def test_the_nodes_that_take_no_work_are_named_with_why():

@@ -138,6 +138,7 @@ name = "h100"
 kind = "H100"
 count = 768
 usd_per_hour = 2
+labels = { "topology.kubernetes.io/zone" = "z1", "topology.kubernetes.io/rack" = "r1" }
 [[contract]]
 name = "spot"
 kind = "H100"

@@ -140,6 +140,10 @@ REFUSED = {
         changed('horizon = "2d"', 'horizon = "two days"'),
         ["[twin], `horizon`: expected a duration", 'found "two days"'],
     ),
+    "a duration below zero": (
+        changed('patience = "90m"', 'patience = "-5s"'),
+        ['`patience`: expected a duration from "0s" to 100 years', 'found "-5s"'],
+    ),
     "a share above one": (
         changed("[faults]", "[faults]\ndevice_share = 27"),
         ["[faults], `device_share`: expected a share between 0 and 1; found 27"],

@@ -15,7 +15,9 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause, Layer
 
 CAUSE = Cause.NOT_ELIGIBLE.name.lower()
-_OF_SCHEDULER = frozenset({REASON, "BindForbidden"})
+_OF_OTHERS = frozenset({"BindRefused", "Waiting", "Unschedulable"})
+"""Reasons of jobs that wait for pods to leave, or for nodes: it is not so whatever is free."""
+_OF_SCHEDULER = frozenset({REASON, "BindForbidden", *_OF_OTHERS})
 """Reasons that are no matter of the job: who runs the scheduler, or another one, can help."""
 
 
@@ -101,6 +103,8 @@ def _layer(reason: str) -> Layer:
 
 
 def _cause(one: UnplacedJob) -> str:
+    if one.reason in _OF_OTHERS:
+        return f"it is held as things are: {one.words}"
     return one.words if one.reason == REASON else f"it is held, whatever is free: {one.words}"
 
 

@@ -241,7 +241,8 @@ def _other_profile(wish: Wish) -> Iterator[Candidate]:
 
 def _unlabelled(wish: Wish) -> Iterator[Candidate]:
     kept = tuple(pair for pair in wish.role.labels if pair[0] == CLUSTER)  # nobody can drop that
-    made = replace(wish.role, labels=kept, affinity=())
+    held = tuple(one for one in next(iter(wish.role.affinity), ()) if one.said)
+    made = replace(wish.role, labels=kept, affinity=(held,) if held else ())
     dropped = tuple(pair for pair in wish.role.labels if pair not in kept)
     asked = phrasing.node_rules(replace(wish.role, labels=dropped))
     if asked and hosted(wish, made) >= made.count:

@@ -252,8 +252,11 @@ def reasons_against(role: Role, group: Group) -> list[str]:
     elif missing:
         label = "label " * all(phrasing.is_label(key) for key, _ in missing)
         said.append(f"{label}{phrasing.pairs(missing)} missing")
-    if rules.misses(group.labels):
-        said.append(f"node affinity: it must have {rules.affinity_words}")
+    own = rules.own
+    if own.affinity and own.misses(group.labels):
+        said.append(f"node affinity: it must have {own.affinity_words}")
+    else:
+        said += rules.said_of(group.labels)
     said += [f"does not advertise `{one}`" for one in named if " " not in one]
     said += [f"has no devices by {one}" for one in named if " " in one]
     repelled = [pair for pair in rules.repelled_by(group.taints) if pair[0] != BY_CLAIM]

@@ -17,7 +17,16 @@ from tidemill.model.measures import (
     hourly_text,
 )
 from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, Layer
-from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, UNKEPT, Piece, Role, Shape
+from tidemill.model.rows import (
+    BY_CLAIM,
+    CLUSTER,
+    MOST_OF_HOST,
+    RESOURCE,
+    UNKEPT,
+    Piece,
+    Role,
+    Shape,
+)
 from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
@@ -170,14 +179,15 @@ def amount(milli: int, per: int = WHOLE_MILLI) -> str:
 
 
 def cores(cpu_milli: int) -> str:
-    """CPU as cores."""
-    return amount(cpu_milli)
+    """CPU as cores; of more than the books count, that."""
+    return amount(cpu_milli) + " or more" * (cpu_milli == MOST_OF_HOST)
 
 
 def gib(memory_mib: int) -> str:
     """Memory as GiB, to one place where it is not whole."""
     tenths = memory_mib * 10 // GIB_MIB
-    return f"{tenths // 10:,}" + (f".{tenths % 10}" if memory_mib % GIB_MIB and tenths % 10 else "")
+    rest = f".{tenths % 10}" if memory_mib % GIB_MIB and tenths % 10 else ""
+    return f"{tenths // 10:,}{rest}" + " or more" * (memory_mib == MOST_OF_HOST)
 
 
 many = count_text
@@ -225,7 +235,7 @@ def labels(role: Role) -> str:
 
 def node_rules(role: Role) -> str:
     """What a role asks of its nodes: labels, and what its affinity requires of them."""
-    affinity = role.rules.affinity_words
+    affinity = role.rules.own.affinity_words
     return " and ".join(part for part in (labels(role), affinity) if part)
 
 

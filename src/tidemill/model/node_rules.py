@@ -17,6 +17,9 @@ MOST_CONDITIONS = 64
 ANY = ""
 """As the value of a toleration: any value. As its key: every taint."""
 EVERY_TAINT = (ANY, ANY)
+SAID = " "
+"""How a value begins that is of no label, and says why a scheduler of ours added a condition: what
+keeps work off nodes for now is then told as that, and not as what somebody requests."""
 
 
 class LabelTest(StrEnum):
@@ -68,8 +71,20 @@ class LabelCondition(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def words(self) -> str:
         """As people say it: ```zone` in `a`, `b```."""
-        named = ", ".join(f"`{value}`" for value in self.values)
+        named = ", ".join(f"`{value}`" for value in self.values if not value.startswith(SAID))
         return f"`{self.key}` {self.test.replace('_', ' ')} {named}".rstrip()
+
+    @property
+    def said(self) -> str:
+        """Why a scheduler of ours added it; "": it is requested."""
+        return next((one.removeprefix(SAID) for one in self.values if one.startswith(SAID)), "")
+
+
+def added(
+    key: str, test: Literal[LabelTest.IN, LabelTest.NOT_IN], values: Iterable[str], said: str
+) -> LabelCondition:
+    """A condition that nobody requests; ``said``: why it holds for now."""
+    return LabelCondition(key, test, (*sorted(values), f"{SAID}{said}"))
 
 
 Choice = Annotated[tuple[LabelCondition, ...], Meta(max_length=MOST_CONDITIONS)]
@@ -114,6 +129,20 @@ class NodeRules(NamedTuple):
         return {key for key, _ in self.labels} | {
             one.key for choice in self.affinity for one in choice
         }
+
+    @property
+    def own(self) -> "NodeRules":
+        """What is requested of it, without what a scheduler of ours added."""
+        if not any(one.said for choice in self.affinity for one in choice):
+            return self
+        choices = [tuple(one for one in choice if not one.said) for choice in self.affinity]
+        return self._replace(affinity=tuple(choices) if all(choices) else ())
+
+    def said_of(self, labels: Iterable[tuple[str, str]]) -> list[str]:
+        """Why conditions were added that keep it off a node with these labels."""
+        known = dict(labels)
+        every = (one for choice in self.affinity for one in choice if one.said)
+        return [*dict.fromkeys(one.said for one in every if not one.holds(known.get(one.key)))]
 
     @property
     def affinity_words(self) -> str:

@@ -19,6 +19,8 @@ from tests.live.kubernetes.watched import WatchedCluster
 from tests.rigs.kubernetes.wanted import node, pod
 from tests.rigs.prometheus.lying import Asked, Told, lying
 from tidemill.live.kubernetes.api.client import ApiClient
+from tidemill.live.kubernetes.scheduling import pulse as pulses
+from tidemill.live.kubernetes.scheduling.pulse import ServerPulse
 from tidemill.live.kubernetes.scheduling.sight import ClusterSight
 from tidemill.live.kubernetes.watching import kinds, mirror
 from tidemill.live.kubernetes.watching.kind_copy import WatchState
@@ -38,6 +40,10 @@ class Server:
         self.no: dict[tuple[str, bool], int] = {}
         """By kind, and whether its watch is meant: with which status."""
         self.lists = dict.fromkeys(("pods", "nodes", "jobsets"), 0)
+        self.holds_s = 0.02
+        """So long a watch lasts."""
+        self.stands = Event()
+        """It takes questions and answers none: it was stopped, and is not ended."""
         self.version = "v1alpha2"
         """Of JobSets; "": there are none."""
         self.objects: dict[str, list[dict[str, Any]]] = {
@@ -47,13 +53,15 @@ class Server:
 
     def answer(self, _: int, asked: Asked) -> Told:
         """Of one question."""
+        if self.stands.is_set():
+            return Told(after_s=60)
         url = urlsplit(asked.path)
         name, is_watch = url.path.rpartition("/")[2], "watch" in parse_qs(url.query)
         is_gone = name == "jobsets" and f"/{self.version}/" not in url.path
         if status := 404 if is_gone else self.no.get((name, is_watch)):
             return Told(status, json.dumps({"code": status, "message": f"no {name}"}).encode())
         if is_watch:
-            return Told(200, json.dumps(BOOKMARK).encode() + b"\n", after_s=0.02)
+            return Told(200, json.dumps(BOOKMARK).encode() + b"\n", after_s=self.holds_s)
         if name in self.objects:
             self.lists[name] += 1
             found = {"items": self.objects[name], "metadata": {"resourceVersion": "7"}}
@@ -268,13 +276,16 @@ def looked(server: Server, folder: Path, story: Callable[..., Awaitable[None]]) 
     async def run(address: str) -> None:
         client = ApiClient(access(address, folder))
         copy = ClusterCopy(client, lambda: 0, on_change=lambda *_: None)
-        sight = ClusterSight(copy, lambda event, **told: logged.append((event, told)))
+        pulse = ServerPulse(ApiClient(access(address, folder)), copy)
+        sight = ClusterSight(copy, pulse, lambda event, **told: logged.append((event, told)))
         await copy.start()
+        pulse.begin()
         await copy.settle(20)
         try:
             async with asyncio.timeout(30):
                 await story(sight)
         finally:
+            await pulse.stop()
             await copy.stop()
             await client.close()
 
@@ -337,3 +348,40 @@ def test_a_scheduler_goes_on_where_what_it_has_beside_pods_and_nodes_is_listed(
     assert told["missing_rules"] == [
         f'apiGroups: ["{SETS}"], resources: ["jobsets"], verbs: ["list", "watch"]'
     ]
+
+
+@pytest.mark.parametrize("way", ["stands", "goes on"])
+def test_a_server_that_stands_still_is_not_watched(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+):
+    """It keeps its connections and says nothing, as a quiet one does; asked, it does not answer.
+
+    It is told once, and to who probes it; when it answers again all goes on by itself. A quiet one
+    that answers is watched all the time.
+    """
+    monkeypatch.setattr(pulses, "LULL_S", 0.1)
+    monkeypatch.setattr(pulses, "ANSWER_S", 0.1)
+
+    async def story(sight: ClusterSight) -> None:
+        sight.note()
+        assert sight.is_watching
+        server.holds_s = 60
+        if way == "goes on":
+            for _ in range(50):
+                sight.note()
+                assert sight.is_watching
+                await asyncio.sleep(0.01)
+            return
+        server.stands.set()
+        await until(sight, lambda: not sight.is_watching)
+        assert "the API server has said nothing for" in sight.why_not_ready
+        server.stands.clear()
+        await until(sight, lambda: sight.is_watching)
+        assert sight.why_not_ready == ""
+
+    logged = looked(server, tmp_path, story)
+    if way == "goes on":
+        assert logged == []
+        return
+    assert [event for event, _ in logged] == ["not watching", "watching again"]
+    assert "the API server has said nothing for" in logged[0][1]["said"]

@@ -1,13 +1,18 @@
 """Jobs without pods: the lines beside their evidence name what shows them, and not their pods."""
 
+from pathlib import Path
 from typing import Any
 
 from tests.live.kubernetes import made
-from tests.live.kubernetes.made import node, pod
+from tests.live.kubernetes.made import node, pod, taken
 from tests.live.kubernetes.test_import import Object, world_of
-from tests.live.kubernetes.test_kueue import NODES, condition, job, workload
+from tests.live.kubernetes.test_kueue import NODES, condition, job, template, workload
 from tests.live.kubernetes.test_why_foreign import queue
-from tidemill import explain
+from tidemill import api, explain
+from tidemill.ledger.buckets import Bucket
+from tidemill.live.history import events
+from tidemill.live.kubernetes import translate
+from tidemill.live.prices.rules import flat
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -70,6 +75,51 @@ def test_a_job_of_which_a_quota_refuses_all_pods_is_shown_by_its_events():
     assert lines(world, "ml/r", "jobs ahead") == [
         "kubectl get events -A --field-selector reason=FailedCreate"
     ]
+
+
+def named(name: str, scheduler: str, **rest: Any) -> Object:
+    """A Job of 8 GPUs without pods, whose template names a scheduler."""
+    made_of = template(8)
+    made_of["spec"]["schedulerName"] = scheduler
+    spec = {"parallelism": 1, "completions": 1, "template": made_of}
+    return made.owner("batch/v1", "Job", name, spec, **rest)
+
+
+def refusal(name: str) -> Object:
+    """What the API server said of the pods of a Job."""
+    return {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e-{name}", "namespace": "ml"},
+        "involvedObject": {"kind": "Job", "namespace": "ml", "name": name},
+        "reason": "FailedCreate", "lastTimestamp": made.moment(60),
+        "message": f'pods "{name}-0" is forbidden: exceeded quota: none, requested: pods=1,'
+                   " used: pods=0, limited: pods=0",
+    }  # fmt: skip
+
+
+def test_of_jobs_without_pods_the_template_says_who_decides_for_them():
+    """Pods that are not there yet will be of the scheduler that their template names."""
+    shown = taken(node("n0"), named("ours", "tidemill"), named("plain", "default-scheduler"))
+    assert translate.translate(shown).deciders == {"ml/ours": "tidemill"}
+
+
+def test_jobs_whose_pods_a_quota_refuses_wait_for_no_scheduler(tmp_path: Path):
+    """In a replay neither side has them in its queue, whoever would decide for them."""
+    jobs = [named("ours", "tidemill"), named("plain", "default-scheduler")]
+    shown = [node("n0"), pod("x", 8, on="n0"), *jobs, *(refusal(one) for one in ("ours", "plain"))]
+    past = translate.translate(taken(*shown))
+    history = events.build(
+        past.attempts, past.nodes, flat({"": 2_000_000}), None, past.seen_ms, past.queues,
+        shapes=past.shapes,
+    )  # fmt: skip
+    where = str(tmp_path / "seen.sqlite")
+    api.keep_history(history._replace(deciders=past.deciders), where)
+    found = api.replay(where, Policy(), str(tmp_path / "shadow.sqlite"))
+    assert found.report.starts == []
+    assert (found.report.others, found.report.others_waited) == (1, 0)
+    assert [one.jobs for one in found.report.held_back] == [1]
+    assert not found.seen.total().milli_ms[Bucket.QUOTA]
+    told = found.seen.waits.figures()
+    assert (told.waiting, told.held) == (0, 2)
 
 
 def test_a_suspended_job_is_shown_by_itself():

@@ -49,7 +49,20 @@ def of_story(
     limited, found = _limited(supply) | {*named}, dict[int, Hold]()
     for j, seen in enumerate(story.jobs):
         is_played = not seen.is_held and seen.job.name not in others
-        hold = _hold(seen, seen.job.shape.team in limited) if is_played else None
+        hold = _hold(seen, is_limited=seen.job.shape.team in limited) if is_played else None
+        if hold is not None:
+            found[j] = hold
+    return found
+
+
+def of_others(story: Story, others: Collection[str]) -> dict[int, Hold]:
+    """Those of jobs that are taken as they were seen: they wait for no GPU meanwhile either.
+
+    Such are jobs whose pods nobody can make (a quota, a webhook): no scheduler has them.
+    """
+    found = dict[int, Hold]()
+    for j, seen in enumerate(story.jobs):
+        hold = _hold(seen, is_limited=False) if seen.job.name in others else None
         if hold is not None:
             found[j] = hold
     return found
@@ -79,7 +92,7 @@ def _who(event: ev.Event) -> int | None:
     return event.job if isinstance(event, ev.ReasonSeen | ev.RequestChanged) else None
 
 
-def _hold(seen: SeenJob, is_limited: bool) -> Hold | None:
+def _hold(seen: SeenJob, *, is_limited: bool) -> Hold | None:
     """Until when a job was kept out: the last of its reasons before its first place counts."""
     if seen.attempts and seen.attempts[0].placed_ms <= seen.came_ms:
         return None

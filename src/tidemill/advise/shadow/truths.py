@@ -76,7 +76,8 @@ def of_story(
     """The jobs of a story; ``others``: by name, who decides for those that are not ours.
 
     ``world``: the cluster state at the end of the story. ``holds``: who was kept out until when by
-    what a replay does not know; those who never became free of it are left out.
+    what a replay does not know; those who never became free of it are left out, and those of others
+    did not wait for GPUs till then.
     """
     played, held, foreign, interrupted, waited = list[PlayedJob](), 0, 0, 0, 0
     resized = partly = 0
@@ -85,7 +86,7 @@ def of_story(
             held += 1
         elif seen.job.name in others:
             foreign += 1
-            waited += not seen.attempts or seen.attempts[0].placed_ms > seen.came_ms
+            waited += _has_waited(seen, holds.get(j))
             played += _lives(seen)
         elif j in holds and holds[j].until_ms is None:
             continue
@@ -97,6 +98,12 @@ def of_story(
             played.append(_later(one, holds[j]) if j in holds else one)
     played.sort(key=lambda one: one.arrival.at_ms)
     return Cast(played, foreign, held, interrupted, waited, resized, partly)
+
+
+def _has_waited(seen: SeenJob, hold: Hold | None) -> bool:
+    """Whether a job of others waited for GPUs, once nothing else kept it out."""
+    free_ms = seen.came_ms if hold is None else hold.until_ms
+    return free_ms is not None and not (seen.attempts and seen.attempts[0].placed_ms <= free_ms)
 
 
 def _later(one: PlayedJob, hold: Hold) -> PlayedJob:

@@ -227,7 +227,11 @@ def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -
                 said.append("devices that are allocated by claims")
             return "; ".join(said)
         case NodeFilter.AFFINITY:
-            return f"node affinity: it must have {role.rules.affinity_words}"
+            mine = role.rules.own.affinity_words
+            groups = {world.nodes.group.item(n) for n in out.tolist()}
+            why = {one for g in groups for one in role.rules.said_of(world.groups[g].labels)}
+            told = [f"node affinity: it must have {mine}"] if mine else []
+            return "; ".join([*told, *sorted(why)])
         case NodeFilter.FREE_GPUS | NodeFilter.CPU | NodeFilter.MEMORY | NodeFilter.DEVICES:
             return _short(room, role, stage, out)
         case _:

@@ -254,13 +254,24 @@ def _domain(  # noqa: PLR0913, PLR0917 - one row of four columns
     if not is_node and world.domains[top][c].island >= 0:
         name = lives.node_name(world, world.domains[top][c].island)
     what = "node" if is_node else world.topology.tiers[top].name
-    free, takes = phrasing.amount(gaps.item(c)), f"takes {min(cap, left):,} of {left:,}"
+    free, takes = (
+        phrasing.amount(gaps.item(c)),
+        f"takes {min(cap, left):,} of {_groups(rung, left)}",
+    )
     terms = (
         Term("misses", max(0, left - cap), "groups", LOWER, takes),
-        Term("hosts", cap, "groups", LOWER, f"could take {cap:,}"),
+        Term("hosts", cap, "groups", LOWER, f"could take {_groups(rung, cap)}"),
         Term("free", gaps.item(c), "milli", LOWER, f"{free} GPUs free in it"),
     )
     return ScoredCandidate(f"{what} {name}", "", terms, portions.item(c) > 0)
+
+
+def _groups(rung: Rung, count: int) -> str:
+    """So many of what domains are compared by: replicas, or groups that have to be in one place."""
+    size = rung.each * int(rung.ratio.prod())
+    if size == 1:
+        return phrasing.many(count, "replica")
+    return f"{phrasing.many(count, 'group')} of {size:,} replicas"
 
 
 # Why it won -----------------------------------------------------------------------------------

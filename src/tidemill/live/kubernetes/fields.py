@@ -20,7 +20,8 @@ _SUFFIX = {
     "P": 10**15, "E": 10**18, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
     "Ei": 2**60,
 }  # fmt: skip
-_LARGEST = 1e18
+LARGEST = 1e18
+"""As the API server has it: more is not told apart."""
 EARLIEST_MS, LATEST_MS = 0, 4_102_444_800_000
 """1970 to 2100: a time outside is a mistake."""
 
@@ -49,7 +50,7 @@ def number(source: Object, *way: str) -> int | None:
     found = _at(source, way)
     if found is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > _LARGEST:
+    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > LARGEST:
         raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a whole number")
     return found
 
@@ -132,7 +133,7 @@ def quantity(told: object, name: str = "") -> float:
         made = float(digits) * _SUFFIX[suffix]
     else:
         raise MalformedObjectError(f"{at}{told!r}, which is no quantity such as 8 or 500m")
-    return max(-_LARGEST, min(made, _LARGEST))  # as the API server has it: more is not told apart
+    return max(-LARGEST, min(made, LARGEST))
 
 
 def moment_ms(source: Object, *way: str) -> int | None:

@@ -30,8 +30,8 @@ from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.job_rules import JobRules
 from tidemill.live.kubernetes.kueue import KueueWorkload
-from tidemill.live.kubernetes.owners import OwnerObject
-from tidemill.live.kubernetes.pods import KubePod, Owner
+from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
 from tidemill.live.kubernetes.ties import Tie
 from tidemill.live.kubernetes.workloads import Workloads
 from tidemill.model.errors import SpecError
@@ -89,6 +89,8 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     workload: KueueWorkload | None
     beyond: tuple[KubePod, ...] = ()
     """Pods that its group does not need, and that no node can hold (``beyond``)."""
+    templates: tuple[PodTemplate, ...] = ()
+    """The pods that are wanted, as whoever makes them describes them; none: nobody does."""
     life: int = 1
     """Which of several objects it is that had its name after each other."""
 
@@ -96,6 +98,14 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     def pods(self) -> tuple[KubePod, ...]:
         """All that exist."""
         return tuple(pod for role in self.roles for pod in role.pods)
+
+    @property
+    def requests(self) -> Iterator[PodRequest]:
+        """What its pods request; of a job without any, what those with accelerators would."""
+        if self.pods:
+            yield from (pod.request for pod in self.pods)
+        else:
+            yield from (one.request for one in self.templates if one.request.gpu is not None)
 
     @property
     def group(self) -> PodGroup | None:
@@ -488,7 +498,7 @@ def _job(
         is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
         may_preempt=all(pod.request.may_preempt for pod in pods),
         end=owner.end if owner is not None else None, owner=owner,
-        groups=tuple(known), workload=workload,
+        groups=tuple(known), workload=workload, templates=templates,
     )  # fmt: skip
 
 
@@ -521,7 +531,7 @@ def _of_workload(
         roles=roles, least=sum(role.count for role in roles),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
         may_preempt=all(role.request.may_preempt for role in roles),
-        end=None, owner=None, groups=(), workload=workload,
+        end=None, owner=None, groups=(), workload=workload, templates=workload.templates,
     )  # fmt: skip
 
 

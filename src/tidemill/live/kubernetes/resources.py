@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import MalformedObjectError
 from tidemill.live.prices import labels as prices
+from tidemill.model.rows import MOST_OF_HOST
 from tidemill.units.catalogue.book import Catalogue
 
 SHARED = ".shared"
@@ -31,9 +33,6 @@ CUT = f"{CLAIMED}/"
 BY_CLAIM = "tidemill/devices-by-claim"
 """The label, in the books, of nodes whose whole devices are given out by claims alone."""
 MOST_DEVICES = 10_000
-MOST_OF_HOST = 10**11
-"""Thousandths of CPUs, or MiB of memory, of a pod or a node: 100 PB are more than any has, and all
-pods of the largest gang together can still be counted."""
 
 
 class GpuRequest(NamedTuple):
@@ -96,11 +95,17 @@ def accelerators(amounts: Mapping[str, float]) -> dict[str, int]:
     for resource, amount in amounts.items():
         if is_accelerator(resource):
             if amount < 0 or amount != int(amount) or amount > MOST_DEVICES:
-                raise MalformedObjectError(f"`{resource}` is {amount:.12g}: no number of devices")
+                raise MalformedObjectError(f"`{resource}` is {shown(amount)}: no number of devices")
             if amount:
                 name = _SAME.get(resource, resource)
                 found[name] = max(found.get(name, 0), int(amount))
     return found
+
+
+def shown(amount: float) -> str:
+    """A quantity as a number, whole ones with all of their digits."""
+    whole = f"{amount:.0f}" if amount == int(amount) else f"{amount:.12g}"
+    return f"{whole} or more" if amount >= fields.LARGEST else whole
 
 
 def cpu_milli(cpus: float) -> int:

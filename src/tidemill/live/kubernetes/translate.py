@@ -461,16 +461,17 @@ def _decider(job: KubeJob) -> str:
 
     "": the cluster's own scheduler, by rules that the books have.
     """
+    asks = [*job.requests]
     unkept = sorted(
-        {one for pod in job.pods for one in pod.request.unkept}
-        | {name for pod in job.pods for name, _ in pod.request.extras}
+        {one for request in asks for one in request.unkept}
+        | {name for request in asks for name, _ in request.extras}
     )
-    if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
+    if any(request.near for request in asks):  # of other pods: the books have no such rules
         unkept.append("rules about other pods")
     unkept += [one for one in _tied(job) if one not in unkept]
     if unkept:
         return deciders.UNKEPT + ", ".join(unkept)
-    named = {pod.request.scheduler for pod in job.pods} - {"", deciders.DEFAULT}
+    named = {request.scheduler for request in asks} - {"", deciders.DEFAULT}
     return min(named, default="")
 
 

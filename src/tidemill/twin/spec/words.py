@@ -66,7 +66,7 @@ def span(value: object) -> Span:
         return Span(duration_ms(value))
     except ValueError:
         raise ValueError(
-            'expected a duration of at most 100 years, such as "14d" or "1h30m"'
+            'expected a duration from "0s" to 100 years, such as "14d" or "1h30m"'
         ) from None
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.kubernetes.scheduling.test_saying import http
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.faults import FAULTS
 from tests.rigs.kubernetes.forwarder import Forwarder
@@ -52,6 +53,30 @@ def test_killed_in_the_middle_of_gangs_it_completes_them(rig: Cluster, tmp_path:
     """Six times killed at random instants, five gangs of 16 are bound whole, once."""
     fell = kill_often(rig, Process(rig, tmp_path, *METRICS), 6, seed=7)
     assert sum(fell.values()) == 6
+
+
+def test_an_api_server_that_stands_still_is_told_and_nothing_is_planned(
+    rig: Cluster, tmp_path: Path
+):
+    """Stopped (`SIGSTOP`) it keeps its connections: the log, `/readyz` and the metrics say within
+    half a minute that nothing is watched, and all goes on by itself when it answers again.
+    """
+    rig.add_nodes(node("n0"))
+    with scheduling(rig, tmp_path, *METRICS) as ours:
+        ours.wait_for("began")
+        (serving,) = (line for line in ours.lines() if line["event"] == "serving metrics")
+        with rig.frozen("kube-apiserver"):
+            rig.wait_for("it is noticed", lambda: ours.has_logged("not watching"), 30)
+            status, said = http(serving["port"], "/readyz")
+            watching = "tidemill_scheduler_watching 0" in http(serving["port"], "/metrics")[1]
+        assert status == 503
+        assert "the API server has said nothing for" in said
+        assert watching
+        ours.wait_for("watching again")
+        rig.create(PODS, pod("p", 1, schedulerName=OURS))
+        rig.wait_until_running("ml", 1)
+        assert http(serving["port"], "/readyz") == (200, "ok\n")
+        assert ours.stop() == 0
 
 
 def test_an_api_server_that_is_restarted_and_a_watch_that_is_cut(rig: Cluster, tmp_path: Path):

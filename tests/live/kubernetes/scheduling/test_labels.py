@@ -1,12 +1,14 @@
 """A label that a pod is the first to select by tells nodes apart; they stay who they are."""
 
 from tests.live.kubernetes import made
+from tests.live.kubernetes.scheduling.pretended import CLAIMED
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill import explain
 from tidemill.explain.decision import reading
 from tidemill.journal.replay import rebuild
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
+from tidemill.model.rows import RESOURCE
 
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -26,7 +28,22 @@ def test_the_first_pod_that_selects_a_label_finds_its_node_and_no_node_is_told_a
     assert story.bound()["second"] == "n2"
     assert names(story) == ["n0", "n1", "n2"]
     assert not any(isinstance(one, ev.PlacementSeen) for one in story.journal.read())
-    assert rebuild(story.journal).topology.unasked == (HOSTNAME,)
+    assert rebuild(story.journal).topology.unasked == (HOSTNAME, RESOURCE)
+
+
+def test_the_first_nodes_of_another_resource_leave_those_that_are_there_who_they_are():
+    """Nodes that give their devices out by claims join: who asks for a resource tells them apart,
+    and those with a device plugin are Ready since they came.
+    """
+    story = Story(8, 8)
+    story.server.make("first", 2)
+    story.rest()
+    story.server.put_node("d0", 8)
+    story.rest()
+    story.server.make("second", 2, resource=CLAIMED)
+    story.rest()
+    assert story.bound() == {"first": "n0", "second": "d0"}
+    assert [name for name in names(story) if name[0] == "n"] == ["n0", "n1"]
 
 
 def test_a_label_that_changes_tells_a_node_anew_only_once_somebody_selects_by_it():

@@ -24,7 +24,8 @@ def ask(story: Story, name: str, **amounts: Any) -> None:
     ("amounts", "words"),
     [
         ({"gpu": "1000000000"}, "`nvidia.com/gpu` is 1000000000: no number of devices"),
-        ({"gpu": "1e999"}, "no number of devices"),
+        ({"gpu": "1e999"}, "`nvidia.com/gpu` is 1000000000000000000 or more: no number of"),
+        ({"gpu": "1e15"}, "`nvidia.com/gpu` is 1000000000000000: no number of devices"),
         ({"gpu": "-1"}, "`nvidia.com/gpu` is -1"),
         ({"gpu": "0.5"}, "`nvidia.com/gpu` is 0.5"),
         ({"gpu": "many"}, "'many', which is no quantity such as 8 or 500m"),
@@ -49,6 +50,23 @@ def test_a_request_that_makes_no_sense_is_told_and_the_others_are_placed(
     story.server.drop(("ml", "odd"))
     story.rest()
     assert story.held() == {}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "words"),
+    [
+        ({"cpu": "1000000000"}, "`cpu` is 1000000000: more than any node has"),
+        ({"cpu": "1E"}, "`cpu` is 1000000000000000000 or more: more than any node has"),
+        ({"memory": "200P"}, "`memory` is 200000000000000000: more than any node has"),
+    ],
+)
+def test_more_of_a_host_than_is_counted_is_told_as_it_was_requested(amounts: Object, words: str):
+    """The books have no such number, so another one would be told: it is held by the field."""
+    story = Story(8)
+    ask(story, "odd", **amounts)
+    story.rest()
+    assert story.held()["ml/odd"][0] == "MalformedRequest"
+    assert words in story.held()["ml/odd"][1]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +139,8 @@ def test_a_pod_whose_status_makes_no_sense_holds_what_it_requests():
 @pytest.mark.parametrize(
     ("notes", "words"),
     [
-        ({"expected-duration": "soon"}, "is `soon`, no duration such as 2h30m, or a number of"),
+        ({"expected-duration": "soon"}, "is `soon`, no duration such as 2h30m (of"),
+        ({"expected-duration": "99999999999999h"}, "(of at most 100 years), or a number of"),
         ({"preemptible": "maybe"}, "tidemill/preemptible is `maybe`, neither true nor false"),
         ({"gang-size": "2"}, "tidemill/gang-size without tidemill/gang"),
         ({"gang-least": "abc"}, "tidemill/gang-least is `abc`, no number above 0"),

@@ -11,6 +11,7 @@ from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill.model import events as ev
 
 DISK, GIB = "ephemeral-storage", 2**30
+TAINTS = [{"key": "own", "value": "", "effect": "NoSchedule"}]
 
 
 class Tight(Story):
@@ -63,6 +64,24 @@ def test_a_pod_that_no_node_takes_is_held_until_nodes_change():
     story.rest()
     assert story.bound()["wide"] == "n1"
     assert story.held() == {}
+
+
+@pytest.mark.parametrize("other", [{"taints": TAINTS}, {"gpus": 1}])
+def test_nodes_that_it_may_not_use_or_that_are_too_small_are_none_that_are_left(
+    other: dict[str, Any],
+):
+    """The one that could carry it has no disk: that keeps it, and no label or taint does alone."""
+    story = Tight(n0=10)
+    given: dict[str, Any] = {"gpus": 8, "amounts": {DISK: "200Gi"}} | other
+    row = made.node("n1", **given)
+    story.server.nodes["n1"] = row
+    story.server.news.append(("Node", ("", "n1"), row, False))
+    story.make("wide", 100, gpus=2)
+    story.rest()
+    reason, words = story.held()["ml/wide"]
+    assert reason == "BindRefused"
+    assert "node `n0` has 10.0 GiB of ephemeral-storage left" in words
+    assert "it may use" not in words
 
 
 def test_a_pod_is_bound_when_the_disk_of_another_is_free():

@@ -16,6 +16,7 @@ from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes.scheduling.differ import SEAT_GRACE_MS
 from tidemill.model import events as ev
 
+ZONE = "topology.kubernetes.io/zone"
 SETS = "/apis/apps/v1/namespaces/ml/replicasets"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 POLICY = """
@@ -131,3 +132,24 @@ def test_a_policy_that_is_changed_is_tried_on_those_who_wait(rig: Cluster, tmp_p
         rig.wait_for("it is taken", lambda: times(ours, "policy changed") == 2)
         assert ours.stop() == 0
     assert wrong(rig, ours.journal) == []
+
+
+def test_tiers_in_the_wrong_order_are_logged_and_a_gang_starts_when_they_are_swapped(
+    rig: Cluster, tmp_path: Path
+):
+    """Racks before zones: a zone is cut along its racks, so a gang that needs two of them waits."""
+    rig.add_nodes(*(node(f"n{i}", rack=f"r{i}", labels={ZONE: "z1"}) for i in range(2)))
+    policy = tmp_path / "policy.toml"
+    zone = POLICY.format(min_run="0s").partition("[[tier]]")[2]
+    policy.write_text(f"{RACK}[[tier]]{zone}")
+    notes = {"annotations": gang_notes("wide", 2, required_topology="zone")}
+    with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
+        for i in range(2):
+            rig.create(PODS, pod(f"wide-{i}", 8, schedulerName=OURS, metadata=notes))
+        ours.wait_for("tiers in the wrong order")
+        rig.wait_for("it waits, and says so", lambda: told(rig, "wide-0")[0] != "")
+        replace(policy, f"[[tier]]{zone}{RACK}")
+        rig.wait_until_running("ml", 2)
+        assert ours.stop() == 0
+    (line,) = (one for one in ours.lines() if one["event"] == "tiers in the wrong order")
+    assert "put `zone` before `rack`" in line["hint"]

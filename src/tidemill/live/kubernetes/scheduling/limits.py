@@ -18,19 +18,19 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
-from tidemill.live.kubernetes.scheduling import spreading
-from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
+from tidemill.live.kubernetes.scheduling import neighbours, spreading
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
-from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.node_rules import LabelTest, added
 from tidemill.model.rows import Shape
 
 REFUSED = "BindRefused"
-MOST_NODES = 1000
+MOST_NODES = 999
 """By which a job is kept from nodes, or to nodes; it is kept to no more than these."""
 MOST_APART = 64
 """A gang is divided among no more nodes: each is a role of its own, and a job has no more."""
+FULL = "the kubelet there would refuse it"
 NO_NAME = ""
 """Of nodes without the label of host names: nobody can be kept from one of them alone."""
 
@@ -150,24 +150,30 @@ class TightNodes:
             return shape
         self._forget()
         shut, usable = self._shut(unit, pods), self._usable(pods[0].request)
-        left = sorted(host for name, host in usable.items() if name not in shut)
+        others = neighbours.obstacles(self._view, pods)
+        open_ = usable.keys() - shut.keys() - others.keys()
+        left = sorted(usable[name] for name in open_)
         refused = self._refused[unit]
-        rooms = {usable[name]: refused[name].room for name in usable
-                 if name in shut and name in refused and usable[name] != NO_NAME}  # fmt: skip
-        able = self._able(pods[0].request, usable.keys() - shut.keys())
+        rooms = {usable[name]: refused[name].room for name in usable if name not in others
+                 and name in shut and name in refused and usable[name] != NO_NAME}  # fmt: skip
+        able = self._able(pods[0].request, open_)
         if able < len(pods) and (apart := self._apart(shape, rooms, able)) is not None:
             return apart
         if usable and not left:
-            return Unplaceable(REFUSED, _refusing([shut[name] for name in usable]))
+            said = [shut[name] for name in usable if name in shut]
+            beside = [others[name].words for name in usable if name not in shut]
+            if said:
+                return Unplaceable(REFUSED, _refusing(said, beside))
         known = usable.keys() | self._refused[unit].keys()
         names = self._kept_off(unit, shut) & known
         off = sorted({self._host(name) for name in names})
         if not off:
             return shape
-        rule = LabelCondition(HOSTNAME, LabelTest.NOT_IN, tuple(off))
+        rule = added(HOSTNAME, LabelTest.NOT_IN, off, FULL)
         if len(off) > MOST_NODES or NO_NAME in off:
-            rule = LabelCondition(HOSTNAME, LabelTest.IN, tuple(left[:MOST_NODES]))
-        return replace(shape, roles=tuple(with_conditions(role, [rule]) for role in shape.roles))
+            rule = added(HOSTNAME, LabelTest.IN, left[:MOST_NODES], FULL)
+        roles = (neighbours.with_conditions(role, [rule]) for role in shape.roles)
+        return replace(shape, roles=tuple(roles))
 
     def _able(self, wanted: PodRequest, machines: Iterable[str]) -> int:
         """How many such pods machines have devices for if they are empty."""
@@ -211,16 +217,13 @@ class TightNodes:
             self._known_at = now
 
     def _usable(self, wanted: PodRequest) -> dict[str, str]:
-        """The host names of the machines that a pod selects, and that have its resource."""
+        """The host names of the machines that could carry a pod, if nothing ran there."""
         if wanted not in self._usable_by:
-            view, gpu = self._view, wanted.gpu
+            view = self._view
             self._usable_by[wanted] = {
                 name: self._host(name)
                 for name in sorted(view.machines)
-                if any(
-                    wanted.selects(one.labels) and (gpu is None or gpu.resource in one.capacity)
-                    for one in view.parts_on(name)  # what claims select is a label of theirs
-                )
+                if any(_could_carry(one, wanted) for one in view.parts_on(name))
             }
         return self._usable_by[wanted]
 
@@ -248,9 +251,25 @@ class TightNodes:
         return self._lacking[need]
 
 
-def _refusing(said: Sequence[str]) -> str:
-    """What the kubelets of all nodes that a job may use would say."""
+def _could_carry(part: KubeNode, wanted: PodRequest) -> bool:
+    """Whether a pod may be on a part of a node by its rules (what claims select is a label of such
+    parts), and fits there if nothing runs.
+    """
+    gpu = wanted.gpu
+    is_large = gpu is None or part.capacity.get(gpu.resource, 0) >= gpu.each
+    return is_large and wanted.selects(part.labels) and all(
+        wanted.tolerates(one.key, one.value, one.effect) for one in part.taints if one.keeps_out
+    )  # fmt: skip
+
+
+def _refusing(said: Sequence[str], beside: Sequence[str]) -> str:
+    """What the kubelets of all nodes that a job may use would say; ``beside``: what others have on
+    those that would say nothing.
+    """
     rest = f"; {len(said) - 1:,} more that it may use refuse it too" if len(said) > 1 else ""
+    if beside:
+        more = f" and on {len(beside) - 1:,} more" if len(beside) > 1 else ""
+        rest += f"; elsewhere others have what it would need: {beside[0]}{more}"
     return f"the kubelet would refuse it: {said[0]}{rest}"
 
 

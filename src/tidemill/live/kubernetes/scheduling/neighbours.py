@@ -10,26 +10,27 @@ What is none of this is refused by the name of its field.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import ties
-from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.nodes import NAME, KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import spreading, volumes
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
-from tidemill.model.node_rules import LabelCondition, LabelTest, Pair
+from tidemill.model.node_rules import LabelCondition, LabelTest, Pair, added
 from tidemill.model.rows import Role, Shape
 from tidemill.model.topology import Bond, Topology
 
 UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
 """The reasons of pods that wait for others to leave: where a node more helps, and where not."""
 MOST_NAMED = 3
-MOST_PLACES = 1000
-"""Values of one condition; a rule that needs more cannot be said."""
+MOST_PLACES = 999
+"""Values of one condition, beside why it was added; a rule that needs more cannot be said."""
+TAKEN = "pods are there from which it has to be apart"
 
 
 class _Unkept(Exception):  # noqa: N818 - never leaves this module
@@ -86,33 +87,73 @@ def kept(
 
 
 def taken(view: ClusterView, pods: Sequence[KubePod]) -> Unplaceable | None:
-    """That pods from which these have to be apart are in all places where these may be, who they
-    are, and what would help; None: they are not.
+    """That on all nodes where these may be others are that do not share it with them (pods from
+    which they have to be apart, or with a port of theirs), who they are, and what would help; None:
+    some node is left.
 
     A node more helps where only the names of nodes keep it off: then an autoscaler may buy one.
     """
-    who, found, helps = _in_the_way(view, pods), dict[Pair, None](), False
-    able = [row for row in view.machines.values() if _could_carry(view, row, pods[0])]
-    for machine in able if who else ():
-        pairs = [pair for pair in machine.labels.items() if pair in who]
-        if not pairs:
-            return None
-        wide = [pair for pair in pairs if pair[0] != HOSTNAME]
-        found[min(wide or pairs)] = None
-        helps = helps or not wide
-    if not found:
+    if not (off := obstacles(view, pods)):
         return None
-    places = sorted(found)
-    keys = " or ".join(f"`{key}`" for key in dict.fromkeys(key for key, _ in places))
-    named = [f"`{place[1]}` ({who[place]})" for place in places[:MOST_NAMED]]
-    rest = f" and {len(places) - len(named):,} more" * (len(places) > len(named))
-    whose = "its" if any(rule.kind is RuleKind.APART for rule in pods[0].request.near) else "their"
+    able = [row for row in view.machines.values() if _could_carry(view, row, pods[0])]
+    if not able or any(row.name not in off for row in able):
+        return None
+    here = dict.fromkeys(sorted(off[row.name] for row in able))
+    is_pinned = bool({HOSTNAME, NAME} & pods[0].request.rules.keys)
+    helps = not is_pinned and any(one.place[0] == HOSTNAME for one in here)
+    keys = " or ".join(f"`{key}`" for key in dict.fromkeys(one.place[0] for one in here))
+    named = ", ".join(one.words for one in list(here)[:MOST_NAMED])
+    named += f" and {len(here) - MOST_NAMED:,} more" * (len(here) > MOST_NAMED)
+    elsewhere = "" if is_pinned else f", or on a node with another {keys}"
+    if any(one.port for one in here):
+        words = f"others have what it would need on each node that it may be on: {named}"
+    else:
+        whose = _whose(pods[0])
+        words = (
+            f"by {whose} podAntiAffinity it has to be apart, by {keys}, from pods that are in each"
+            f" one that it may be in: {named}"
+        )
     return Unplaceable(
         UNSCHEDULABLE if helps else WAITING,
-        f"by {whose} podAntiAffinity it has to be apart, by {keys}, from pods that are in each one"
-        f" that it may be in: {', '.join(named)}{rest}; it is placed when one of them ends, or on a"
-        f" node with another {keys}",
+        f"{words}; it is placed when one of them ends{elsewhere}",
     )
+
+
+class PlaceTaken(NamedTuple):
+    """What others are or have on a node, so that a pod may not be there."""
+
+    place: Pair
+    pod: str
+    """The first of them, by name."""
+    port: str = ""
+
+    @property
+    def words(self) -> str:
+        """The place, and who is there."""
+        if self.port:
+            return f"port {self.port} of node `{self.place[1]}` ({self.pod})"
+        return f"`{self.place[1]}` ({self.pod})"
+
+
+def obstacles(view: ClusterView, pods: Sequence[KubePod]) -> dict[str, PlaceTaken]:
+    """By machine where these pods may not be beside others that are there: what is in the way."""
+    found = {
+        host.name: PlaceTaken((HOSTNAME, host.name), pod.full_name, port)
+        for port in _single_ports(view, pods)
+        for pod, host in _on_port(view, port)
+    }
+    if who := _in_the_way(view, pods):
+        for machine in view.machines.values():
+            pairs = [pair for pair in machine.labels.items() if pair in who]
+            wide = [pair for pair in pairs if pair[0] != HOSTNAME]
+            if pairs and (wide or machine.name not in found):
+                place = min(wide or pairs)
+                found[machine.name] = PlaceTaken(place, who[place])
+    return found
+
+
+def _whose(pod: KubePod) -> str:
+    return "its" if any(rule.kind is RuleKind.APART for rule in pod.request.near) else "their"
 
 
 def _could_carry(view: ClusterView, machine: KubeNode, pod: KubePod) -> bool:
@@ -209,11 +250,29 @@ def _free_ports(
             continue
         if sum(rule.port in pod.request.ports for pod in pods) > 1:
             raise _Unkept(f"hostPort {rule.port} of several pods of one gang")
-        there = (view.pods.get(key) for key in view.ruled.on_ports)
-        named = (pod for pod in there if pod is not None and rule.port in pod.request.ports)
-        hosts = (view.machines[pod.node] for pod in named if pod.node in view.machines)
+        hosts = (host for _, host in _on_port(view, rule.port))
         if taken := {host.labels[rule.key] for host in hosts if rule.key in host.labels}:
-            yield _condition(rule.key, LabelTest.NOT_IN, taken)
+            yield _condition(
+                rule.key, LabelTest.NOT_IN, taken, f"others have port {rule.port} there"
+            )
+
+
+def _single_ports(view: ClusterView, pods: Sequence[KubePod]) -> list[str]:
+    """The ports that one of these pods has, and that its node has to have free."""
+    ports = {rule for pod in pods for rule in pod.request.near if rule.port}
+    return sorted(
+        rule.port for rule in ports
+        if sum(rule.port in pod.request.ports for pod in pods) == 1
+        and not _is_one_per_node(view, pods, rule)
+    )  # fmt: skip
+
+
+def _on_port(view: ClusterView, port: str) -> Iterator[tuple[KubePod, KubeNode]]:
+    """Who has a port of a node, and of which; of a node the first of them by name last."""
+    there = (view.pods.get(key) for key in sorted(view.ruled.on_ports, reverse=True))
+    for pod in there:
+        if pod is not None and port in pod.request.ports and pod.node in view.machines:
+            yield pod, view.machines[pod.node]
 
 
 def _places(view: ClusterView, own: str, rule: PodRule) -> Counter[str]:
@@ -233,7 +292,8 @@ def _away(view: ClusterView, pods: Sequence[KubePod]) -> Iterator[LabelCondition
     for rule, other in _keeping_off(view, pods):
         _note(found, view, rule, other)
     for label in sorted({key for key, _ in found}):
-        yield _condition(label, LabelTest.NOT_IN, [value for key, value in found if key == label])
+        there = [value for key, value in found if key == label]
+        yield _condition(label, LabelTest.NOT_IN, there, TAKEN)
 
 
 def _keeping_off(
@@ -247,11 +307,16 @@ def _keeping_off(
                 yield rule, other
 
 
-def _condition(key: str, test: LabelTest, values: Iterable[str]) -> LabelCondition:
+def _condition(
+    key: str,
+    test: Literal[LabelTest.IN, LabelTest.NOT_IN],
+    values: Iterable[str],
+    said: str = "",
+) -> LabelCondition:
     some = tuple(sorted(values))
     if len(some) > MOST_PLACES:
         raise _Unkept(f"more than {MOST_PLACES} values of `{key}`")
-    return LabelCondition(key, test, some)
+    return added(key, test, some, said) if said else LabelCondition(key, test, some)
 
 
 def _conditions(
@@ -266,7 +331,7 @@ def _conditions(
         case RuleKind.APART | RuleKind.PORT:
             if is_gang and names_itself and not _is_one_per_node(view, pods, rule):
                 raise _Unkept("affinity.podAntiAffinity within a gang")
-            return [_condition(rule.key, LabelTest.NOT_IN, there)] if there else []
+            return [_condition(rule.key, LabelTest.NOT_IN, there, TAKEN)] if there else []
         case RuleKind.TOGETHER:
             if there:
                 return [_condition(rule.key, LabelTest.IN, there)]

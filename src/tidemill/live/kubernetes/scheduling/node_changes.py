@@ -127,9 +127,8 @@ class NodeChanges:
             return self.world.topology.unasked
         found = (self.view.nodes.get(name) for name in self.view.dirty_nodes)
         rows = [row for row in found if row is not None]
-        resources = {*self.kinds_of}.union(*(row.capacity for row in rows))
-        if len(resources) > 1 and len(known) < MAX_UNASKED:
-            known.add(RESOURCE)  # what is gone has to be known by it
+        if any(row.capacity for row in rows) and len(known) < MAX_UNASKED:
+            known.add(RESOURCE)  # what is gone is known by it, and nodes of another one may come
         news = {key for row in rows for key in row.labels}
         news = {key for key in news if not key.startswith(RARELY_ASKED)} - known - {*POOLS}
         return tuple(sorted((*known, *sorted(news)[: MAX_UNASKED - len(known)])))

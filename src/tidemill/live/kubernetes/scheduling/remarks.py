@@ -6,14 +6,17 @@ A team may get its namespace later, and nodes may come. Types that no node has a
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.model import decoding
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue
 from tidemill.model.states import NodeState
+from tidemill.model.topology import Tier
 from tidemill.model.world import World
 
 
@@ -35,7 +38,29 @@ def of_policy(policy: Policy, fleet: FleetRules, seen: Differ, team_by: str) -> 
         if labels and tier.label and tier.label not in labels:
             so = f"a gang tied to it finds no place; {decoding.nearest(tier.label, labels)}"
             yield Remark("tiers", f"`{tier.name}`: no node has the label `{tier.label}`", so)
+    yield from misplaced(fleet.topology.tiers, seen.view.machines.values())
     yield from _switches(policy)
+
+
+def misplaced(tiers: Sequence[Tier], machines: Iterable[KubeNode]) -> Iterator[Remark]:
+    """Tiers that contain one which comes before them: each place of that lies in one of theirs, and
+    not the other way round. A place of the inner tier is then cut along those of the outer one.
+    """
+    some = [row.labels for row in machines]
+    for outer, inner in combinations([tier for tier in tiers if tier.label], 2):
+        pairs = {(row[outer.label], row[inner.label]) for row in some
+                 if outer.label in row and inner.label in row}  # fmt: skip
+        outside = Counter(place for place, _ in pairs)
+        inside = Counter(place for _, place in pairs)
+        if pairs and max(outside.values()) == 1 < max(inside.values()):
+            yield Remark(
+                "tiers",
+                f"`{outer.name}` comes before `{inner.name}`, and each of its places lies in one of"
+                f" `{inner.name}`",
+                f"a gang that has to be in one `{inner.name}` would have to be in one"
+                f" `{outer.name}` too; tiers go from the outermost to the innermost: put"
+                f" `{inner.name}` before `{outer.name}`",
+            )
 
 
 def _teams(queues: Sequence[Queue], namespaces: Mapping[str, object]) -> Iterator[Remark]:

@@ -43,15 +43,16 @@ from tidemill.live.kubernetes.api.client import (
 from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.scheduling import keeping, refused_rules, unknown_types
+from tidemill.live.kubernetes.scheduling import keeping, remarks, unknown_types
 from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.misread import Misread
+from tidemill.live.kubernetes.scheduling.pulse import ServerPulse
 from tidemill.live.kubernetes.scheduling.readers import READ
-from tidemill.live.kubernetes.scheduling.refused_rules import RefusedRules
+from tidemill.live.kubernetes.scheduling.refused_rules import TAKEN, RefusedRules
 from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
@@ -68,6 +69,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import BackendError, JournalError, TidemillError
 from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
+from tidemill.model.topology import Tier
 from tidemill.model.world import World
 
 TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.04, 0.1
@@ -159,10 +161,14 @@ class ClusterScheduler:
         self._others_ms: int | None = None
         """Who waits for other schedulers, and when that was last looked at."""
         self._unknown_types: tuple[str, ...] = ()
+        self._tiers_by: tuple[tuple[Tier, ...], int] = ((), 0)
+        """The tiers, and how many nodes there were, when their order was looked at."""
+        self._misplaced: list[remarks.Remark] = []
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
-        self.sight = ClusterSight(self.copy, log)
+        self._pulse = ServerPulse(ApiClient(access), self.copy)
+        self.sight = ClusterSight(self.copy, self._pulse, log)
         self.view.awaited.is_read = self.copy.is_read
         self.drains: Drains | None = None
         self.resizer: Resizer | None = None
@@ -177,6 +183,7 @@ class ClusterScheduler:
         await self._ask()
         self._open(await identity(self.client))
         await self._settle()
+        self._pulse.begin()
         self.view.look_at_all()
 
     async def look_on(self, rules: FleetRules) -> Differ:
@@ -306,6 +313,7 @@ class ClusterScheduler:
         self.beats += 1
         self._say()
         self._note_types()
+        self._note_tiers()
         self._note_prices()
         return True
 
@@ -369,6 +377,16 @@ class ClusterScheduler:
             hint = unknown_types.hint(found, self.world)
             self._log("policy names GPU types that no node has", types=list(found), hint=hint)
         self._unknown_types = found
+
+    def _note_tiers(self) -> None:
+        """Tiers in an order that nodes contradict are told, by the nodes that there are then."""
+        ground = self.differ.rules.topology.tiers, len(self.view.machines)
+        if ground == self._tiers_by:
+            return
+        self._tiers_by, found = ground, [*remarks.misplaced(ground[0], self.view.machines.values())]
+        for one in found if found != self._misplaced else ():
+            self._log("tiers in the wrong order", said=one.found, hint=one.so)
+        self._misplaced = found
 
     def _note_prices(self) -> None:
         """Nodes that have no price, or another than is given now, are told once: when it begins,
@@ -491,7 +509,7 @@ class ClusterScheduler:
 
     def _read_rules(self) -> None:
         """Take rules that changed; rules that cannot be used are refused, and the old ones stay."""
-        rules, said = self._refused.due(), refused_rules.TAKEN
+        rules, said = self._refused.due(), TAKEN
         try:
             if self._rules.has_changed():
                 self._refused.keep(None)
@@ -516,6 +534,7 @@ class ClusterScheduler:
 
     async def stop(self) -> None:
         """End everything, in good order."""
+        await self._pulse.stop()
         await self.copy.stop()
         if self.drains is not None:
             await self.drains.stop()

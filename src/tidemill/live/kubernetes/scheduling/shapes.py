@@ -56,7 +56,8 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
             return found
         roles.append(found)
     for pod in job.pods:
-        if pod.request.also or pod.request.unkept or pod.request.uncounted:
+        request = pod.request
+        if request.also or request.unkept or request.uncounted or request.unread:
             return unkept(pod)
     if job.unkept:
         return _refused(job.unkept)

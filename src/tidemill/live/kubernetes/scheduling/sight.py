@@ -2,12 +2,14 @@
 
 Pods and nodes have to be watched, and devices where those are read. A kind that was read, and may
 not be any more, is stale from then on: pods of a gang would be placed by what it was. What may not
-be read from the beginning is unknown, and was never counted on.
+be read from the beginning is unknown, and was never counted on. A server that says nothing at all,
+and does not answer either (``pulse``), shows nothing as it is now.
 """
 
 from collections.abc import Iterator, Mapping
 
 from tidemill.live.kubernetes.scheduling.answers import Log
+from tidemill.live.kubernetes.scheduling.pulse import ServerPulse
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.kind_copy import KindCopy, WatchState
 from tidemill.live.kubernetes.watching.kinds import ServedKind
@@ -23,8 +25,8 @@ _SAID_ALONE = ("Event", "NodeClaim", "ResourceQuota")
 class ClusterSight:
     """What is known of a cluster as it is now."""
 
-    def __init__(self, copy: ClusterCopy, log: Log) -> None:
-        self._copy, self._log = copy, log
+    def __init__(self, copy: ClusterCopy, pulse: ServerPulse, log: Log) -> None:
+        self._copy, self._pulse, self._log = copy, pulse, log
         self._sees = True
         self._missed, self._beside = set[ServedKind](), set[ServedKind]()
         """Kinds that may not be read or watched, as they were told: those that are needed, and
@@ -38,12 +40,19 @@ class ClusterSight:
     def unwatched(self) -> Iterator[str]:
         """What is not, and why."""
         copies = self._copy.copies
+        if said := self._silence:
+            yield said
         for kind in (kinds.PODS, kinds.NODES):
             if kind not in copies:
                 yield f"{kind.shown}: the server has none"
         for kind, one in copies.items():
             if not _is_known(kind, one):
                 yield f"{kind.shown}: {one.said or one.state}"
+
+    @property
+    def _silence(self) -> str:
+        silent_s = self._pulse.silent_s
+        return f"the API server has said nothing for {silent_s:.0f} s" if silent_s else ""
 
     @property
     def missing_rules(self) -> list[str]:
@@ -56,7 +65,8 @@ class ClusterSight:
         if self.is_watching:
             return ""
         if not (missing := self._missing):
-            return "pods and nodes are not watched"
+            said = self._silence
+            return f"pods and nodes are not watched{f': {said}' if said else ''}"
         shown = ", ".join(kind.shown for kind in missing)
         return f"may not read or watch {shown}; missing rule: {'; '.join(self.missing_rules)}"
 

@@ -25,10 +25,11 @@ OF_NODES = (notices.DRAIN_BY, notices.MAINTENANCE, notices.CORDONED)
 _VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
     estimates.EXPECTED: (
         lambda told: not told or estimates.parsed(told) > 0,
-        "no duration such as 2h30m, or a number of seconds",
+        "no duration such as 2h30m (of at most 100 years), or a number of seconds",
     ),
     estimates.INTERVAL: (
-        estimates.is_interval, "no duration such as 30m, no number of seconds, and not never",
+        estimates.is_interval,
+        "no duration such as 30m (of at most 100 years), no number of seconds, and not never",
     ),
     PREEMPTIBLE: (lambda told: told in ("true", "false"), "neither true nor false"),
     LEAST: (lambda told: sizes.number(told) > 0, "no number above 0"),
