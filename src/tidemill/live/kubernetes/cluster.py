@@ -19,6 +19,7 @@ from tidemill.live.kubernetes import (
     groups,
     kai_parts,
     kueue,
+    moments,
     nodes,
     owners,
     pods,
@@ -39,6 +40,7 @@ from tidemill.live.kubernetes.kueue import (
     KueueWorkload,
     LocalQueue,
 )
+from tidemill.live.kubernetes.moments import ToldMoment
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
@@ -111,12 +113,15 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """By driver, pool and device (DRA): its node and its number there."""
     claims: Claims
     seen_ms: int
-    """The youngest time in any object: about when the files were made."""
+    """The youngest time in any object that is believed (``moments``): about when the files were
+    made."""
     earlier: Mapping[OwnerKey, tuple[OwnerObject, ...]] = {}
     """Owners whose name another has by now (``owners``), the oldest first."""
     either: Mapping[str, str] = {}
     """Resources that plug-ins of nodes give out, and claims too (``extended``): as what those are
     counted."""
+    end_notes: tuple[str, ...] = ()
+    """Times that are younger than that, in words."""
     autoscaler: GroupsNow | None = None
     """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
@@ -185,10 +190,7 @@ def read(told: ToldObjects) -> Cluster:
     all_nodes = _with_slices(all_nodes, published)
     all_pods = kai_parts.with_parts(all_pods, all_nodes)
     all_nodes += _coming(told, all_nodes)
-    times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
-    times += [one.at_ms for some in happenings.values() for one in some]
-    times += [row.created_ms or 0 for row in every]
-    seen_ms = max(times, default=0)
+    last = moments.last(all_nodes, all_pods, _told_moments(every, happenings, all_pods))
     told_by = filter(None, told.read("ConfigMap", ("",), autoscaler.read))
     status = max(told_by, key=lambda one: one.probed_ms or 0, default=None)  # of files, the newest
     locals_ = told.read("LocalQueue", (kueue.GROUP,), kueue.read_local_queue)
@@ -205,9 +207,10 @@ def read(told: ToldObjects) -> Cluster:
         budgets=tuple(told.read("PodDisruptionBudget", ("policy",), budgets.read)),
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
-        devices=published.numbers(), claims=by_claim, seen_ms=seen_ms, earlier=before,
+        devices=published.numbers(), claims=by_claim, seen_ms=last.at_ms, earlier=before,
         either=asking.extended.either(),
-        autoscaler=None if status is None else GroupsNow(status, all_nodes, seen_ms),
+        autoscaler=None if status is None else GroupsNow(status, all_nodes, last.at_ms),
+        end_notes=tuple(last.said()),
     )  # fmt: skip
 
 
@@ -456,6 +459,24 @@ def _by_object(told: ToldObjects) -> dict[tuple[str, str, str], tuple[KubeEvent,
     for one in told.read("Event", ("", "events.k8s.io"), _happening):
         found.setdefault((one.kind, one.namespace, one.name), []).append(one)
     return {key: tuple(sorted(some, key=lambda one: one.at_ms)) for key, some in found.items()}
+
+
+def _told_moments(
+    rows: Iterable[OwnerObject], happenings: Mapping[tuple[str, str, str], Sequence[KubeEvent]],
+    all_pods: Iterable[KubePod],
+) -> Iterator[ToldMoment]:  # fmt: skip
+    """When owners were made, and things happened; what a kubelet tells is by its node's clock."""
+    on = {(pod.namespace, pod.name): pod.node for pod in all_pods if pod.node}
+    for row in rows:
+        if row.created_ms is not None:
+            shown_by = f"kubectl get {row.kind.lower()} -n {row.namespace} {row.name} -o yaml"
+            who = f"{row.kind} {row.namespace}/{row.name}"
+            yield ToldMoment(row.created_ms, who, shown_by, is_servers=True)
+    for (kind, namespace, name), some in happenings.items():
+        node = name if kind == "Node" else on.get((namespace, name), "") if kind == "Pod" else ""
+        who = f"node {node}" if node else f"an event of {kind} {namespace}/{name}"
+        shown_by = f"kubectl get events -n {namespace} --field-selector involvedObject.name={name}"
+        yield ToldMoment(some[-1].at_ms, who, shown_by)
 
 
 def _happening(one: Object) -> KubeEvent:

@@ -71,6 +71,8 @@ class KubernetesPast(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What is used up of the quotas of namespaces that are teams."""
+    end_notes: tuple[str, ...] = ()
+    """Which times in the files are younger than ``seen_ms``, and why they are not believed."""
     is_idle: bool = False
     """Whether there are nodes with GPUs and pods, and none of those requests any."""
 
@@ -138,6 +140,7 @@ def translate(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
         quotas.used(cluster.quotas, _kinds(every)) if rule.by == "namespace" else (),
+        end_notes=cluster.end_notes,
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
 
