@@ -85,9 +85,37 @@ def test_where_nodes_differ_nobody_says_how_many():
     assert "what it requests is free" not in found.words
 
 
-def test_the_first_of_several_requests_counts_while_it_waits():
-    """`firstAvailable`: 4 GPUs, or else 2."""
-    choices = [{"name": f"c{n}", "deviceClassName": "gpu.nvidia.com", "count": n} for n in (4, 2)]
-    spec = {"devices": {"requests": [{"name": "gpu", "firstAvailable": choices}]}}
-    world = world_of(*machine("n0", 8), wanted.claim_template("t", spec), claimed("a", "t"))
-    assert asked(world, "ml/a") == 4
+def choosing(*counts: int) -> Object:
+    """A claim of so many GPUs, or else so many."""
+    choices = [
+        {"name": f"c{n}", "deviceClassName": "gpu.nvidia.com", "count": n} for n in counts
+    ]  # fmt: skip
+    return {"devices": {"requests": [{"name": "gpu", "firstAvailable": choices}]}}
+
+
+@pytest.mark.parametrize("classes", [(), (wanted.device_class("gpu.nvidia.com"),)])
+@pytest.mark.parametrize(("counts", "wants"), [((4, 2), 4), ((16, 8), 8), ((32, 16), 32)])
+def test_the_first_of_several_requests_that_a_node_holds_counts_while_it_waits(
+    counts: tuple[int, ...], wants: int, classes: tuple[Object, ...]
+):
+    """`firstAvailable`, of a node with 8: 4, or else 2; 16, or else 8; 32 or 16 are never there."""
+    template = wanted.claim_template("t", choosing(*counts))
+    world = world_of(*machine("n0", 8), *classes, template, claimed("a", "t"))
+    assert asked(world, "ml/a") == wants
+
+
+def test_one_that_waits_for_its_second_choice_waits_for_what_is_held():
+    """8 or else 4 on a node of 4, of which another pod has one: it waits, and not for ever."""
+    results = [{"driver": "gpu.nvidia.com", "pool": "n0", "device": "gpu-0"}]
+    one = made.owner(
+        "resource.k8s.io/v1", "ResourceClaim", "c", wanted.claim_spec(1),
+        status={"allocation": {"devices": {"results": results}},
+                "reservedFor": [{"resource": "pods", "name": "b"}]},
+    )  # fmt: skip
+    by_name = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
+    template = wanted.claim_template("t", choosing(8, 4))
+    world = world_of(*machine("n0", 4), one, pod("b", 0, on="n0", spec=by_name), template,
+                     claimed("a", "t"))  # fmt: skip
+    found = explain.why(world, Policy(), world.job_number["ml/a"])
+    assert found.cause == "busy"
+    assert "needs 4 GPUs by claim, and 3 are free" in found.words

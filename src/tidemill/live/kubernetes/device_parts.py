@@ -110,7 +110,7 @@ class PublishedDevices:
                 CLAIMED if one is None else self.resource_of(one) or UNKNOWN for one in known
             )
         found = Counter[str]()
-        for one in _firsts(claim):
+        for one in self._wanted(claim):
             answer = self._answer(one)
             if answer.resource:
                 found[answer.resource] += one.count or max(1, min(answer.on_each, default=1))
@@ -118,10 +118,24 @@ class PublishedDevices:
 
     def unkept(self, claim: DeviceClaim) -> tuple[str, ...]:
         """What of a claim that waits nobody can say as a number."""
-        some = [] if claim.is_allocated else [*_firsts(claim)]
+        some = [] if claim.is_allocated else [*self._wanted(claim)]
         differ = any(not one.count and len({*self._answer(one).on_each}) > 1 for one in some)
         is_part = any(one.unkept == dra.OF_CAPACITY for one in some)
         return (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
+
+    def _wanted(self, claim: DeviceClaim) -> Iterator[DeviceRequest]:
+        """The requests of a claim that hold something; of a choice the first that a node holds."""
+        for one in claim.requests:
+            found = one
+            if one.choices:
+                found = dra.first_held(one.choices, self._is_held) or one.choices[0]
+            if found.unkept != dra.ADMIN:
+                yield found
+
+    def _is_held(self, one: DeviceRequest) -> bool:
+        """Whether a node has as many devices as a request asks for, whoever holds them."""
+        most = max(self._answer(replace(one, count=0)).on_each, default=0)
+        return not one.unkept and most >= max(1, one.count)
 
     def _answer(self, one: DeviceRequest) -> "_Answer":
         """What a request asks for; thousands of claims have a few forms."""
@@ -181,12 +195,6 @@ class _Answer(NamedTuple):
 def is_unknown(resource: str) -> bool:
     """Whether nobody knows how much of which accelerators it is, if it is of any."""
     return resource == UNKNOWN or resource.startswith(OF_CLASS)
-
-
-def _firsts(claim: DeviceClaim) -> Iterator[DeviceRequest]:
-    """The requests of a claim that hold something; of a choice the first."""
-    firsts = (one.choices[0] if one.choices else one for one in claim.requests)
-    return (one for one in firsts if one.unkept != dra.ADMIN)
 
 
 def _counter_sets(device: Device) -> set[CounterSet]:

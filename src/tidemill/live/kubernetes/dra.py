@@ -1,6 +1,6 @@
 """Dynamic resource allocation: devices that nodes publish in slices, and claims that hold them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -70,6 +70,8 @@ ADMIN = "adminAccess"
 OF_CAPACITY = "capacity of a part of a device"
 ALL_DIFFER = "allocationMode All on machines that have different numbers of them"
 """Why nobody can say how many devices such a claim wants."""
+BY_SELECTOR = "devices for which "
+"""Before the expression of a claim of which nobody can say, by machines alone, what meets it."""
 MOST_CHOICES = 8
 """As many as the API server lets a request have."""
 
@@ -348,6 +350,13 @@ def _exact(name: str, exact: Object) -> DeviceRequest:
 
 def _selectors(told: Object) -> tuple[str, ...]:
     return tuple(fields.text(one, "cel", "expression") for one in fields.each(told, "selectors"))
+
+
+def first_held(
+    choices: Iterable[DeviceRequest], holds: Callable[[DeviceRequest], bool]
+) -> DeviceRequest | None:
+    """The first of several requests (`firstAvailable`) that a machine holds; None: none does."""
+    return next((one for one in choices if holds(one)), None)
 
 
 def unknown_in(selectors: Iterable[str]) -> str:

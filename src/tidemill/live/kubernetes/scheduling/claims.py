@@ -435,14 +435,21 @@ class ClaimBook:
 
     def _pick(self, choices: tuple[DeviceRequest, ...]) -> DeviceRequest:
         """The first that a machine has enough free devices for; else that one has them at all."""
-        known = [(one, form) for one in choices for form, problem in (self._form(one),)
-                 if not problem]  # fmt: skip
+        known = {one: form for one in choices for form, problem in (self._form(one),)
+                 if not problem}  # fmt: skip
         for is_free in (True, False):
-            for one, form in known:
-                if any(self._has(machine, form, one.count, is_free=is_free)
-                       for machine in self._published):  # fmt: skip
-                    return one
-        return known[0][0] if known else choices[0]
+            found = dra.first_held(
+                known, lambda one, is_free=is_free: self._is_held(known[one], one, is_free=is_free)
+            )
+            if found is not None:
+                return found
+        return next(iter(known), choices[0])
+
+    def _is_held(self, form: DeviceForm, one: DeviceRequest, *, is_free: bool) -> bool:
+        """Whether any machine has what a request asks for, or has it free."""
+        return any(
+            self._has(machine, form, one.count, is_free=is_free) for machine in self._published
+        )
 
     def _has(self, machine: str, form: DeviceForm, count: int, *, is_free: bool) -> bool:
         """Whether a machine has so many such devices, or such that nobody holds."""
