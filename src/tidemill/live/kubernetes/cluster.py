@@ -173,6 +173,7 @@ def read(told: ToldObjects) -> Cluster:
     slices = told.read("ResourceSlice", (dra.GROUP,), dra.read_slice)
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
+    claims.sort(key=lambda claim: claim.deleted_ms is None)  # of one name, that which is there
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
     published = PublishedDevices(slices, told.read("DeviceClass", (dra.GROUP,), dra.read_class))
     listed = told.read("Node", ("",), nodes.read)
@@ -365,7 +366,7 @@ class _Asking:
                 mine = turns.get((claim.namespace, claim.name), {key: None})
                 if key not in mine:
                     continue
-                asked = self._published.asked(claim)
+                asked = self._published.asked(claim, is_placed=bool(pod.node))
                 since_ms += [mine[key]] * bool(+asked)
                 total += asked
                 unkept += self._published.unkept(claim) if not pod.node else ()

@@ -98,14 +98,15 @@ class PublishedDevices:
                 counts[node, resource] += 1
         return found
 
-    def asked(self, claim: DeviceClaim) -> Counter[str]:
+    def asked(self, claim: DeviceClaim, *, is_placed: bool = False) -> Counter[str]:
         """What a claim holds, or asks for, by resource; what is ``is_unknown`` nobody can count.
 
+        ``is_placed``: for a pod on a node, which has what the claim held last.
         A device that no slice shows any more is taken for a whole one. Who asks for all devices of
         a node wants as many as the node with the fewest of them has.
         """
-        if claim.is_allocated:
-            known = (self._device.get(key) for key in claim.held)
+        if claim.is_allocated or (is_placed and claim.had):
+            known = (self._device.get(key) for key in claim.held or claim.had)
             return Counter(
                 CLAIMED if one is None else self.resource_of(one) or UNKNOWN for one in known
             )

@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes import cel, fields, resources
 from tidemill.live.kubernetes.cel import DeviceFacts, UnknownExpression
@@ -164,6 +165,21 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     """Whether it has the finalizer of claims that are allocated."""
     is_leaving: bool = False
+    had: tuple[DeviceId, ...] = ()
+    """Accelerators that it held before a watch saw that it does not any more: those whose pods are
+    leaving still do in the books."""
+    deleted_ms: int | None = None
+
+    def deleted(self, at_ms: int) -> "DeviceClaim":
+        """The claim after it was deleted."""
+        return replace(self, is_allocated=False, held=(), had=self.held or self.had,
+                       deleted_ms=at_ms)  # fmt: skip
+
+    def after(self, before: "DeviceClaim | None") -> "DeviceClaim":
+        """The claim as a watch shows it now, after how it did before."""
+        if before is None or before.uid != self.uid or self.is_allocated:
+            return self
+        return replace(self, had=before.held or before.had)
 
 
 def read_slice(one: Object) -> DeviceSlice:

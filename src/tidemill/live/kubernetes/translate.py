@@ -355,7 +355,7 @@ class _Translation:
         """The devices that a pod was given (DRA); 0: nobody says."""
         mask = 0
         for claim in clusters.claims_of(one.pod, self.cluster.claims):
-            for device in claim.held:
+            for device in claim.held or claim.had:
                 node, number = self.cluster.devices.get(device, ("", 0))
                 if node == one.pod.node and number < MAX_DEVICES:
                     mask |= 1 << number
