@@ -28,7 +28,7 @@ from tidemill.live.kubernetes import (
 )
 from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
-from tidemill.live.kubernetes.device_parts import PublishedDevices
+from tidemill.live.kubernetes.device_parts import PublishedDevices, SelectedDevices
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.extended import ExtendedResources
 from tidemill.live.kubernetes.fields import LATEST_MS, Object
@@ -175,8 +175,9 @@ def read(told: ToldObjects) -> Cluster:
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
     claims.sort(key=lambda claim: claim.deleted_ms is None)  # of one name, that which is there
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
-    published = PublishedDevices(slices, told.read("DeviceClass", (dra.GROUP,), dra.read_class))
     listed = told.read("Node", ("",), nodes.read)
+    classes = told.read("DeviceClass", (dra.GROUP,), dra.read_class)
+    published = PublishedDevices(slices, classes, {node.name: node.gpu_type for node in listed})
     asking = _Asking(by_claim, published, ExtendedResources(published.classes, listed, published))
     found, before = _in_turn([asking.with_templates(row) for row in every])
     workloads = told.read("Workload", (kueue.GROUP,), kueue.read_workload)
@@ -359,6 +360,7 @@ class _Asking:
         for pod in in_order:
             rest, own = self.extended.split(pod.request, pod, self._claims)
             total, unkept, since_ms = Counter[str](), list[str](), list[int | None]()
+            selected = list[SelectedDevices]()
             if own is not None:
                 total += self._published.asked(own)
             for claim in claims_of(pod, self._claims):
@@ -370,7 +372,8 @@ class _Asking:
                 since_ms += [mine[key]] * bool(+asked)
                 total += asked
                 unkept += self._published.unkept(claim) if not pod.node else ()
-            request = _claiming(rest, total)
+                selected += self._published.selected(claim) if not pod.node else ()
+            request = _selecting(_claiming(rest, total), selected)
             if unkept:
                 request = replace(
                     request, unkept=tuple(dict.fromkeys((*request.unkept, *unkept)))
@@ -392,8 +395,10 @@ class _Asking:
             return part
         named = [self._claims.get((namespace, name)) for _, name in part.request.claims
                  if name.startswith(dra.TEMPLATE)]  # fmt: skip
-        asked = [self._published.asked(one) for one in (own, *named) if one is not None]
-        return replace(part, request=_claiming(rest, sum(asked, Counter[str]())))
+        claims = [one for one in (own, *named) if one is not None]
+        asked = sum((self._published.asked(one) for one in claims), Counter[str]())
+        selected = [one for claim in claims for one in self._published.selected(claim)]
+        return replace(part, request=_selecting(_claiming(rest, asked), selected))
 
 
 def claims_of(pod: KubePod, claims: Claims) -> Iterator[DeviceClaim]:
@@ -420,6 +425,24 @@ def _claiming(request: PodRequest, total: Counter[str]) -> PodRequest:
         return replace(request, uncounted=request.uncounted or some[0])
     gpu = GpuRequest(known[0], total[known[0]])
     return replace(request, gpu=gpu, also=(*request.also, *(one for one in some if one != gpu[0])))
+
+
+def _selecting(request: PodRequest, selected: Sequence[SelectedDevices]) -> PodRequest:
+    """What a pod requests whose claims select some of the devices that there are.
+
+    Which GPU types those are says it for the books; else nobody can say there what is free of them.
+    """
+    if not selected or request.gpu is None or request.gpu.resource != resources.CLAIMED:
+        return request
+    words = "; ".join(dra.BY_SELECTOR + one.words for one in selected)
+    places = [one.nodes for one in selected if one.nodes is not None]
+    on = frozenset.intersection(*places) if places else None
+    is_told = len(selected) == 1 and bool(selected[0].types)
+    unkept = request.unkept if is_told else (*request.unkept, words)
+    return replace(
+        request, devices_on=on, device_words=words, unkept=unkept,
+        device_types=selected[0].types if is_told else (),
+    )  # fmt: skip
 
 
 def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list[KubeNode]:

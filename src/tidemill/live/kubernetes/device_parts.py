@@ -37,11 +37,15 @@ class PublishedDevices:
     """The accelerators that nodes publish in slices, and which of them claims ask for."""
 
     def __init__(
-        self, slices: Iterable[DeviceSlice], classes: Iterable[DeviceClass] = ()
+        self, slices: Iterable[DeviceSlice], classes: Iterable[DeviceClass] = (),
+        types: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
+        """``types``: the GPU types of nodes that say it themselves."""
+        self._types = types or {}
         self.classes = [*classes]
         self._classes = {one.name: one for one in self.classes}
         self._answers: dict[DeviceRequest, _Answer] = {}
+        self._chosen: dict[DeviceRequest, SelectedDevices | None] = {}
         self._node: dict[DeviceId, str] = {}
         self._device: dict[DeviceId, Device] = {}
         slices = [*slices]
@@ -124,6 +128,46 @@ class PublishedDevices:
         is_part = any(one.unkept == dra.OF_CAPACITY for one in some)
         return (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
 
+    def selected(self, claim: DeviceClaim) -> Iterator["SelectedDevices"]:
+        """What a claim that waits selects of the whole GPUs that there are, where that is not all.
+
+        For each of its requests.
+        """
+        for one in self._wanted(claim) if not claim.is_allocated else ():
+            if self._answer(one).resource == CLAIMED:
+                found = self._selected(replace(one, name=""))
+                if found is not None:
+                    yield found
+
+    def _selected(self, one: DeviceRequest) -> "SelectedDevices | None":
+        if one not in self._chosen:
+            self._chosen[one] = self._select(one)
+        return self._chosen[one]
+
+    def _select(self, one: DeviceRequest) -> "SelectedDevices | None":
+        known = self._classes.get(one.device_class)
+        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+        every = [device for device in self._device.values() if device.is_whole]
+        words = " && ".join(one.selectors or selectors)
+        if problem := dra.unknown_in(selectors):
+            return SelectedDevices(f"{words} (not understood: {problem})", None)
+        mine = [device for device in every if dra.matches(selectors, device)]
+        if len(mine) == len(every):
+            return None
+        counts, whole = (Counter(self._node[d.id] for d in some) for some in (mine, every))
+        is_enough = max(counts.values(), default=0) >= max(1, one.count)
+        others = frozenset(whole.keys() - counts.keys())
+        is_alone = all(counts[node] == whole[node] for node in counts)
+        types = [frozenset(map(self._type_of, some)) for some in (counts, others)]
+        is_sure = is_enough and is_alone and "" not in types[0] and not types[0] & types[1]
+        return SelectedDevices(
+            words, frozenset(counts) if is_enough else frozenset(),
+            tuple(sorted(types[0])) if is_sure else (),
+        )  # fmt: skip
+
+    def _type_of(self, node: str) -> str:
+        return self._types.get(node) or self.type_on(node)
+
     def _wanted(self, claim: DeviceClaim) -> Iterator[DeviceRequest]:
         """The requests of a claim that hold something; of a choice the first that a node holds."""
         for one in claim.requests:
@@ -183,6 +227,17 @@ class PublishedDevices:
         if known is None and is_whole and not one.count:
             return [d for d in found if d.is_whole and d.driver == one.device_class]
         return [device for device in found if device.is_whole] or found
+
+
+class SelectedDevices(NamedTuple):
+    """The devices that a request selects."""
+
+    words: str
+    """By which expressions."""
+    nodes: frozenset[str] | None
+    """Where there are any, if there are as many as it wants on one; None: nobody can say."""
+    types: tuple[str, ...] = ()
+    """The GPU types that they are, where all GPUs of these types are such; () tells nothing."""
 
 
 class _Answer(NamedTuple):

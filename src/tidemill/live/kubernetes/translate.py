@@ -248,12 +248,12 @@ class _Translation:
             cpu, memory = role.request.cpu_milli // count, role.request.memory_mib // count
             return Role(
                 role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1, milli, cpu, memory,
-                kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
+                kinds=self._kinds_of(resource, role), **rules._asdict(),
             )  # fmt: skip
         return Role(
             role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count,
             cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
-            kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
+            kinds=self._kinds_of(resource, role), **rules._asdict(),
         )  # fmt: skip
 
     def _rules(self, role: JobRole) -> NodeRules:
@@ -299,15 +299,17 @@ class _Translation:
             profile=profile, **rules._asdict(),
         )  # fmt: skip
 
-    def _kinds_of(self, resource: str, pods: Iterable[KubePod]) -> tuple[str, ...]:
+    def _kinds_of(self, resource: str, role: JobRole) -> tuple[str, ...]:
         """The kinds of accelerators that a resource is where pods sit, or anywhere; () is any."""
         here = (self._part.get((pod.node, one.resource))
-                for pod in pods if pod.node and (one := pod.request.gpu))  # fmt: skip
+                for pod in role.pods if pod.node and (one := pod.request.gpu))  # fmt: skip
         by_claim = self._having.get(self.cluster.either.get(resource, ""), set())
         having = {kind_of(part.gpu_type) for part in here if part}
         having = having or self._having.get(resource, set()) | by_claim
         if not having:  # who wants parts of GPUs that no node has does not get others instead
             return () if is_whole_name(resource) else (resource,)
+        told = {*map(kind_of, role.request.device_types)}
+        having = having & told or having
         is_any = having == self._kinds and not any(OF in kind for kind in having)
         return () if is_any else tuple(sorted(having))
 
@@ -479,7 +481,7 @@ def _decider(job: KubeJob) -> str:
 def _tied(job: KubeJob) -> list[str]:
     """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
     told = [one for pod in job.pods for one in pod.request.unkept
-            if one in (dra.ALL_DIFFER, dra.OF_CAPACITY)][:1]  # fmt: skip
+            if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)][:1]
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
