@@ -19,6 +19,7 @@ from tidemill.live.kubernetes import (
     device_parts,
     dra,
     kai_parts,
+    node_notes,
     objects,
     parts,
     pending,
@@ -41,13 +42,14 @@ from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import is_whole_name
+from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, UNKEPT, Queue, Role, Shape
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
 
 _ROWS_AT_ONCE = 1 << 13
 
@@ -126,7 +128,7 @@ def translate(
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
                  for node in nodes]  # fmt: skip
     every = [part for part, _ in made.parts]
-    notes = [*made.said(), *_about_nodes(every, looks_back), *vanished.said(cluster)]
+    notes = [*made.said(), *node_notes.said(every, looks_back=looks_back), *vanished.said(cluster)]
     queues = _queues(cluster, every, rule, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
@@ -168,6 +170,15 @@ class _Translation:
         self._having = dict[str, set[str]]()
         for (_, resource), part in self._part.items():
             self._having.setdefault(resource, set()).add(kind_of(part.gpu_type))
+        told = {one: tuple(kinds) for one, kinds in self._having.items()
+                if one not in (resources.CLAIMED, *cluster.either)}  # fmt: skip
+        self._twins = {one for one in told if shapes.has_twin(told, one)}
+        """Resources that are of a type which another one is of too: nodes are told apart by them."""
+        # labels of nodes that were told before do not change: those of shares always have it
+        self.parts = [
+            (parts.by_resource(part) if self._is_named(part) else part, node)
+            for part, node in self.parts
+        ]
         self._shared = SharedGpus(cluster.pods)
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
@@ -178,6 +189,10 @@ class _Translation:
         )  # fmt: skip
         if unknown := sum(_has_unknown_claim(cluster, pod) for pod in cluster.pods):
             self._notes[_UNKNOWN_CLAIM] = unknown
+
+    def _is_named(self, part: KubeNode) -> bool:
+        """Whether a node says which resource it advertises."""
+        return bool(self._twins) if self._looks_back else OF in kind_of(part.gpu_type)
 
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
@@ -273,6 +288,9 @@ class _Translation:
             return rules._replace(
                 labels=tuple(sorted((*rules.labels, (resources.BY_CLAIM, "yes"))))
             )
+        is_named = self._looks_back or all(OF in kind for kind in self._having.get(resource, ()))
+        if resource in self._twins and is_named:
+            rules = rules._replace(labels=tuple(sorted((*rules.labels, (RESOURCE, resource)))))
         if by_claim.isdisjoint(self._having.get(resource, ())):
             return rules
         by_plugin = LabelCondition(resources.BY_CLAIM, LabelTest.ABSENT)
@@ -548,33 +566,6 @@ def _left(cluster: Cluster) -> list[SeenNode]:
     there = {node.name for node in cluster.nodes}
     named = {pod.node for pod in cluster.pods if pod.node and pod.request.gpu} if there else set()
     return [SeenNode(name=name, gpus=0, gpu_type="", is_off=True) for name in sorted(named - there)]
-
-
-def _about_nodes(all_parts: Iterable[KubeNode], looks_back: bool) -> list[str]:
-    """Nodes that have fewer devices than they should; an observer saw since when."""
-    notes, rest = [], "count as unhealthy from when that was seen on"
-    if looks_back:
-        rest = "count as free in the books, and can be had by nobody"
-    for node in all_parts:
-        healthy, whole = node.advertised(node.allocatable), node.devices
-        name = parts.machine(node.name)
-        what = f"{node.gpu_type} units" if isinstance(node, MachinePart) else "GPUs"
-        if whole and not node.advertised(node.capacity):
-            notes.append(
-                f"node `{node.name}` should have {whole} GPUs and advertises none: not Ready"
-                f" (kubectl describe node {name})"
-            )
-        elif node.is_ready and healthy < whole:
-            counts = f"the others {rest}" if healthy else "it counts as unhealthy"
-            notes.append(
-                f"node `{node.name}` advertises {healthy} of {whole} {what}: {counts} (kubectl"
-                f" describe node {name})"
-            )
-        if max(node.capacity.values(), default=0) > MAX_DEVICES:
-            notes.append(
-                f"node `{node.name}` has more than {MAX_DEVICES} {what}: the rest is left out"
-            )
-    return notes
 
 
 def _kinds(all_parts: Iterable[KubeNode]) -> list[tuple[str, Mapping[str, str], str]]:
