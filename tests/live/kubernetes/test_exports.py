@@ -272,3 +272,10 @@ def test_a_node_whose_clock_is_ahead_does_not_say_when_exports_were_made(tmp_pat
     assert past.seen_ms == made.BEGIN_MS + 12 * HOUR * 1000
     (row,) = past.attempts.rows(named=True)
     assert row["end_ms"] == made.BEGIN_MS + 6 * HOUR * 1000
+
+
+def test_a_node_of_which_no_later_export_speaks_is_named(tmp_path: Path):
+    """The last file lists one node and no pods: whether n2 is still there it does not say."""
+    both = export(6, running("a", 8, 2), nodes=("n1", "n2"))
+    past = read(tmp_path, first=both, last=listed(node("n1", at=12 * HOUR)))
+    assert any(note.startswith("1 node (n2) in an earlier export alone") for note in past.notes)
