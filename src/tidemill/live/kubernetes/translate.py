@@ -405,7 +405,9 @@ class _Translation:
             if (
                 last is not None
                 and job.end is not None
-                and ended_later(job.end, last["end_ms"], last["outcome"])
+                and ended_later(
+                    job.end, last["end_ms"], last["outcome"], looks_back=self._looks_back
+                )
             ):
                 rows.append(self._base(job, shape) | {
                     "end_ms": job.end[1], "outcome": AttemptEnd.CANCELLED,
