@@ -311,3 +311,14 @@ def test_a_pod_that_somebody_evicts_was_not_preempted_by_priority():
     cluster.look(170, 230)
     (end,) = [one for one in cluster.observer.journal.read() if isinstance(one, ev.JobFailed)]
     assert (end.at_ms, end.why) == (100_000, ev.Why.EVICTED)
+
+
+def test_a_crash_loop_is_not_said_to_be_placed_when_its_container_ended():
+    """It sits on n0 since 0 and its container ended at 100: since then it starts again."""
+    cluster = WatchedCluster(node("n0"), pod("loop", 2, on="n0"), lateness=5)
+    cluster.look(20, 60, 100)
+    cluster.told(100, crashing(100))
+    cluster.look(*range(102, 306, 6))
+    words = cluster.why("ml/loop").words
+    assert "was placed" not in words
+    assert "it began to start again 3m" in words

@@ -241,6 +241,7 @@ class _Translation:
         """What people should know of it."""
         notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
+        notes += kai_parts.misread(self.cluster.pods)
         if self._refused:
             many = len(self._refused)
             whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
