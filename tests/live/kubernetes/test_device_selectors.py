@@ -48,7 +48,9 @@ def test_a_claim_for_more_devices_than_a_node_has_of_them_does_not_fit():
 
 def test_a_selector_that_tells_types_apart_is_one_of_types():
     """Of one node with H100 and one with A100, the second counts for it, and that is full."""
-    full = [pod("b", 0, on="n1", spec={"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]})]
+    full = [
+        pod("b", 0, on="n1", spec={"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]})
+    ]
     results = [{"driver": "gpu.nvidia.com", "pool": "n1", "device": f"gpu-{i}"} for i in range(4)]
     held = {"allocation": {"devices": {"results": results}},
             "reservedFor": [{"resource": "pods", "name": "b"}]}  # fmt: skip

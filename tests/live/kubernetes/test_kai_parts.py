@@ -126,5 +126,7 @@ def test_annotations_that_say_no_part_of_a_gpu_are_counted_and_named():
            for name, told in (("a", "1.5"), ("b", "-1"), ("c", "half"))]  # fmt: skip
     past = translate(made.taken(node("n0"), pod("ok", 1, on="n0"), *bad))
     (note,) = past.notes
-    assert note.startswith("3 pods of KAI's with an annotation that is no part of a GPU: not booked")
+    assert note.startswith(
+        "3 pods of KAI's with an annotation that is no part of a GPU: not booked"
+    )
     assert "ml/a: gpu-fraction `1.5`, ml/b: gpu-fraction `-1`, ml/c: gpu-fraction `half`" in note

@@ -51,7 +51,9 @@ def test_one_pod_that_was_made_years_after_all_else_is_left_out():
     """A node that is Ready tells of now: a pod of ten years later is a clock's mistake."""
     past = translate.translate(taken(node("n0"), pod("a", 8, on="n0", created=3650 * DAY, bound=9)))
     assert past.seen_ms == BEGIN_MS + HOUR * 1000
-    assert "pod ml/a says 2036-10-30T08:00:00Z (kubectl get pod -n ml a -o yaml)" in past.end_notes[0]
+    assert (
+        "pod ml/a says 2036-10-30T08:00:00Z (kubectl get pod -n ml a -o yaml)" in past.end_notes[0]
+    )
 
 
 def test_a_heartbeat_decades_after_all_else_is_left_out():

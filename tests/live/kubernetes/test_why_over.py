@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import tidemill
+from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import Object, listed, node, pod, template
-from tests.ledger.sums import amounts
 from tests.live.kubernetes.test_import import kept, world_of
 from tidemill import explain
 from tidemill.explain.partial_gangs import partial_gangs

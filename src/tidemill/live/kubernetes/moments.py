@@ -50,8 +50,7 @@ class LastMoment(NamedTuple):
             return
         lie = "that lies" if len(self.left_out) == 1 else "that lie"
         named = "; ".join(
-            f"{one.who} says {_date(one.at_ms)} ({one.shown_by})"
-            for one in self.left_out[:_NAMED]
+            f"{one.who} says {_date(one.at_ms)} ({one.shown_by})" for one in self.left_out[:_NAMED]
         )
         more = len(self.left_out) - _NAMED
         yield (
@@ -71,7 +70,9 @@ def last(
         node.seen_ms for node in all_nodes
         if node.is_ready and node.last_ms is None and node.gone_ms is None
     )  # fmt: skip
-    server_ms = _second_ms([pod.created_ms for pod in pods] + [one.at_ms for one in told if one.is_servers])
+    server_ms = _second_ms(
+        [pod.created_ms for pod in pods] + [one.at_ms for one in told if one.is_servers]
+    )
     ahead = set[str]()
     if usual_ms is not None:
         limit_ms = max(usual_ms, server_ms) + APART_MS

@@ -154,8 +154,10 @@ def _outcome(
     ways = [one.pod.outcome for one in here if one.end_ms == end_ms]
     bad = [way for way in ways if way is not AttemptEnd.DONE]
     way = bad[0] if bad else AttemptEnd.DONE
-    if is_last and job.end is not None and not ended_later(
-        job.end, end_ms, way, looks_back=looks_back
+    if (
+        is_last
+        and job.end is not None
+        and not ended_later(job.end, end_ms, way, looks_back=looks_back)
     ):
         return job.end[0]
     if bad:

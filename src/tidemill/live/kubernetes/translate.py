@@ -38,7 +38,6 @@ from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
 from tidemill.live.kubernetes.kai_parts import SharedGpus
 from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
-from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import is_whole_name
@@ -202,6 +201,8 @@ class _Translation:
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
         if not job.roles:
             return
+        job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
+        self._notes.update([unknown] * bool(unknown))
         job = beyond.without_impossible(self._fleet, job)
         made = [self._role(role) for role in job.roles]
         if any(one is None for one in made):
@@ -501,8 +502,12 @@ def _decider(job: KubeJob) -> str:
 
 def _tied(job: KubeJob) -> list[str]:
     """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
-    told = [one for pod in job.pods for one in pod.request.unkept
-            if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)][:1]
+    told = [
+        one
+        for pod in job.pods
+        for one in pod.request.unkept
+        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)
+    ][:1]
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
