@@ -531,7 +531,7 @@ def test_pods_of_a_group_that_nobody_made_yet_are_what_it_waits_for(dialect: str
 
 def test_a_pod_group_that_nobody_shows_makes_no_gang_of_what_runs():
     """Whether one pod of three works nobody can say: it is not called measured waste, and named."""
-    told = {"labels": {"scheduling.x-k8s.io/pod-group": "ghost"}}
+    told: dict[str, Any] = {"labels": {"scheduling.x-k8s.io/pod-group": "ghost"}}
     pods = [pod(f"g{i}", 8, on="n0" if not i else "", **told) for i in range(3)]
     past = translate.translate(taken(node("n0"), node("n1"), *pods))
     (note,) = past.notes

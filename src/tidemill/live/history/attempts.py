@@ -51,7 +51,7 @@ class Sorted(NamedTuple):
     """What was mended or left out, in words."""
     late: Late = telling.NOTHING_LATE
     """What came to light only after its time was told."""
-    asking: tuple[telling.Asking, ...] = ()
+    asking: tuple[telling.AskingJob, ...] = ()
     """Jobs that waited for something else than GPUs, or for others, and since when they ask."""
     shapes: Sequence[Shape] = ()
     """What jobs request, for those that say it by number."""
@@ -86,7 +86,7 @@ class SortedParts(NamedTuple):
     jobs: GatheredRows
     notes: tuple[str, ...]
     shapes: Sequence[Shape] = ()
-    asking: tuple[telling.Asking, ...] = ()
+    asking: tuple[telling.AskingJob, ...] = ()
     unfit: frozenset[int] = frozenset()
 
     def numbers(self) -> I64:

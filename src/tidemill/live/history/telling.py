@@ -220,7 +220,7 @@ def _role_among(told: Sequence[Role], role: Role, also: str) -> int | None:
     return None
 
 
-class Asking(NamedTuple):
+class AskingJob(NamedTuple):
     """A job that is known asks for GPUs from a moment on, or for others."""
 
     number: int
@@ -234,7 +234,7 @@ class Met(NamedTuple):
 
     rows: pl.DataFrame
     late: Late
-    asking: tuple[Asking, ...]
+    asking: tuple[AskingJob, ...]
 
 
 _IS_CHANGED = pl.col("outcome") == AttemptEnd.CHANGED
@@ -314,7 +314,7 @@ class _Meeting:
     def __init__(self, known: ToldJobs, mark_ms: int) -> None:
         self._known, self._mark_ms = known, mark_ms
         self.found: list[dict[str, Any]] = []
-        self.asking: list[Asking] = []
+        self.asking: list[AskingJob] = []
         self.late = NOTHING_LATE
 
     def job(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
@@ -323,7 +323,7 @@ class _Meeting:
         rest = rows[-1] if rows[-1]["start_ms"] is None else None
         if (job.is_held or job.is_kept) and not job.is_over and self._asks(rows[-1]):
             at_ms = max(self._mark_ms, rows[-1]["submit_ms"])
-            self.asking.append(Asking(job.number, at_ms))
+            self.asking.append(AskingJob(job.number, at_ms))
         if rows[-1]["shape"] is not None and not job.is_over:
             self._gang(job, begun, rest)
             return
@@ -415,7 +415,7 @@ class _Meeting:
         if present and self._known.may_change(job, present):
             first, shape = present[0], self._known.shapes[present[-1]["shape"]]
             at_ms = max(self._mark_ms, first["start_ms"] or self._mark_ms)
-            self.asking.append(Asking(job.number, at_ms, shape))
+            self.asking.append(AskingJob(job.number, at_ms, shape))
             begun = [row for row in present if row["start_ms"] is not None]
             rest = present[-1] if present[-1]["start_ms"] is None else None
             self._go_on(job, begun, rest, job.attempt + 1)

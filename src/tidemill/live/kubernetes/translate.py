@@ -172,7 +172,7 @@ class _Translation:
         told = {one: tuple(kinds) for one, kinds in self._having.items()
                 if one not in (resources.CLAIMED, *cluster.either)}  # fmt: skip
         self._twins = {one for one in told if shapes.has_twin(told, one)}
-        """Resources that are of a type which another one is of too: nodes are told apart by them."""
+        """Resources of a type that another one is of too: nodes are told apart by them."""
         # labels of nodes that were told before do not change: those of shares always have it
         self.parts = [
             (parts.by_resource(part) if self._is_named(part) else part, node)

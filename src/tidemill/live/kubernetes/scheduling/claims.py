@@ -8,6 +8,7 @@ here; which device it is, is decided by the plan. Whatever of a claim is not und
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -438,17 +439,18 @@ class ClaimBook:
         known = {one: form for one in choices for form, problem in (self._form(one),)
                  if not problem}  # fmt: skip
         for is_free in (True, False):
-            found = dra.first_held(
-                known, lambda one, is_free=is_free: self._is_held(known[one], one, is_free=is_free)
-            )
-            if found is not None:
+            holds = partial(self._is_held, known, is_free=is_free)
+            if (found := dra.first_held(known, holds)) is not None:
                 return found
         return next(iter(known), choices[0])
 
-    def _is_held(self, form: DeviceForm, one: DeviceRequest, *, is_free: bool) -> bool:
+    def _is_held(
+        self, forms: Mapping[DeviceRequest, DeviceForm], one: DeviceRequest, *, is_free: bool
+    ) -> bool:
         """Whether any machine has what a request asks for, or has it free."""
         return any(
-            self._has(machine, form, one.count, is_free=is_free) for machine in self._published
+            self._has(machine, forms[one], one.count, is_free=is_free)
+            for machine in self._published
         )
 
     def _has(self, machine: str, form: DeviceForm, count: int, *, is_free: bool) -> bool:
