@@ -322,3 +322,12 @@ def test_a_crash_loop_is_not_said_to_be_placed_when_its_container_ended():
     words = cluster.why("ml/loop").words
     assert "was placed" not in words
     assert "it began to start again 3m" in words
+
+
+def test_a_watched_gang_without_an_object_for_its_group_needs_all_its_pods():
+    """Who watches is told of every group that there is: two of three pods are a partial gang."""
+    told: dict[str, Any] = {"labels": {f"{PLUGINS}/pod-group": "bare"}}
+    pods = [pod(f"b-{i}", 8, on=f"n{i}" if i < 2 else "", **told) for i in range(3)]
+    cluster = WatchedCluster(node("n0"), node("n1"), *pods, lateness=5)
+    cluster.look(20, 60)
+    assert set(cluster.seconds("ml/bare")) == {"STARTING"}

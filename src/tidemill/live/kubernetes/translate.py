@@ -201,8 +201,9 @@ class _Translation:
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
         if not job.roles:
             return
-        job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
-        self._notes.update([unknown] * bool(unknown))
+        if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
+            job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
+            self._notes.update([unknown] * bool(unknown))
         job = beyond.without_impossible(self._fleet, job)
         made = [self._role(role) for role in job.roles]
         if any(one is None for one in made):
