@@ -43,7 +43,7 @@ def test_a_table_of_jobs_becomes_a_ledger(jobs: Path, tmp_path: Path):
     assert unknown["milli_ms"] == worked_s * 1_000_000
     assert {row["key"] for row in document["unknown"]} >= {"idle", "rework", "fragmented", "useful"}
     assert "gpus = `num_gpus`" in done.err
-    assert "3 of 3 nodes were not listed" in done.err
+    assert "3 of 3 nodes were not listed with GPUs" in done.err
 
 
 def test_books_without_prices_say_so_and_show_no_dollars(jobs: Path, tmp_path: Path):

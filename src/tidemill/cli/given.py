@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -260,7 +261,7 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
     """How many GPUs were priced by which rule."""
     from tidemill.reservation.types import UNFILLED
 
-    found, rest = dict[str, int](), list[str]()
+    found, rest = dict[str, Fraction](), list[str]()
     for row in contracts:
         if row.terms == UNFILLED:
             rest.append(f"`{row.name}`")
@@ -268,7 +269,7 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
         said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
         who = (said[0].price_source or "the rate that was given") if said else ""
         who += f" ({len(said)} prices in their time)" if len(said) > 1 else ""
-        found[who] = found.get(who, 0) + row.in_gpus(row.count * WHOLE_MILLI)
+        found[who] = found.get(who, Fraction(0)) + row.exactly_in_gpus(row.count * WHOLE_MILLI)
     told = [f"{_gpus(milli)} by {who}" for who, milli in found.items() if who]
     if without := found.get(""):
         told.append(f"{_gpus(without)} without a price")
@@ -278,7 +279,8 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
         screen.note(f"paid for whether nodes are there or not: {', '.join(rest[:5])}{more}")
 
 
-def _gpus(milli: int) -> str:
+def _gpus(exact: Fraction) -> str:
+    milli = round(exact)
     return f"{milli / WHOLE_MILLI:,g} GPU{'' if milli == WHOLE_MILLI else 's'}"
 
 

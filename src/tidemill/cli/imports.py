@@ -333,6 +333,8 @@ def kubernetes(
     window = BooksWindow.read(start, end, shown)
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
+        for text in past.end_notes:
+            screen.note(text)
     if not len(past.attempts):
         if not past.is_idle:
             command = "kubectl get nodes,pods,jobs,events -A -o json > FILE"

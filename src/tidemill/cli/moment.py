@@ -5,16 +5,18 @@ On a machine where nothing was compiled yet a single question is answered by int
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from tidemill import api, compiled
 from tidemill.cli import screen
 from tidemill.explain import supply
-from tidemill.journal import Journal, completeness, scheduled
+from tidemill.journal import Journal, asked_sources, completeness, scheduled
+from tidemill.journal.asked_sources import SourcePart
 from tidemill.journal.moments import Calendar
 from tidemill.journal.source import OTHER_SCHEDULER, OTHER_SCHEDULERS, Source
+from tidemill.model.errors import JournalError
 from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -49,6 +51,7 @@ def world_at(
         if notes_extent and (found := completeness.of(opened).words):
             screen.note(f"`{journal}`: {found}")
         facts = opened.facts()
+        _refuse_untold(opened, facts)
         calendar = Calendar.of(facts)
         at_ms = _now_ms(opened, calendar) if at is None else calendar.ms(at, "--at")
         with _interpreting_if(len(opened) <= EVENTS_INTERPRETED):
@@ -64,6 +67,19 @@ def world_at(
                 end = calendar.text(last_ms)
                 screen.note(f"the journal ends at {end}; shown as if nothing has happened since")
     return world, policy
+
+
+def _refuse_untold(journal: Journal, facts: Mapping[str, str]) -> None:
+    """Refuse a journal whose sources were asked, and never answered: it knows of nothing."""
+    asked = [one for one in asked_sources.of(facts, journal.where) if one.part is SourcePart.JOBS]
+    if len(journal) or not asked or any(one.answered_ms for one in asked):
+        return
+    last = asked[0]
+    raise JournalError(
+        f"nobody has told `{journal.where}` anything yet: what waits, and what is free, is unknown"
+        f" (`{last.name}`: {last.failed})",
+        hint="mend that, and observe again; `tidemill doctor` shows how each source answers",
+    )
 
 
 def note_unlisted(world: World, said: str = "") -> None:

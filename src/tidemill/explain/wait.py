@@ -125,7 +125,10 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     lasted = phrasing.since(world.now_ms - since_ms)
     reason = phrasing.own_reason(world, j)
     is_so = "has a place and does not run" if reason else "does not wait"
-    text = f"job `{world.job_names[j]}` {is_so}: {_STATES[state]} {lasted} ago"
+    said = _STATES[state]
+    if state is JobState.STARTING and world.jobs.attempt[j] > 1:  # in its place, or in another
+        said = "it began to start again"
+    text = f"job `{world.job_names[j]}` {is_so}: {said} {lasted} ago"
     evidence: tuple[Fact, ...] = ()
     if raced := setbacks.raced(world, j):
         text += f"; it {raced}"

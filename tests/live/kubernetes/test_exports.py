@@ -258,3 +258,24 @@ def test_pages_that_are_in_no_file_are_missed(tmp_path: Path):
     assert "PodList goes on on another page" in past.refused[0].found
     whole = read(tmp_path, nodes=nodes, first=first, second=second, third=page(running("c", 1, 0)))
     assert whole.refusals == 0
+
+
+def test_a_node_whose_clock_is_ahead_does_not_say_when_exports_were_made(tmp_path: Path):
+    """A pod that went between 6 h and 12 h is over at 6 h, whatever a clock says of tomorrow."""
+    names = ("n1", "n2", "n3")
+    told = {}
+    for at, pods in ((6, [running("a", 8, 2)]), (12, [])):
+        one = export(at, *pods, nodes=names)
+        one["items"].append(node("fast", at=(at + 24) * HOUR))
+        told[f"at{at}"] = one
+    past = read(tmp_path, **told)
+    assert past.seen_ms == made.BEGIN_MS + 12 * HOUR * 1000
+    (row,) = past.attempts.rows(named=True)
+    assert row["end_ms"] == made.BEGIN_MS + 6 * HOUR * 1000
+
+
+def test_a_node_of_which_no_later_export_speaks_is_named(tmp_path: Path):
+    """The last file lists one node and no pods: whether n2 is still there it does not say."""
+    both = export(6, running("a", 8, 2), nodes=("n1", "n2"))
+    past = read(tmp_path, first=both, last=listed(node("n1", at=12 * HOUR)))
+    assert any(note.startswith("1 node (n2) in an earlier export alone") for note in past.notes)

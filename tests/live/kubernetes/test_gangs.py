@@ -10,13 +10,14 @@ from typer.testing import CliRunner
 
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
-from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
+from tests.live.kubernetes.made import node, pod, pytorch_job, taken, template, workers
 from tests.live.kubernetes.test_import import Object, kept, reason, world_of
 from tidemill import explain
 from tidemill.cli import shadow_tables
 from tidemill.cli.main import app
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.ledger.buckets import Bucket
+from tidemill.live.kubernetes import translate
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.states import JobState
@@ -526,3 +527,16 @@ def test_pods_of_a_group_that_nobody_made_yet_are_what_it_waits_for(dialect: str
     answer = explain.why(world, Policy(), world.job_number["ml/g"])
     assert answer.owner == "workload"
     assert "no GPU that comes free starts it" in answer.fix.words
+
+
+def test_a_pod_group_that_nobody_shows_makes_no_gang_of_what_runs():
+    """Whether one pod of three works nobody can say: it is not called measured waste, and named."""
+    told: dict[str, Any] = {"labels": {"scheduling.x-k8s.io/pod-group": "ghost"}}
+    pods = [pod(f"g{i}", 8, on="n0" if not i else "", **told) for i in range(3)]
+    past = translate.translate(taken(node("n0"), node("n1"), *pods))
+    (note,) = past.notes
+    assert note.startswith("1 jobs are of pod groups that nobody shows")
+    assert note.endswith("(kubectl get podgroups.scheduling.x-k8s.io -A -o json)")
+    world = kept(node("n0"), node("n1"), *pods).world
+    assert JobState(world.jobs.state[world.job_number["ml/ghost"]]) is JobState.RUNNING
+    assert not partial_gangs(world).gangs

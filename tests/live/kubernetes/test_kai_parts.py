@@ -118,3 +118,15 @@ def test_an_observer_books_parts_as_they_come_and_go():
     sums = amounts(cluster.observer.books(), "bucket")
     assert sums[Bucket.UNKNOWN,] == (500 * 100 + 500 * 50) * 1000
     assert sums[Bucket.NO_DEMAND,] == 140 * 8 * 1_000_000 - sums[Bucket.UNKNOWN,]
+
+
+def test_annotations_that_say_no_part_of_a_gpu_are_counted_and_named():
+    """More than a whole one, less than none, and a word: none is booked, and none is silent."""
+    bad = [pod(name, 0, on="n0", annotations={"gpu-fraction": told})
+           for name, told in (("a", "1.5"), ("b", "-1"), ("c", "half"))]  # fmt: skip
+    past = translate(made.taken(node("n0"), pod("ok", 1, on="n0"), *bad))
+    (note,) = past.notes
+    assert note.startswith(
+        "3 pods of KAI's with an annotation that is no part of a GPU: not booked"
+    )
+    assert "ml/a: gpu-fraction `1.5`, ml/b: gpu-fraction `-1`, ml/c: gpu-fraction `half`" in note

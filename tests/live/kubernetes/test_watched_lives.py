@@ -311,3 +311,23 @@ def test_a_pod_that_somebody_evicts_was_not_preempted_by_priority():
     cluster.look(170, 230)
     (end,) = [one for one in cluster.observer.journal.read() if isinstance(one, ev.JobFailed)]
     assert (end.at_ms, end.why) == (100_000, ev.Why.EVICTED)
+
+
+def test_a_crash_loop_is_not_said_to_be_placed_when_its_container_ended():
+    """It sits on n0 since 0 and its container ended at 100: since then it starts again."""
+    cluster = WatchedCluster(node("n0"), pod("loop", 2, on="n0"), lateness=5)
+    cluster.look(20, 60, 100)
+    cluster.told(100, crashing(100))
+    cluster.look(*range(102, 306, 6))
+    words = cluster.why("ml/loop").words
+    assert "was placed" not in words
+    assert "it began to start again 3m" in words
+
+
+def test_a_watched_gang_without_an_object_for_its_group_needs_all_its_pods():
+    """Who watches is told of every group that there is: two of three pods are a partial gang."""
+    told: dict[str, Any] = {"labels": {f"{PLUGINS}/pod-group": "bare"}}
+    pods = [pod(f"b-{i}", 8, on=f"n{i}" if i < 2 else "", **told) for i in range(3)]
+    cluster = WatchedCluster(node("n0"), node("n1"), *pods, lateness=5)
+    cluster.look(20, 60)
+    assert set(cluster.seconds("ml/bare")) == {"STARTING"}

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import tidemill
+from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import Object, listed, node, pod, template
-from tests.live.kubernetes.test_import import world_of
+from tests.live.kubernetes.test_import import kept, world_of
 from tidemill import explain
 from tidemill.explain.partial_gangs import partial_gangs
+from tidemill.ledger.buckets import Bucket
 from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
 
 
 def test_a_gang_of_which_a_replica_finished_has_nothing_to_mend():
@@ -59,3 +62,19 @@ def test_why_a_job_failed_for_good_is_said(tmp_path: Path, over, words: str):
     said = tidemill("why", "ml/x", "-j", where).out
     assert said.strip() == f"job `ml/x` does not wait: it failed for good 50m ago: {words}"
     assert words in tidemill("decision", "ml/x", "-j", where).out
+
+
+def test_a_job_that_gave_up_failed_when_its_last_pod_did():
+    """Its back-off limit is reached: it failed, and requested nothing since its pod had ended."""
+    over = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded",
+            "lastTransitionTime": made.moment(2400)}  # fmt: skip
+    of = ("batch/v1", "Job", "f")
+    status = {"conditions": [over]}
+    job = made.owner("batch/v1", "Job", "f", {"template": template(8)}, status=status)
+    pods = [pod(f"f-{i}", 8, on="n0", created=start, bound=start, end=start + 600, phase="Failed",
+                owner=of) for i, start in enumerate((0, 700))]  # fmt: skip
+    run = kept(node("n0"), job, *pods)
+    found = amounts(run.statement, "bucket")
+    assert JobState(run.world.jobs.state[run.world.job_number["ml/f"]]) is JobState.FAILED
+    assert run.world.jobs.since_ms[run.world.job_number["ml/f"]] == 1_300_000
+    assert found[Bucket.CAUSE_UNKNOWN,] == 8_000 * 100_000, "between the pods, and no longer"

@@ -51,8 +51,8 @@ class Sorted(NamedTuple):
     """What was mended or left out, in words."""
     late: Late = telling.NOTHING_LATE
     """What came to light only after its time was told."""
-    freed: tuple[tuple[int, int], ...] = ()
-    """Jobs that waited for something else than GPUs, and since when for GPUs."""
+    asking: tuple[telling.AskingJob, ...] = ()
+    """Jobs that waited for something else than GPUs, or for others, and since when they ask."""
     shapes: Sequence[Shape] = ()
     """What jobs request, for those that say it by number."""
     unfit: frozenset[int] = frozenset()
@@ -86,7 +86,7 @@ class SortedParts(NamedTuple):
     jobs: GatheredRows
     notes: tuple[str, ...]
     shapes: Sequence[Shape] = ()
-    freed: tuple[tuple[int, int], ...] = ()
+    asking: tuple[telling.AskingJob, ...] = ()
     unfit: frozenset[int] = frozenset()
 
     def numbers(self) -> I64:
@@ -255,7 +255,7 @@ def go_on(
     large = met.rows.filter(pl.col(fitting.UNFIT).is_not_null())["job"].to_list()
     unfit = ordered.attempts.filter(pl.col("job").is_in(large))["number"].to_list()
     return ordered._replace(
-        late=met.late, freed=met.freed, shapes=shapes, notes=tuple(notes), unfit=frozenset(unfit)
+        late=met.late, asking=met.asking, shapes=shapes, notes=tuple(notes), unfit=frozenset(unfit)
     )
 
 

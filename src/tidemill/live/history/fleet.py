@@ -98,8 +98,8 @@ def said_inferred(nodes: Sequence[SeenNode], attempts: Tables) -> Iterator[str]:
     elif inferred:
         of = "1 node was" if len(nodes) == 1 else f"{len(inferred):,} of {len(nodes):,} nodes were"
         yield (
-            f"{of} not listed: taken as large as the most GPUs that jobs held there at once; what"
-            " was paid for is at least that"
+            f"{of} not listed with GPUs: taken as large as the most that jobs held there at once;"
+            " what was paid for is at least that"
         )
 
 

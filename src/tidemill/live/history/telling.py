@@ -166,6 +166,14 @@ class ToldJobs:
         roles = None if row["roles"] is None else [found[r] for r in row["roles"]]
         return row | {"shape": self._told_shapes + job.shape, "roles": roles}
 
+    def may_change(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> bool:
+        """Whether a job waits, and rows differ from what it was told by each replica alone."""
+        if job.is_active or job.is_over or job.is_held or job.is_kept:
+            return False
+        told = self._world.shape_rows[job.shape]
+        shown = [self.shapes[s] for s in {row["shape"] for row in rows}]
+        return len(shown) == 1 == len(told.roles) and _is_other_by_size(told, shown[0])
+
     def apart_milli(self, job: ToldJob, row: dict[str, Any]) -> int:
         """How much a job is told to hold, and does not by a row in its told roles, or inversely."""
         world, roles = self._world, self._world.shape_rows[job.shape].roles
@@ -192,6 +200,12 @@ class ToldJobs:
         ]  # fmt: skip
 
 
+def _is_other_by_size(told: Shape, shown: Shape) -> bool:
+    """Whether two requests are for as many replicas of a team, which are larger or smaller."""
+    alike = [(one.team, one.kind, len(one.roles), one.roles[0].count) for one in (told, shown)]
+    return alike[0] == alike[1]
+
+
 def _role_among(told: Sequence[Role], role: Role, also: str) -> int | None:
     """The number of a role among those that were told; None: there is none like it.
 
@@ -206,12 +220,21 @@ def _role_among(told: Sequence[Role], role: Role, also: str) -> int | None:
     return None
 
 
+class AskingJob(NamedTuple):
+    """A job that is known asks for GPUs from a moment on, or for others."""
+
+    number: int
+    at_ms: int
+    shape: Shape | None = None
+    """What it requests from then on; None: as before, and it waited for something else."""
+
+
 class Met(NamedTuple):
     """The rows that are news, with the number of their job where it has one."""
 
     rows: pl.DataFrame
     late: Late
-    freed: tuple[tuple[int, int], ...]
+    asking: tuple[AskingJob, ...]
 
 
 _IS_CHANGED = pl.col("outcome") == AttemptEnd.CHANGED
@@ -267,7 +290,7 @@ def meet(rows: pl.DataFrame, known: ToldJobs, mark_ms: int) -> Met:
     late = meeting.late
     if mark_ms > known.begins_ms:
         late = late.plus(_lateness(both, mark_ms))
-    return Met(both.sort("job", "attempt", maintain_order=True), late, tuple(meeting.freed))
+    return Met(both.sort("job", "attempt", maintain_order=True), late, tuple(meeting.asking))
 
 
 def _lateness(rows: pl.DataFrame, mark_ms: int) -> Late:
@@ -291,7 +314,7 @@ class _Meeting:
     def __init__(self, known: ToldJobs, mark_ms: int) -> None:
         self._known, self._mark_ms = known, mark_ms
         self.found: list[dict[str, Any]] = []
-        self.freed: list[tuple[int, int]] = []
+        self.asking: list[AskingJob] = []
         self.late = NOTHING_LATE
 
     def job(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
@@ -299,7 +322,8 @@ class _Meeting:
         begun = [row for row in rows if row["start_ms"] is not None]
         rest = rows[-1] if rows[-1]["start_ms"] is None else None
         if (job.is_held or job.is_kept) and not job.is_over and self._asks(rows[-1]):
-            self.freed.append((job.number, max(self._mark_ms, rows[-1]["submit_ms"])))
+            at_ms = max(self._mark_ms, rows[-1]["submit_ms"])
+            self.asking.append(AskingJob(job.number, at_ms))
         if rows[-1]["shape"] is not None and not job.is_over:
             self._gang(job, begun, rest)
             return
@@ -383,9 +407,19 @@ class _Meeting:
         self._end(job, self._mark_ms, AttemptEnd.CHANGED, is_last=False)
 
     def _in_other_roles(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
-        """A job that requests something else than it was told to: another one begins."""
+        """A job that requests something else than it was told to: another one begins.
+
+        One that still waits only requests something else from then on.
+        """
         present = [row for row in rows if not self._is_past(row)]
-        if present:
+        if present and self._known.may_change(job, present):
+            first, shape = present[0], self._known.shapes[present[-1]["shape"]]
+            at_ms = max(self._mark_ms, first["start_ms"] or self._mark_ms)
+            self.asking.append(AskingJob(job.number, at_ms, shape))
+            begun = [row for row in present if row["start_ms"] is not None]
+            rest = present[-1] if present[-1]["start_ms"] is None else None
+            self._go_on(job, begun, rest, job.attempt + 1)
+        elif present:
             self._retell(job, present)
         elif job.is_active:
             self._add(job, rows[-1], attempt=job.attempt, is_told=True)

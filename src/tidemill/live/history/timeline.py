@@ -75,7 +75,7 @@ class HistoryTimeline:
         shapes: Sequence[Shape] = (),
     ) -> None:
         self._is_unwatched, self._unwatched = span.is_unwatched, span.unwatched
-        self._freed = ordered.freed
+        self._asking = ordered.asking
         self._ordered: Sorted | SortedParts | None = ordered
         self._measured, self._begins_ms, self._shapes = measured, span.begins_ms, shapes
         self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
@@ -208,7 +208,8 @@ class HistoryTimeline:
             writer.kept(at, self._machines.kept())
             writer.devices(at, self._machines.devices())
         elif what is Turn.FREED:
-            writer.eligible(at, self._freed[who][0])
+            j, _, shape = self._asking[who]
+            writer.eligible(at, j) if shape is None else writer.needs(at, j, shape)
         elif what is Turn.HELD:
             self._hold(writer, at, who)
         elif what is Turn.RELEASED:
@@ -253,7 +254,8 @@ class HistoryTimeline:
 
     def _find_needed(self, writer: EventWriter, first_ms: Sequence[I64]) -> None:
         """What jobs request that wait again, where that is news."""
-        now = dict[int, Shape]()
+        now = {j: shape for j, _, shape in self._asking if shape is not None}
+        changes = [(ms - self._begins_ms, now[j]) for j, ms, shape in self._asking if shape]
         for i in sorted(range(len(self._needs)), key=lambda i: (self._needs[i][0], i)):
             _, j, s, gpus = self._needs[i]
             known = self._world.shape_of(j) if j < self._world.job_count else self._shapes[s]
@@ -264,8 +266,9 @@ class HistoryTimeline:
                 continue
             role = replace(shape.roles[0], count=count, least=min(shape.roles[0].least, count))
             self._needed[i] = now[j] = replace(shape, roles=(role,))
-        if self._needed:
-            writer.make_way(first_ms, [(self._needs[i][0], one) for i, one in self._needed.items()])
+        changes += [(self._needs[i][0], one) for i, one in self._needed.items()]
+        if changes:
+            writer.make_way(first_ms, changes)
 
     def _hold(self, writer: EventWriter, at: int, j: int) -> None:
         """A job that asked for GPUs before is held: it claims nothing while it is.
@@ -282,10 +285,10 @@ class HistoryTimeline:
 
     def _moments(self, counts: tuple[int, int]) -> Moments:
         """What happens to others than jobs; with room for so many attempts and jobs."""
-        turns, freed = self._machines.turns_ms(), self._freed
+        turns, freed = self._machines.turns_ms(), self._asking
         attempts, jobs = counts
         found = Moments(6 * attempts + jobs + len(turns) + len(freed) + len(self._measured))
-        freed_ms = np.array([at - self._begins_ms for _, at in freed], np.int64)
+        freed_ms = np.array([at - self._begins_ms for _, at, _ in freed], np.int64)
         found.add([
             (Turn.MACHINES, turns, np.arange(len(turns))),
             (Turn.FREED, freed_ms, np.arange(len(freed))),

@@ -4,9 +4,12 @@ How many the group needs is its minimum. Of equal pods the job says so itself (`
 that no node can ever hold, and that the group does not need, is no part of what the job requests.
 """
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import reasons
+from tidemill.live.kubernetes import groups, reasons
+from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -29,6 +32,24 @@ def without_impossible(fleet: FleetNow, job: KubeJob) -> KubeJob:
     size = sum(role.count for role in roles)
     fewest = min(least, size) if len(roles) == 1 else size
     return replace(job, roles=tuple(roles), least=fewest, beyond=tuple(beyond))
+
+
+def of_unknown_group(
+    known: Mapping[GroupKey, PodGroup], job: KubeJob
+) -> tuple[KubeJob, str]:  # fmt: skip
+    """A job whose pod group nobody shows, and what to say of such jobs; "": it is none.
+
+    How many of its pods it needs nobody knows: those that run are taken to work.
+    """
+    unknown = groups.unknown(known, job.pods) if job.key.kind == "PodGroup" else []
+    if not unknown:
+        return job, ""
+    said = (
+        "jobs are of pod groups that nobody shows: how many of their pods they need is unknown, and"
+        f" those that run are taken to work ({groups.kubectl(unknown[0])})"
+    )
+    is_up = any(pod.up_ms is not None for pod in job.pods)
+    return (replace(job, least=1) if is_up else job), said
 
 
 def _never(fleet: FleetNow, role: JobRole) -> WhyPending | None:

@@ -19,6 +19,7 @@ from tidemill.live.kubernetes import (
     groups,
     kai_parts,
     kueue,
+    moments,
     nodes,
     owners,
     pods,
@@ -27,7 +28,7 @@ from tidemill.live.kubernetes import (
 )
 from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
-from tidemill.live.kubernetes.device_parts import PublishedDevices
+from tidemill.live.kubernetes.device_parts import PublishedDevices, SelectedDevices
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.extended import ExtendedResources
 from tidemill.live.kubernetes.fields import LATEST_MS, Object
@@ -39,6 +40,7 @@ from tidemill.live.kubernetes.kueue import (
     KueueWorkload,
     LocalQueue,
 )
+from tidemill.live.kubernetes.moments import ToldMoment
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
@@ -114,12 +116,15 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """By driver, pool and device (DRA): its node and its number there."""
     claims: Claims
     seen_ms: int
-    """The youngest time in any object: about when the files were made."""
+    """The youngest time in any object that is believed (``moments``): about when the files were
+    made."""
     earlier: Mapping[OwnerKey, tuple[OwnerObject, ...]] = {}
     """Owners whose name another has by now (``owners``), the oldest first."""
     either: Mapping[str, str] = {}
     """Resources that plug-ins of nodes give out, and claims too (``extended``): as what those are
     counted."""
+    end_notes: tuple[str, ...] = ()
+    """Times that are younger than that, in words."""
     autoscaler: GroupsNow | None = None
     """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
@@ -171,9 +176,11 @@ def read(told: ToldObjects) -> Cluster:
     slices = told.read("ResourceSlice", (dra.GROUP,), dra.read_slice)
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
+    claims.sort(key=lambda claim: claim.deleted_ms is None)  # of one name, that which is there
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
-    published = PublishedDevices(slices, told.read("DeviceClass", (dra.GROUP,), dra.read_class))
     listed = told.read("Node", ("",), nodes.read)
+    classes = told.read("DeviceClass", (dra.GROUP,), dra.read_class)
+    published = PublishedDevices(slices, classes, {node.name: node.gpu_type for node in listed})
     asking = _Asking(by_claim, published, ExtendedResources(published.classes, listed, published))
     found, before = _in_turn([asking.with_templates(row) for row in every])
     workloads = told.read("Workload", (kueue.GROUP,), kueue.read_workload)
@@ -188,10 +195,7 @@ def read(told: ToldObjects) -> Cluster:
     all_nodes = _with_slices(all_nodes, published)
     all_pods = kai_parts.with_parts(all_pods, all_nodes)
     all_nodes += _coming(told, all_nodes)
-    times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
-    times += [one.at_ms for some in happenings.values() for one in some]
-    times += [row.created_ms or 0 for row in every]
-    seen_ms = max(times, default=0)
+    last = moments.last(all_nodes, all_pods, _told_moments(every, happenings, all_pods))
     told_by = filter(None, told.read("ConfigMap", ("",), autoscaler.read))
     status = max(told_by, key=lambda one: one.probed_ms or 0, default=None)  # of files, the newest
     locals_ = told.read("LocalQueue", (kueue.GROUP,), kueue.read_local_queue)
@@ -208,9 +212,10 @@ def read(told: ToldObjects) -> Cluster:
         budgets=tuple(told.read("PodDisruptionBudget", ("policy",), budgets.read)),
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
-        devices=published.numbers(), claims=by_claim, seen_ms=seen_ms, earlier=before,
+        devices=published.numbers(), claims=by_claim, seen_ms=last.at_ms, earlier=before,
         either=asking.extended.either(),
-        autoscaler=None if status is None else GroupsNow(status, all_nodes, seen_ms),
+        autoscaler=None if status is None else GroupsNow(status, all_nodes, last.at_ms),
+        end_notes=tuple(last.said()),
     )  # fmt: skip
 
 
@@ -358,6 +363,7 @@ class _Asking:
         for pod in in_order:
             rest, own = self.extended.split(pod.request, pod, self._claims)
             total, unkept, since_ms = Counter[str](), list[str](), list[int | None]()
+            selected = list[SelectedDevices]()
             if own is not None:
                 total += self._published.asked(own)
             for claim in claims_of(pod, self._claims):
@@ -365,11 +371,12 @@ class _Asking:
                 mine = turns.get((claim.namespace, claim.name), {key: None})
                 if key not in mine:
                     continue
-                asked = self._published.asked(claim)
+                asked = self._published.asked(claim, is_placed=bool(pod.node))
                 since_ms += [mine[key]] * bool(+asked)
                 total += asked
                 unkept += self._published.unkept(claim) if not pod.node else ()
-            request = _claiming(rest, total)
+                selected += self._published.selected(claim) if not pod.node else ()
+            request = _selecting(_claiming(rest, total), selected)
             if unkept:
                 request = replace(
                     request, unkept=tuple(dict.fromkeys((*request.unkept, *unkept)))
@@ -391,8 +398,10 @@ class _Asking:
             return part
         named = [self._claims.get((namespace, name)) for _, name in part.request.claims
                  if name.startswith(dra.TEMPLATE)]  # fmt: skip
-        asked = [self._published.asked(one) for one in (own, *named) if one is not None]
-        return replace(part, request=_claiming(rest, sum(asked, Counter[str]())))
+        claims = [one for one in (own, *named) if one is not None]
+        asked = sum((self._published.asked(one) for one in claims), Counter[str]())
+        selected = [one for claim in claims for one in self._published.selected(claim)]
+        return replace(part, request=_selecting(_claiming(rest, asked), selected))
 
 
 def claims_of(pod: KubePod, claims: Claims) -> Iterator[DeviceClaim]:
@@ -419,6 +428,24 @@ def _claiming(request: PodRequest, total: Counter[str]) -> PodRequest:
         return replace(request, uncounted=request.uncounted or some[0])
     gpu = GpuRequest(known[0], total[known[0]])
     return replace(request, gpu=gpu, also=(*request.also, *(one for one in some if one != gpu[0])))
+
+
+def _selecting(request: PodRequest, selected: Sequence[SelectedDevices]) -> PodRequest:
+    """What a pod requests whose claims select some of the devices that there are.
+
+    Which GPU types those are says it for the books; else nobody can say there what is free of them.
+    """
+    if not selected or request.gpu is None or request.gpu.resource != resources.CLAIMED:
+        return request
+    words = "; ".join(dra.BY_SELECTOR + one.words for one in selected)
+    places = [one.nodes for one in selected if one.nodes is not None]
+    on = frozenset.intersection(*places) if places else None
+    is_told = len(selected) == 1 and bool(selected[0].types)
+    unkept = request.unkept if is_told else (*request.unkept, words)
+    return replace(
+        request, devices_on=on, device_words=words, unkept=unkept,
+        device_types=selected[0].types if is_told else (),
+    )  # fmt: skip
 
 
 def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list[KubeNode]:
@@ -459,6 +486,24 @@ def _by_object(told: ToldObjects) -> dict[tuple[str, str, str], tuple[KubeEvent,
     for one in told.read("Event", ("", "events.k8s.io"), _happening):
         found.setdefault((one.kind, one.namespace, one.name), []).append(one)
     return {key: tuple(sorted(some, key=lambda one: one.at_ms)) for key, some in found.items()}
+
+
+def _told_moments(
+    rows: Iterable[OwnerObject], happenings: Mapping[tuple[str, str, str], Sequence[KubeEvent]],
+    all_pods: Iterable[KubePod],
+) -> Iterator[ToldMoment]:  # fmt: skip
+    """When owners were made, and things happened; what a kubelet tells is by its node's clock."""
+    on = {(pod.namespace, pod.name): pod.node for pod in all_pods if pod.node}
+    for row in rows:
+        if row.created_ms is not None:
+            shown_by = f"kubectl get {row.kind.lower()} -n {row.namespace} {row.name} -o yaml"
+            who = f"{row.kind} {row.namespace}/{row.name}"
+            yield ToldMoment(row.created_ms, who, shown_by, is_servers=True)
+    for (kind, namespace, name), some in happenings.items():
+        node = name if kind == "Node" else on.get((namespace, name), "") if kind == "Pod" else ""
+        who = f"node {node}" if node else f"an event of {kind} {namespace}/{name}"
+        shown_by = f"kubectl get events -n {namespace} --field-selector involvedObject.name={name}"
+        yield ToldMoment(some[-1].at_ms, who, shown_by)
 
 
 def _happening(one: Object) -> KubeEvent:

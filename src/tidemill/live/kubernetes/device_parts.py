@@ -37,11 +37,15 @@ class PublishedDevices:
     """The accelerators that nodes publish in slices, and which of them claims ask for."""
 
     def __init__(
-        self, slices: Iterable[DeviceSlice], classes: Iterable[DeviceClass] = ()
+        self, slices: Iterable[DeviceSlice], classes: Iterable[DeviceClass] = (),
+        types: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
+        """``types``: the GPU types of nodes that say it themselves."""
+        self._types = types or {}
         self.classes = [*classes]
         self._classes = {one.name: one for one in self.classes}
         self._answers: dict[DeviceRequest, _Answer] = {}
+        self._chosen: dict[DeviceRequest, SelectedDevices | None] = {}
         self._node: dict[DeviceId, str] = {}
         self._device: dict[DeviceId, Device] = {}
         slices = [*slices]
@@ -98,19 +102,20 @@ class PublishedDevices:
                 counts[node, resource] += 1
         return found
 
-    def asked(self, claim: DeviceClaim) -> Counter[str]:
+    def asked(self, claim: DeviceClaim, *, is_placed: bool = False) -> Counter[str]:
         """What a claim holds, or asks for, by resource; what is ``is_unknown`` nobody can count.
 
+        ``is_placed``: for a pod on a node, which has what the claim held last.
         A device that no slice shows any more is taken for a whole one. Who asks for all devices of
         a node wants as many as the node with the fewest of them has.
         """
-        if claim.is_allocated:
-            known = (self._device.get(key) for key in claim.held)
+        if claim.is_allocated or (is_placed and claim.had):
+            known = (self._device.get(key) for key in claim.held or claim.had)
             return Counter(
                 CLAIMED if one is None else self.resource_of(one) or UNKNOWN for one in known
             )
         found = Counter[str]()
-        for one in _firsts(claim):
+        for one in self._wanted(claim):
             answer = self._answer(one)
             if answer.resource:
                 found[answer.resource] += one.count or max(1, min(answer.on_each, default=1))
@@ -118,10 +123,64 @@ class PublishedDevices:
 
     def unkept(self, claim: DeviceClaim) -> tuple[str, ...]:
         """What of a claim that waits nobody can say as a number."""
-        some = [] if claim.is_allocated else [*_firsts(claim)]
+        some = [] if claim.is_allocated else [*self._wanted(claim)]
         differ = any(not one.count and len({*self._answer(one).on_each}) > 1 for one in some)
         is_part = any(one.unkept == dra.OF_CAPACITY for one in some)
         return (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
+
+    def selected(self, claim: DeviceClaim) -> Iterator["SelectedDevices"]:
+        """What a claim that waits selects of the whole GPUs that there are, where that is not all.
+
+        For each of its requests.
+        """
+        for one in self._wanted(claim) if not claim.is_allocated else ():
+            if self._answer(one).resource == CLAIMED:
+                found = self._selected(replace(one, name=""))
+                if found is not None:
+                    yield found
+
+    def _selected(self, one: DeviceRequest) -> "SelectedDevices | None":
+        if one not in self._chosen:
+            self._chosen[one] = self._select(one)
+        return self._chosen[one]
+
+    def _select(self, one: DeviceRequest) -> "SelectedDevices | None":
+        known = self._classes.get(one.device_class)
+        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+        every = [device for device in self._device.values() if device.is_whole]
+        words = " && ".join(one.selectors or selectors)
+        if problem := dra.unknown_in(selectors):
+            return SelectedDevices(f"{words} (not understood: {problem})", None)
+        mine = [device for device in every if dra.matches(selectors, device)]
+        if len(mine) == len(every):
+            return None
+        counts, whole = (Counter(self._node[d.id] for d in some) for some in (mine, every))
+        is_enough = max(counts.values(), default=0) >= max(1, one.count)
+        others = frozenset(whole.keys() - counts.keys())
+        is_alone = all(counts[node] == whole[node] for node in counts)
+        types = [frozenset(map(self._type_of, some)) for some in (counts, others)]
+        is_sure = is_enough and is_alone and "" not in types[0] and not types[0] & types[1]
+        return SelectedDevices(
+            words, frozenset(counts) if is_enough else frozenset(),
+            tuple(sorted(types[0])) if is_sure else (),
+        )  # fmt: skip
+
+    def _type_of(self, node: str) -> str:
+        return self._types.get(node) or self.type_on(node)
+
+    def _wanted(self, claim: DeviceClaim) -> Iterator[DeviceRequest]:
+        """The requests of a claim that hold something; of a choice the first that a node holds."""
+        for one in claim.requests:
+            found = one
+            if one.choices:
+                found = dra.first_held(one.choices, self._is_held) or one.choices[0]
+            if found.unkept != dra.ADMIN:
+                yield found
+
+    def _is_held(self, one: DeviceRequest) -> bool:
+        """Whether a node has as many devices as a request asks for, whoever holds them."""
+        most = max(self._answer(replace(one, count=0)).on_each, default=0)
+        return not one.unkept and most >= max(1, one.count)
 
     def _answer(self, one: DeviceRequest) -> "_Answer":
         """What a request asks for; thousands of claims have a few forms."""
@@ -170,6 +229,17 @@ class PublishedDevices:
         return [device for device in found if device.is_whole] or found
 
 
+class SelectedDevices(NamedTuple):
+    """The devices that a request selects."""
+
+    words: str
+    """By which expressions."""
+    nodes: frozenset[str] | None
+    """Where there are any, if there are as many as it wants on one; None: nobody can say."""
+    types: tuple[str, ...] = ()
+    """The GPU types that they are, where all GPUs of these types are such; () tells nothing."""
+
+
 class _Answer(NamedTuple):
     """What a request asks for."""
 
@@ -181,12 +251,6 @@ class _Answer(NamedTuple):
 def is_unknown(resource: str) -> bool:
     """Whether nobody knows how much of which accelerators it is, if it is of any."""
     return resource == UNKNOWN or resource.startswith(OF_CLASS)
-
-
-def _firsts(claim: DeviceClaim) -> Iterator[DeviceRequest]:
-    """The requests of a claim that hold something; of a choice the first."""
-    firsts = (one.choices[0] if one.choices else one for one in claim.requests)
-    return (one for one in firsts if one.unkept != dra.ADMIN)
 
 
 def _counter_sets(device: Device) -> set[CounterSet]:

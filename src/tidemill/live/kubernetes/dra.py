@@ -1,10 +1,11 @@
 """Dynamic resource allocation: devices that nodes publish in slices, and claims that hold them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes import cel, fields, resources
 from tidemill.live.kubernetes.cel import DeviceFacts, UnknownExpression
@@ -70,6 +71,8 @@ ADMIN = "adminAccess"
 OF_CAPACITY = "capacity of a part of a device"
 ALL_DIFFER = "allocationMode All on machines that have different numbers of them"
 """Why nobody can say how many devices such a claim wants."""
+BY_SELECTOR = "devices for which "
+"""Before the expression of a claim of which nobody can say, by machines alone, what meets it."""
 MOST_CHOICES = 8
 """As many as the API server lets a request have."""
 
@@ -162,6 +165,21 @@ class DeviceClaim(Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     """Whether it has the finalizer of claims that are allocated."""
     is_leaving: bool = False
+    had: tuple[DeviceId, ...] = ()
+    """Accelerators that it held before a watch saw that it does not any more: those whose pods are
+    leaving still do in the books."""
+    deleted_ms: int | None = None
+
+    def deleted(self, at_ms: int) -> "DeviceClaim":
+        """The claim after it was deleted."""
+        return replace(self, is_allocated=False, held=(), had=self.held or self.had,
+                       deleted_ms=at_ms)  # fmt: skip
+
+    def after(self, before: "DeviceClaim | None") -> "DeviceClaim":
+        """The claim as a watch shows it now, after how it did before."""
+        if before is None or before.uid != self.uid or self.is_allocated:
+            return self
+        return replace(self, had=before.held or before.had)
 
 
 def read_slice(one: Object) -> DeviceSlice:
@@ -348,6 +366,13 @@ def _exact(name: str, exact: Object) -> DeviceRequest:
 
 def _selectors(told: Object) -> tuple[str, ...]:
     return tuple(fields.text(one, "cel", "expression") for one in fields.each(told, "selectors"))
+
+
+def first_held(
+    choices: Iterable[DeviceRequest], holds: Callable[[DeviceRequest], bool]
+) -> DeviceRequest | None:
+    """The first of several requests (`firstAvailable`) that a machine holds; None: none does."""
+    return next((one for one in choices if holds(one)), None)
 
 
 def unknown_in(selectors: Iterable[str]) -> str:

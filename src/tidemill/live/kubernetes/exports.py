@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes import fields, moments
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 
 Kind = tuple[str, str]
@@ -49,6 +49,8 @@ class _DatedContainer(Struct):
 
 
 class _DatedCondition(Struct):
+    type: str = ""
+    status: str = ""
     lastHeartbeatTime: str | None = None  # noqa: N815
     lastTransitionTime: str | None = None  # noqa: N815
 
@@ -80,8 +82,10 @@ class ExportFile:
 
     def __init__(self, folder: str, name: str) -> None:
         self.folder, self.name = folder, name
-        self.moment_ms = 0
-        """The youngest time in it: about when it was made, and not later."""
+        self._told_ms = 0
+        """The youngest time in it, but for heartbeats."""
+        self._beats: list[tuple[int, bool]] = []
+        """Those of its nodes, and whether they are Ready."""
         self.shown: dict[Kind, set[Key]] = {}
         self.listed: set[Kind] = set()
         """Kinds that it has a list of."""
@@ -90,14 +94,26 @@ class ExportFile:
 
     def show(self, kind: Kind, key: Key, one: Object | bytes, *, is_listed: bool) -> int:
         """It has an object; the youngest time in that."""
-        found_ms = _youngest_ms(one)
-        self.moment_ms = max(self.moment_ms, found_ms)
+        dated = _dated(one)
+        found_ms = max((_ms(told) for told in _times(dated) if told), default=0)
+        if kind == NODES:
+            self._beats.append((found_ms, _is_ready(dated)))
+        else:
+            self._told_ms = max(self._told_ms, found_ms)
         if kind[1] == "Event":  # the server forgets them, and they hold nothing
             return found_ms
         self.shown.setdefault(kind, set()).add(key)
         if is_listed:
             self.listed.add(kind)
         return found_ms
+
+    @property
+    def moment_ms(self) -> int:
+        """The youngest time in it, by a clock that is not ahead of most: about when it was made."""
+        usual_ms = moments.usual(ms for ms, is_ready in self._beats if is_ready)
+        most_ms = max(usual_ms, self._told_ms) + moments.APART_MS if usual_ms is not None else None
+        beats = (ms for ms, _ in self._beats if most_ms is None or ms <= most_ms)
+        return max(self._told_ms, *beats, 0)
 
     def covers(self, kind: Kind, namespace: str) -> bool:
         """Whether it lists a kind, of a namespace among others."""
@@ -149,11 +165,11 @@ class _FilesTogether(NamedTuple):
 def last_shown(files: Iterable[ExportFile]) -> dict[Kind, dict[Key, LastShown]]:
     """The objects that are in no export of the last moment, by kind."""
     every = sorted(_together(files), key=lambda one: one.moment_ms)
-    cluster = _clusters(every)
+    cluster, moment_ms = _clusters(every), [one.moment_ms for one in every]
     ends = dict[int, int]()
     shown = dict[Kind, dict[Key, int]]()
     for i, export in enumerate(every):
-        ends[cluster[i]] = export.moment_ms
+        ends[cluster[i]] = moment_ms[i]
         for file in export.files:
             for kind, keys in file.shown.items():
                 shown.setdefault(kind, {}).update(dict.fromkeys(keys, i))
@@ -161,14 +177,14 @@ def last_shown(files: Iterable[ExportFile]) -> dict[Kind, dict[Key, LastShown]]:
     for kind, mine in shown.items():
         tells = [i for i, one in enumerate(every) if one.is_whole and one.lists(kind)]
         for key, i in mine.items():
-            last_ms = every[i].moment_ms
+            last_ms = moment_ms[i]
             if last_ms == ends[cluster[i]]:
                 continue
             later = (
-                every[k].moment_ms
+                moment_ms[k]
                 for k in tells
                 if cluster[k] == cluster[i]
-                and every[k].moment_ms > last_ms
+                and moment_ms[k] > last_ms
                 and every[k].covers(kind, key[0])
             )
             found.setdefault(kind, {})[key] = LastShown(last_ms, next(later, None))
@@ -226,14 +242,19 @@ def _root(above: list[int], i: int) -> int:
     return i
 
 
-def _youngest_ms(one: Object | bytes) -> int:
-    """The youngest time in an object; 0: it has none that can be read."""
+def _dated(one: Object | bytes) -> _Dated:
+    """The times of an object; none where they cannot be read."""
     try:
-        read = isinstance(one, Mapping)
-        dated = msgspec.convert(one, _Dated) if read else _DATED.decode(one)  # type: ignore[arg-type]
+        if isinstance(one, Mapping):
+            return msgspec.convert(one, _Dated)
+        return _DATED.decode(one)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return 0
-    return max((_ms(told) for told in _times(dated) if told), default=0)
+        return _Dated()
+
+
+def _is_ready(dated: _Dated) -> bool:
+    told = dated.status.conditions if dated.status is not None else None
+    return any(one.type == "Ready" and one.status == "True" for one in told or ())
 
 
 def _times(dated: _Dated) -> Iterator[str | None]:

@@ -112,6 +112,19 @@ def find(known: Mapping[GroupKey, PodGroup], told: GroupKey) -> PodGroup | None:
     return found
 
 
+def unknown(known: Mapping[GroupKey, PodGroup], pods: Iterable[KubePod]) -> list[GroupKey]:
+    """The groups that pods name, that objects declare, and of which nobody shows that object."""
+    named = {found for pod in pods if (found := of_pod(pod)) is not None
+             and pod.annotations.keys().isdisjoint(TOTALS)}  # fmt: skip
+    return sorted(one for one in named if one[0] in DIALECTS and find(known, one) is None)
+
+
+def kubectl(told: GroupKey) -> str:
+    """The command that lists what declares groups of its dialect."""
+    is_inside = told[0] == CORE and "/" in told[2]
+    return f"kubectl get {'workloads' if is_inside else 'podgroups'}.{told[0]} -A -o json"
+
+
 def core_name(workload: str, group: str, replica: str = "") -> str:
     """What a group inside a Workload is called here."""
     return "/".join(filter(None, (workload, group, replica)))

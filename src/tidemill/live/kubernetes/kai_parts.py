@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.resources import GpuRequest
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, count_text
 from tidemill.model.rows import MAX_DEVICES
 
 FRACTION, MEMORY, DEVICES = "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices"
@@ -27,6 +27,7 @@ _RESERVATIONS = ("kai-resource-reservation", "runai-reservation")
 NODE_MEMORY = "nvidia.com/gpu.memory"
 """The label of GPU feature discovery with the memory of each GPU of a node, in MiB."""
 RESOURCE = "nvidia.com/gpu"
+_NAMED, _LONGEST = 5, 20
 _DECIMAL = re.compile(r"\d{1,6}(\.\d{1,9})?|\.\d{1,9}")
 
 
@@ -63,6 +64,23 @@ def _with_part(pod: KubePod, memory: Mapping[str, Fraction]) -> KubePod:
     return replace(pod, request=replace(
         pod.request, gpu=GpuRequest(RESOURCE, each), part_milli=milli,
     ))  # fmt: skip
+
+
+def misread(pods: Iterable[KubePod]) -> Iterator[str]:
+    """What to say of pods whose annotations say no part of a GPU."""
+    bad = [
+        (pod.full_name, key, pod.annotations[key])
+        for pod in pods if pod.request.gpu is None and not pod.request.uncounted
+        for key in (FRACTION, MEMORY) if key in pod.annotations
+    ]  # fmt: skip
+    if bad:
+        some = sorted(bad)[:_NAMED]
+        named = ", ".join(f"{name}: {key} `{told[:_LONGEST]}`" for name, key, told in some)
+        more = ", …" if len(bad) > _NAMED else ""
+        yield (
+            f"{count_text(len({name for name, *_ in bad}), 'pod')} of KAI's with an annotation that"
+            f" is no part of a GPU: not booked ({named}{more})"
+        )
 
 
 def _number(told: str | None) -> Fraction:

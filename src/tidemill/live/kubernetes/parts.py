@@ -20,7 +20,7 @@ from tidemill.live.kubernetes.dra import DeviceId
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.scheduling.claims import BY_CLAIM, DeviceGroup
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import MAX_DEVICES
+from tidemill.model.rows import MAX_DEVICES, RESOURCE
 
 BETWEEN = "/"
 """Between the name of a machine and that of a part; no node of Kubernetes has one in its name."""
@@ -61,6 +61,13 @@ def seen(of: SeenNode, part: KubeNode, machine: SeenNode) -> SeenNode:
 def machine(name: str) -> str:
     """The machine that a node, or a part of one, is of."""
     return name.partition(BETWEEN)[0]
+
+
+def by_resource(part: KubeNode) -> KubeNode:
+    """A part, or a whole machine, that says which resource it advertises, as types do not."""
+    if len(part.capacity) != 1:
+        return part
+    return replace(part, labels={**part.labels, RESOURCE: min(part.capacity)})
 
 
 def of_node(node: KubeNode, groups: Sequence[DeviceGroup] = ()) -> list[KubeNode]:

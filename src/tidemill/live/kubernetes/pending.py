@@ -136,6 +136,8 @@ def _by_facts(
     fleet: FleetNow, pod: KubePod, missing: int, size: int, where: OnePlace
 ) -> WhyPending | None:
     """What nodes and pods show: that no room does, or how much there is."""
+    if (never := unmet.by_devices(fleet, pod.request)) is not None:
+        return never
     facts = reasons.by_facts(fleet, pod.request, missing, size, where)
     return facts if _is_never(facts) else unmet.by_labels(fleet, pod) or facts
 

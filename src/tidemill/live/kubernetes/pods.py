@@ -15,6 +15,7 @@ from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import dra, fields, pod_amounts, pod_rules, refusals, resources
 from tidemill.live.kubernetes.dra import OwnClaim
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.nodes import NAME
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
 from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTest, NodeRules, Pair
@@ -123,12 +124,21 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Whether others may be evicted for it; not with `preemptionPolicy: Never`."""
     unread: str = ""
     """Why nobody can read what it requests; "": it is read."""
+    devices_on: frozenset[str] | None = None
+    """The nodes that have such devices as its claims select, if one has enough of them; None: all
+    that have any, or nobody can say."""
+    device_types: tuple[str, ...] = ()
+    """Of which GPU types those are, where that tells them from the others; () is any."""
+    device_words: str = ""
+    """By which expressions of its claims; "": it selects none."""
     part_milli: int = 1000
     """How much it has of each of its accelerators: less than all of them by KAI (``kai_parts``)."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
         if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        if self.devices_on is not None and labels.get(NAME) not in self.devices_on:
             return False
         return not self.terms or any(
             all(one.holds(labels.get(one.key)) for one in term) for term in self.terms

@@ -86,10 +86,10 @@ def stretches(
             for one in held
         )
         if not here:
-            yield from _moment(job, held, start_ms, done)
+            yield from _moment(job, held, start_ms, done, looks_back=looks_back)
             continue
         end_ms = moments[i + 1] if i + 1 < len(moments) else None
-        outcome = _outcome(job, held, here, end_ms)
+        outcome = _outcome(job, held, here, end_ms, looks_back=looks_back)
         is_shown = looks_back or shown_ms <= start_ms
         wanted = needs if is_shown else _least(job)
         up_ms = _up_ms(here, max(wanted - done, 1), start_ms, end_ms)
@@ -100,12 +100,15 @@ def stretches(
         yield Stretch(start_ms, end_ms, outcome, here, up_ms, done)
 
 
-def _moment(job: KubeJob, held: Sequence[HeldPod], at_ms: int, done: int) -> Iterator[Stretch]:
+def _moment(
+    job: KubeJob, held: Sequence[HeldPod], at_ms: int, done: int, *, looks_back: bool
+) -> Iterator[Stretch]:
     """Pods that ended in the second in which they were bound, and nothing else: it was there."""
     here = tuple(one for one in held if one.start_ms == at_ms)
     if here:
         before = done - sum(one.pod.outcome is AttemptEnd.DONE for one in here)
-        yield Stretch(at_ms, at_ms, _outcome(job, held, here, at_ms), here, at_ms, before)
+        outcome = _outcome(job, held, here, at_ms, looks_back=looks_back)
+        yield Stretch(at_ms, at_ms, outcome, here, at_ms, before)
 
 
 def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> tuple[int, int]:
@@ -139,8 +142,9 @@ def _up_ms(here: Sequence[HeldPod], needs: int, start_ms: int, end_ms: int | Non
 
 
 def _outcome(
-    job: KubeJob, held: Sequence[HeldPod], here: Sequence[HeldPod], end_ms: int | None
-) -> AttemptEnd:
+    job: KubeJob, held: Sequence[HeldPod], here: Sequence[HeldPod], end_ms: int | None,
+    *, looks_back: bool,
+) -> AttemptEnd:  # fmt: skip
     """How a stretch ends: in another one, or as the pods that end with it."""
     if end_ms is None:
         return AttemptEnd.RUNNING
@@ -150,7 +154,11 @@ def _outcome(
     ways = [one.pod.outcome for one in here if one.end_ms == end_ms]
     bad = [way for way in ways if way is not AttemptEnd.DONE]
     way = bad[0] if bad else AttemptEnd.DONE
-    if is_last and job.end is not None and not ended_later(job.end, end_ms, way):
+    if (
+        is_last
+        and job.end is not None
+        and not ended_later(job.end, end_ms, way, looks_back=looks_back)
+    ):
         return job.end[0]
     if bad:
         return way
@@ -163,8 +171,14 @@ END_DELAY_MS = 5_000
 is of something else: that a deadline passed, or that people had enough of it."""
 
 
-def ended_later(end: tuple[AttemptEnd, int], at_ms: int, way: AttemptEnd) -> bool:
-    """Whether a job waited on after its last pods had ended at a moment, in this way."""
+def ended_later(
+    end: tuple[AttemptEnd, int], at_ms: int, way: AttemptEnd, *, looks_back: bool
+) -> bool:
+    """Whether a job waited on after its last pods had ended at a moment, in this way.
+
+    One that failed, as its last pods had, waited for nothing: no pod was made after them. (Who
+    watches has told of it as waiting by then.)
+    """
     how, end_ms = end
-    is_well = way is AttemptEnd.DONE and how is AttemptEnd.DONE
-    return end_ms - at_ms > END_DELAY_MS and not is_well
+    is_same = way is how and (how is AttemptEnd.DONE or (looks_back and how is AttemptEnd.FAILED))
+    return end_ms - at_ms > END_DELAY_MS and not is_same

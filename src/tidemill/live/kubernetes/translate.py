@@ -19,6 +19,7 @@ from tidemill.live.kubernetes import (
     device_parts,
     dra,
     kai_parts,
+    node_notes,
     objects,
     parts,
     pending,
@@ -38,17 +39,17 @@ from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
 from tidemill.live.kubernetes.kai_parts import SharedGpus
 from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
-from tidemill.live.kubernetes.parts import MachinePart
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import is_whole_name
+from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, UNKEPT, Queue, Role, Shape
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
 
 _ROWS_AT_ONCE = 1 << 13
 
@@ -72,6 +73,8 @@ class KubernetesPast(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What is used up of the quotas of namespaces that are teams."""
+    end_notes: tuple[str, ...] = ()
+    """Which times in the files are younger than ``seen_ms``, and why they are not believed."""
     is_idle: bool = False
     """Whether there are nodes with GPUs and pods, and none of those requests any."""
 
@@ -125,7 +128,7 @@ def translate(
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
                  for node in nodes]  # fmt: skip
     every = [part for part, _ in made.parts]
-    notes = [*made.said(), *_about_nodes(every, looks_back), *vanished.said(cluster)]
+    notes = [*made.said(), *node_notes.said(every, looks_back=looks_back), *vanished.said(cluster)]
     queues = _queues(cluster, every, rule, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
@@ -139,6 +142,7 @@ def translate(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
         quota_uses.of(cluster, _kinds(every)) if rule.by == "namespace" else (),
+        end_notes=cluster.end_notes,
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
 
@@ -166,6 +170,15 @@ class _Translation:
         self._having = dict[str, set[str]]()
         for (_, resource), part in self._part.items():
             self._having.setdefault(resource, set()).add(kind_of(part.gpu_type))
+        told = {one: tuple(kinds) for one, kinds in self._having.items()
+                if one not in (resources.CLAIMED, *cluster.either)}  # fmt: skip
+        self._twins = {one for one in told if shapes.has_twin(told, one)}
+        """Resources of a type that another one is of too: nodes are told apart by them."""
+        # labels of nodes that were told before do not change: those of shares always have it
+        self.parts = [
+            (parts.by_resource(part) if self._is_named(part) else part, node)
+            for part, node in self.parts
+        ]
         self._shared = SharedGpus(cluster.pods)
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
@@ -177,6 +190,10 @@ class _Translation:
         if unknown := sum(_has_unknown_claim(cluster, pod) for pod in cluster.pods):
             self._notes[_UNKNOWN_CLAIM] = unknown
 
+    def _is_named(self, part: KubeNode) -> bool:
+        """Whether a node says which resource it advertises."""
+        return bool(self._twins) if self._looks_back else OF in kind_of(part.gpu_type)
+
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
         for pod in job.pods:
@@ -185,6 +202,9 @@ class _Translation:
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
         if not job.roles:
             return
+        if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
+            job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
+            self._notes.update([unknown] * bool(unknown))
         job = beyond.without_impossible(self._fleet, job)
         made = [self._role(role) for role in job.roles]
         if any(one is None for one in made):
@@ -224,6 +244,7 @@ class _Translation:
         """What people should know of it."""
         notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
+        notes += kai_parts.misread(self.cluster.pods)
         if self._refused:
             many = len(self._refused)
             whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
@@ -246,12 +267,12 @@ class _Translation:
             cpu, memory = role.request.cpu_milli // count, role.request.memory_mib // count
             return Role(
                 role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1, milli, cpu, memory,
-                kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
+                kinds=self._kinds_of(resource, role), **rules._asdict(),
             )  # fmt: skip
         return Role(
             role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count,
             cpu_milli=role.request.cpu_milli, memory_mib=role.request.memory_mib,
-            kinds=self._kinds_of(resource, role.pods), **rules._asdict(),
+            kinds=self._kinds_of(resource, role), **rules._asdict(),
         )  # fmt: skip
 
     def _rules(self, role: JobRole) -> NodeRules:
@@ -271,6 +292,9 @@ class _Translation:
             return rules._replace(
                 labels=tuple(sorted((*rules.labels, (resources.BY_CLAIM, "yes"))))
             )
+        is_named = self._looks_back or all(OF in kind for kind in self._having.get(resource, ()))
+        if resource in self._twins and is_named:
+            rules = rules._replace(labels=tuple(sorted((*rules.labels, (RESOURCE, resource)))))
         if by_claim.isdisjoint(self._having.get(resource, ())):
             return rules
         by_plugin = LabelCondition(resources.BY_CLAIM, LabelTest.ABSENT)
@@ -297,15 +321,17 @@ class _Translation:
             profile=profile, **rules._asdict(),
         )  # fmt: skip
 
-    def _kinds_of(self, resource: str, pods: Iterable[KubePod]) -> tuple[str, ...]:
+    def _kinds_of(self, resource: str, role: JobRole) -> tuple[str, ...]:
         """The kinds of accelerators that a resource is where pods sit, or anywhere; () is any."""
         here = (self._part.get((pod.node, one.resource))
-                for pod in pods if pod.node and (one := pod.request.gpu))  # fmt: skip
+                for pod in role.pods if pod.node and (one := pod.request.gpu))  # fmt: skip
         by_claim = self._having.get(self.cluster.either.get(resource, ""), set())
         having = {kind_of(part.gpu_type) for part in here if part}
         having = having or self._having.get(resource, set()) | by_claim
         if not having:  # who wants parts of GPUs that no node has does not get others instead
             return () if is_whole_name(resource) else (resource,)
+        told = {*map(kind_of, role.request.device_types)}
+        having = having & told or having
         is_any = having == self._kinds and not any(OF in kind for kind in having)
         return () if is_any else tuple(sorted(having))
 
@@ -353,7 +379,7 @@ class _Translation:
         """The devices that a pod was given (DRA); 0: nobody says."""
         mask = 0
         for claim in clusters.claims_of(one.pod, self.cluster.claims):
-            for device in claim.held:
+            for device in claim.held or claim.had:
                 node, number = self.cluster.devices.get(device, ("", 0))
                 if node == one.pod.node and number < MAX_DEVICES:
                     mask |= 1 << number
@@ -383,7 +409,9 @@ class _Translation:
             if (
                 last is not None
                 and job.end is not None
-                and ended_later(job.end, last["end_ms"], last["outcome"])
+                and ended_later(
+                    job.end, last["end_ms"], last["outcome"], looks_back=self._looks_back
+                )
             ):
                 rows.append(self._base(job, shape) | {
                     "end_ms": job.end[1], "outcome": AttemptEnd.CANCELLED,
@@ -477,8 +505,12 @@ def _decider(job: KubeJob) -> str:
 
 def _tied(job: KubeJob) -> list[str]:
     """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
-    told = [one for pod in job.pods for one in pod.request.unkept
-            if one in (dra.ALL_DIFFER, dra.OF_CAPACITY)][:1]  # fmt: skip
+    told = [
+        one
+        for pod in job.pods
+        for one in pod.request.unkept
+        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)
+    ][:1]
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
@@ -545,33 +577,6 @@ def _left(cluster: Cluster) -> list[SeenNode]:
     there = {node.name for node in cluster.nodes}
     named = {pod.node for pod in cluster.pods if pod.node and pod.request.gpu} if there else set()
     return [SeenNode(name=name, gpus=0, gpu_type="", is_off=True) for name in sorted(named - there)]
-
-
-def _about_nodes(all_parts: Iterable[KubeNode], looks_back: bool) -> list[str]:
-    """Nodes that have fewer devices than they should; an observer saw since when."""
-    notes, rest = [], "count as unhealthy from when that was seen on"
-    if looks_back:
-        rest = "count as free in the books, and can be had by nobody"
-    for node in all_parts:
-        healthy, whole = node.advertised(node.allocatable), node.devices
-        name = parts.machine(node.name)
-        what = f"{node.gpu_type} units" if isinstance(node, MachinePart) else "GPUs"
-        if whole and not node.advertised(node.capacity):
-            notes.append(
-                f"node `{node.name}` should have {whole} GPUs and advertises none: not Ready"
-                f" (kubectl describe node {name})"
-            )
-        elif node.is_ready and healthy < whole:
-            counts = f"the others {rest}" if healthy else "it counts as unhealthy"
-            notes.append(
-                f"node `{node.name}` advertises {healthy} of {whole} {what}: {counts} (kubectl"
-                f" describe node {name})"
-            )
-        if max(node.capacity.values(), default=0) > MAX_DEVICES:
-            notes.append(
-                f"node `{node.name}` has more than {MAX_DEVICES} {what}: the rest is left out"
-            )
-    return notes
 
 
 def _kinds(all_parts: Iterable[KubeNode]) -> list[tuple[str, Mapping[str, str], str]]:

@@ -5,11 +5,21 @@ beside is only said as far as they are shown: there may be others that nobody ma
 """
 
 from tidemill.live.kubernetes.pod_rules import RuleKind
-from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
 from tidemill.model.reasons import LAYER_OF, Cause
 
 _OVER_PLACES = {RuleKind.TOGETHER: "be with other pods in one", RuleKind.SPREAD: "be spread over"}
+
+
+def by_devices(fleet: FleetNow, request: PodRequest) -> WhyPending | None:
+    """That no node publishes as many devices as a claim selects; None: one does, or may."""
+    if request.gpu is None or not fleet.nodes or request.devices_on is None or request.devices_on:
+        return None
+    words = f"its claim wants {request.gpu.each:,} of the {request.device_words}"
+    words = f"{words}: no node publishes so many"
+    cause = Cause.IMPOSSIBLE_LABEL
+    return WhyPending(cause, LAYER_OF[cause], words, is_of_facts=True)
 
 
 def by_labels(fleet: FleetNow, pod: KubePod) -> WhyPending | None:

@@ -55,6 +55,16 @@ def said(cluster: Cluster) -> Iterator[str]:
             f"{_named(lost, 'node')} that later exports show no more: paid until the first without"
             " them, and not observed since the last that shows them"
         )
+    left = [
+        node.name for node in cluster.nodes
+        if node.devices and node.last_ms is not None and node.gone_ms is None
+        and cluster.seen_ms - node.last_ms > LONGEST_UNSAID_MS
+    ]  # fmt: skip
+    if left:
+        yield (
+            f"{_named(left, 'node')} in an earlier export alone, and no later one lists nodes and"
+            " pods: taken to be there, and as then, to the end"
+        )
     unsaid = [
         pod.full_name for pod in cluster.pods
         if pod.request.gpu and pod.last_ms is not None and not pod.is_over

@@ -13,7 +13,7 @@ class Turn(IntEnum):
     MACHINES = 0
     ENDS = 1
     SUBMITS = 2
-    FREED = 3
+    FREED = 3  # a job that was held asks for GPUs, or one that waits for others
     RELEASED = 4  # a job that was held after an attempt asks for GPUs again
     PLACES = 5
     STARTS = 6

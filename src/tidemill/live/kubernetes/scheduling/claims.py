@@ -8,6 +8,7 @@ here; which device it is, is decided by the plan. Whatever of a claim is not und
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -435,14 +436,22 @@ class ClaimBook:
 
     def _pick(self, choices: tuple[DeviceRequest, ...]) -> DeviceRequest:
         """The first that a machine has enough free devices for; else that one has them at all."""
-        known = [(one, form) for one in choices for form, problem in (self._form(one),)
-                 if not problem]  # fmt: skip
+        known = {one: form for one in choices for form, problem in (self._form(one),)
+                 if not problem}  # fmt: skip
         for is_free in (True, False):
-            for one, form in known:
-                if any(self._has(machine, form, one.count, is_free=is_free)
-                       for machine in self._published):  # fmt: skip
-                    return one
-        return known[0][0] if known else choices[0]
+            holds = partial(self._is_held, known, is_free=is_free)
+            if (found := dra.first_held(known, holds)) is not None:
+                return found
+        return next(iter(known), choices[0])
+
+    def _is_held(
+        self, forms: Mapping[DeviceRequest, DeviceForm], one: DeviceRequest, *, is_free: bool
+    ) -> bool:
+        """Whether any machine has what a request asks for, or has it free."""
+        return any(
+            self._has(machine, forms[one], one.count, is_free=is_free)
+            for machine in self._published
+        )
 
     def _has(self, machine: str, form: DeviceForm, count: int, *, is_free: bool) -> bool:
         """Whether a machine has so many such devices, or such that nobody holds."""

@@ -1,7 +1,7 @@
 """The objects of one kind, as a watch keeps them.
 
-What is deleted stays, as deleted, until whoever reads this has told of that time: pods and nodes
-for their own sake, owners as long as a pod needs them.
+What is deleted stays, as deleted, until whoever reads this has told of that time: pods, nodes and
+claims of devices for their own sake, owners as long as a pod needs them.
 """
 
 from collections.abc import Callable, Iterable, Set
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.api.client import WatchedChange
 from tidemill.live.kubernetes.cluster import KubeEvent
-from tidemill.live.kubernetes.dra import DeviceSlice
+from tidemill.live.kubernetes.dra import DeviceClaim, DeviceSlice
 from tidemill.live.kubernetes.fields import LATEST_MS, MalformedObjectError, Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.nodes import KubeNode
@@ -34,6 +34,7 @@ AT_ONCE_MS = 2_000
 _KEPT = ("Pod", "Node", *kinds.OF_DEVICES)
 """Kinds of which all stays as it was when they may not be read any more (``KindCopy.hide``)."""
 
+Gone = KubePod | OwnerObject | PodGroup | DeviceClaim
 Key = tuple[str, str]
 """Namespace and name."""
 OnChange = Callable[[ServedKind, Key, Any, bool], None]
@@ -65,7 +66,7 @@ class KindCopy:
         self.kind, self._now_ms, self._on_change = kind, now_ms, on_change
         self._take = readers[kind.group, kind.kind]
         self.rows: dict[Key, Any] = {}
-        self.gone: list[KubePod | OwnerObject | PodGroup] = []
+        self.gone: list[Gone] = []
         self.gone_nodes: dict[Key, KubeNode] = {}
         self.refused: dict[Key, RefusedObject] = {}
         self.state, self.said = WatchState.LISTING, ""
@@ -209,6 +210,8 @@ class KindCopy:
                 f"the cluster has more than {MOST_OBJECTS:,} {self.kind.shown}",
                 hint="nothing so large was tried; import files of single namespaces instead",
             )
+        if isinstance(row, DeviceClaim) and self._on_change is None:
+            row = row.after(before)
         if isinstance(row, KubeNode) and self._on_change is None:
             row = node_turns.after(before, row, self._now_ms())
             self.gone_nodes.pop(key, None)
@@ -219,7 +222,7 @@ class KindCopy:
     def _remove(self, key: Key, at_ms: int) -> None:
         row = self.rows.pop(key, None)
         self.refused.pop(key, None)
-        if isinstance(row, KubePod | OwnerObject | PodGroup):
+        if isinstance(row, Gone):
             row = row.deleted(at_ms)
             if self._on_change is None:  # who is told of each needs no memory of them
                 self.gone.append(row)
@@ -229,7 +232,7 @@ class KindCopy:
             self._on_change(self.kind, key, row, True)
 
 
-def _needed_as(one: KubePod | OwnerObject | PodGroup) -> str | GroupKey | None:
+def _needed_as(one: Gone) -> str | GroupKey | None:
     """By which those name it that still need what was deleted; None: nobody does."""
     match one:
         case OwnerObject():
