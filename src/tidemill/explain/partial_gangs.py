@@ -90,7 +90,7 @@ def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
     if world.scheduler:
         text += (
             "; when its owner makes pods in their place, the scheduler stops the whole gang, and"
-            " places it anew"
+            " places it anew (pods without an owner: delete the others too, and make all anew)"
         )
     held = supply.held_milli(world, j)
     return (Fact("replicas", held, MILLI, text, commands.job(world, world.job_names[j])),)
