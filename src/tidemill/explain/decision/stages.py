@@ -286,7 +286,7 @@ def _decision(  # noqa: PLR0913, PLR0917 - the parts of one answer
     unknown: str, before: World,
 ) -> Decision:  # fmt: skip
     shape, sight = now.shape_of(j), found.sight
-    since_ms = before.jobs.since_ms.item(j)
+    since_ms = _waits_since_ms(now, before, j)
     tried = past.tried(history, before, j, found.cause if outcome == "waits" else None)
     line = _watch(now, j, since_ms, at_ms, sight)
     parts = [
@@ -303,6 +303,16 @@ def _decision(  # noqa: PLR0913, PLR0917 - the parts of one answer
         phrasing.asks(shape), outcome, at_ms, OURS, found.cause.name.lower(), line, filtering,
         rankings, bind, tried, "\n".join(part for part in parts if part), unknown=unknown,
     )  # fmt: skip
+
+
+def _waits_since_ms(now: World, before: World, j: int) -> int:
+    """Since when a job waited at a decision; one that never ran, since it was submitted.
+
+    That may be before its events: while something held it, or nobody wrote the journal.
+    """
+    since_ms = before.jobs.since_ms.item(j)
+    never_ran = since_ms == before.jobs.submit_ms.item(j)
+    return now.jobs.submit_ms.item(j) if never_ran else since_ms
 
 
 def _filtered(one: Filtering) -> str:
