@@ -141,14 +141,11 @@ def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
 
 
 def place_word(world: World, place: Place, lot: Lot) -> str:
-    """Where accelerators are; what its cluster tainted, or is not Ready, nobody cordoned."""
+    """Where accelerators are; where not all are advertised, how many."""
     if place is Place.UNADVERTISED:
         is_said = any(world.node_number[one] in world.node_words for one in lot.examples)
         return place if is_said else f"{place} ({phrasing.advertised(world, lot.examples)})"
-    if place is not Place.CORDONED:
-        return place
-    words = {phrasing.shut(world, world.node_number[one]) for one in lot.examples}
-    return words.pop() if len(words) == 1 else place
+    return place
 
 
 def _largest(case: Case) -> Fact | None:

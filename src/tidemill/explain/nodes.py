@@ -68,7 +68,7 @@ def groups(
     Those with room come first, then the most frequent.
     """
     found = survey(world, job, _short_role(world, job) if role is None else role)
-    state = np.where(found.verdict == Verdict.STATE, world.nodes.state[found.nodes], -1)
+    state = np.where(found.verdict == Verdict.STATE, _states(world)[found.nodes], -1)
     state = np.where(found.verdict == Verdict.LABEL, _like_kept_out(found), state)
     lacked = _lacked(found)
     rows = []
@@ -139,6 +139,14 @@ def _lacked(found: Survey) -> I64:
     )
 
 
+def _states(world: World) -> I64:
+    """The state of each node as a number; those that are closed in different ways have others."""
+    found = world.nodes.state[: world.node_count].astype(np.int64)
+    for i, here in enumerate(supply.closed(world).values()):
+        found[here] = len(NodeState) + i
+    return found
+
+
 def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerdict:
     world = found.world
     return NodeVerdict(
@@ -157,7 +165,7 @@ def _group(found: Survey, verdict: Verdict, here: I64, free: I64, examples: int)
     names = tuple(lives.node_name(world, n) for n in nodes[:examples].tolist())
     name = verdict.name.lower()
     if verdict is Verdict.STATE:
-        name = NodeState(world.nodes.state[nodes[0]]).name.lower()
+        name = phrasing.shut(world, int(nodes[0]))
     return VerdictGroup(
         name, len(here), int(world.nodes.free_milli[nodes].sum()), int(found.hosts[here].sum()),
         names, _words(found, verdict, int(nodes[0]), (int(free.min()), int(free.max()))),

@@ -23,6 +23,8 @@ from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
 
 GIB_MIB = 1024
+TAINTED = "tainted"
+"""The state of a node that its cluster has tainted for a condition, and nobody cordoned."""
 
 
 CAUSES = {
@@ -144,9 +146,7 @@ def is_down(world: World, n: int) -> bool:
 
 def shut(world: World, n: int) -> str:
     """Why a node takes no work, in one word."""
-    if world.is_full(n):
-        return "full"
-    return "tainted" if world.is_tainted(n) else state(world, n)
+    return "full" if world.is_full(n) else state(world, n)
 
 
 def state(world: World, n: int) -> str:
@@ -154,6 +154,8 @@ def state(world: World, n: int) -> str:
     is_, down = NodeState(world.nodes.state.item(n)), is_down(world, n)
     if world.is_full(n):
         return NodeState.READY.name.lower()
+    if world.is_tainted(n):
+        return TAINTED
     return (NodeState.UNHEALTHY if down else is_).name.lower()
 
 

@@ -20,6 +20,7 @@ from tidemill.explain import (
 from tidemill.explain.answers import Answer, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
+from tidemill.explain.supply import Place
 from tidemill.model import lives
 from tidemill.model.columns import JOB
 from tidemill.model.policy import Policy
@@ -102,6 +103,8 @@ def _cause(case: Case) -> str:
         by_books = f"unknown, for nobody here can tell: {case.unkept}"
     elif case.cause is Cause.NONE and is_told:
         by_books = "what it requests is free"
+    elif case.cause is Cause.BUSY and (full := case.supply.milli(Place.FULL)):
+        by_books += f"; {phrasing.amount(full)} are free on nodes that take no more pods"
     waits, owner = case.waits, f"(owner: {case.waits.layer.name.lower()})"
     if waits.is_block or waits.cause is not case.cause:
         said = phrasing.waits_for(case.world, waits)

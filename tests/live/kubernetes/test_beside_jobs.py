@@ -8,7 +8,7 @@ from tests.live.kubernetes.watched import WatchedCluster
 from tidemill import api, explain
 from tidemill.explain import inventory
 from tidemill.explain.answers import Answer
-from tidemill.journal import node_limits
+from tidemill.journal import node_limits, node_reasons
 from tidemill.live.history import events
 from tidemill.live.kubernetes.translate import translate
 from tidemill.model.policy import Policy
@@ -26,6 +26,7 @@ def imported(*objects: Object) -> World:
     history = events.build(past.attempts, past.nodes, until_ms=BEGIN_MS + 300_000,
                            shapes=past.shapes)  # fmt: skip
     world = api.keep_history(history).world
+    node_reasons.put_back(world, node_reasons.facts(history.node_reasons), "journal")
     kept = node_limits.facts({}, history.node_limits, history.length_ms, "journal")
     return node_limits.put_back(world, kept, "journal")
 
@@ -65,6 +66,37 @@ def test_a_node_with_as_many_pods_as_it_takes_has_room_for_nobody():
     assert (rows["n1"].state, rows["n1"].free_milli, rows["n1"].usable_milli) == ("ready", 8000, 0)
     one = imported(node("n0"), n1, full, *two[1:], pod("wants", 1))
     assert why(one, "ml/wants").cause == "none"
+
+
+def test_a_node_full_of_pods_is_ready_and_its_job_waits_for_room():
+    """Nothing else could hold it: the scheduler owns that, as its own scheduler's word has it."""
+    n0 = node("n0", amounts={"pods": "1"})
+    world = imported(n0, helper("a", "n0"), pod("wants", 4, message="0/1 nodes are available"))
+    found = why(world, "ml/wants")
+    assert (found.cause, found.owner) == ("busy", "scheduling")
+    assert "not enough is free; 8 are free on nodes that take no more pods" in found.words
+    assert "8 accelerators Ready" in found.questions[1].words
+    assert "let work without GPUs on `n0` end or go elsewhere" in found.fix.words
+    assert "that are busy become free" not in found.words
+    assert [(row.cause, row.owner) for row in explain.board(world, Policy()).rows] == [
+        ("busy", "scheduling")
+    ]
+
+
+def test_a_cordon_and_a_taint_are_two_places_with_two_ways_out():
+    """n0 is cordoned and n1 under memory pressure: nobody is told to uncordon n1."""
+    pressure = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
+    world = imported(
+        node("n0", unschedulable=True), node("n1", taints=[pressure]), pod("wants", 8)
+    )
+    found = why(world, "ml/wants")
+    assert {row.place: row.nodes for row in found.withheld} == {"cordoned": 1, "tainted": 1}
+    fixes = [fix.words for fix in (found.fix, *found.other_fixes)]
+    assert "uncordon `n0`: 8 accelerators are free there" in fixes
+    assert any(words.startswith("mend what `n1` is tainted for") for words in fixes)
+    rows = {row.node: row.state for row in inventory.nodes(world)}
+    assert rows == {"n0": "cordoned", "n1": "tainted"}
+    assert sorted(row.verdict for row in found.nodes) == ["cordoned", "tainted"]
 
 
 def test_a_part_of_a_node_has_its_share_of_what_is_taken():

@@ -94,6 +94,7 @@ def waits(now: World, policy: Policy, j: int, history: JobHistory) -> Decision:
     head = lines.head(now, s)[1]
     found = watch(now, policy, memo, head)
     cause = rerun.from_the_ground(now, memo, s, found.cause)  # as ``why`` and the pods have it
+    cause = rerun.for_pods(now, memo, s, cause)
     found = found._replace(cause=rerun.as_told(now, j, cause))
     filtering: tuple[Filtering, ...] = ()
     if found.sight is not None and not found.pieces:
