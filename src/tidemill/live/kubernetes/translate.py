@@ -464,8 +464,6 @@ def _decider(job: KubeJob) -> str:
         {one for pod in job.pods for one in pod.request.unkept}
         | {name for pod in job.pods for name, _ in pod.request.extras}
     )
-    if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
-        unkept.append("rules about other pods")
     unkept += [one for one in _tied(job) if one not in unkept]
     if unkept:
         return deciders.UNKEPT + ", ".join(unkept)
@@ -474,9 +472,14 @@ def _decider(job: KubeJob) -> str:
 
 
 def _tied(job: KubeJob) -> list[str]:
-    """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
+    """Where its pods have to be by its ties, its pod groups and other pods, which the books cannot
+    say.
+    """
     told = [one for pod in job.pods for one in pod.request.unkept
             if one in (dra.ALL_DIFFER, dra.OF_CAPACITY)][:1]  # fmt: skip
+    kinds = sorted({rule.kind for pod in job.pods for rule in pod.request.near})
+    if kinds:  # the books have no such rules
+        told.append(f"rules about other pods ({', '.join(kinds)})")
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
