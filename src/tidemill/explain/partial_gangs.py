@@ -15,17 +15,21 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
-from tidemill.explain import commands, phrasing, supply
-from tidemill.explain.answers import Fact, GangDeadlock, PartialGang
+from tidemill.explain import certificates, commands, phrasing, supply
+from tidemill.explain.answers import Certificate, Fact, GangDeadlock, PartialGang
 from tidemill.model import lives, partial
 from tidemill.model.measures import WHOLE_MILLI, hourly_text
-from tidemill.model.rows import Role
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Role, Shape
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import eligibility
+from tidemill.scheduling import contract_capacity, diagnose, elastic, eligibility
 
 MILLI = "accelerator_milli"
+_NEVER_WHOLE = frozenset({Cause.NOTHING_CLAIMED, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG})
+"""Why the rest of a gang has no place even in an empty cluster: what nodes there are, and not where
+another scheduler may put it by rules of its own."""
 
 
 class _Part(Struct, frozen=True):
@@ -110,6 +114,24 @@ def _extent(world: World, j: int) -> tuple[int, int, list[str]]:
     placed = sum(piece.replicas for piece in pieces if roles[piece.role].accelerators)
     wanted = sum(role.fewest for role in roles if role.accelerators)
     return placed, wanted, sorted({lives.node_name(world, piece.node) for piece in pieces})
+
+
+def never_whole(world: World, j: int) -> Certificate | None:
+    """Why the rest of a partial gang never fits, and what would; None: it may fit some day."""
+    shape = elastic.smallest(world.shape_of(j))
+    cause = diagnose.ever_cause(world, shape)
+    if cause not in _NEVER_WHOLE or (cause is Cause.IMPOSSIBLE_GANG and _fits_mixed(world, shape)):
+        return None
+    return certificates.certificate(world, shape)
+
+
+def _fits_mixed(world: World, shape: Shape) -> bool:
+    """Whether nodes of all GPU types together hold each role: other schedulers may mix them."""
+    return all(
+        sum(contract_capacity.hosts_by_kind(world, role, claimed).values()) >= role.count
+        for role in shape.roles
+        if (claimed := contract_capacity.running_contracts(world, role))
+    )
 
 
 def way_out(world: World, j: int) -> str:
@@ -218,6 +240,8 @@ def _gang(world: World, part: _Part) -> PartialGang:
         f"partial gang: {placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it"
         f" holds {phrasing.amount(held)} GPUs ({hourly_text(usd)}) and {does}"
     )
+    if proof := never_whole(world, j):
+        words += f", which the cluster can never hold: {proof.words}"
     return PartialGang(
         world.job_names[j], shape.team, placed, wanted, held, missing, usd,
         world.now_ms - world.jobs.since_ms.item(j), tuple(on), words, phrasing.own_reason(world, j),

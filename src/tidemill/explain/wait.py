@@ -17,7 +17,7 @@ from tidemill.explain import (
     setbacks,
     shortfalls,
 )
-from tidemill.explain.answers import Answer, Fact, PricedFix
+from tidemill.explain.answers import Answer, Certificate, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
 from tidemill.explain.supply import Place
@@ -168,10 +168,8 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     """A gang of which a part holds GPUs, and waits for the rest."""
     shape, name, since_ms = world.shape_of(j), world.job_names[j], world.jobs.since_ms.item(j)
     waited_ms, layer = world.now_ms - since_ms, LAYER_OF[Cause.PARTIAL_GANG]
-    fix = PricedFix(
-        partial_gangs.way_out(world, j)
-        or "wait for the rest of it, or stop it so that others can use what it holds"
-    )
+    never = partial_gangs.never_whole(world, j)
+    fix = PricedFix(_way_out(never) if never else partial_gangs.way_out(world, j) or _WAIT)
     head = (
         f"job `{name}` of team `{shape.team}` requests {phrasing.asks(shape)}; a part of it has"
         f" been placed for {phrasing.since(waited_ms)}"
@@ -180,11 +178,26 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     return Answer(
         job=name, team=shape.team, state=JobState(world.jobs.state[j]).name.lower(),
         asks=phrasing.asks(shape), cause=Cause.PARTIAL_GANG.name.lower(), said=_said(world, j),
-        detail="deadlock" if any(fact.name == "deadlock" for fact in found) else "partial_gang",
+        detail=_partial_detail(found, never),
         layer=int(layer), owner=layer.name.lower(), since_ms=since_ms, waited_ms=waited_ms,
         jobs_ahead=0, milli_ahead=0, questions=(), evidence=found, withheld=(), nodes=(), fix=fix,
         other_fixes=(), do_not="", words="\n".join(lines), reason=_reason(world, j),
+        certificate=never,
     )  # fmt: skip
+
+
+def _partial_detail(found: tuple[Fact, ...], never: Certificate | None) -> str:
+    if never is not None:
+        return "never_whole"
+    return "deadlock" if any(fact.name == "deadlock" for fact in found) else "partial_gang"
+
+
+_WAIT = "wait for the rest of it, or stop it so that others can use what it holds"
+
+
+def _way_out(never: Certificate) -> str:
+    """What to do about a gang of which the rest never fits: no wait helps."""
+    return f"stop it: without more nodes no wait completes it; then {never.nearest}"
 
 
 def _said(world: World, j: int) -> str:

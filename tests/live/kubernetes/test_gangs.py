@@ -49,6 +49,20 @@ def test_a_partial_gang_is_one_attempt_that_holds_what_is_bound_and_is_told():
     assert partial_gangs(world).deadlocks == ()
 
 
+def test_a_gang_that_the_cluster_can_never_hold_is_not_told_to_wait():
+    """24 of 32 pods are placed on all nodes that there are: `why` and `pending` say so."""
+    nodes = ["n0"] * 8 + ["n1"] * 8 + ["n2"] * 8
+    world = world_of(*NODES, pytorch_job("a", 32, 1), *workers("a", 32, 1, nodes))
+    found = explain.why(world, Policy(), world.job_number["ml/a"])
+    assert found.detail == "never_whole"
+    assert found.fix.words.startswith("stop it: without more nodes no wait completes it; then ")
+    never = "which the cluster can never hold: all of `H100`, empty, would hold 24 of its 32"
+    assert never in found.words
+    assert never in partial_gangs(world).gangs[0].words
+    more = world_of(*NODES, node("n3"), pytorch_job("a", 32, 1), *workers("a", 32, 1, nodes))
+    assert "never" not in why(more, "ml/a")
+
+
 def test_what_a_partial_gang_lacks_is_demand():
     """2 of 4 pods of 4 GPUs on 24: 8 of the 16 that are free are asked for, until the rest comes.
 
