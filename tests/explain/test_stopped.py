@@ -1,4 +1,4 @@
-"""What `why` says of a job of Kubernetes whose pods are gone: why they went, and what came after."""
+"""What `why` says of a job of Kubernetes whose pods are gone: why, and what came after it."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def told(*after: ev.Event, kind: str = "kubernetes") -> tuple[str, str]:
 def test_a_job_without_pods_says_why_they_went(
     after: tuple[ev.Event, ...], detail: str, became: str
 ):
-    """Drained by the scheduler, lost with its node, or deleted by somebody: never just cancelled."""
+    """Drained by the scheduler, lost with its node, or deleted: never just cancelled."""
     words = f"job `ml/train` has no pods now: {became} 1m ago, and no new ones were made yet"
     assert told(*after) == (detail, words)
 

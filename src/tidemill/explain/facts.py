@@ -98,10 +98,11 @@ def free(case: Case) -> Fact:
 def needs(case: Case) -> Fact:
     """What it asks for: the role alone, or every role of several."""
     roles = elastic.smallest(case.shape).roles
-    texts = [_needed(role) for role in roles]
+    texts = phrasing.all_replicas(roles)
     if len(roles) == 1:
         texts = [_alone(case.role) or texts[0]]
     if case.shape.elastic_role is not None:
+        texts = [phrasing.replicas(role, role.count) for role in roles]
         texts[case.shape.elastic_role] += " at its smallest size"
     milli = sum(role.total_milli for role in roles)
     text = f"needs {' and '.join(texts)}"
@@ -116,10 +117,6 @@ def _alone(role: Role) -> str:
         return f"{phrasing.many(role.count, 'MIG instance')} of `{role.profile}`"
     is_one = role.count == 1 and role.accelerators
     return f"{phrasing.amount(role.replica_milli)} GPU" if is_one else ""
-
-
-def _needed(role: Role) -> str:
-    return phrasing.replicas(role, role.count)
 
 
 def withheld(case: Case) -> tuple[Withheld, ...]:
@@ -185,7 +182,7 @@ def _hosted(case: Case) -> Fact | None:
     text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
     if case.beside:
         asked = phrasing.replicas(case.role, case.role.count)
-        named = " and ".join(map(_needed, case.beside))
+        named = " and ".join(phrasing.all_replicas(case.beside))
         text = f"{case.hosted:,} of {asked} would fit now beside {named}"
     together = bond(case)
     is_apart = together is not None and together[2] < min(together[1], case.hosted)

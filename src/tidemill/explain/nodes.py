@@ -272,12 +272,14 @@ def reasons_against(role: Role, group: Group) -> list[str]:
     if any(key == CLUSTER for key, _ in missing):
         said.append("it is of another cluster")
     elif missing:
-        label = "label " * all(phrasing.is_label(key) for key, _ in missing)
-        said.append(f"{label}{phrasing.pairs(missing)} missing")
+        lacks = [pair for pair in missing if not phrasing.is_label(pair[0])]
+        labels = [pair for pair in missing if phrasing.is_label(pair[0])]
+        said += [f"label {phrasing.pairs(labels)} missing"] if labels else []
+        said += [f"has no {phrasing.pairs(lacks)}"] if lacks else []
     if rules.misses(group.labels):
         said.append(f"node affinity: it must have {rules.affinity_words}")
     said += [f"does not advertise `{one}`" for one in named if " " not in one]
-    said += [f"has no devices by {one}" for one in named if " " in one]
+    said += ["gives out no devices by claims" for one in named if " " in one]
     repelled = [pair for pair in rules.repelled_by(group.taints) if pair[0] != BY_CLAIM]
     if repelled:
         said.append(f"taint {phrasing.pairs(repelled)} not tolerated")

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.explain.told import WaitsFor
@@ -17,12 +19,22 @@ from tidemill.model.measures import (
     hourly_text,
 )
 from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, Layer
-from tidemill.model.rows import BY_CLAIM, CLUSTER, RESOURCE, UNKEPT, Piece, Role, Shape
+from tidemill.model.rows import (
+    BY_CLAIM,
+    CLUSTER,
+    PER_ACCELERATOR,
+    RESOURCE,
+    UNKEPT,
+    Piece,
+    Role,
+    Shape,
+)
 from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
 
 GIB_MIB = 1024
+AFFINITY = "node affinity"
 TAINTED = "tainted"
 """The state of a node that its cluster has tainted for a condition, and nobody cordoned."""
 
@@ -255,6 +267,24 @@ def is_label(key: str) -> bool:
     return " " not in key and key not in (RESOURCE, BY_CLAIM)
 
 
+def may_drop(key: str) -> bool:
+    """Whether somebody may leave out this label, or this resource beside the accelerators; by what
+    resource, or of what device class, those themselves are requested is no label of anybody's.
+    """
+    return key != CLUSTER and (is_label(key) or key.endswith(PER_ACCELERATOR))
+
+
+def dropped(role: Role) -> str:
+    """What a role asks of its nodes that somebody may leave out; "": nothing."""
+    labels = tuple(pair for pair in role.labels if may_drop(pair[0]))
+    return node_rules(replace(role, labels=labels))
+
+
+def affinity_of(world: World) -> str:
+    """What an affinity stands for: our scheduler keeps rules about other pods as such, too."""
+    return "node affinity, or a rule about other pods or ports," if world.scheduler else AFFINITY
+
+
 def unkept(shape: Shape) -> str:
     """What a role asks of its nodes that the books cannot say; "": nothing."""
     more = (one.name.removeprefix(UNKEPT) for one in shape.roles if one.name.startswith(UNKEPT))
@@ -271,6 +301,16 @@ def replicas(role: Role, count: int) -> str:
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
     size = size if role.accelerators else f"{cores(role.cpu_milli)} cores"
     return f"{many(count, 'replica')} of {size}"
+
+
+def all_replicas(roles: Iterable[Role]) -> list[str]:
+    """The replicas of several roles; those of one size in one: ``4 replicas of 8``."""
+    counts, first = dict[str, int](), dict[str, Role]()
+    for role in roles:
+        size = replicas(role, 1)
+        counts[size] = counts.get(size, 0) + role.count
+        first.setdefault(size, role)
+    return [replicas(first[size], count) for size, count in counts.items()]
 
 
 def replicas_of(role: Role, count: int) -> str:

@@ -357,7 +357,8 @@ def _busy(case: Case) -> Remedy:
     opened = _opened(case, is_enough=True)
     return _make(
         _not_again(case, f"{busy} are busy, "),
-        *opened, None if opened and not case.busy_milli else _wait(case), *_opened(case, is_enough=False),
+        *opened, None if opened and not case.busy_milli else _wait(case),
+        *_opened(case, is_enough=False),
         prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
@@ -367,7 +368,7 @@ def _partial(case: Case) -> Remedy:
     milli = hosted * role.replica_milli + sum(one.total_milli for one in others)
     part = f"{hosted:,} of its {role.count:,} replicas: {'it' if hosted == 1 else 'they'}"
     if others:
-        named = [phrasing.replicas(one, one.count) for one in others]
+        named = phrasing.all_replicas(others)
         named += [phrasing.replicas(role, hosted)] * bool(hosted)
         part = f"only a part of it: {' and '.join(named)}"
     first, later = _moves(case)

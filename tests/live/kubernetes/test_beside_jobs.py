@@ -86,9 +86,7 @@ def test_a_node_full_of_pods_is_ready_and_its_job_waits_for_room():
 def test_a_cordon_and_a_taint_are_two_places_with_two_ways_out():
     """n0 is cordoned and n1 under memory pressure: nobody is told to uncordon n1."""
     pressure = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
-    world = imported(
-        node("n0", unschedulable=True), node("n1", taints=[pressure]), pod("wants", 8)
-    )
+    world = imported(node("n0", unschedulable=True), node("n1", taints=[pressure]), pod("wants", 8))
     found = why(world, "ml/wants")
     assert {row.place: row.nodes for row in found.withheld} == {"cordoned": 1, "tainted": 1}
     fixes = [fix.words for fix in (found.fix, *found.other_fixes)]

@@ -151,7 +151,8 @@ def test_uncordoning_a_node_that_is_too_full_is_no_fix_by_itself(held: int, rest
 
 def test_rules_about_other_pods_leave_every_verdict_open():
     """Both nodes have room, and a required anti-affinity keeps the pod off: nobody says `ok`."""
-    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    web = {"matchLabels": {"app": "web"}}
+    term = {"labelSelector": web, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     others = [pod(f"web-{i}", 1, on=f"n{i}", labels={"app": "web"}) for i in range(2)]
     waits = pod("w", 1, spec={"affinity": apart}, message="0/2 nodes: anti-affinity rules")

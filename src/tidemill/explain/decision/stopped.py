@@ -48,9 +48,7 @@ def stopped(journal: Journal, world: World, j: int, at_ms: int | None) -> Stoppe
     if after in world.job_number:
         next_life = f"; what came after it is `{after}`"
         return Stopped(detail, f"job `{name}` is over: {became}{next_life}")
-    return Stopped(
-        detail, f"job `{name}` has no pods now: {became}, and no new ones were made yet"
-    )
+    return Stopped(detail, f"job `{name}` has no pods now: {became}, and no new ones were made yet")
 
 
 def _has_pods(world: World, j: int) -> bool:

@@ -190,7 +190,7 @@ def test_why_finds_the_present_life_of_a_job_and_names_the_others(story: Read):
     now = story.asked("why", "ml/worse")
     assert "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`" in now
     assert "job `ml/worse#2` of team `ml` requests" in now
-    assert "job `ml/worse` does not wait" in story.asked("why", "ml/worse#1")
+    assert "what came after it is `ml/worse#2`" in story.asked("why", "ml/worse#1")
 
 
 def test_only_a_node_like_those_that_are_there_is_ordered(tmp_path: Path):
