@@ -14,6 +14,12 @@ from tidemill.model.whys import Why
 from tidemill.model.world import World
 
 PIECES = (Piece(0, 0, 1, 0b11111111),)
+BEGINS = (
+    *builders.opening(contract(), teams=[team()]),
+    ev.JobSubmitted(1000, job("ml/train", gpus=8)),
+    ev.AskedPlace(1000, 0, 1, PIECES),
+    ev.JobStarted(2000, 0, 1),
+)
 DRAINED = (ev.AskedEvict(3000, 0, 1, Why.DRAINED), ev.JobEvicted(5000, 0, 1))
 GONE = ev.JobCancelled(5000, 0)
 AGAIN = ev.JobSubmitted(9000, job("ml/train#2", gpus=8))
@@ -22,14 +28,7 @@ AGAIN = ev.JobSubmitted(9000, job("ml/train#2", gpus=8))
 def told(*after: ev.Event, kind: str = "kubernetes") -> tuple[str, str]:
     """What is said a minute later of a job that runs on node `c-0`, after that."""
     journal, world = MemoryJournal(), World()
-    every = [
-        *builders.opening(contract(), teams=[team()]),
-        ev.JobSubmitted(1000, job("ml/train", gpus=8)),
-        ev.AskedPlace(1000, 0, 1, PIECES),
-        ev.JobStarted(2000, 0, 1),
-        *after,
-        ev.Woke(65_000),
-    ]
+    every = [*BEGINS, *after, ev.Woke(65_000)]
     journal.append(every)
     fold_all(world, every)
     world.cluster_kinds = {"": kind} if kind else {}
@@ -63,6 +62,17 @@ def test_a_stop_long_before_its_pods_were_deleted_is_not_why():
     """It was drained, placed again, and deleted."""
     again = (ev.AskedPlace(6000, 0, 2, PIECES), ev.JobStarted(6500, 0, 2))
     assert told(*DRAINED, *again, ev.JobCancelled(7000, 0))[0] == "cancelled"
+
+
+def test_a_pod_that_others_ended_says_that_another_may_have_its_place():
+    """Preempted pods of a Job count as failed, and their Job makes others, by other names."""
+    every = [*BEGINS, ev.JobFailed(5000, 0, 1, Why.PREEMPTED, is_final=True)]
+    journal, world = MemoryJournal(), fold_all(World(), every)
+    journal.append(every)
+    world.cluster_kinds = {"": "kubernetes"}
+    assert stopped.why_failed(journal, world, 0, None) == (
+        "preempted by priority; what its owner makes in its place has another name"
+    )
 
 
 def test_only_jobs_of_kubernetes_have_pods():

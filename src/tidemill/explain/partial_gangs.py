@@ -174,16 +174,21 @@ def _stuck(world: World, parts: Sequence[_Part]) -> list[_Part]:
         left = [part for part in left if part not in done]
 
 
-def _could_fit(world: World, part: _Part, holders: Collection[_Part]) -> bool:
-    """Whether the rest of a gang has room, if only these held anything."""
-    free = _free(world, holders)
+def _could_fit(
+    world: World, part: _Part, holders: Collection[_Part], opened: supply.Mask | None = None
+) -> bool:
+    """Whether the rest of a gang has room, if only these held anything; ``opened``: on these nodes
+    too, which take no work now.
+    """
+    free = _free(world, holders, opened)
     return all(_hosts(world, role, free) >= count for count, role in part.missing)
 
 
-def _free(world: World, holders: Collection[_Part]) -> I64:
-    """Devices of each node that none of these jobs holds, on nodes that take work."""
+def _free(world: World, holders: Collection[_Part], opened: supply.Mask | None) -> I64:
+    """Devices of each node that none of these jobs holds, on nodes that take work, or would."""
     rows, nodes = world.node_count, world.nodes
     takes = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    takes = takes if opened is None else takes | opened
     free: I64 = np.where(takes, nodes.devices[:rows] - nodes.failed[:rows], 0)
     for part in holders:
         for piece in world.placements[part.job]:
@@ -255,12 +260,32 @@ def _deadlock(world: World, group: Sequence[_Part]) -> GangDeadlock:
     words = (
         f"mutual deadlock: {phrasing.ids(names)} together hold {phrasing.amount(held)} GPUs"
         f" ({hourly_text(usd)}), each lacks what the others hold, and even if every other job ended"
-        " none of them could be completed"
+        " none of them could be completed on nodes that take work"
     )
     return GangDeadlock(names, held, usd, words, _way_out(world, group))
 
 
 def _way_out(world: World, group: Sequence[_Part]) -> str:
+    """What to do so that one of them can be completed: open what is cordoned, or stop another."""
+    ways = (_uncordoned(world, group), _stopped(world, group))
+    return "; or ".join(way for way in ways if way)
+
+
+def _uncordoned(world: World, group: Sequence[_Part]) -> str:
+    """The cordoned nodes with which one could be completed while the others hold what they do."""
+    cordoned = supply.closed(world)[supply.Place.CORDONED]
+    helped = [part for part in group if _could_fit(world, part, group, cordoned)]
+    if not helped:
+        return ""
+    idle = np.flatnonzero(cordoned & (world.nodes.free_milli[: world.node_count] > 0)).tolist()
+    names = phrasing.ids([world.job_names[part.job] for part in helped])
+    return (
+        f"uncordon {phrasing.ids([lives.node_name(world, n) for n in idle])}: what is free there is"
+        f" enough for {names}"
+    )
+
+
+def _stopped(world: World, group: Sequence[_Part]) -> str:
     """Whom to stop so that another can be completed: whoever holds least, and tried."""
     least_first = sorted(group, key=lambda part: (supply.held_milli(world, part.job), -part.job))
     for part in least_first:

@@ -470,7 +470,8 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
         )
     return _make(
         f"do not buy accelerators: {free} are free, {resource} is what is missing",
-        *moved, wait, *later, *_instead(case), prices.launch(case, case.missing),
+        *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
+        *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
 
 

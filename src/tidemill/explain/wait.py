@@ -146,6 +146,7 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
             shared = f"{phrasing.amount(over)} GPUs that others hold as well: not booked to it"
             text += f", {'and ' * bool(on)}on {shared}"
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
+        text += _down(world, j)
         text += phrasing.hop(world, j)
         text += phrasing.shares(world, j)
         text += growth.said(evidence)
@@ -202,6 +203,21 @@ def _way_out(never: Certificate) -> str:
 
 def _said(world: World, j: int) -> str:
     return Cause(world.shapes.cause[world.jobs.shape[j]]).name.lower()
+
+
+def _down(world: World, j: int) -> str:
+    """That nodes of a job are not Ready, and since when: what it does there nobody sees."""
+    rows = sorted({piece.node for piece in world.placements[j]})
+    down = [n for n in rows if phrasing.shut(world, n) == Place.UNHEALTHY]
+    if not down:
+        return ""
+    since_ms = min(world.nodes.since_ms.item(n) for n in down)
+    names = phrasing.ids([lives.node_name(world, n) for n in down])
+    said = next((world.node_words[n] for n in down if n in world.node_words), "not Ready")
+    return (
+        f"; {names} {'is' if len(down) == 1 else 'are'} out for"
+        f" {phrasing.since(world.now_ms - since_ms)} ({said}): whether it still works is not known"
+    )
 
 
 _STATES = {

@@ -97,6 +97,23 @@ def test_a_cordon_and_a_taint_are_two_places_with_two_ways_out():
     assert sorted(row.verdict for row in found.nodes) == ["cordoned", "tainted"]
 
 
+def test_a_cordoned_node_is_offered_where_cpu_binds():
+    """Work without GPUs has the CPU of n0, and n1 is cordoned and empty: to uncordon it helps."""
+    n1 = node("n1", unschedulable=True)
+    found = why(imported(node("n0"), n1, helper("system", "n0", "190"), pod("w", 1)), "ml/w")
+    assert found.cause == "cpu_binds"
+    assert found.fix.words == "uncordon `n1`: 8 accelerators are free there"
+
+
+def test_a_job_on_a_node_that_is_not_ready_is_not_called_well():
+    """Its pod is shown as running there, and nobody hears of the node any more."""
+    out = node("n0", ready=False, turned=60)
+    world = imported(out, pod("runs", 8, on="n0", created=0, bound=0, up=10))
+    said = why(world, "ml/runs").words
+    assert "; `n0` is out for 4m" in said
+    assert said.endswith("whether it still works is not known")
+
+
 def test_a_part_of_a_node_has_its_share_of_what_is_taken():
     """A machine with a whole GPU and seven instances of another: each part has half of its host."""
     some = {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "7"}

@@ -29,6 +29,10 @@ _ASKED = {
 }
 
 
+_BY_OTHERS = (Why.PREEMPTED, Why.EVICTED, Why.NODE_LOST)
+"""Ends of pods that are not their own doing: the owner of a pod, if it has one, makes another."""
+
+
 class Stopped(NamedTuple):
     """What became of a job whose pods are gone."""
 
@@ -83,4 +87,7 @@ def why_failed(journal: Journal, world: World, j: int, at_ms: int | None) -> str
     groups = history_of(journal, world, j, at_ms).groups()
     whys = [codes.WHYS[one.detail] for one in groups if one.what is What.FAILED_FOR_GOOD]
     is_news = bool(whys) and whys[-1] is not Why.LOST_RACE  # that is said of it in any case
-    return str(whys[-1]) if is_news else ""
+    if not is_news:
+        return ""
+    again = whys[-1] in _BY_OTHERS and _has_pods(world, j)
+    return str(whys[-1]) + "; what its owner makes in its place has another name" * again
