@@ -16,6 +16,7 @@ from tidemill.explain import (
     setbacks,
     spared,
     supply,
+    without_host,
 )
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
@@ -580,8 +581,10 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.BEHIND: (_holder, _held, *_ROOM),
     Cause.RESERVED: (_reserved, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
-    Cause.BUSY: (_busy, _guarantee, *_ROOM, _idle),
-    Cause.PARTIAL_GANG: (_hosted, _guarantee, free, _barred, _busy, _idle),
+    Cause.BUSY: (_busy, _guarantee, *_ROOM, without_host.fact, _idle),
+    Cause.PARTIAL_GANG: (
+        _hosted, _guarantee, free, without_host.fact, _barred, _busy, _idle,
+    ),
     Cause.SCATTERED: (*_ROOM, _guarantee),
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),

@@ -26,6 +26,7 @@ from tidemill.explain import (
     supply,
     told,
     trials,
+    without_host,
 )
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import NO_SUPPLY, Case
@@ -495,7 +496,8 @@ def _wait(case: Case) -> PricedFix:
         )
     busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
-    return PricedFix(f"wait until some of the {busy} {taken} become free{polite.words(case)}")
+    also = without_host.what_else(case)
+    return PricedFix(f"wait until some of the {busy} {taken} become free{also}{polite.words(case)}")
 
 
 def _unmoved(case: Case, j: int) -> str:

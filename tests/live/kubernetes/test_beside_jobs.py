@@ -105,6 +105,28 @@ def test_a_cordoned_node_is_offered_where_cpu_binds():
     assert found.fix.words == "uncordon `n1`: 8 accelerators are free there"
 
 
+def test_a_gang_that_lacks_gpus_and_more_hears_of_both():
+    """20 GPUs are asked for and 16 are free, on a node without CPU and one without memory."""
+    held = [
+        pod("runs", 8, on="n2"), helper("a", "n0", "191"), helper("b", "n1", memory="2000Gi"),
+    ]  # fmt: skip
+    gang = [
+        pod(f"g{i}", 4, cpu="2", memory="30Gi", message="0/3 nodes are available",
+            owner=("kubeflow.org/v1", "PyTorchJob", "g"))
+        for i in range(5)
+    ]  # fmt: skip
+    world = imported(*(node(f"n{i}") for i in range(3)), *held, *gang)
+    found = why(world, "ml/g")
+    assert found.cause == "busy"
+    assert "of what is free it cannot have: 8 on 1 node with at most 1 of 2 cores free" in (
+        found.words
+    )
+    assert "8 on 1 node with at most 16 of 30 GiB free" in found.words
+    assert "become free, and CPU and memory beside the free ones" in found.words
+    by_facts = "not the CPU beside them on 1 node, not the memory beside them on 1 node"
+    assert f"needs 20 nvidia.com/gpu, and 16 are free, but {by_facts}" in found.words
+
+
 def test_a_job_on_a_node_that_is_not_ready_is_not_called_well():
     """Its pod is shown as running there, and nobody hears of the node any more."""
     out = node("n0", ready=False, turned=60)
