@@ -136,8 +136,11 @@ def running() -> Commands:
     """What runs."""
     return (
         _tidemill("fleet --nodes"),
-        Command("kubernetes", "kubectl get pods -A --field-selector status.phase=Running -o"
-                              f" 'custom-columns={_HOLDS}'"),
+        Command(
+            "kubernetes",
+            "kubectl get pods -A --field-selector status.phase=Running -o"
+            f" 'custom-columns={_HOLDS}'",
+        ),
         Command("slurm", "squeue --states=RUNNING"),
     )
 

@@ -10,13 +10,17 @@ from typer.testing import CliRunner
 
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
-from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
+from tests.live.kubernetes.made import BEGIN_MS, node, pod, pytorch_job, template, workers
 from tests.live.kubernetes.test_import import Object, kept, reason, world_of
 from tidemill import explain
-from tidemill.cli import shadow_tables
+from tidemill.cli import observers, shadow_tables
 from tidemill.cli.main import app
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.ledger.buckets import Bucket
+from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.kubernetes.translate import translate
+from tidemill.live.observing.observer import Observer, ObserverTerms
+from tidemill.live.prices.rules import unpriced
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.states import JobState
@@ -61,6 +65,30 @@ def test_a_gang_that_the_cluster_can_never_hold_is_not_told_to_wait():
     assert never in partial_gangs(world).gangs[0].words
     more = world_of(*NODES, node("n3"), pytorch_job("a", 32, 1), *workers("a", 32, 1, nodes))
     assert "never" not in why(more, "ml/a")
+
+
+class Deadlocked:
+    """A cluster in which two halves block each other, for an observer."""
+
+    name = "kubernetes"
+
+    def now_ms(self) -> int:
+        """An hour and more after the beginning."""
+        return BEGIN_MS + 4_000_000
+
+    def poll(self, since_ms: int) -> SourceAnswer:
+        """All of it."""
+        past = translate(made.taken(*two_halves()))
+        return SourceAnswer(past.attempts, past.nodes, self.now_ms(), shapes=past.shapes)
+
+
+def test_an_observer_counts_gangs_in_part_apart_from_what_runs(tmp_path: Path):
+    """Both hold GPUs and neither runs: the line of each answer says so."""
+    where = str(tmp_path / "live.sqlite")
+    with Observer.open(where, Deadlocked(), ObserverTerms(unpriced), BEGIN_MS) as observer:
+        taken = observer.ask()
+    assert (taken.jobs, taken.running, taken.in_part) == (2, 0, 2)
+    assert "2 jobs: 0 running, 0 waiting, 2 placed in part;" in observers._line(0, taken)
 
 
 def test_a_deadlock_that_a_cordon_keeps_up_names_the_node():
