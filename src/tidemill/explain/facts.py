@@ -574,6 +574,7 @@ _ALWAYS: tuple[Make, ...] = (
     protected, spared.fact, setbacks.races, _over_committed, needs, _ahead, _passed,
     setbacks.preempted, _deadlocked,
 )  # fmt: skip
+_FREE: tuple[Make, ...] = (free, without_host.fact, _barred)
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
@@ -582,15 +583,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.RESERVED: (_reserved, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
     Cause.BUSY: (_busy, _guarantee, *_ROOM, without_host.fact, _idle),
-    Cause.PARTIAL_GANG: (
-        _hosted,
-        _guarantee,
-        free,
-        without_host.fact,
-        _barred,
-        _busy,
-        _idle,
-    ),
+    Cause.PARTIAL_GANG: (_hosted, _guarantee, *_FREE, _busy, _idle),
     Cause.SCATTERED: (*_ROOM, _guarantee),
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),
