@@ -126,7 +126,9 @@ def test_who_asks_about_a_pod_of_a_gang_is_told_how_gangs_are_named(story: Read)
     world, _ = api.open_world(story.where)
     with pytest.raises(SpecError, match="no job is called `ml/half`") as found:
         job_number(world, "ml/half", story.where, None)
-    assert "NAMESPACE/ and the annotation tidemill/gang" in found.value.hint
+    assert "NAMESPACE/ and the name of its pod group, of the annotation tidemill/gang" in (
+        found.value.hint
+    )
     with pytest.raises(SpecError) as found:
         job_number(world, "ml/pretrain-1-8gbdf", story.where, None)
     assert "did you mean `ml/pretrain`?" in found.value.hint
