@@ -31,7 +31,7 @@ from tidemill.explain.answers import Alternative, Answer, Certificate
 from tidemill.model import events as ev
 from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.policy import Policy
-from tidemill.model.rows import UNPRICED, Job, Piece, Role
+from tidemill.model.rows import RESOURCE, UNPRICED, Job, Piece, Role
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
@@ -214,6 +214,33 @@ def test_of_taint_and_affinity_the_one_that_would_help_is_named():
     )
     wide = msgspec.structs.replace(in_zones("a"), tolerates=(("dedicated", "x"),))
     assert explain.fit(all_tainted, DEFAULTS, job("wide", roles=[wide])).verdict == "now"
+
+
+def test_labels_that_the_scheduler_makes_are_no_fix():
+    """By what resource a pod requests GPUs is no label of anybody's: nobody is told to change it,
+    and nothing is on offer without it.
+    """
+    plugin, claims = {RESOURCE: "nvidia.com/gpu"}, {RESOURCE: "resource claims"}
+    world = fleet(
+        contract("p", gpus=8, labels=plugin | {"zone": "a"}),
+        contract("c", gpus=8, labels=claims | {"zone": "b"}),
+    )
+    asked = msgspec.structs.replace(in_zones("c"), labels=tuple(plugin.items()))
+    submit(world, job("far", roles=[asked] * 2))
+    world.scheduler = "tidemill"
+    beat(world)
+    found = proof(world, "far")
+    assert found.nearest == (
+        "widen its node affinity, or a rule about other pods or ports: `zone` is one of `a` and `b`"
+    )
+    assert "with an advertised `nvidia.com/gpu` is on a node with `zone` in `c`" in found.words
+    assert "needs 2 replicas of 8" in why(world, "far").words
+    assert not any("advertised" in words for words in near(found).values())
+    barred = [row.words for row in explain.verdicts(world, world.job_number["far"])]
+    assert any("does not advertise `nvidia.com/gpu`" in words for words in barred)
+    submit(world, job("claims", roles=[role(gpus=8, labels=claims)]))
+    barred = [row.words for row in explain.verdicts(world, world.job_number["claims"])]
+    assert "gives out no devices by claims" in barred
 
 
 def test_nodes_that_rules_keep_it_off_are_told_apart():

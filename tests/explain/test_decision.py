@@ -25,6 +25,7 @@ from tests.scheduling import score_oracle
 from tidemill import api
 from tidemill.core import snapshot
 from tidemill.engine import cycle as one
+from tidemill.engine.fold import earlier
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.decision import reading, scores, stages
 from tidemill.explain.decision.answers import Decision, Ranking
@@ -417,6 +418,17 @@ def test_a_moment_before_the_placement_is_another_decision():
     late = diary.read(1)
     assert (late.outcome, late.at_ms, late.watch.waited_ms) == ("placed", HOUR_MS, HOUR_MS)
     assert late.scores[0].words.endswith("was the only one left")
+
+
+def test_a_wait_counts_from_when_a_job_was_submitted_though_it_was_held_then():
+    """Its events begin when its gang is known; that it was there before is kept beside them."""
+    diary = Diary(gpus=2)
+    diary.see(ev.JobSubmitted(MINUTE_MS, job("held", gpus=2)))
+    earlier.submitted(diary.world, {"held": -MINUTE_MS // 2})
+    watch = diary.read(0).watch
+    assert watch.submitted_ms == watch.waiting_since_ms == MINUTE_MS // 2
+    assert watch.waited_ms == MINUTE_MS // 2
+    assert "decided after a wait of 30s" in diary.read(0).words
 
 
 def test_the_first_of_its_like_is_named():

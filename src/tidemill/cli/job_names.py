@@ -98,8 +98,9 @@ def _of_pods(world: "World", name: str) -> str:
     namespace, _, pod = of_job.name.rpartition("/")
     of = f" -n {namespace}" if namespace else ""
     return (
-        " (a gang is NAMESPACE/ and the annotation tidemill/gang, or the name of what owns its"
-        f" pods; where `{pod}` is a pod: `{GANG_OF_POD.format(pod=pod)}`; pods that request no"
+        " (a gang is NAMESPACE/ and the name of its pod group, of the annotation tidemill/gang, or"
+        " of what owns its pods; pods that start one by one, as of a Deployment, are jobs by their"
+        f" own names; where `{pod}` is a pod: `{GANG_OF_POD.format(pod=pod)}`; pods that request no"
         " GPU, or only parts of"
         f" accelerators whose size nobody says ({', '.join(UNCOUNTED)}), are not on the books:"
         f" `{REQUESTS_OF_POD.format(of=of, pod=pod)}`)"

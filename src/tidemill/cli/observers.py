@@ -297,7 +297,8 @@ def _line(mark_ms: int, taken: "AnswerTaken") -> str:
             " nothing is told of them yet: the journal begins here, and goes on once every source"
             f" has told its time; {taken.lag_ms / 1000:,.0f} s behind"
         )
-    over = f", {taken.over:,} on GPUs that others held" if taken.over else ""
+    over = f", {taken.in_part:,} placed in part" if taken.in_part else ""
+    over += f", {taken.over:,} on GPUs that others held" if taken.over else ""
     return (
         f"{_clock(mark_ms)}  {screen.count(taken.jobs, 'job')}: {taken.running:,} running,"
         f" {taken.waiting:,} waiting{over}; {screen.count(taken.nodes, 'node')};"

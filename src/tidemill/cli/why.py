@@ -112,7 +112,7 @@ def _print_held(
 def _if_stopped(
     answer: "Answer", world: "World", j: int, journal: str, at: str | None
 ) -> "Answer":  # fmt: skip
-    """The answer; of a job that was stopped for another and has no pods, that; or why it failed."""
+    """The answer; of a job that has no pods any more, what became of it; or why it failed."""
     from msgspec.structs import replace
 
     from tidemill import api
@@ -122,11 +122,11 @@ def _if_stopped(
         return answer
     with api.open_journal(journal) as opened:
         at_ms = None if at is None else api.Calendar.of(opened.facts()).ms(at, "--at")
-        words = stopped.words(opened, world, j, at_ms)
+        became = stopped.stopped(opened, world, j, at_ms)
         failed = stopped.why_failed(opened, world, j, at_ms)
     if failed:
         return replace(answer, words=f"{answer.words}: {failed}")
-    return replace(answer, words=words, detail="preempted") if words else answer
+    return answer if became is None else replace(answer, words=became.words, detail=became.detail)
 
 
 class Placed(NamedTuple):

@@ -119,11 +119,12 @@ def _no_label(claim: Claim) -> Certificate:
     elif not chosen:
         asked = role.rules.affinity_words
         with_them = f" with {phrasing.labels(role)}" if phrasing.labels(role) else ""
-        said = f"none of {whole}{with_them} is on a node with {asked}, as its node affinity"
-        said += " requires"
-        values = {key: _values(seen, key) for key in sorted(role.rules.keys)}
+        by = phrasing.affinity_of(claim.world)
+        said = f"none of {whole}{with_them} is on a node with {asked}, as its {by} requires"
+        keys = {one.key for choice in role.affinity for one in choice if phrasing.is_label(one.key)}
+        values = {key: _values(seen, key) for key in sorted(keys)}
         known = [f"`{key}` is one of {phrasing.ids(some)}" for key, some in values.items() if some]
-        way = f"widen its node affinity{': ' if known else ''}{'; '.join(known)}"
+        way = f"widen its {by.rstrip(',')}{': ' if known else ''}{'; '.join(known)}"
         if all(role.rules.repelled_by(taints) for _, taints in labelled):
             way += f"; and {tolerate}"
     else:
@@ -203,7 +204,7 @@ def _too_many_devices(claim: Claim, devices: int) -> Certificate:
         asked = replace(asked, accelerators=devices, count=whole)
         way = f"request at most {phrasing.replicas_of(asked, whole)}"
     way += _while_shut(claim, asked)
-    asks = phrasing.node_rules(role)
+    asks = phrasing.dropped(role)
     if claim.whose and asks and max(n.node.devices for n in claim.contracts) >= role.accelerators:
         way += f"; or do not require {asks}: other nodes have more"
     return Certificate(

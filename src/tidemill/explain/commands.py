@@ -126,11 +126,21 @@ def line(world: World, asked: int = -1) -> Commands:
     )
 
 
+_HOLDS = (
+    "NAMESPACE:.metadata.namespace,NAME:.metadata.name,NODE:.spec.nodeName"
+    ",REQUESTS:.spec.containers[*].resources.requests,CLAIMS:.spec.resourceClaims[*].name"
+)
+
+
 def running() -> Commands:
     """What runs."""
     return (
         _tidemill("fleet --nodes"),
-        Command("kubernetes", "kubectl get pods -A --field-selector status.phase=Running"),
+        Command(
+            "kubernetes",
+            "kubectl get pods -A --field-selector status.phase=Running -o"
+            f" 'custom-columns={_HOLDS}'",
+        ),
         Command("slurm", "squeue --states=RUNNING"),
     )
 

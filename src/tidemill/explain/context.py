@@ -157,6 +157,7 @@ def open_case(
     s = int(world.jobs.shape[j])
     looked = rerun.look(world, policy, memo, rerun.rivals(world, policy, s))
     cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
+    cause = rerun.for_pods(world, memo, s, cause)
     if j in looked.placed:
         cause = Cause.NONE
     known = rerun.as_told(world, j, cause)

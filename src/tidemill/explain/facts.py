@@ -16,6 +16,7 @@ from tidemill.explain import (
     setbacks,
     spared,
     supply,
+    without_host,
 )
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
@@ -98,10 +99,11 @@ def free(case: Case) -> Fact:
 def needs(case: Case) -> Fact:
     """What it asks for: the role alone, or every role of several."""
     roles = elastic.smallest(case.shape).roles
-    texts = [_needed(role) for role in roles]
+    texts = phrasing.all_replicas(roles)
     if len(roles) == 1:
         texts = [_alone(case.role) or texts[0]]
     if case.shape.elastic_role is not None:
+        texts = [phrasing.replicas(role, role.count) for role in roles]
         texts[case.shape.elastic_role] += " at its smallest size"
     milli = sum(role.total_milli for role in roles)
     text = f"needs {' and '.join(texts)}"
@@ -116,10 +118,6 @@ def _alone(role: Role) -> str:
         return f"{phrasing.many(role.count, 'MIG instance')} of `{role.profile}`"
     is_one = role.count == 1 and role.accelerators
     return f"{phrasing.amount(role.replica_milli)} GPU" if is_one else ""
-
-
-def _needed(role: Role) -> str:
-    return phrasing.replicas(role, role.count)
 
 
 def withheld(case: Case) -> tuple[Withheld, ...]:
@@ -141,14 +139,11 @@ def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
 
 
 def place_word(world: World, place: Place, lot: Lot) -> str:
-    """Where accelerators are; what its cluster tainted, or is not Ready, nobody cordoned."""
+    """Where accelerators are; where not all are advertised, how many."""
     if place is Place.UNADVERTISED:
         is_said = any(world.node_number[one] in world.node_words for one in lot.examples)
         return place if is_said else f"{place} ({phrasing.advertised(world, lot.examples)})"
-    if place is not Place.CORDONED:
-        return place
-    words = {phrasing.shut(world, world.node_number[one]) for one in lot.examples}
-    return words.pop() if len(words) == 1 else place
+    return place
 
 
 def _largest(case: Case) -> Fact | None:
@@ -188,7 +183,7 @@ def _hosted(case: Case) -> Fact | None:
     text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
     if case.beside:
         asked = phrasing.replicas(case.role, case.role.count)
-        named = " and ".join(map(_needed, case.beside))
+        named = " and ".join(phrasing.all_replicas(case.beside))
         text = f"{case.hosted:,} of {asked} would fit now beside {named}"
     together = bond(case)
     is_apart = together is not None and together[2] < min(together[1], case.hosted)
@@ -579,6 +574,7 @@ _ALWAYS: tuple[Make, ...] = (
     protected, spared.fact, setbacks.races, _over_committed, needs, _ahead, _passed,
     setbacks.preempted, _deadlocked,
 )  # fmt: skip
+_FREE: tuple[Make, ...] = (free, without_host.fact, _barred)
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
@@ -586,8 +582,8 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.BEHIND: (_holder, _held, *_ROOM),
     Cause.RESERVED: (_reserved, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
-    Cause.BUSY: (_busy, _guarantee, *_ROOM, _idle),
-    Cause.PARTIAL_GANG: (_hosted, _guarantee, free, _barred, _busy, _idle),
+    Cause.BUSY: (_busy, _guarantee, *_ROOM, without_host.fact, _idle),
+    Cause.PARTIAL_GANG: (_hosted, _guarantee, *_FREE, _busy, _idle),
     Cause.SCATTERED: (*_ROOM, _guarantee),
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),

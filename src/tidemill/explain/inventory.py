@@ -19,7 +19,10 @@ from tidemill.model.world import World
 from tidemill.reservation.capacity_gap import seams
 
 SPARE = "spare"
-STATES = (*(state.name.lower() for state in NodeState if state is not NodeState.GONE), SPARE)
+STATES = (
+    *(state.name.lower() for state in NodeState if state is not NodeState.GONE), phrasing.TAINTED,
+    SPARE,
+)  # fmt: skip
 """What a node may be listed as; a Ready node kept as a hot spare is ``spare``."""
 
 

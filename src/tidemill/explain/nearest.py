@@ -15,7 +15,7 @@ from tidemill.explain import phrasing
 from tidemill.explain.answers import Alternative
 from tidemill.explain.trials import Trials
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import CLUSTER, OF, Job, Role, Shape
+from tidemill.model.rows import OF, Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.scheduling import eligibility, shares
 from tidemill.scheduling.snapshot import Snapshot
@@ -128,7 +128,7 @@ def _whole(wish: Wish, candidate: Candidate) -> str:
         return candidate.words
     left = wish.role.total_milli - candidate.role.total_milli
     fewer = f", {phrasing.amount(left)} GPUs fewer" if left > 0 else ""
-    stay = " and ".join(phrasing.replicas(role, role.count) for role in others)
+    stay = " and ".join(phrasing.all_replicas(others))
     return f"{candidate.words} beside {stay}{fewer}"
 
 
@@ -240,11 +240,10 @@ def _other_profile(wish: Wish) -> Iterator[Candidate]:
 
 
 def _unlabelled(wish: Wish) -> Iterator[Candidate]:
-    kept = tuple(pair for pair in wish.role.labels if pair[0] == CLUSTER)  # nobody can drop that
+    kept = tuple(pair for pair in wish.role.labels if not phrasing.may_drop(pair[0]))
     held = tuple(one for one in next(iter(wish.role.affinity), ()) if one.said)
     made = replace(wish.role, labels=kept, affinity=(held,) if held else ())
-    dropped = tuple(pair for pair in wish.role.labels if pair not in kept)
-    asked = phrasing.node_rules(replace(wish.role, labels=dropped))
+    asked = phrasing.dropped(wish.role)
     if asked and hosted(wish, made) >= made.count:
         yield _made("no labels", made, f"without {asked}")
 

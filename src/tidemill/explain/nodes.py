@@ -39,6 +39,9 @@ class Verdict(IntEnum):
     OK = 10
 
 
+UNKNOWN = "unknown"
+
+
 class Survey(NamedTuple):
     """The verdicts of all nodes that are not gone, as columns."""
 
@@ -51,6 +54,8 @@ class Survey(NamedTuple):
     """Free devices that count for the role, or parts of devices."""
     kept: tuple[KeptNodes, ...]
     """Reservations that keep nodes for others."""
+    unkept: str
+    """Rules of the job that the books do not have: where there is room it may be kept off."""
 
 
 def verdicts(world: World, job: int) -> list[NodeVerdict]:
@@ -68,7 +73,7 @@ def groups(
     Those with room come first, then the most frequent.
     """
     found = survey(world, job, _short_role(world, job) if role is None else role)
-    state = np.where(found.verdict == Verdict.STATE, world.nodes.state[found.nodes], -1)
+    state = np.where(found.verdict == Verdict.STATE, _states(world)[found.nodes], -1)
     state = np.where(found.verdict == Verdict.LABEL, _like_kept_out(found), state)
     lacked = _lacked(found)
     rows = []
@@ -76,7 +81,7 @@ def groups(
         for at in sorted({*state[found.verdict == verdict].tolist()}):
             here = np.flatnonzero((found.verdict == verdict) & (state == at))
             rows.append(_group(found, verdict, here, lacked[here], examples))
-    return sorted(rows, key=lambda row: (row.verdict != "ok", -row.nodes))
+    return sorted(rows, key=lambda row: (row.verdict not in ("ok", UNKNOWN), -row.nodes))
 
 
 def survey(world: World, job: int, role: int = 0) -> Survey:
@@ -95,7 +100,8 @@ def survey(world: World, job: int, role: int = 0) -> Survey:
     for code, says_no in reversed(checks):
         verdict[says_no] = code
     hosts = np.where(verdict == Verdict.OK, hosts, 0)
-    return Survey(world, asks, here, verdict, hosts, slots, kept)
+    unkept = phrasing.unkept(world.shape_of(job))
+    return Survey(world, asks, here, verdict, hosts, slots, kept, unkept)
 
 
 def _short_role(world: World, job: int) -> int:
@@ -139,6 +145,14 @@ def _lacked(found: Survey) -> I64:
     )
 
 
+def _states(world: World) -> I64:
+    """The state of each node as a number; those that are closed in different ways have others."""
+    found = world.nodes.state[: world.node_count].astype(np.int64)
+    for i, here in enumerate(supply.closed(world).values()):
+        found[here] = len(NodeState) + i
+    return found
+
+
 def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerdict:
     world = found.world
     return NodeVerdict(
@@ -147,7 +161,7 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerd
         phrasing.shut(world, n),
         world.nodes.free_milli.item(n),
         hosts,
-        Verdict(verdict).name.lower(),
+        _name(found, Verdict(verdict)),
         _words(found, Verdict(verdict), n, (free, free)),
     )
 
@@ -155,13 +169,19 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerd
 def _group(found: Survey, verdict: Verdict, here: I64, free: I64, examples: int) -> VerdictGroup:
     world, nodes = found.world, found.nodes[here]
     names = tuple(lives.node_name(world, n) for n in nodes[:examples].tolist())
-    name = verdict.name.lower()
+    name = _name(found, verdict)
     if verdict is Verdict.STATE:
-        name = NodeState(world.nodes.state[nodes[0]]).name.lower()
+        name = phrasing.shut(world, int(nodes[0]))
     return VerdictGroup(
         name, len(here), int(world.nodes.free_milli[nodes].sum()), int(found.hosts[here].sum()),
         names, _words(found, verdict, int(nodes[0]), (int(free.min()), int(free.max()))),
     )  # fmt: skip
+
+
+def _name(found: Survey, verdict: Verdict) -> str:
+    """The verdict as a key; unknown where there is room, and rules that the books do not have."""
+    is_unknown = verdict is Verdict.OK and found.unkept
+    return UNKNOWN if is_unknown else verdict.name.lower()
 
 
 def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> str:
@@ -185,6 +205,8 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
             return f"fits, but the team's maximum quota of `{kind}` is reached"
         case Verdict.RESERVED:
             return _reserved(found, n)
+        case Verdict.OK if found.unkept:
+            return f"room, but whether it may be here is unknown: it has {found.unkept}"
         case Verdict.OK:
             return "ok"
         case _:
@@ -250,15 +272,17 @@ def reasons_against(role: Role, group: Group) -> list[str]:
     if any(key == CLUSTER for key, _ in missing):
         said.append("it is of another cluster")
     elif missing:
-        label = "label " * all(phrasing.is_label(key) for key, _ in missing)
-        said.append(f"{label}{phrasing.pairs(missing)} missing")
+        lacks = [pair for pair in missing if not phrasing.is_label(pair[0])]
+        labels = [pair for pair in missing if phrasing.is_label(pair[0])]
+        said += [f"label {phrasing.pairs(labels)} missing"] if labels else []
+        said += [f"has no {phrasing.pairs(lacks)}"] if lacks else []
     own = rules.own
     if own.affinity and own.misses(group.labels):
         said.append(f"node affinity: it must have {own.affinity_words}")
     else:
         said += rules.said_of(group.labels)
     said += [f"does not advertise `{one}`" for one in named if " " not in one]
-    said += [f"has no devices by {one}" for one in named if " " in one]
+    said += ["gives out no devices by claims" for one in named if " " in one]
     repelled = [pair for pair in rules.repelled_by(group.taints) if pair[0] != BY_CLAIM]
     if repelled:
         said.append(f"taint {phrasing.pairs(repelled)} not tolerated")

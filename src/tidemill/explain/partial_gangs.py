@@ -15,17 +15,21 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
-from tidemill.explain import commands, phrasing, supply
-from tidemill.explain.answers import Fact, GangDeadlock, PartialGang
+from tidemill.explain import certificates, commands, phrasing, supply
+from tidemill.explain.answers import Certificate, Fact, GangDeadlock, PartialGang
 from tidemill.model import lives, partial
 from tidemill.model.measures import WHOLE_MILLI, hourly_text
-from tidemill.model.rows import Role
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Role, Shape
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import eligibility
+from tidemill.scheduling import contract_capacity, diagnose, elastic, eligibility
 
 MILLI = "accelerator_milli"
+_NEVER_WHOLE = frozenset({Cause.NOTHING_CLAIMED, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG})
+"""Why the rest of a gang has no place even in an empty cluster: what nodes there are, and not where
+another scheduler may put it by rules of its own."""
 
 
 class _Part(Struct, frozen=True):
@@ -90,7 +94,7 @@ def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
     if world.scheduler:
         text += (
             "; when its owner makes pods in their place, the scheduler stops the whole gang, and"
-            " places it anew"
+            " places it anew (pods without an owner: delete the others too, and make all anew)"
         )
     held = supply.held_milli(world, j)
     return (Fact("replicas", held, MILLI, text, commands.job(world, world.job_names[j])),)
@@ -110,6 +114,24 @@ def _extent(world: World, j: int) -> tuple[int, int, list[str]]:
     placed = sum(piece.replicas for piece in pieces if roles[piece.role].accelerators)
     wanted = sum(role.fewest for role in roles if role.accelerators)
     return placed, wanted, sorted({lives.node_name(world, piece.node) for piece in pieces})
+
+
+def never_whole(world: World, j: int) -> Certificate | None:
+    """Why the rest of a partial gang never fits, and what would; None: it may fit some day."""
+    shape = elastic.smallest(world.shape_of(j))
+    cause = diagnose.ever_cause(world, shape)
+    if cause not in _NEVER_WHOLE or (cause is Cause.IMPOSSIBLE_GANG and _fits_mixed(world, shape)):
+        return None
+    return certificates.certificate(world, shape)
+
+
+def _fits_mixed(world: World, shape: Shape) -> bool:
+    """Whether nodes of all GPU types together hold each role: other schedulers may mix them."""
+    return all(
+        sum(contract_capacity.hosts_by_kind(world, role, claimed).values()) >= role.count
+        for role in shape.roles
+        if (claimed := contract_capacity.running_contracts(world, role))
+    )
 
 
 def way_out(world: World, j: int) -> str:
@@ -152,16 +174,21 @@ def _stuck(world: World, parts: Sequence[_Part]) -> list[_Part]:
         left = [part for part in left if part not in done]
 
 
-def _could_fit(world: World, part: _Part, holders: Collection[_Part]) -> bool:
-    """Whether the rest of a gang has room, if only these held anything."""
-    free = _free(world, holders)
+def _could_fit(
+    world: World, part: _Part, holders: Collection[_Part], opened: supply.Mask | None = None
+) -> bool:
+    """Whether the rest of a gang has room, if only these held anything; ``opened``: on these nodes
+    too, which take no work now.
+    """
+    free = _free(world, holders, opened)
     return all(_hosts(world, role, free) >= count for count, role in part.missing)
 
 
-def _free(world: World, holders: Collection[_Part]) -> I64:
-    """Devices of each node that none of these jobs holds, on nodes that take work."""
+def _free(world: World, holders: Collection[_Part], opened: supply.Mask | None) -> I64:
+    """Devices of each node that none of these jobs holds, on nodes that take work, or would."""
     rows, nodes = world.node_count, world.nodes
     takes = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    takes = takes if opened is None else takes | opened
     free: I64 = np.where(takes, nodes.devices[:rows] - nodes.failed[:rows], 0)
     for part in holders:
         for piece in world.placements[part.job]:
@@ -218,6 +245,8 @@ def _gang(world: World, part: _Part) -> PartialGang:
         f"partial gang: {placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it"
         f" holds {phrasing.amount(held)} GPUs ({hourly_text(usd)}) and {does}"
     )
+    if proof := never_whole(world, j):
+        words += f", which the cluster can never hold: {proof.words}"
     return PartialGang(
         world.job_names[j], shape.team, placed, wanted, held, missing, usd,
         world.now_ms - world.jobs.since_ms.item(j), tuple(on), words, phrasing.own_reason(world, j),
@@ -231,12 +260,32 @@ def _deadlock(world: World, group: Sequence[_Part]) -> GangDeadlock:
     words = (
         f"mutual deadlock: {phrasing.ids(names)} together hold {phrasing.amount(held)} GPUs"
         f" ({hourly_text(usd)}), each lacks what the others hold, and even if every other job ended"
-        " none of them could be completed"
+        " none of them could be completed on nodes that take work"
     )
     return GangDeadlock(names, held, usd, words, _way_out(world, group))
 
 
 def _way_out(world: World, group: Sequence[_Part]) -> str:
+    """What to do so that one of them can be completed: open what is cordoned, or stop another."""
+    ways = (_uncordoned(world, group), _stopped(world, group))
+    return "; or ".join(way for way in ways if way)
+
+
+def _uncordoned(world: World, group: Sequence[_Part]) -> str:
+    """The cordoned nodes with which one could be completed while the others hold what they do."""
+    cordoned = supply.closed(world)[supply.Place.CORDONED]
+    helped = [part for part in group if _could_fit(world, part, group, cordoned)]
+    if not helped:
+        return ""
+    idle = np.flatnonzero(cordoned & (world.nodes.free_milli[: world.node_count] > 0)).tolist()
+    names = phrasing.ids([world.job_names[part.job] for part in helped])
+    return (
+        f"uncordon {phrasing.ids([lives.node_name(world, n) for n in idle])}: what is free there is"
+        f" enough for {names}"
+    )
+
+
+def _stopped(world: World, group: Sequence[_Part]) -> str:
     """Whom to stop so that another can be completed: whoever holds least, and tried."""
     least_first = sorted(group, key=lambda part: (supply.held_milli(world, part.job), -part.job))
     for part in least_first:

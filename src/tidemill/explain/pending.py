@@ -98,7 +98,8 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     held = [s for s in world.queued if not world.asking(s)]
     looked = rerun.look(world, policy, memo, [s for s in world.queued if s not in held])
     causes = dict.fromkeys(held, Cause.NOT_ELIGIBLE)
-    causes |= rerun.grounded(world, memo, looked)
+    found = rerun.grounded(world, memo, looked)
+    causes |= {s: rerun.for_pods(world, memo, s, cause) for s, cause in found.items()}
     jobs: dict[WaitsFor, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
+from msgspec.structs import replace
+
 from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.explain.told import WaitsFor
@@ -21,6 +23,7 @@ from tidemill.model.rows import (
     BY_CLAIM,
     CLUSTER,
     MOST_OF_HOST,
+    PER_ACCELERATOR,
     RESOURCE,
     UNKEPT,
     Piece,
@@ -32,6 +35,9 @@ from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
 
 GIB_MIB = 1024
+AFFINITY = "node affinity"
+TAINTED = "tainted"
+"""The state of a node that its cluster has tainted for a condition, and nobody cordoned."""
 
 
 CAUSES = {
@@ -153,9 +159,7 @@ def is_down(world: World, n: int) -> bool:
 
 def shut(world: World, n: int) -> str:
     """Why a node takes no work, in one word."""
-    if world.is_full(n):
-        return "full"
-    return "tainted" if world.is_tainted(n) else state(world, n)
+    return "full" if world.is_full(n) else state(world, n)
 
 
 def state(world: World, n: int) -> str:
@@ -163,6 +167,8 @@ def state(world: World, n: int) -> str:
     is_, down = NodeState(world.nodes.state.item(n)), is_down(world, n)
     if world.is_full(n):
         return NodeState.READY.name.lower()
+    if world.is_tainted(n):
+        return TAINTED
     return (NodeState.UNHEALTHY if down else is_).name.lower()
 
 
@@ -263,6 +269,24 @@ def is_label(key: str) -> bool:
     return " " not in key and key not in (RESOURCE, BY_CLAIM)
 
 
+def may_drop(key: str) -> bool:
+    """Whether somebody may leave out this label, or this resource beside the accelerators; by what
+    resource, or of what device class, those themselves are requested is no label of anybody's.
+    """
+    return key != CLUSTER and (is_label(key) or key.endswith(PER_ACCELERATOR))
+
+
+def dropped(role: Role) -> str:
+    """What a role asks of its nodes that somebody may leave out; "": nothing."""
+    labels = tuple(pair for pair in role.labels if may_drop(pair[0]))
+    return node_rules(replace(role, labels=labels))
+
+
+def affinity_of(world: World) -> str:
+    """What an affinity stands for: our scheduler keeps rules about other pods as such, too."""
+    return "node affinity, or a rule about other pods or ports," if world.scheduler else AFFINITY
+
+
 def unkept(shape: Shape) -> str:
     """What a role asks of its nodes that the books cannot say; "": nothing."""
     more = (one.name.removeprefix(UNKEPT) for one in shape.roles if one.name.startswith(UNKEPT))
@@ -279,6 +303,16 @@ def replicas(role: Role, count: int) -> str:
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
     size = size if role.accelerators else f"{cores(role.cpu_milli)} cores"
     return f"{many(count, 'replica')} of {size}"
+
+
+def all_replicas(roles: Iterable[Role]) -> list[str]:
+    """The replicas of several roles; those of one size in one: ``4 replicas of 8``."""
+    counts, first = dict[str, int](), dict[str, Role]()
+    for role in roles:
+        size = replicas(role, 1)
+        counts[size] = counts.get(size, 0) + role.count
+        first.setdefault(size, role)
+    return [replicas(first[size], count) for size, count in counts.items()]
 
 
 def replicas_of(role: Role, count: int) -> str:

@@ -26,6 +26,7 @@ from tidemill.explain import (
     supply,
     told,
     trials,
+    without_host,
 )
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import NO_SUPPLY, Case
@@ -124,10 +125,6 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
         ways = ways | {Place.UNHEALTHY: _JOINS}
-    called = facts.place_word(case.before, place, lot)
-    if called != place and place is Place.CORDONED:
-        known = {Place.UNHEALTHY: ways[Place.UNHEALTHY], "full": _EMPTIED}
-        ways = ways | {place: known.get(called, _UNTAINTED)}
     text = ways[place].format(
         what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
         count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
@@ -148,8 +145,8 @@ def _at_least(case: Case) -> str:
 
 
 def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
-    """The fix, and what keeps the job out when nodes that are cordoned take work: it is tried."""
-    if place is not Place.CORDONED or not case.trials.may_try():
+    """The fix, and what keeps the job out when nodes that are closed take work: it is tried."""
+    if place not in supply.CLOSED or not case.trials.may_try():
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
@@ -164,8 +161,6 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     return replace(fix, words=f"{fix.words}; {phrasing.still_waits(opened, cause, ahead)}")
 
 
-_UNTAINTED = "mend what {named} is tainted for, or remove the taint: {count} {are} free there"
-_EMPTIED = "let work without GPUs on {named} end or go elsewhere: {count} {are} free there"
 _JOINS = (
     "wait for the node of {named}, which is launched and has not joined yet: {count}"
     " (kubectl describe nodeclaims.karpenter.sh {claim})"
@@ -184,6 +179,9 @@ _RELEASED = {
     Place.UNADVERTISED: "mend the device plugin or the driver of {named}, which show too few"
     " devices: {count} more",
     Place.CORDONED: "uncordon {named}: {count} {are} free there",
+    Place.TAINTED: "mend what {named} is tainted for, or remove the taint: {count} {are} free"
+    " there",
+    Place.FULL: "let work without GPUs on {named} end or go elsewhere: {count} {are} free there",
     Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count}",
     Place.SPARE: "put {named} to use: {count} of hot spares",
 }
@@ -357,9 +355,11 @@ def _promised(case: Case) -> Remedy:
 
 def _busy(case: Case) -> Remedy:
     busy = case.units(case.busy_milli)
+    opened = _opened(case, is_enough=True)
     return _make(
         _not_again(case, f"{busy} are busy, "),
-        *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
+        *opened, None if opened and not case.busy_milli else _wait(case),
+        *_opened(case, is_enough=False),
         prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
@@ -369,7 +369,7 @@ def _partial(case: Case) -> Remedy:
     milli = hosted * role.replica_milli + sum(one.total_milli for one in others)
     part = f"{hosted:,} of its {role.count:,} replicas: {'it' if hosted == 1 else 'they'}"
     if others:
-        named = [phrasing.replicas(one, one.count) for one in others]
+        named = phrasing.all_replicas(others)
         named += [phrasing.replicas(role, hosted)] * bool(hosted)
         part = f"only a part of it: {' and '.join(named)}"
     first, later = _moves(case)
@@ -471,7 +471,8 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
         )
     return _make(
         f"do not buy accelerators: {free} are free, {resource} is what is missing",
-        *moved, wait, *later, *_instead(case), prices.launch(case, case.missing),
+        *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
+        *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
 
 
@@ -495,7 +496,8 @@ def _wait(case: Case) -> PricedFix:
         )
     busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
-    return PricedFix(f"wait until some of the {busy} {taken} become free{polite.words(case)}")
+    also = without_host.what_else(case)
+    return PricedFix(f"wait until some of the {busy} {taken} become free{also}{polite.words(case)}")
 
 
 def _unmoved(case: Case, j: int) -> str:
@@ -533,8 +535,9 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
 def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     """What else stands free but takes no work, if it is enough for the job (or if it is not)."""
     lots, found = case.supply.lots, list[PricedFix]()
-    if Place.CORDONED in lots and _is_enough(case, Place.CORDONED) == is_enough:
-        found.append(_release(case, Place.CORDONED, lots[Place.CORDONED]))
+    for place in supply.CLOSED:
+        if place in lots and _is_enough(case, place) == is_enough:
+            found.append(_release(case, place, lots[place]))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
     return _unless_alone(case, *found, is_enough=is_enough)

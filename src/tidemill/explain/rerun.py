@@ -10,10 +10,11 @@ import heapq
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
-from tidemill.engine.fold.one_event import fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain import supply
 from tidemill.model import events as ev
 from tidemill.model.batch.sheet import Sheet
@@ -23,6 +24,7 @@ from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import CLUSTER
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import mixed_types, order, protection, shares
 from tidemill.scheduling.diagnose import supply_cause
@@ -42,6 +44,8 @@ _MAY_HOLD = CURED_BY_WAITING | {
 }  # fmt: skip
 
 
+_LACKS_NODES = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY})
+
 _OURS = frozenset({Cause.BEHIND, Cause.PROMISED, Cause.RESERVED})
 """Causes that our own order makes: where another scheduler decides, there are none."""
 
@@ -56,6 +60,16 @@ class Glance(Memo):
         self.moment = (world.seq, world.now_ms)
         self._alike: dict[object, int] = {}
         self._quick: dict[int, Known] = {} if like is None else dict(like._quick)
+        self._emptied: tuple[World, Memo] | None = None
+
+    def emptied(self, world: World) -> tuple[World, Memo]:
+        """The state in which nodes that are full of pods take more, and a memo of it."""
+        if self._emptied is None:
+            found = snapshot.copy(world)
+            for n in np.flatnonzero(supply.closed(world)[supply.Place.FULL]).tolist():
+                fold(found, ev.NodeMoved(found.now_ms, n, NodeState.READY))
+            self._emptied = found, Memo(sweeps=self.sweeps)
+        return self._emptied
 
     def known(self, world: World, s: int) -> Known:
         """As the scheduler's memo, but shapes that differ only in size share the work."""
@@ -173,6 +187,15 @@ def _look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> 
 def grounded(world: World, memo: Glance, found: Look) -> dict[int, Cause]:
     """What keeps each shape out, in the order of the four questions."""
     return {s: from_the_ground(world, memo, s, cause) for s, cause in found.causes.items()}
+
+
+def for_pods(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
+    """The cause; of a shape that only nodes full of pods could hold, that too little is free: they
+    are Ready, and no repair or new node is needed for that to end.
+    """
+    if cause not in _LACKS_NODES or not any(map(world.is_full, world.node_words)):
+        return cause
+    return cause if supply_cause(*memo.emptied(world), s) in _LACKS_NODES else Cause.BUSY
 
 
 def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:

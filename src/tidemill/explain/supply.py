@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.explain import phrasing
 from tidemill.model.columns import NODE
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import CLUSTER, UNLISTED, Role, Shape
@@ -37,6 +38,8 @@ class Place(StrEnum):
     FAILED = "failed device"
     UNADVERTISED = "not advertised"
     CORDONED = "cordoned"
+    TAINTED = "tainted"
+    FULL = "full"
     DRAINING = "draining"
     SPARE = "spare"
     FREE = "free"
@@ -52,9 +55,14 @@ _OF_STATE = {
     NodeState.BOOTING: Place.BOOTING,
     NodeState.UNHEALTHY: Place.UNHEALTHY,
     NodeState.REPAIRING: Place.REPAIRING,
-    NodeState.CORDONED: Place.CORDONED,
     NodeState.DRAINING: Place.DRAINING,
 }
+
+
+CLOSED = (Place.CORDONED, Place.TAINTED, Place.FULL)
+"""Where nodes are in order and take nothing: the books have one state for all three, and the words
+of their cluster tell whose doing it is. One that is not Ready is there too, while work is on it.
+"""
 
 
 class Lot(NamedTuple):
@@ -187,15 +195,25 @@ def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
 
 
 def kept_in(world: World, options: tuple[Option, ...], place: Place) -> Mask:
-    """Which nodes that it may use are spares, or are cordoned."""
+    """Which nodes that it may use are spares, or are closed in one of the ways there are."""
+    mine = node_mask(world, options)
+    if place is not Place.SPARE:
+        return mine & closed(world)[place]
     rows, nodes = world.node_count, world.nodes
-    state = NodeState.READY if place is Place.SPARE else NodeState.CORDONED
-    here = node_mask(world, options) & (nodes.state[:rows] == state)
-    return here & (nodes.is_spare[:rows] == 1) if place is Place.SPARE else here
+    return mine & (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 1)
+
+
+def closed(world: World) -> dict[Place, Mask]:
+    """The nodes that the books have as closed, by what their own cluster says of them."""
+    rows = world.node_count
+    found = {place: np.zeros(rows, bool) for place in (*CLOSED, Place.UNHEALTHY)}
+    for n in np.flatnonzero(world.nodes.state[:rows] == NodeState.CORDONED).tolist():
+        found[Place(phrasing.shut(world, n))][n] = True
+    return found
 
 
 def would_host(world: World, role: Role, options: tuple[Option, ...], place: Place) -> int:
-    """How many replicas fit on what is free of spares, or of cordoned nodes."""
+    """How many replicas fit on what is free of spares, or of nodes that are closed."""
     rows, nodes = world.node_count, world.nodes
     here = kept_in(world, options, place)
     hosts = hosting(world, role)[here] // max(1, role.accelerators)
@@ -276,6 +294,7 @@ def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
     launched = mine & np.isin(state, sorted(LAUNCHED))
     ready, spare = mine & (state == NodeState.READY), nodes.is_spare[:rows] == 1
     found = [(place, mine & (state == at), free) for at, place in _OF_STATE.items()]
+    found += [(place, mine & here, free) for place, here in closed(world).items()]
     found += [(Place.FREE, ready & ~spare, free), (Place.SPARE, ready & spare, free)]
     return [
         *found, (Place.FAILED, launched, failed), (Place.UNADVERTISED, launched, silent),
@@ -286,7 +305,8 @@ def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
 
 def _ready_milli(world: World, mine: Mask) -> int:
     rows, nodes = world.node_count, world.nodes
-    ready = mine & (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    in_order = (nodes.state[:rows] == NodeState.READY) | closed(world)[Place.FULL]
+    ready = mine & in_order & (nodes.is_spare[:rows] == 0)
     return int((nodes.devices[:rows] - nodes.failed[:rows])[ready].sum()) * WHOLE_MILLI
 
 

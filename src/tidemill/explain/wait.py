@@ -17,9 +17,10 @@ from tidemill.explain import (
     setbacks,
     shortfalls,
 )
-from tidemill.explain.answers import Answer, Fact, PricedFix
+from tidemill.explain.answers import Answer, Certificate, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
+from tidemill.explain.supply import Place
 from tidemill.model import lives
 from tidemill.model.columns import JOB
 from tidemill.model.policy import Policy
@@ -102,6 +103,8 @@ def _cause(case: Case) -> str:
         by_books = f"unknown, for nobody here can tell: {case.unkept}"
     elif case.cause is Cause.NONE and is_told:
         by_books = "what it requests is free"
+    elif case.cause is Cause.BUSY and (full := case.supply.milli(Place.FULL)):
+        by_books += f"; {phrasing.amount(full)} are free on nodes that take no more pods"
     waits, owner = case.waits, f"(owner: {case.waits.layer.name.lower()})"
     if waits.is_block or waits.cause is not case.cause:
         said = phrasing.waits_for(case.world, waits)
@@ -146,6 +149,7 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
             shared = f"{phrasing.amount(over)} GPUs that others hold as well: not booked to it"
             text += f", {'and ' * bool(on)}on {shared}"
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
+        text += _down(world, j)
         text += phrasing.hop(world, j)
         text += phrasing.shares(world, j)
         text += growth.said(evidence)
@@ -168,10 +172,8 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     """A gang of which a part holds GPUs, and waits for the rest."""
     shape, name, since_ms = world.shape_of(j), world.job_names[j], world.jobs.since_ms.item(j)
     waited_ms, layer = world.now_ms - since_ms, LAYER_OF[Cause.PARTIAL_GANG]
-    fix = PricedFix(
-        partial_gangs.way_out(world, j)
-        or "wait for the rest of it, or stop it so that others can use what it holds"
-    )
+    never = partial_gangs.never_whole(world, j)
+    fix = PricedFix(_way_out(never) if never else partial_gangs.way_out(world, j) or _WAIT)
     head = (
         f"job `{name}` of team `{shape.team}` requests {phrasing.asks(shape)}; a part of it has"
         f" been placed for {phrasing.since(waited_ms)}"
@@ -180,15 +182,45 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     return Answer(
         job=name, team=shape.team, state=JobState(world.jobs.state[j]).name.lower(),
         asks=phrasing.asks(shape), cause=Cause.PARTIAL_GANG.name.lower(), said=_said(world, j),
-        detail="deadlock" if any(fact.name == "deadlock" for fact in found) else "partial_gang",
+        detail=_partial_detail(found, never),
         layer=int(layer), owner=layer.name.lower(), since_ms=since_ms, waited_ms=waited_ms,
         jobs_ahead=0, milli_ahead=0, questions=(), evidence=found, withheld=(), nodes=(), fix=fix,
         other_fixes=(), do_not="", words="\n".join(lines), reason=_reason(world, j),
+        certificate=never,
     )  # fmt: skip
+
+
+def _partial_detail(found: tuple[Fact, ...], never: Certificate | None) -> str:
+    if never is not None:
+        return "never_whole"
+    return "deadlock" if any(fact.name == "deadlock" for fact in found) else "partial_gang"
+
+
+_WAIT = "wait for the rest of it, or stop it so that others can use what it holds"
+
+
+def _way_out(never: Certificate) -> str:
+    """What to do about a gang of which the rest never fits: no wait helps."""
+    return f"stop it: without more nodes no wait completes it; then {never.nearest}"
 
 
 def _said(world: World, j: int) -> str:
     return Cause(world.shapes.cause[world.jobs.shape[j]]).name.lower()
+
+
+def _down(world: World, j: int) -> str:
+    """That nodes of a job are not Ready, and since when: what it does there nobody sees."""
+    rows = sorted({piece.node for piece in world.placements[j]})
+    down = [n for n in rows if phrasing.shut(world, n) == Place.UNHEALTHY]
+    if not down:
+        return ""
+    since_ms = min(world.nodes.since_ms.item(n) for n in down)
+    names = phrasing.ids([lives.node_name(world, n) for n in down])
+    said = next((world.node_words[n] for n in down if n in world.node_words), "not Ready")
+    return (
+        f"; {names} {'is' if len(down) == 1 else 'are'} out for"
+        f" {phrasing.since(world.now_ms - since_ms)} ({said}): whether it still works is not known"
+    )
 
 
 _STATES = {

@@ -8,7 +8,7 @@ from tests.live.kubernetes.watched import WatchedCluster
 from tidemill import api, explain
 from tidemill.explain import inventory
 from tidemill.explain.answers import Answer
-from tidemill.journal import node_limits
+from tidemill.journal import node_limits, node_reasons
 from tidemill.live.history import events
 from tidemill.live.kubernetes.translate import translate
 from tidemill.model.policy import Policy
@@ -26,6 +26,7 @@ def imported(*objects: Object) -> World:
     history = events.build(past.attempts, past.nodes, until_ms=BEGIN_MS + 300_000,
                            shapes=past.shapes)  # fmt: skip
     world = api.keep_history(history).world
+    node_reasons.put_back(world, node_reasons.facts(history.node_reasons), "journal")
     kept = node_limits.facts({}, history.node_limits, history.length_ms, "journal")
     return node_limits.put_back(world, kept, "journal")
 
@@ -65,6 +66,74 @@ def test_a_node_with_as_many_pods_as_it_takes_has_room_for_nobody():
     assert (rows["n1"].state, rows["n1"].free_milli, rows["n1"].usable_milli) == ("ready", 8000, 0)
     one = imported(node("n0"), n1, full, *two[1:], pod("wants", 1))
     assert why(one, "ml/wants").cause == "none"
+
+
+def test_a_node_full_of_pods_is_ready_and_its_job_waits_for_room():
+    """Nothing else could hold it: the scheduler owns that, as its own scheduler's word has it."""
+    n0 = node("n0", amounts={"pods": "1"})
+    world = imported(n0, helper("a", "n0"), pod("wants", 4, message="0/1 nodes are available"))
+    found = why(world, "ml/wants")
+    assert (found.cause, found.owner) == ("busy", "scheduling")
+    assert "not enough is free; 8 are free on nodes that take no more pods" in found.words
+    assert "8 accelerators Ready" in found.questions[1].words
+    assert "let work without GPUs on `n0` end or go elsewhere" in found.fix.words
+    assert "that are busy become free" not in found.words
+    assert [(row.cause, row.owner) for row in explain.board(world, Policy()).rows] == [
+        ("busy", "scheduling")
+    ]
+
+
+def test_a_cordon_and_a_taint_are_two_places_with_two_ways_out():
+    """n0 is cordoned and n1 under memory pressure: nobody is told to uncordon n1."""
+    pressure = {"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"}
+    world = imported(node("n0", unschedulable=True), node("n1", taints=[pressure]), pod("wants", 8))
+    found = why(world, "ml/wants")
+    assert {row.place: row.nodes for row in found.withheld} == {"cordoned": 1, "tainted": 1}
+    fixes = [fix.words for fix in (found.fix, *found.other_fixes)]
+    assert "uncordon `n0`: 8 accelerators are free there" in fixes
+    assert any(words.startswith("mend what `n1` is tainted for") for words in fixes)
+    rows = {row.node: row.state for row in inventory.nodes(world)}
+    assert rows == {"n0": "cordoned", "n1": "tainted"}
+    assert sorted(row.verdict for row in found.nodes) == ["cordoned", "tainted"]
+
+
+def test_a_cordoned_node_is_offered_where_cpu_binds():
+    """Work without GPUs has the CPU of n0, and n1 is cordoned and empty: to uncordon it helps."""
+    n1 = node("n1", unschedulable=True)
+    found = why(imported(node("n0"), n1, helper("system", "n0", "190"), pod("w", 1)), "ml/w")
+    assert found.cause == "cpu_binds"
+    assert found.fix.words == "uncordon `n1`: 8 accelerators are free there"
+
+
+def test_a_gang_that_lacks_gpus_and_more_hears_of_both():
+    """20 GPUs are asked for and 16 are free, on a node without CPU and one without memory."""
+    held = [
+        pod("runs", 8, on="n2"), helper("a", "n0", "191"), helper("b", "n1", memory="2000Gi"),
+    ]  # fmt: skip
+    gang = [
+        pod(f"g{i}", 4, cpu="2", memory="30Gi", message="0/3 nodes are available",
+            owner=("kubeflow.org/v1", "PyTorchJob", "g"))
+        for i in range(5)
+    ]  # fmt: skip
+    world = imported(*(node(f"n{i}") for i in range(3)), *held, *gang)
+    found = why(world, "ml/g")
+    assert found.cause == "busy"
+    assert "of what is free it cannot have: 8 on 1 node with at most 1 of 2 cores free" in (
+        found.words
+    )
+    assert "8 on 1 node with at most 16 of 30 GiB free" in found.words
+    assert "become free, and CPU and memory beside the free ones" in found.words
+    by_facts = "not the CPU beside them on 1 node, not the memory beside them on 1 node"
+    assert f"needs 20 nvidia.com/gpu, and 16 are free, but {by_facts}" in found.words
+
+
+def test_a_job_on_a_node_that_is_not_ready_is_not_called_well():
+    """Its pod is shown as running there, and nobody hears of the node any more."""
+    out = node("n0", ready=False, turned=60)
+    world = imported(out, pod("runs", 8, on="n0", created=0, bound=0, up=10))
+    said = why(world, "ml/runs").words
+    assert "; `n0` is out for 4m" in said
+    assert said.endswith("whether it still works is not known")
 
 
 def test_a_part_of_a_node_has_its_share_of_what_is_taken():

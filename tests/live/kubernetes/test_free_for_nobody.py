@@ -124,6 +124,5 @@ def test_a_node_that_is_not_ready_is_unhealthy_with_work_on_it_too():
     earlier.said_of_nodes(world, {one.node: one.words for one in history.node_reasons})
     assert [row.state for row in inventory.nodes(world)] == ["unhealthy"] * 2
     found = explain.why(world, Policy(), world.job_number["ml/waits"])
-    assert "8 unhealthy on 1 node (`b`: not Ready)" in found.words
-    assert "6 unhealthy on 1 node (`a`: not Ready)" in found.words
+    assert "14 unhealthy on 2 nodes (`b`: not Ready, `a`: not Ready)" in found.words
     assert "uncordon" not in found.words

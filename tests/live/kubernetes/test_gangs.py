@@ -13,11 +13,14 @@ from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, taken, template, workers
 from tests.live.kubernetes.test_import import Object, kept, reason, world_of
 from tidemill import explain
-from tidemill.cli import shadow_tables
+from tidemill.cli import observers, shadow_tables
 from tidemill.cli.main import app
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.ledger.buckets import Bucket
-from tidemill.live.kubernetes import translate
+from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.kubernetes.translate import translate
+from tidemill.live.observing.observer import Observer, ObserverTerms
+from tidemill.live.prices.rules import unpriced
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
 from tidemill.model.states import JobState
@@ -48,6 +51,54 @@ def test_a_partial_gang_is_one_attempt_that_holds_what_is_bound_and_is_told():
     assert "it holds 12 GPUs ($24.00 an hour)" in why(world, "ml/a")
     assert "kubectl describe pod -n ml a-worker-12" in why(world, "ml/a")
     assert partial_gangs(world).deadlocks == ()
+
+
+def test_a_gang_that_the_cluster_can_never_hold_is_not_told_to_wait():
+    """24 of 32 pods are placed on all nodes that there are: `why` and `pending` say so."""
+    nodes = ["n0"] * 8 + ["n1"] * 8 + ["n2"] * 8
+    world = world_of(*NODES, pytorch_job("a", 32, 1), *workers("a", 32, 1, nodes))
+    found = explain.why(world, Policy(), world.job_number["ml/a"])
+    assert found.detail == "never_whole"
+    assert found.fix.words.startswith("stop it: without more nodes no wait completes it; then ")
+    never = "which the cluster can never hold: all of `H100`, empty, would hold 24 of its 32"
+    assert never in found.words
+    assert never in partial_gangs(world).gangs[0].words
+    more = world_of(*NODES, node("n3"), pytorch_job("a", 32, 1), *workers("a", 32, 1, nodes))
+    assert "never" not in why(more, "ml/a")
+
+
+class Deadlocked:
+    """A cluster in which two halves block each other, for an observer."""
+
+    name = "kubernetes"
+
+    def now_ms(self) -> int:
+        """An hour and more after the beginning."""
+        return made.BEGIN_MS + 4_000_000
+
+    def poll(self, since_ms: int) -> SourceAnswer:
+        """All of it."""
+        past = translate(made.taken(*two_halves()))
+        return SourceAnswer(past.attempts, past.nodes, self.now_ms(), shapes=past.shapes)
+
+
+def test_an_observer_counts_gangs_in_part_apart_from_what_runs(tmp_path: Path):
+    """Both hold GPUs and neither runs: the line of each answer says so."""
+    where = str(tmp_path / "live.sqlite")
+    with Observer.open(where, Deadlocked(), ObserverTerms(unpriced), made.BEGIN_MS) as observer:
+        taken = observer.ask()
+    assert (taken.jobs, taken.running, taken.in_part) == (2, 0, 2)
+    assert "2 jobs: 0 running, 0 waiting, 2 placed in part;" in observers._line(0, taken)
+
+
+def test_a_deadlock_that_a_cordon_keeps_up_names_the_node():
+    """Two halves block each other while a cordoned node has what one lacks: that comes first."""
+    world = world_of(*two_halves(), node("n3", unschedulable=True))
+    (found,) = partial_gangs(world).deadlocks
+    assert found.words.endswith("none of them could be completed on nodes that take work")
+    assert found.way_out.startswith(
+        "uncordon `n3`: what is free there is enough for `ml/a` and `ml/b`; or stop `ml/"
+    )
 
 
 def test_what_a_partial_gang_lacks_is_demand():
@@ -533,7 +584,7 @@ def test_a_pod_group_that_nobody_shows_makes_no_gang_of_what_runs():
     """Whether one pod of three works nobody can say: it is not called measured waste, and named."""
     told: dict[str, Any] = {"labels": {"scheduling.x-k8s.io/pod-group": "ghost"}}
     pods = [pod(f"g{i}", 8, on="n0" if not i else "", **told) for i in range(3)]
-    past = translate.translate(taken(node("n0"), node("n1"), *pods))
+    past = translate(taken(node("n0"), node("n1"), *pods))
     (note,) = past.notes
     assert note.startswith("1 jobs are of pod groups that nobody shows")
     assert note.endswith("(kubectl get podgroups.scheduling.x-k8s.io -A -o json)")

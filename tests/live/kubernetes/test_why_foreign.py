@@ -147,3 +147,22 @@ def test_uncordoning_a_node_that_is_too_full_is_no_fix_by_itself(held: int, rest
     fix = explain.why(world, Policy(), world.job_number["ml/w"]).fix.words
     assert fix.startswith(f"uncordon `n0`: {8 - held} accelerators are free there{rest}")
     assert fix.endswith("there") is not bool(held)
+
+
+def test_rules_about_other_pods_leave_every_verdict_open():
+    """Both nodes have room, and a required anti-affinity keeps the pod off: nobody says `ok`."""
+    web = {"matchLabels": {"app": "web"}}
+    term = {"labelSelector": web, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    others = [pod(f"web-{i}", 1, on=f"n{i}", labels={"app": "web"}) for i in range(2)]
+    waits = pod("w", 1, spec={"affinity": apart}, message="0/2 nodes: anti-affinity rules")
+    world = world_of(*NODES, *others, waits)
+    j = world.job_number["ml/w"]
+    found = explain.why(world, Policy(), j)
+    assert {one.verdict for one in explain.verdicts(world, j)} == {"unknown"}
+    rule = "rules about other pods (podAntiAffinity)"
+    assert {row.verdict: row.words for row in found.nodes} == {
+        "unknown": f"room, but whether it may be here is unknown: it has {rule}"
+    }
+    assert found.questions[-1].answer != "yes"
+    assert rule in found.words

@@ -18,7 +18,7 @@ from tidemill.explain import phrasing
 from tidemill.explain.decision.answers import Filter, Filtering
 from tidemill.explain.decision.noting import NotingRoom
 from tidemill.model import lives
-from tidemill.model.rows import BY_CLAIM, Role, Shape
+from tidemill.model.rows import BY_CLAIM, CLUSTER, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -201,6 +201,16 @@ def _filter(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) 
     return Filter(stage.name.lower(), len(out), names, _words(asked, room, stage, out))
 
 
+def _unlabelled(world: World, role: Role, out: I64) -> str:
+    """Which labels these nodes lack: those that all of them do, else those that some do."""
+    seen = [world.groups[g].labels for g in {world.nodes.group.item(n) for n in out.tolist()}]
+    asked = [pair for pair in role.labels if pair[0] != CLUSTER]
+    if lack := [pair for pair in asked if not any(pair in labels for labels in seen)]:
+        return f"without {phrasing.pairs(lack)}"
+    some = [pair for pair in asked if not all(pair in labels for labels in seen)]
+    return f"without {' or '.join(phrasing.pairs([pair]) for pair in some)}" if some else ""
+
+
 def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -> str:
     world, role = asked.world, asked.role
     match stage:
@@ -214,7 +224,7 @@ def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -
             asks = f"profile `{role.profile}` of " if role.profile else ""
             return f"{there}; it requests {asks}{phrasing.kinds(role)}"
         case NodeFilter.LABELS:
-            return f"without {phrasing.labels(role)}" if phrasing.labels(role) else "other clusters"
+            return _unlabelled(world, role, out) or "other clusters"
         case NodeFilter.TAINTS:
             groups = {world.nodes.group.item(n) for n in out.tolist()}
             taints = {

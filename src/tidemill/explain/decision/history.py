@@ -136,6 +136,8 @@ class JobHistory:
         """Who was asked to go for it since it waits, or waited before it was placed last."""
         self.heir = -1
         """For whom it was asked to stop last; -1: for nobody in particular."""
+        self.lost_with = -1
+        """The node with which it lost what it held last; -1: it did not, or to no one node."""
         self.passed: list[int] = []
         """Whom the plan that placed it last was the first to pass."""
         self._groups: dict[tuple[What, int], EventGroup] = {}
@@ -204,6 +206,7 @@ class JobHistory:
         if kind in _LOSING:
             if self._takes(row, self._held):
                 self._lost = self._held
+                self.lost_with = -1 if kind == _CODE[ev.ContractEnded] else row[WHO]
                 self._wait_again(What.LOST, 0, at_ms)
             elif self._takes(row, self._move[0]):
                 self._move = (), ()  # it stays where it is

@@ -94,6 +94,7 @@ def waits(now: World, policy: Policy, j: int, history: JobHistory) -> Decision:
     head = lines.head(now, s)[1]
     found = watch(now, policy, memo, head)
     cause = rerun.from_the_ground(now, memo, s, found.cause)  # as ``why`` and the pods have it
+    cause = rerun.for_pods(now, memo, s, cause)
     found = found._replace(cause=rerun.as_told(now, j, cause))
     filtering: tuple[Filtering, ...] = ()
     if found.sight is not None and not found.pieces:
@@ -286,7 +287,7 @@ def _decision(  # noqa: PLR0913, PLR0917 - the parts of one answer
     unknown: str, before: World,
 ) -> Decision:  # fmt: skip
     shape, sight = now.shape_of(j), found.sight
-    since_ms = before.jobs.since_ms.item(j)
+    since_ms = _waits_since_ms(now, before, j)
     tried = past.tried(history, before, j, found.cause if outcome == "waits" else None)
     line = _watch(now, j, since_ms, at_ms, sight)
     parts = [
@@ -303,6 +304,16 @@ def _decision(  # noqa: PLR0913, PLR0917 - the parts of one answer
         phrasing.asks(shape), outcome, at_ms, OURS, found.cause.name.lower(), line, filtering,
         rankings, bind, tried, "\n".join(part for part in parts if part), unknown=unknown,
     )  # fmt: skip
+
+
+def _waits_since_ms(now: World, before: World, j: int) -> int:
+    """Since when a job waited at a decision; one that never ran, since it was submitted.
+
+    That may be before its events: while something held it, or nobody wrote the journal.
+    """
+    since_ms = before.jobs.since_ms.item(j)
+    never_ran = since_ms == before.jobs.submit_ms.item(j)
+    return now.jobs.submit_ms.item(j) if never_ran else since_ms
 
 
 def _filtered(one: Filtering) -> str:

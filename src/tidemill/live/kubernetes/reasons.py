@@ -8,12 +8,14 @@ the line is quoted. Where no nodes were given the line has to do.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidemill.live.kubernetes import beside_gpus
+from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
@@ -52,10 +54,6 @@ class WhyPending(Struct, frozen=True):
 
 def _ours(cause: Cause, words: str) -> WhyPending:
     return WhyPending(cause, LAYER_OF[cause], words)
-
-
-CPU, MEMORY, DISK, PODS = "cpu", "memory", "ephemeral-storage", "pods"
-"""Of what a node has beside accelerators, that which every node has, as Kubernetes calls it."""
 
 
 class OnePlace(NamedTuple):
@@ -139,14 +137,15 @@ class FleetNow:
             for name, asked, most in has if most is not None
         }  # fmt: skip
 
-    def lacking(self, nodes: list[KubeNode], request: PodRequest) -> str:
-        """What keeps pods off nodes whose accelerators are free: of what there is least."""
+    def lacking(self, nodes: Iterable[KubeNode], request: PodRequest) -> Iterator[str]:
+        """What keeps pods off nodes whose accelerators are free, node by node: of what there is
+        least.
+        """
         for node in nodes:
             beside = self._hosts_beside(node, request)
             least = min(beside, key=beside.__getitem__, default="")
             if least and beside[least] < self.hosts(node, request, of_gpus=True):
-                return least
-        raise AssertionError("asked only where some node has too little beside its accelerators")
+                yield least
 
 
 def _beside(request: PodRequest) -> dict[str, int]:
@@ -177,10 +176,6 @@ _UNITS = {
     CPU: (1000, "CPUs"), MEMORY: (1024, "GiB of memory"), DISK: (2**30, "GiB of its node's disk"),
 }  # fmt: skip
 """By how much an amount is divided for people, and what it then is."""
-_SHORT = {
-    CPU: "not the CPU beside them", MEMORY: "not the memory beside them",
-    DISK: "not the disk beside them", PODS: "their nodes take no more pods",
-}  # fmt: skip
 _BOUND = {CPU: Cause.CPU_BINDS, MEMORY: Cause.MEMORY_BINDS}
 """Of what else is short, the books have nothing: no cause of theirs is it."""
 
@@ -374,17 +369,19 @@ def _no_room(
         words = f"{sum(free)} {resource} are free, which is enough for it"
         return WhyPending(Cause.NONE, L3, words, is_sure=False)
     if by_gpus >= missing:
-        what = fleet.lacking(usable, request)
-        short = _SHORT.get(what, f"not the {what} beside them")
-        words = f"enough {resource} are free, but {short}"
+        what = next(fleet.lacking(usable, request))
+        words = f"enough {resource} are free, but {beside_gpus.short(what)}"
         return WhyPending(_BOUND.get(what, Cause.NONE), L3, words)
     if sum(free) >= missing * count and count > 1:
         words = f"{sum(free)} {resource} are free, but at most {max(free)} on one node"
         return _ours(Cause.SCATTERED, words)
     if fits and missing > 1:
         words = f"only {fits} of its {missing} missing pods fit: {sum(free)} {resource} are free"
-        return _ours(Cause.PARTIAL_GANG, words)
-    return _ours(Cause.BUSY, f"needs {missing * count} {resource}, and {sum(free)} are free")
+        return _ours(
+            Cause.PARTIAL_GANG, words + beside_gpus.also_short(fleet.lacking(usable, request))
+        )
+    words = f"needs {missing * count} {resource}, and {sum(free)} are free"
+    return _ours(Cause.BUSY, words + beside_gpus.also_short(fleet.lacking(usable, request)))
 
 
 def _takes(node: KubeNode, request: PodRequest) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import polars as pl
 from msgspec.structs import replace
 
-from tidemill.journal import deciders
 from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
@@ -17,7 +16,6 @@ from tidemill.live.kubernetes import (
     beyond,
     cohorts,
     device_parts,
-    dra,
     kai_parts,
     node_notes,
     objects,
@@ -27,7 +25,7 @@ from tidemill.live.kubernetes import (
     quotas,
     resources,
     shared_claims,
-    ties,
+    unkept_rules,
     vanished,
 )
 from tidemill.live.kubernetes import cluster as clusters
@@ -210,7 +208,7 @@ class _Translation:
         if any(one is None for one in made):
             return
         roles = tuple(one for one in made if one is not None)
-        if tied := ", ".join(_tied(job)):  # whether what is free would do is unknown
+        if tied := ", ".join(unkept_rules.tied(job)):  # whether what is free would do is unknown
             roles = (replace(roles[0], name=f"{UNKEPT}{tied}"[:LONGEST_NAME]), *roles[1:])
         shape = Shape(
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
@@ -227,7 +225,7 @@ class _Translation:
             self._put_away()
         for row in rows[:1]:
             self.pods |= {(pod.namespace, pod.name): row["job"] for pod in (*job.pods, *job.beyond)}
-            if decider := _decider(job):
+            if decider := unkept_rules.decider(job):
                 self.deciders[lives.numbered(row["job"], job.life)] = decider
 
     def _put_away(self) -> None:
@@ -482,36 +480,6 @@ def _has_unknown_claim(cluster: Cluster, pod: KubePod) -> bool:
         and (pod.namespace, pod.claim_names.get(inside, "")) not in cluster.claims
         for inside, name in pod.request.claims
     )
-
-
-def _decider(job: KubeJob) -> str:
-    """Who decides for a job, or which constraints that we do not know bind it.
-
-    "": the cluster's own scheduler, by rules that the books have.
-    """
-    asks = [*job.requests]
-    unkept = sorted(
-        {one for request in asks for one in request.unkept}
-        | {name for request in asks for name, _ in request.extras}
-    )
-    if any(request.near for request in asks):  # of other pods: the books have no such rules
-        unkept.append("rules about other pods")
-    unkept += [one for one in _tied(job) if one not in unkept]
-    if unkept:
-        return deciders.UNKEPT + ", ".join(unkept)
-    named = {request.scheduler for request in asks} - {"", deciders.DEFAULT}
-    return min(named, default="")
-
-
-def _tied(job: KubeJob) -> list[str]:
-    """Where its pods have to be by its ties and its pod groups, which the books cannot say."""
-    told = [
-        one
-        for pod in job.pods
-        for one in pod.request.unkept
-        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)
-    ][:1]
-    return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]
 
 
 def _needed(job: KubeJob, shape: Shape, done: int) -> int | None:

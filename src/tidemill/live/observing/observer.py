@@ -49,11 +49,12 @@ from tidemill.live.observing.measuring import MeasuredSpan, Measuring
 from tidemill.live.prices.rules import PriceRule
 from tidemill.live.prometheus import instances
 from tidemill.live.prometheus.joining import Whose
+from tidemill.model import partial
 from tidemill.model.columns import AT
 from tidemill.model.errors import BackendError, JournalError
 from tidemill.model.node_groups import machine
 from tidemill.model.policy import Policy
-from tidemill.model.states import LAUNCHED
+from tidemill.model.states import LAUNCHED, JobState
 
 LATE = "late"
 """The fact of a journal that says how much was told after its time."""
@@ -114,6 +115,8 @@ class AnswerTaken(NamedTuple):
     notes: tuple[str, ...]
     late_records: int = 0
     """Of training loops: their time was told already, and they are not used."""
+    in_part: int = 0
+    """Jobs of which only a part is placed: they hold GPUs, and do not run."""
 
 
 class Observer:
@@ -425,9 +428,14 @@ class Observer:
         at, states = world.matrices.at, world.nodes.state[: world.node_count].tolist()
         nodes = {machine(world, n) for n, state in enumerate(states) if state in LAUNCHED}
         shown = {node.machine_name for node in answer.nodes}
+        in_part = sum(
+            world.jobs.state.item(j) == JobState.STARTING and bool(partial.lacking(world, j))
+            for j in world.placements
+        )
         return AnswerTaken(
-            told_ms, world.job_count, at.item(AT.WAITING), len(world.placements), len(nodes),
-            len(shown), answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
+            told_ms, world.job_count, at.item(AT.WAITING), len(world.placements) - in_part,
+            len(nodes), len(shown), answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
+            in_part=in_part,
         )  # fmt: skip
 
     def _begun_ms(self) -> int:

@@ -219,12 +219,13 @@ def test_who_was_preempted_says_so_until_its_owner_makes_new_pods(monkeypatch: p
     monkeypatch.setattr(story.server, "make", lambda *_, **__: None)  # its owner is slow
     story.rest()
     world = story.scheduler.differ.world
-    told = stopped.words(story.journal, world, world.job_number["ml/worse"], None)
-    assert told.startswith("job `ml/worse` has no pods now: it was preempted ")
-    assert told.endswith(
-        " ago for `ml/better` of team `ml`, and its owner has not made new ones yet"
-    )
-    assert not stopped.words(story.journal, world, world.job_number["ml/better"], None)
+    world.cluster_kinds = {"": "kubernetes"}
+    told = stopped.stopped(story.journal, world, world.job_number["ml/worse"], None)
+    assert told is not None
+    assert told.detail == "preempted"
+    assert told.words.startswith("job `ml/worse` has no pods now: it was preempted ")
+    assert told.words.endswith(" ago for `ml/better` of team `ml`, and no new ones were made yet")
+    assert stopped.stopped(story.journal, world, world.job_number["ml/better"], None) is None
 
 
 def test_why_names_the_node_that_a_running_gang_lost_and_says_what_comes_of_it():
@@ -244,6 +245,7 @@ def test_why_names_the_node_that_a_running_gang_lost_and_says_what_comes_of_it()
     assert "3 of 4 replicas are placed, on `n0`, `n1` and `n2`; the others ended, or are" in said
     assert "gone with `n3`, which left the cluster at that moment: nobody here knows" in said
     assert "when its owner makes pods in their place, the scheduler stops the whole gang" in said
+    assert "(pods without an owner: delete the others too, and make all anew)" in said
     asyncio.run(scheduler.rest())
     assert [one for one in server.asked if one[1] == "eviction"] == [
         (f"t{i}", "eviction") for i in range(3)

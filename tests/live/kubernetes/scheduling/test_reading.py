@@ -126,7 +126,9 @@ def test_who_asks_about_a_pod_of_a_gang_is_told_how_gangs_are_named(story: Read)
     world, _ = api.open_world(story.where)
     with pytest.raises(SpecError, match="no job is called `ml/half`") as found:
         job_number(world, "ml/half", story.where, None)
-    assert "NAMESPACE/ and the annotation tidemill/gang" in found.value.hint
+    assert "NAMESPACE/ and the name of its pod group, of the annotation tidemill/gang" in (
+        found.value.hint
+    )
     with pytest.raises(SpecError) as found:
         job_number(world, "ml/pretrain-1-8gbdf", story.where, None)
     assert "did you mean `ml/pretrain`?" in found.value.hint
@@ -190,7 +192,7 @@ def test_why_finds_the_present_life_of_a_job_and_names_the_others(story: Read):
     now = story.asked("why", "ml/worse")
     assert "`ml/worse` is `ml/worse#2` now; before: `ml/worse#1`" in now
     assert "job `ml/worse#2` of team `ml` requests" in now
-    assert "job `ml/worse` does not wait" in story.asked("why", "ml/worse#1")
+    assert "what came after it is `ml/worse#2`" in story.asked("why", "ml/worse#1")
 
 
 def test_only_a_node_like_those_that_are_there_is_ordered(tmp_path: Path):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.model.rows import PER_ACCELERATOR
 
 ENOUGH = "enough"
 MOST_SHOWN = 6
@@ -28,7 +29,7 @@ class ExtraShare(NamedTuple):
     @property
     def label(self) -> str:
         """The label of nodes that have as much, as people read it in `why`."""
-        return f"{self.resource}: {float(self.each):.{MOST_SHOWN}g} or more per accelerator"
+        return f"{self.resource}: {float(self.each):.{MOST_SHOWN}g}{PER_ACCELERATOR}"
 
 
 def shares(request: PodRequest) -> tuple[ExtraShare, ...]:
