@@ -458,7 +458,7 @@ class Differ:
 
     def _fill(self, at_ms: int, j: int, now: UnitNow, vacant: Counter[Seat]) -> Told:
         """Bind the pods that a half-bound gang lacks, or take all of it back."""
-        if not now.waits or self._is_barred(j, vacant):
+        if not now.waits or self._is_barred(j, vacant, len(now.waits)):
             return
         left, filled = Counter(vacant), list[Vacant]()
         free = self.seating.free_devices(j, now)
@@ -479,14 +479,16 @@ class Differ:
         else:
             self._found[self.unit_of[j]] = now._replace(hold=NO_SEAT)
 
-    def _is_barred(self, j: int, vacant: Counter[Seat]) -> bool:
+    def _is_barred(self, j: int, vacant: Counter[Seat], waiting: int) -> bool:
         """Whether a half-bound gang is left as it is until the server or a kubelet takes the rest.
 
-        Not where a kubelet has too few devices by now: they may never come back, and the gang would
-        hold the others for nothing.
+        Not where a kubelet has too few devices by now, or its node is smaller than it was: they may
+        never come back, and the gang would hold the others for nothing.
         """
         why = self.barred.get(self.unit_of[j])
-        is_short = any(self.nodes.is_short(self.lives.place_name(n)) for _, n in vacant)
+        is_short = vacant.total() < waiting or any(
+            self.nodes.is_short(self.lives.place_name(n)) for _, n in vacant
+        )
         return why is not None and not (why.reason == limits.REFUSED and is_short)
 
     def _new(self, at_ms: int, key: UnitKey, now: UnitNow) -> Generator[ev.Event, None, int]:
