@@ -1,8 +1,11 @@
 """Gangs in the words of other projects, on a real API server: each starts whole, or not at all."""
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_placing import PODS
@@ -123,8 +126,23 @@ def job_in_group(name: str, size: int) -> Object:
     return {"metadata": {"name": name}, "spec": spec}
 
 
+@pytest.fixture(name="served")
+def of_others(rig: Cluster) -> Iterator[Cluster]:
+    """The cluster with these kinds, which are taken away again with all objects of them."""
+    rig.create(DEFINITIONS, *KINDS.values())
+    try:
+        yield rig
+    finally:
+        names = [one["metadata"]["name"] for one in KINDS.values()]
+        for name in names:
+            rig.ask("DELETE", f"{DEFINITIONS}/{name}")
+        rig.wait_for("they are gone", lambda: all(
+            rig.try_to("GET", f"{DEFINITIONS}/{name}")[0] == 404 for name in names
+        ))  # fmt: skip
+
+
 def test_gangs_of_seven_kinds_and_of_two_jobs_start_whole_or_not_at_all(
-    rig: Cluster, tmp_path: Path
+    served: Cluster, tmp_path: Path
 ):
     """Of each gang of three two pods come, and a Job of one in a group of three: nobody is bound,
     and each says that it waits for its gang. Then the rest comes, and all are; teams and classes by
@@ -132,8 +150,8 @@ def test_gangs_of_seven_kinds_and_of_two_jobs_start_whole_or_not_at_all(
     """
     rules = tmp_path / "rules.toml"
     rules.write_text(RULES)
+    rig = served
     rig.add_nodes(*(node(f"n{i}") for i in range(4)))
-    rig.create(DEFINITIONS, *KINDS.values())
     for source, spec in SPECS.items():
         declare(rig, source, spec)
     declare(rig, "plugins PodGroup", {"minMember": SIZE}, "both")
