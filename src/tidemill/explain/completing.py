@@ -21,7 +21,7 @@ from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.snapshot import Snapshot
 
 GANGS_AT_MOST = 8
-"""Gangs of a deadlock that are tried: each takes up to 15 copies of the state, of 10,000 nodes."""
+"""Gangs of a deadlock that are tried: each takes a few copies of the state, by what it lacks."""
 
 
 class Rest(NamedTuple):
@@ -60,6 +60,8 @@ def _fewest(world: World, rest: Rest) -> tuple[int, ...]:
         hosts += supply.hosts_there(world, role, options, supply.Place.CORDONED)
     useful = [n for n in np.flatnonzero(hosts).tolist() if not world.is_full_too(n)]
     useful.sort(key=lambda n: (-hosts[n], n))
+    if not useful:
+        return ()
     return trials.shortest(useful, lambda nodes: _is_enough(world, rest, nodes))
 
 

@@ -97,7 +97,7 @@ class Trials:
         """The first of these nodes with which a waiting job is placed; (): too little is left to
         try, or it is not placed on all.
         """
-        if self.left <= 2 * len(nodes).bit_length():
+        if not nodes or self.left <= 2 * len(nodes).bit_length():
             return ()
         return shortest(nodes, lambda some: self.places_on(j, some))
 
@@ -156,14 +156,19 @@ def opened(world: World, nodes: Iterable[int]) -> World:
 
 
 def shortest(nodes: Sequence[int], is_enough: Callable[[tuple[int, ...]], bool]) -> tuple[int, ...]:
-    """The fewest of these nodes, from the first on, that are enough; (): not all of them are."""
-    if not nodes or not is_enough(tuple(nodes)):
-        return ()
-    low, high = 1, len(nodes)
-    while low < high:
+    """The fewest of these nodes, from the first on, that are enough; (): not all of them are.
+
+    From one on twice as many each time, then between: a trial costs by the nodes that it opens.
+    """
+    low, high = 0, min(1, len(nodes))
+    while not is_enough(tuple(nodes[:high])):
+        if high == len(nodes):
+            return ()
+        low, high = high, min(2 * high, len(nodes))
+    while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(tuple(nodes[:middle])) else (middle + 1, high)
-    return tuple(nodes[:low])
+        low, high = (low, middle) if is_enough(tuple(nodes[:middle])) else (middle, high)
+    return tuple(nodes[:high])
 
 
 def resubmitted(world: World, job: Job, without: int = -1) -> tuple[World, int]:
