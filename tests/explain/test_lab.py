@@ -145,7 +145,9 @@ def test_a_scale_up_in_flight_is_waited_for():
 
 
 def test_a_cordoned_node_takes_no_work():
-    """Free accelerators on cordoned nodes are withheld; uncordoning them is the fix."""
+    """Free accelerators on cordoned nodes are withheld; uncordoning as many as it needs is the
+    fix.
+    """
     world = fleet(nodes=2)
     move_node(world, 0, NodeState.CORDONED)
     move_node(world, 1, NodeState.CORDONED)
@@ -153,7 +155,7 @@ def test_a_cordoned_node_takes_no_work():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.detail, answer.layer) == ("nothing_ready", "cordoned", 2)
-    assert answer.fix.words == "uncordon `c-0` and `c-1`: 16 accelerators are free there"
+    assert answer.fix.words == "uncordon `c-0`: 8 accelerators are free there"
     assert answer.withheld[0].usd_micro_per_hour == 16 * 2 * DOLLAR
     assert answer.nodes[0].verdict == "cordoned"
 

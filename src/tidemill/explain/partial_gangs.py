@@ -15,8 +15,9 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
-from tidemill.explain import certificates, commands, phrasing, supply
+from tidemill.explain import certificates, commands, completing, phrasing, supply
 from tidemill.explain.answers import Certificate, Fact, GangDeadlock, PartialGang
+from tidemill.explain.completing import Rest
 from tidemill.model import lives, partial
 from tidemill.model.measures import WHOLE_MILLI, hourly_text
 from tidemill.model.reasons import Cause
@@ -30,14 +31,6 @@ MILLI = "accelerator_milli"
 _NEVER_WHOLE = frozenset({Cause.NOTHING_CLAIMED, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG})
 """Why the rest of a gang has no place even in an empty cluster: what nodes there are, and not where
 another scheduler may put it by rules of its own."""
-
-
-class _Part(Struct, frozen=True):
-    """A partial gang, and what each of its roles lacks."""
-
-    job: int
-    missing: tuple[tuple[int, Role], ...]
-    """Replicas, of roles that lack some."""
 
 
 class PartialGangs(Struct, frozen=True):
@@ -141,6 +134,12 @@ def way_out(world: World, j: int) -> str:
     return next((one.way_out for one in found), "")
 
 
+def completed(world: World, j: int) -> str:
+    """Which cordoned nodes would complete a partial gang now; "": none."""
+    part = _part(world, j)
+    return completing.uncordoned(world, [part]) if part is not None else ""
+
+
 def in_the_way(world: World, nodes: supply.Mask) -> tuple[GangDeadlock, ...]:
     """The deadlocks whose jobs hold something on any of these nodes."""
     return tuple(
@@ -153,7 +152,7 @@ def in_the_way(world: World, nodes: supply.Mask) -> tuple[GangDeadlock, ...]:
     )  # fmt: skip
 
 
-def _part(world: World, j: int) -> _Part | None:
+def _part(world: World, j: int) -> Rest | None:
     """A job of which fewer replicas are placed than it works with; None: it is whole, or works.
 
     One that works with fewer lacks none: the others have ended well.
@@ -161,10 +160,10 @@ def _part(world: World, j: int) -> _Part | None:
     if world.jobs.state.item(j) == JobState.RUNNING:
         return None
     roles, lacks = world.shape_of(j).roles, partial.lacking(world, j)
-    return _Part(j, tuple((count, roles[r]) for r, count in lacks)) if lacks else None
+    return Rest(j, tuple((count, roles[r]) for r, count in lacks)) if lacks else None
 
 
-def _stuck(world: World, parts: Sequence[_Part]) -> list[_Part]:
+def _stuck(world: World, parts: Sequence[Rest]) -> list[Rest]:
     """Those that could not be completed even if everything else ended."""
     left = list(parts)
     while True:
@@ -174,21 +173,16 @@ def _stuck(world: World, parts: Sequence[_Part]) -> list[_Part]:
         left = [part for part in left if part not in done]
 
 
-def _could_fit(
-    world: World, part: _Part, holders: Collection[_Part], opened: supply.Mask | None = None
-) -> bool:
-    """Whether the rest of a gang has room, if only these held anything; ``opened``: on these nodes
-    too, which take no work now.
-    """
-    free = _free(world, holders, opened)
+def _could_fit(world: World, part: Rest, holders: Collection[Rest]) -> bool:
+    """Whether the rest of a gang has room, if only these held anything."""
+    free = _free(world, holders)
     return all(_hosts(world, role, free) >= count for count, role in part.missing)
 
 
-def _free(world: World, holders: Collection[_Part], opened: supply.Mask | None) -> I64:
-    """Devices of each node that none of these jobs holds, on nodes that take work, or would."""
+def _free(world: World, holders: Collection[Rest]) -> I64:
+    """Devices of each node that none of these jobs holds, on nodes that take work."""
     rows, nodes = world.node_count, world.nodes
     takes = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
-    takes = takes if opened is None else takes | opened
     free: I64 = np.where(takes, nodes.devices[:rows] - nodes.failed[:rows], 0)
     for part in holders:
         for piece in world.placements[part.job]:
@@ -209,9 +203,9 @@ def _hosts(world: World, role: Role, free: I64) -> int:
     return int((free[mine] // role.accelerators).sum())
 
 
-def _groups(world: World, stuck: Sequence[_Part]) -> list[list[_Part]]:
+def _groups(world: World, stuck: Sequence[Rest]) -> list[list[Rest]]:
     """Those that lack what another one holds, together."""
-    groups = list[list[_Part]]()
+    groups = list[list[Rest]]()
     for part in stuck:
         near = [group for group in groups if any(_meet(world, part, other) for other in group)]
         groups = [group for group in groups if group not in near]
@@ -219,11 +213,11 @@ def _groups(world: World, stuck: Sequence[_Part]) -> list[list[_Part]]:
     return [sorted(group, key=lambda part: part.job) for group in groups]
 
 
-def _meet(world: World, part: _Part, other: _Part) -> bool:
+def _meet(world: World, part: Rest, other: Rest) -> bool:
     return _blocks(world, part, other) or _blocks(world, other, part)
 
 
-def _blocks(world: World, part: _Part, other: _Part) -> bool:
+def _blocks(world: World, part: Rest, other: Rest) -> bool:
     """Whether a job holds something that a partial gang could use."""
     held = {piece.node for piece in world.placements[other.job]}
     for _, role in part.missing:
@@ -233,7 +227,7 @@ def _blocks(world: World, part: _Part, other: _Part) -> bool:
     return False
 
 
-def _gang(world: World, part: _Part) -> PartialGang:
+def _gang(world: World, part: Rest) -> PartialGang:
     j, shape = part.job, world.shape_of(part.job)
     placed, wanted, on = _extent(world, j)
     held, usd = supply.held_milli(world, j), _usd_per_hour(world, [part])
@@ -253,7 +247,7 @@ def _gang(world: World, part: _Part) -> PartialGang:
     )  # fmt: skip
 
 
-def _deadlock(world: World, group: Sequence[_Part]) -> GangDeadlock:
+def _deadlock(world: World, group: Sequence[Rest]) -> GangDeadlock:
     names = tuple(world.job_names[part.job] for part in group)
     held = sum(supply.held_milli(world, part.job) for part in group)
     usd = _usd_per_hour(world, group)
@@ -265,27 +259,13 @@ def _deadlock(world: World, group: Sequence[_Part]) -> GangDeadlock:
     return GangDeadlock(names, held, usd, words, _way_out(world, group))
 
 
-def _way_out(world: World, group: Sequence[_Part]) -> str:
+def _way_out(world: World, group: Sequence[Rest]) -> str:
     """What to do so that one of them can be completed: open what is cordoned, or stop another."""
-    ways = (_uncordoned(world, group), _stopped(world, group))
+    ways = (completing.uncordoned(world, group), _stopped(world, group))
     return "; or ".join(way for way in ways if way)
 
 
-def _uncordoned(world: World, group: Sequence[_Part]) -> str:
-    """The cordoned nodes with which one could be completed while the others hold what they do."""
-    cordoned = supply.closed(world)[supply.Place.CORDONED]
-    helped = [part for part in group if _could_fit(world, part, group, cordoned)]
-    if not helped:
-        return ""
-    idle = np.flatnonzero(cordoned & (world.nodes.free_milli[: world.node_count] > 0)).tolist()
-    names = phrasing.ids([world.job_names[part.job] for part in helped])
-    return (
-        f"uncordon {phrasing.ids([lives.node_name(world, n) for n in idle])}: what is free there is"
-        f" enough for {names}"
-    )
-
-
-def _stopped(world: World, group: Sequence[_Part]) -> str:
+def _stopped(world: World, group: Sequence[Rest]) -> str:
     """Whom to stop so that another can be completed: whoever holds least, and tried."""
     least_first = sorted(group, key=lambda part: (supply.held_milli(world, part.job), -part.job))
     for part in least_first:
@@ -301,7 +281,7 @@ def _stopped(world: World, group: Sequence[_Part]) -> str:
     return ""
 
 
-def _usd_per_hour(world: World, parts: Sequence[_Part]) -> int | None:
+def _usd_per_hour(world: World, parts: Sequence[Rest]) -> int | None:
     """Micro-dollars per hour of what these hold; None: nobody said a price of some of it."""
     total = 0
     for part in parts:

@@ -120,6 +120,7 @@ def _fewer(case: Case) -> PricedFix:
 
 def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
+    lot = _needed(case, lot) if place is Place.CORDONED else lot
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
@@ -134,6 +135,15 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )  # fmt: skip
     return PricedFix(text, None if place in _UNPRICED else 0)
+
+
+def _needed(case: Case, lot: Lot) -> Lot:
+    """Of what is on cordoned nodes, what the job needs: the fewest nodes on which it starts."""
+    hosts = supply.hosts_there(case.world, case.role, case.options, Place.CORDONED)
+    useful = [n for n in np.flatnonzero(hosts).tolist() if not case.world.is_full_too(n)]
+    nodes = sorted(useful, key=lambda n: (-hosts[n], n))
+    few = case.trials.fewest_on(case.j, nodes) if lot.nodes > 1 else ()
+    return supply.free_on(case.world, few) if few else lot
 
 
 def _at_least(case: Case) -> str:
@@ -151,7 +161,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
         return fix
-    opened, sweeps = case.trials.opened(nodes), case.memo.sweeps
+    opened, sweeps = trials.opened(case.world, nodes), case.memo.sweeps
     if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
         cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
     else:

@@ -214,15 +214,27 @@ def closed(world: World) -> dict[Place, Mask]:
 
 def would_host(world: World, role: Role, options: tuple[Option, ...], place: Place) -> int:
     """How many replicas fit on what is free of spares, or of nodes that are closed."""
+    return int(hosts_there(world, role, options, place).sum())
+
+
+def free_on(world: World, nodes: tuple[int, ...]) -> Lot:
+    """What is free on these nodes, whether they take work or not."""
+    here = np.zeros(world.node_count, bool)
+    here[[*nodes]] = True
+    return _lot(world, here, world.nodes.free_milli[: world.node_count])
+
+
+def hosts_there(world: World, role: Role, options: tuple[Option, ...], place: Place) -> I64:
+    """The same for each node; of others none."""
     rows, nodes = world.node_count, world.nodes
-    here = kept_in(world, options, place)
-    hosts = hosting(world, role)[here] // max(1, role.accelerators)
+    hosts = hosting(world, role) // max(1, role.accelerators)
     for free, asked in (
-        (nodes.cpu_free_milli[:rows][here], role.cpu_milli),
-        (nodes.memory_free_mib[:rows][here], role.memory_mib),
+        (nodes.cpu_free_milli[:rows], role.cpu_milli),
+        (nodes.memory_free_mib[:rows], role.memory_mib),
     ):
         hosts = np.minimum(hosts, free // asked) if asked else hosts
-    return int(hosts.sum())
+    found: I64 = np.where(kept_in(world, options, place), hosts, 0)
+    return found
 
 
 def in_use_milli(world: World) -> I64:

@@ -6,7 +6,7 @@ backfill, a limit, or somebody who may not be passed. Bounded: where so much wai
 takes long, less is tried or nothing, and the answer says so (``untried``).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -90,8 +90,16 @@ class Trials:
         """Whether a waiting job is placed at once when these spare or cordoned nodes take work."""
         if (j, nodes) not in self._on:
             may, self.left = self.may_try(), self.left - 1
-            self._on[j, nodes] = may and self._is_placed(self.opened(nodes), j)
+            self._on[j, nodes] = may and self._is_placed(opened(self._world, nodes), j)
         return self._on[j, nodes]
+
+    def fewest_on(self, j: int, nodes: Sequence[int]) -> tuple[int, ...]:
+        """The first of these nodes with which a waiting job is placed; (): too little is left to
+        try, or it is not placed on all.
+        """
+        if not nodes or self.left <= 2 * len(nodes).bit_length():
+            return ()
+        return shortest(nodes, lambda some: self.places_on(j, some))
 
     def places_without(self, j: int, jobs: tuple[int, ...]) -> bool:
         """Whether a waiting job is placed at once when these running jobs are cancelled."""
@@ -115,18 +123,6 @@ class Trials:
         world = snapshot.copy(self._world)
         return fold_all(world, [ev.JobCancelled(world.now_ms, other) for other in jobs])
 
-    def opened(self, nodes: tuple[int, ...]) -> World:
-        """The state in which these spare or cordoned nodes take work."""
-        world = snapshot.copy(self._world)
-        for n in nodes:
-            if world.nodes.is_spare[n]:
-                c = int(world.nodes.contract[n])
-                world.contract_rows[c] = replace(world.contract_rows[c], spares=0)
-                fold(world, ev.AskedSpare(world.now_ms, n, False))
-            if world.nodes.state[n] == NodeState.CORDONED:
-                fold(world, ev.NodeMoved(world.now_ms, n, NodeState.READY))
-        return world
-
     def _is_placed(self, world: World, j: int) -> bool:
         """Where another scheduler decides, as if no other waited: it holds them back, not we."""
         if world.is_looked_on:
@@ -142,6 +138,37 @@ class Trials:
         self._scored = memo.scheduling
         plan = cycle(world, self._policy, memo)
         return any(isinstance(act, ev.AskedPlace) and act.job == j for act in plan.actions)
+
+
+def opened(world: World, nodes: Iterable[int]) -> World:
+    """The state in which these spare or cordoned nodes take work; one that is full of pods too
+    takes none when it is uncordoned.
+    """
+    made = snapshot.copy(world)
+    for n in nodes:
+        if made.nodes.is_spare[n]:
+            c = int(made.nodes.contract[n])
+            made.contract_rows[c] = replace(made.contract_rows[c], spares=0)
+            fold(made, ev.AskedSpare(made.now_ms, n, False))
+        if made.nodes.state[n] == NodeState.CORDONED and not made.is_full_too(n):
+            fold(made, ev.NodeMoved(made.now_ms, n, NodeState.READY))
+    return made
+
+
+def shortest(nodes: Sequence[int], is_enough: Callable[[tuple[int, ...]], bool]) -> tuple[int, ...]:
+    """The fewest of these nodes, from the first on, that are enough; (): not all of them are.
+
+    From one on twice as many each time, then between: a trial costs by the nodes that it opens.
+    """
+    low, high = 0, min(1, len(nodes))
+    while not is_enough(tuple(nodes[:high])):
+        if high == len(nodes):
+            return ()
+        low, high = high, min(2 * high, len(nodes))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(tuple(nodes[:middle])) else (middle, high)
+    return tuple(nodes[:high])
 
 
 def resubmitted(world: World, job: Job, without: int = -1) -> tuple[World, int]:

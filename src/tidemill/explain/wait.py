@@ -173,7 +173,7 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     shape, name, since_ms = world.shape_of(j), world.job_names[j], world.jobs.since_ms.item(j)
     waited_ms, layer = world.now_ms - since_ms, LAYER_OF[Cause.PARTIAL_GANG]
     never = partial_gangs.never_whole(world, j)
-    fix = PricedFix(_way_out(never) if never else partial_gangs.way_out(world, j) or _WAIT)
+    fix = PricedFix(_way_out(never) if never else _completed(world, j))
     head = (
         f"job `{name}` of team `{shape.team}` requests {phrasing.asks(shape)}; a part of it has"
         f" been placed for {phrasing.since(waited_ms)}"
@@ -197,6 +197,13 @@ def _partial_detail(found: tuple[Fact, ...], never: Certificate | None) -> str:
 
 
 _WAIT = "wait for the rest of it, or stop it so that others can use what it holds"
+
+
+def _completed(world: World, j: int) -> str:
+    """What would complete a gang; of one that nothing blocks, cordoned nodes, or the wait."""
+    if locked := partial_gangs.way_out(world, j):
+        return locked
+    return "; or ".join(way for way in (partial_gangs.completed(world, j), _WAIT) if way)
 
 
 def _way_out(never: Certificate) -> str:

@@ -409,6 +409,10 @@ class World:
         """Whether a node is in order and takes nothing more for now, whatever is free there."""
         return self.node_words.get(n, "").startswith(FULL)
 
+    def is_full_too(self, n: int) -> bool:
+        """Whether a node that is cordoned would take nothing more if it were not."""
+        return FULL in self.node_words.get(n, "") and not self.is_full(n)
+
     def is_tainted(self, n: int) -> bool:
         """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
         return self.node_words.get(n, "").startswith("tainted ")

@@ -105,6 +105,29 @@ def test_a_cordoned_node_is_offered_where_cpu_binds():
     assert found.fix.words == "uncordon `n1`: 8 accelerators are free there"
 
 
+def test_a_node_that_is_cordoned_and_full_of_pods_starts_nobody_when_uncordoned():
+    """The kubelet of c0 takes one pod and has it: uncordoned it takes none, and that is said."""
+    c0 = node("c0", unschedulable=True, amounts={"pods": "1"})
+    held = [pod("b", 8, on="n0"), helper("x", "c0")]
+    found = why(imported(node("n0"), c0, *held, pod("w", 8)), "ml/w")
+    fixes = [fix.words for fix in (found.fix, *found.other_fixes)]
+    offers = [words for words in fixes if words.startswith("uncordon")]
+    assert all(words.endswith("that alone does not start it") for words in offers)
+    assert found.fix.words.startswith("wait until")
+    assert "`c0`: cordoned (spec.unschedulable); takes no more pods: 1 of 1 are there" in (
+        found.words
+    )
+
+
+def test_of_cordoned_nodes_the_fewest_that_start_it_are_named():
+    """8 GPUs are asked for, and 8 are free on one of three: c1, for c0 is full of pods, c2 busy."""
+    c0 = node("c0", unschedulable=True, amounts={"pods": "1"})
+    others = [node("c1", unschedulable=True), node("c2", unschedulable=True)]
+    held = [helper("x", "c0"), pod("b", 4, on="c2")]
+    found = why(imported(c0, *others, *held, pod("w", 8)), "ml/w")
+    assert found.fix.words == "uncordon `c1`: 8 accelerators are free there"
+
+
 def test_a_gang_that_lacks_gpus_and_more_hears_of_both():
     """20 GPUs are asked for and 16 are free, on a node without CPU and one without memory."""
     held = [

@@ -91,16 +91,6 @@ def test_an_observer_counts_gangs_in_part_apart_from_what_runs(tmp_path: Path):
     assert "2 jobs: 0 running, 0 waiting, 2 placed in part;" in observers._line(0, taken)
 
 
-def test_a_deadlock_that_a_cordon_keeps_up_names_the_node():
-    """Two halves block each other while a cordoned node has what one lacks: that comes first."""
-    world = world_of(*two_halves(), node("n3", unschedulable=True))
-    (found,) = partial_gangs(world).deadlocks
-    assert found.words.endswith("none of them could be completed on nodes that take work")
-    assert found.way_out.startswith(
-        "uncordon `n3`: what is free there is enough for `ml/a` and `ml/b`; or stop `ml/"
-    )
-
-
 def test_what_a_partial_gang_lacks_is_demand():
     """2 of 4 pods of 4 GPUs on 24: 8 of the 16 that are free are asked for, until the rest comes.
 

@@ -12,7 +12,7 @@ from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import UNKNOWN_HOST
 from tidemill.model.states import ACTIVE, LAUNCHED, JobState, NodeState
-from tidemill.model.world import World
+from tidemill.model.world import FULL, World
 
 OVER_COMMITTED = "over-committed: "
 """How words begin that are said of a node where more is in use than it has. Nobody is placed there,
@@ -112,6 +112,10 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
             fold(world, ev.NodeMoved(world.now_ms, n, NodeState.CORDONED))
             world.seq -= 1  # no event of the journal
             world.ink.nodes.since_ms[n] = since_ms
+        elif limit.full and world.nodes.state[n] == NodeState.CORDONED:
+            said = world.node_words.get(n, "cordoned")
+            if FULL not in said:
+                world.node_words[n] = f"{said}; {limit.full}"
 
 
 def _left(world: World, n: int, cpu_milli: int, memory_mib: int) -> tuple[int, int]:
