@@ -371,3 +371,11 @@ def test_who_holds_the_cores_of_a_machine_is_sought_on_all_its_parts(imported: A
     assert "`ml/h0` of team `ml` (30 cores" in found
     assert "wait until `ml/h0` ends" in found
     assert "work without GPUs" not in found
+
+
+def test_where_nodes_take_no_more_pods_nobody_says_when_one_will(imported: Asks):
+    """Its only node has as many pods as it takes, none with GPUs: no book tells when they end."""
+    full = node("n0", amounts={"pods": "2"})
+    found = fit(imported(full, *(pod(name, 0, on="n0") for name in "ab")), "--gpus", "4")
+    assert "starts is unknown: nothing tells when work without GPUs ends: 8 full on 1 node" in found
+    assert "does not start" not in found
