@@ -334,3 +334,48 @@ def test_parts_of_a_machine_have_its_cores_together(imported: Asks):
     two = imported(machine, pod("x", {small: 1}, on="m0", cpu="60"))
     rows = json.loads(tidemill("fleet", "--nodes", "--json", "-j", two).out)["nodes"]
     assert [(row["cpu_milli"], row["cpu_free_milli"]) for row in rows] == [(96_000, 36_000)] * 2
+
+
+@pytest.mark.parametrize(("of_part", "beside"), [("60", "30"), ("30", "60"), ("60", "31")])
+def test_pods_without_gpus_take_of_a_machine_and_not_of_each_part(
+    imported: Asks, of_part: str, beside: str
+):
+    """96 cores, 4 whole GPUs and 28 instances: of the 48 of their part a pod has more than all.
+
+    What pods without GPUs hold is free of neither, whichever part has it on the books.
+    """
+    small = "nvidia.com/mig-1g.10gb"
+    machine = node("mm", amounts={"nvidia.com/gpu": "4", small: "28", "cpu": "96"})
+    pods = (
+        pod("part", {small: 1}, on="mm", cpu=of_part, memory="600Gi"),
+        pod("beside", 0, on="mm", cpu=beside, memory="300Gi"),
+    )
+    journal = imported(machine, *pods)
+    rows = json.loads(tidemill("fleet", "--nodes", "--json", "-j", journal).out)["nodes"]
+    cores = 96 - int(of_part) - int(beside)
+    assert [row["cpu_free_milli"] for row in rows] == [cores * 1000] * 2
+    assert len({row["memory_free_mib"] for row in rows}) == 1
+    assert rows[0]["memory_free_mib"] == rows[0]["memory_mib"] - 900 * 1024
+    asks = ("--gpus", "1", "--kind", "H100", "--memory-gib", "1", "--cpus")
+    assert "would run now" in fit(journal, *asks, str(cores))
+    assert "now, if" not in fit(journal, *asks, str(cores + 1))
+
+
+def test_who_holds_the_cores_of_a_machine_is_sought_on_all_its_parts(imported: Asks):
+    """Three pods on instances have 90 of 96 cores: they are waited for, and no work beside them."""
+    small = "nvidia.com/mig-1g.10gb"
+    machine = node("mm", amounts={"nvidia.com/gpu": "4", small: "28", "cpu": "96"})
+    held = [pod(f"h{i}", {small: 1}, on="mm", cpu="30", memory="1Gi") for i in range(3)]
+    journal = imported(machine, *held, pod("whole", 1, cpu="8", memory="1Gi"))
+    found = tidemill("why", "ml/whole", "-j", journal).out
+    assert "`ml/h0` of team `ml` (30 cores" in found
+    assert "wait until `ml/h0` ends" in found
+    assert "work without GPUs" not in found
+
+
+def test_where_nodes_take_no_more_pods_nobody_says_when_one_will(imported: Asks):
+    """Its only node has as many pods as it takes, none with GPUs: no book tells when they end."""
+    full = node("n0", amounts={"pods": "2"})
+    found = fit(imported(full, *(pod(name, 0, on="n0") for name in "ab")), "--gpus", "4")
+    assert "starts is unknown: nothing tells when work without GPUs ends: 8 full on 1 node" in found
+    assert "does not start" not in found

@@ -83,6 +83,8 @@ def ready(case: Case) -> Fact:
     """What takes work, busy or free."""
     milli = case.supply.ready_milli
     text = f"{case.units(milli)} Ready and schedulable"
+    if full := case.supply.milli(Place.FULL):
+        text = f"{case.units(milli)} Ready, {phrasing.amount(full)} on nodes that take no more pods"
     return Fact("ready", milli, MILLI, text, commands.ready(case.before, case.in_queue))
 
 

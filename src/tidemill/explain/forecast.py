@@ -159,6 +159,8 @@ def _forecast(
         world = snapshot.copy(world)
         fold(world, opening)
     answer = wait.why(world, policy, j, is_submitted=opening is None)
+    if verdict == "later" and (untold := _untold(name, answer)) is not None:
+        return untold
     return Forecast(
         name, verdict, answer.cause, (), band, seen.reach_ms, lengths.samples,
         tuple(lengths.ratio_ppm(share) for share in futures.SHARES_PPM),
@@ -166,6 +168,16 @@ def _forecast(
         seen.method, seen.assumptions, answer.certificate, answer,
         _words(world, name, verdict, seen, j, answer),
     )  # fmt: skip
+
+
+def _untold(name: str, answer: Answer) -> Forecast | None:
+    """Where nodes have as many pods as they take: when those leave, no future that is played has,
+    for they are on no books.
+    """
+    full = Place.FULL.name.lower()
+    held = "; ".join(fact.words for fact in answer.withheld if fact.place == full)
+    text = f"when job `{name}` starts is unknown: nothing tells when work without GPUs ends: {held}"
+    return _unknown(name, text, Cause[answer.cause.upper()]) if held else None
 
 
 def _by_others(

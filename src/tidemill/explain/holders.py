@@ -11,6 +11,7 @@ import numpy as np
 
 from tidemill.explain import phrasing, supply
 from tidemill.explain.context import Case
+from tidemill.model import node_groups
 from tidemill.model.measures import duration_text
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
@@ -81,16 +82,26 @@ def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
     whole = nodes.cpu_milli if is_cpu else nodes.memory_mib
     left = nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib
     held: dict[int, int] = {}
-    for n in nearest:
+    for parts in _machines(world, nearest):
+        n = parts[0]
         held[OTHERS] = held.get(OTHERS, 0) + whole.item(n) - left.item(n)
-        for j in world.aboard[n]:
+        for j in {j for part in parts for j in world.aboard[part]}:
             roles = world.shape_of(j).roles
             for piece in world.placements[j]:
                 asks = roles[piece.role].cpu_milli if is_cpu else roles[piece.role].memory_mib
-                if piece.node == n and asks:
+                if piece.node in parts and asks:
                     held[j] = held.get(j, 0) + piece.replicas * asks
                     held[OTHERS] -= piece.replicas * asks
     return _largest(Held(j, amount) for j, amount in held.items() if amount > 0)
+
+
+def _machines(world: World, nodes: list[int]) -> list[list[int]]:
+    """The machines of these nodes, each with all its parts where they have its host together."""
+    if not world.is_looked_on:
+        return [[n] for n in nodes]
+    there = np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE).tolist()
+    machines = node_groups.machines(world, there)
+    return [parts for parts in machines if not set(nodes).isdisjoint(parts)]
 
 
 def _largest(found: Iterable[Held]) -> tuple[Held, ...]:

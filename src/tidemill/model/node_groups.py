@@ -6,7 +6,7 @@ grows. Money stays exact: each hour costs what its own contract says.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidemill.model.rows import CLUSTER, UNLISTED, Contract
 from tidemill.model.world import World
@@ -42,3 +42,13 @@ def machine(world: World, n: int) -> str:
     unit = world.contract_rows[world.nodes.contract.item(n)].unit
     is_part = (unit or UNLISTED in row.labels) and "/" in name.removeprefix(of)
     return name.rpartition("/")[0] if is_part else name.partition("#")[0]
+
+
+def machines(world: World, among: Iterable[int]) -> list[list[int]]:
+    """Of some nodes those that are one machine, for each; most machines are one node."""
+    if not any(row.unit for row in world.contract_rows):
+        return [[n] for n in among]
+    found = dict[str, list[int]]()
+    for n in among:
+        found.setdefault(machine(world, n), []).append(n)
+    return [*found.values()]

@@ -75,7 +75,7 @@ def test_a_node_full_of_pods_is_ready_and_its_job_waits_for_room():
     found = why(world, "ml/wants")
     assert (found.cause, found.owner) == ("busy", "scheduling")
     assert "not enough is free; 8 are free on nodes that take no more pods" in found.words
-    assert "8 accelerators Ready" in found.questions[1].words
+    assert found.questions[1].words == "8 accelerators Ready, 8 on nodes that take no more pods"
     assert "let work without GPUs on `n0` end or go elsewhere" in found.fix.words
     assert "that are busy become free" not in found.words
     assert [(row.cause, row.owner) for row in explain.board(world, Policy()).rows] == [

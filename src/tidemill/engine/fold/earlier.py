@@ -1,17 +1,20 @@
 """What no event tells, before the first one or beside them: put into the state afterwards."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
 from tidemill.engine.fold import room, topology
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
+from tidemill.model import node_groups
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import UNKNOWN_HOST
 from tidemill.model.states import ACTIVE, LAUNCHED, JobState, NodeState
+from tidemill.model.tables import I64
 from tidemill.model.world import FULL, World
 
 OVER_COMMITTED = "over-committed: "
@@ -90,6 +93,7 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
 
     Which of them nobody may have is not said: the last that are free.
     """
+    taken = dict[int, tuple[int, int]]()
     for name, limit in limits.items():
         n = world.node_number.get(name)
         if n is None or world.nodes.state[n] not in LAUNCHED:
@@ -99,7 +103,7 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
         if limit.host_free is not None:
             _take_host(world, n, *limit.host_free)
         if limit.host_taken is not None:
-            _take_host(world, n, *_left(world, n, *limit.host_taken))
+            taken[n] = limit.host_taken
         if limit.unadvertised and world.nodes.state[n] == NodeState.READY:
             whole = world.nodes.devices.item(n)
             told = f"advertises {whole - limit.unadvertised} of {whole} GPUs"
@@ -116,16 +120,44 @@ def limited(world: World, limits: Mapping[str, NodeLimit]) -> None:
             said = world.node_words.get(n, "cordoned")
             if FULL not in said:
                 world.node_words[n] = f"{said}; {limit.full}"
+    _take_others(world, taken)
 
 
-def _left(world: World, n: int, cpu_milli: int, memory_mib: int) -> tuple[int, int]:
-    """What other work leaves of what is free on a node; of what nobody knows, all."""
+def _take_others(world: World, taken: Mapping[int, tuple[int, int]]) -> None:
+    """Other work has so much of nodes; the parts of a machine give it together, for a pod on one
+    of them may have more than that part has on the books.
+    """
+    if not taken:
+        return
     nodes = world.nodes
-    cpu, memory = nodes.cpu_free_milli.item(n), nodes.memory_free_mib.item(n)
-    return (
-        cpu if nodes.cpu_milli[n] == UNKNOWN_HOST else max(0, cpu - cpu_milli),
-        memory if nodes.memory_mib[n] == UNKNOWN_HOST else max(0, memory - memory_mib),
-    )
+    there = np.flatnonzero(nodes.state[: world.node_count] != NodeState.GONE).tolist()
+    for parts in node_groups.machines(world, there):
+        if not any(n in taken for n in parts):
+            continue
+        asked = [taken.get(n, (0, 0)) for n in parts]
+        cpu = _left(nodes.cpu_milli[parts], nodes.cpu_free_milli[parts], [a[0] for a in asked])
+        memory = _left(nodes.memory_mib[parts], nodes.memory_free_mib[parts], [a[1] for a in asked])
+        for n, cpu_milli, memory_mib in zip(parts, cpu, memory, strict=True):
+            _take_host(world, n, cpu_milli, memory_mib)
+
+
+def _left(whole: I64, free: I64, taken: Sequence[int]) -> list[int]:
+    """What is left of what is free on parts; of what nobody knows, all. Each gives what is taken of
+    it as far as it has that, and the others give the rest.
+    """
+    left: list[int] = free.tolist()
+    lacking = 0
+    if UNKNOWN_HOST in whole:
+        return left
+    for i, amount in enumerate(taken):
+        given = min(amount, max(0, left[i]))
+        left[i] -= given
+        lacking += amount - given
+    for i, has in enumerate(left):
+        given = min(lacking, max(0, has))
+        left[i] -= given
+        lacking -= given
+    return left
 
 
 def _take_host(world: World, n: int, cpu_milli: int, memory_mib: int) -> None:

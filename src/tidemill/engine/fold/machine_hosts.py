@@ -21,13 +21,14 @@ def put_together(world: World) -> World:
     if not world.is_looked_on or not any(row.unit for row in world.contract_rows):
         return world
     nodes, ink, most = world.nodes, world.ink.nodes, dict[int, tuple[int, int]]()
-    for parts in _machines(world):
-        if (nodes.cpu_milli[parts] == UNKNOWN_HOST).any():
+    there = np.flatnonzero(nodes.state[: world.node_count] != NodeState.GONE).tolist()
+    for parts in node_groups.machines(world, there):
+        if len(parts) == 1 or (nodes.cpu_milli[parts] == UNKNOWN_HOST).any():
             continue
         for column in (
             ink.cpu_milli, ink.cpu_free_milli, ink.memory_mib, ink.memory_free_mib,
         ):  # fmt: skip
-            column[parts] = int(column[parts].sum())
+            column[parts] = max(0, int(column[parts].sum()))
         has = nodes.cpu_milli.item(parts[0]), nodes.memory_mib.item(parts[0])
         for c in nodes.contract[parts].tolist():
             known = most.get(c, (0, 0))
@@ -35,15 +36,6 @@ def put_together(world: World) -> World:
     for c, (cpu_milli, memory_mib) in most.items():
         world.contract_rows[c] = _with_host(world.contract_rows[c], cpu_milli, memory_mib)
     return world
-
-
-def _machines(world: World) -> list[list[int]]:
-    """The nodes of each machine that is several, as it is now."""
-    there = np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE).tolist()
-    found = dict[str, list[int]]()
-    for n in there:
-        found.setdefault(node_groups.machine(world, n), []).append(n)
-    return [parts for parts in found.values() if len(parts) > 1]
 
 
 def _with_host(row: Contract, cpu_milli: int, memory_mib: int) -> Contract:
