@@ -36,6 +36,11 @@ def claim(*users: str) -> Object:
     })  # fmt: skip
 
 
+def unallocated() -> Object:
+    """The same claim, of which nobody has anything yet."""
+    return made.owner("resource.k8s.io/v1", "ResourceClaim", "c", wanted.claim_spec(2))
+
+
 def user(name: str, created: int, end: int | None = None) -> Object:
     """A pod that uses it."""
     return pod(name, 0, on="n0", created=created, end=end, spec=SHARES)
@@ -77,6 +82,17 @@ def test_who_waits_beside_users_of_its_claim_wants_no_other_gpus():
     (said,) = [one for one in translate.translate(taken(*objects)).notes if "others share" in one]
     assert said.startswith("1 pod with a claim of GPUs")
     assert "first ml/b, claim c: kubectl describe resourceclaims -n ml c" in said
+
+
+@pytest.mark.parametrize("is_had", [False, True])
+def test_who_waits_with_a_claim_of_others_is_named(is_had: bool):
+    """Nobody has its GPUs yet, or another pod has: the wait of one of the pods is told, if any."""
+    waiting = [pod(name, 0, created=at, spec=SHARES) for at, name in enumerate(("w", "x"))]
+    objects = [*machine(), *([claim("a"), user("a", 0)] if is_had else [unallocated()]), *waiting]
+    assert kept(*objects).world.job_names == (["ml/a"] if is_had else ["ml/w"])
+    (said,) = [one for one in translate.translate(taken(*objects)).notes if "wait for too" in one]
+    assert said.startswith("2 pods with" if is_had else "1 pod with")
+    assert f"first ml/{'w' if is_had else 'x'}, claim c" in said
 
 
 def test_an_observer_hands_them_over_once():

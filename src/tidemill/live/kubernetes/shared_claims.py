@@ -5,7 +5,7 @@ that was there first has them until it ends; then the first of those that still 
 on. Pods that wait have them when nobody else has.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -82,32 +82,50 @@ def taken_over(pod: KubePod, since_ms: int | None) -> KubePod:
     return replace(pod, created_ms=max(pod.created_ms, since_ms), bound_ms=since_ms, up_ms=up_ms)
 
 
-def notes(pods: Iterable[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> Iterator[str]:
-    """What to say of pods on nodes whose accelerators are in the books of others."""
-    others, in_part = dict[str, str](), dict[str, str]()
+def notes(pods: Sequence[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> Iterator[str]:
+    """What to say of pods whose accelerators are in the books of others, or wanted by them."""
+    others, in_part, waiting = dict[str, str](), dict[str, str](), dict[str, str]()
+    wanted = {(pod.namespace, name) for pod in pods if pod.request.gpu is not None
+              for name in _names(pod)}  # fmt: skip
     for pod in pods:
-        names = [pod.claim_names.get(inside) or name for inside, name in pod.request.claims]
-        names += [pod.own_claim.name] if pod.own_claim is not None else []
-        for name in names if pod.node and pod.request.gpu is None and not pod.is_over else ():
-            claim = claims.get((pod.namespace, name))
-            if claim is not None and claim.held:
+        for name in _names(pod) if pod.request.gpu is None and not pod.is_over else ():
+            key = (pod.namespace, name)
+            claim = claims.get(key)
+            if claim is not None and claim.held and pod.node:
                 (in_part if claim.shared else others)[pod.full_name] = claim.name
+            elif claim is not None and pod.is_pending and key in wanted:
+                waiting[pod.full_name] = claim.name
     if others:
-        yield _note(others, "a claim of GPUs (DRA) that others share: in the books")
+        yield _note(
+            others, "a claim of GPUs (DRA) that others share: in the books of who had them first"
+        )
     if in_part:
         yield _note(
             in_part,
             "a claim of a part of a GPU (DRA, shareID) of which others have parts: how much of its"
-            " time each has nobody says, and the whole of it is in the books",
+            " time each has nobody says, and the whole of it is in the books of who had it first",
         )
+    if waiting:
+        yield _note(
+            waiting,
+            "a claim of GPUs (DRA) that others have, or wait for too: their wait is told of none",
+        )
+
+
+def _names(pod: KubePod) -> Iterator[str]:
+    """The claims of a pod."""
+    for inside, name in pod.request.claims:
+        yield pod.claim_names.get(inside) or name
+    if pod.own_claim is not None:
+        yield pod.own_claim.name
 
 
 def _note(named: Mapping[str, str], what: str) -> str:
     first, claim_name = min(named.items())
     return (
-        f"{count_text(len(named), 'pod')} with {what} of who had them first, and no jobs of their"
-        f" own (first {first}, claim {claim_name}: kubectl describe resourceclaims -n"
-        f" {first.partition('/')[0]} {claim_name})"
+        f"{count_text(len(named), 'pod')} with {what}, and no jobs of their own (first {first},"
+        f" claim {claim_name}: kubectl describe resourceclaims -n {first.partition('/')[0]}"
+        f" {claim_name})"
     )
 
 
