@@ -128,11 +128,5 @@ class NodesWithoutGpus:
 
 def _could_carry(size: KubeNode, machine: KubeNode, request: PodRequest) -> bool:
     """Whether a pod may be on a machine, and fits there if nothing runs."""
-    return (
-        request.selects(machine.labels)
-        and all(
-            request.tolerates(one.key, one.value, one.effect)
-            for one in machine.taints if one.keeps_out
-        )
-        and request.cpu_milli <= size.cpu_milli and request.memory_mib <= size.memory_mib
-    )  # fmt: skip
+    is_large = request.cpu_milli <= size.cpu_milli and request.memory_mib <= size.memory_mib
+    return is_large and shapes.is_open_to(machine, request)

@@ -18,7 +18,7 @@ from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
-from tidemill.live.kubernetes.scheduling import neighbours, spreading
+from tidemill.live.kubernetes.scheduling import neighbours, shapes, spreading
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
@@ -257,9 +257,7 @@ def _could_carry(part: KubeNode, wanted: PodRequest) -> bool:
     """
     gpu = wanted.gpu
     is_large = gpu is None or part.capacity.get(gpu.resource, 0) >= gpu.each
-    return is_large and wanted.selects(part.labels) and all(
-        wanted.tolerates(one.key, one.value, one.effect) for one in part.taints if one.keeps_out
-    )  # fmt: skip
+    return is_large and shapes.is_open_to(part, wanted)
 
 
 def _refusing(said: Sequence[str], beside: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from tidemill.live.kubernetes import ties
 from tidemill.live.kubernetes.nodes import NAME, KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import spreading, volumes
+from tidemill.live.kubernetes.scheduling import shapes, spreading, volumes
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.model.node_rules import LabelCondition, LabelTest, Pair, added
@@ -162,9 +162,7 @@ def _could_carry(view: ClusterView, machine: KubeNode, pod: KubePod) -> bool:
     is_large = gpu is None or any(
         one.capacity.get(gpu.resource, 0) >= gpu.each for one in view.parts_on(machine.name)
     )
-    return is_large and wanted.selects(machine.labels) and all(
-        wanted.tolerates(one.key, one.value, one.effect) for one in machine.taints if one.keeps_out
-    )  # fmt: skip
+    return is_large and shapes.is_open_to(machine, wanted)
 
 
 def _in_the_way(view: ClusterView, pods: Sequence[KubePod]) -> dict[Pair, str]:

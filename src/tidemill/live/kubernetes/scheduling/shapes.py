@@ -214,6 +214,13 @@ def is_schedulable(node: KubeNode) -> bool:
     return node.devices > 0
 
 
+def is_open_to(node: KubeNode, request: PodRequest) -> bool:
+    """Whether a pod may be on a node, or a part of one, by its labels and taints."""
+    return request.selects(node.labels) and all(
+        request.tolerates(one.key, one.value, one.effect) for one in node.taints if one.keeps_out
+    )
+
+
 def seen_node(node: KubeNode, kept: Iterable[str]) -> SeenNode:
     """A node as the books have it, with the labels that somebody asks for."""
     labels = {key: node.labels[key] for key in kept if key in node.labels}
