@@ -1,6 +1,6 @@
 """Kueue on the rig: quota for the whole cluster, admission of Jobs, and its webhooks over TLS.
 
-The program and its manifests are what ``tools/kubernetes.sh peers`` makes from Kueue's module
+The program and its manifests are what ``tools/kubernetes.sh`` makes from Kueue's module
 archive. No kubelet and no service network are here, so two things are done in their place: the
 certificate that Kueue writes into a Secret is laid into its folder, and the service of its webhooks
 is an external name for this machine. The API server checks the certificate as it would elsewhere.
@@ -35,7 +35,7 @@ _API = "/apis/kueue.x-k8s.io/v1beta2"
 def missing() -> str:
     """Why Kueue cannot be started here; empty where it can."""
     is_here = (FOLDER / "bin" / "kueue").exists() and MANIFESTS.exists()
-    return "" if is_here else f"no kueue in {FOLDER}; hint: tools/kubernetes.sh peers builds it"
+    return "" if is_here else f"no kueue in {FOLDER}; hint: make test-live builds it"
 
 
 def install(rig: Cluster) -> None:

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# kubernetes.sh [build | peers]: find the real Kubernetes that the tests start (etcd, API server,
-# controllers, scheduler, kubectl, and kwok for nodes), or build it: when asked to, or where CI is set.
-# Once, into $TIDEMILL_KUBERNETES (default: ~/.cache/tidemill/kubernetes-1.36.3). Where it was to be
-# built and could not be, it fails and says why: tests that all skip are not green. Otherwise, without
-# it those tests skip and say so. Starts nothing. With `peers` also Kueue and its manifests, which
-# `python -m bench binding` measures beside others; no test needs it.
+# kubernetes.sh [build]: find the real Kubernetes that the tests start (etcd, API server, controllers,
+# scheduler, kubectl, kwok for nodes, and Kueue with its manifests), or build it: when asked to, or where
+# CI is set. Once, into $TIDEMILL_KUBERNETES (default: ~/.cache/tidemill/kubernetes-1.36.3). Where it was
+# to be built and could not be, it fails and says why: tests that all skip are not green. Otherwise,
+# without it those tests skip and say so. Starts nothing.
 #
 # Everything comes through the Go module proxy and is checked against the go.sum files beside this
 # script. Kubernetes' own module cannot be installed by name: it replaces its parts by folders that the
@@ -18,18 +17,14 @@ kueue=v0.19.2
 asked=${1:-}
 mine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/kubernetes
 folder=${TIDEMILL_KUBERNETES:-${XDG_CACHE_HOME:-$HOME/.cache}/tidemill/kubernetes-${release#v}}
-programs=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok)
+programs=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kueue)
 stages=(node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready
   pod/fast/pod-delete)
 
 is_whole() {
   for name in "${programs[@]}"; do [ -x "$folder/bin/$name" ] || return 1; done
   for name in "${stages[@]}"; do [ -s "$folder/stages/${name##*/}.yaml" ] || return 1; done
-}
-
-is_done() {
-  is_whole || return 1
-  [ "$asked" != peers ] || { [ -x "$folder/bin/kueue" ] && [ -s "$folder/kueue.yaml" ]; }
+  [ -s "$folder/kueue.yaml" ]
 }
 
 leave() {
@@ -46,16 +41,16 @@ leave() {
 # The tests sign the certificates of their clusters themselves.
 find_openssl() { command -v openssl >/dev/null || install_debian OpenSSL "about 2 MB" openssl; }
 
-is_done && { find_openssl; exit 0; }
+is_whole && { find_openssl; exit 0; }
 if [ -z "$asked" ] && [ -z "${CI:-}" ]; then
-  leave "no real Kubernetes in $folder" "make test-live builds one (about 14 minutes of CPU, once) and runs them"
+  leave "no real Kubernetes, or not all of it, in $folder" "make test-live builds it (about 22 minutes of CPU, once) and runs them"
 fi
 find_openssl
 
 mkdir -p "$folder/bin" "$folder/stages" "$folder/build"
 exec 9>"$folder/build.lock"
 flock 9 # another make may be at it
-is_done && exit 0
+is_whole && exit 0
 
 go_version=$(sed -n 's/^go //p' "$mine/control-plane/go.mod")
 is_new_enough() {
@@ -91,7 +86,7 @@ make_program() {
   say "built $name in $((SECONDS - begun)) s"
 }
 
-is_whole || say "a real Kubernetes ${release#v} in $folder: about 900 MB to download, 14 minutes of CPU, once"
+say "a real Kubernetes ${release#v} in $folder: about 1.1 GB to download, 22 minutes of CPU, once"
 made=0
 version=k8s.io/component-base/version
 says="-X $version.gitVersion=$release -X $version.gitMajor=1 -X $version.gitMinor=36 -X $version.gitTreeState=clean"
@@ -103,11 +98,9 @@ make_program kwok kwok sigs.k8s.io/kwok/cmd/kwok
 for name in "${stages[@]}"; do
   [ -s "$folder/stages/${name##*/}.yaml" ] || cp "$GOMODCACHE/sigs.k8s.io/kwok@$kwok/kustomize/stage/$name.yaml" "$folder/stages/"
 done
-if [ "$asked" = peers ]; then
-  programs+=(kueue)
-  say "Kueue ${kueue#v}: about 200 MB to download, 8 minutes of CPU, once"
-  make_program kueue kueue sigs.k8s.io/kueue/cmd/kueue "-X sigs.k8s.io/kueue/pkg/version.GitVersion=$kueue"
-  (cd "$mine/kueue" && "$go" mod download sigs.k8s.io/kueue) || leave "no manifests of Kueue" "tools/kubernetes.sh peers"
+make_program kueue kueue sigs.k8s.io/kueue/cmd/kueue "-X sigs.k8s.io/kueue/pkg/version.GitVersion=$kueue"
+if [ ! -s "$folder/kueue.yaml" ]; then
+  (cd "$mine/kueue" && "$go" mod download sigs.k8s.io/kueue) || leave "no manifests of Kueue" "is the Go module proxy reachable? Then make test-live again"
   "$folder/bin/kubectl" kustomize "$GOMODCACHE/sigs.k8s.io/kueue@$kueue/config/default" >"$folder/build/kueue.yaml"
   mv "$folder/build/kueue.yaml" "$folder/kueue.yaml"
 fi

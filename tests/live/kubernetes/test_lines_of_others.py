@@ -1,11 +1,13 @@
 """Lines for kubectl about objects of other projects, run on a real API server that has their kinds.
 
-Kueue's queues as evidence of a quota, those that own pods which do not exist, and claims.
+Kueue's queues as evidence of a quota, those that own pods which do not exist, claims, pod groups,
+namespaces' quotas and clocks.
 """
 
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from tests.cli.shell import tidemill
 from tests.live.kubernetes.beside import shown
 from tests.rigs.kubernetes.cluster import Cluster, Object
-from tests.rigs.kubernetes.definitions import TRAINING, kind
+from tests.rigs.kubernetes.definitions import POD_GROUP, TRAINING, kind
 from tests.rigs.kubernetes.wanted import GPU, claim_spec, claim_template, node, pod
 from tidemill.explain import commands
 from tidemill.live.kubernetes.api import kubeconfig
@@ -22,6 +24,7 @@ from tidemill.live.kubernetes.watching.source import KubernetesSource
 
 KUEUE = ("kueue.x-k8s.io", "v1beta1")
 TRAINER, JOB_SET = ("trainer.kubeflow.org", "v1alpha1"), ("jobset.x-k8s.io", "v1alpha2")
+VOLCANO = ("batch.volcano.sh", "v1alpha1")
 ROOT = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 KINDS = (
     kind(*KUEUE, "ClusterQueue", "clusterqueues", scope="Cluster"),
@@ -30,6 +33,8 @@ KINDS = (
     kind(*TRAINER, "TrainJob", "trainjobs"),
     kind(*JOB_SET, "JobSet", "jobsets"),
     TRAINING,
+    POD_GROUP,
+    kind(*VOLCANO, "Job", "jobs"),
 )
 NAMED = [one["metadata"]["name"] for one in KINDS]
 
@@ -43,6 +48,8 @@ def served(started: Cluster) -> Iterator[Cluster]:
         path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
         started.wait_for("it is served", partial(_is_served, started, path))
     started.add_nodes(node("n0"))
+    started.create("/api/v1/namespaces/ml/pods", pod("busy", 1))
+    started.wait_for("it runs", lambda: started.phases("ml").get("busy") == "Running")
     yield started
     started.clear()
     for name in NAMED:
@@ -152,3 +159,96 @@ def test_the_line_about_claims_that_nobody_shows_lists_those_there_are(served: C
     found = shown(rig, line)
     assert "resourceclaimtemplate.resource.k8s.io/there" in found
     assert "lost" not in found
+
+
+def notes(rig: Cluster) -> tuple[str, ...]:
+    """What an observer says of the cluster as a whole."""
+    with KubernetesSource(kubeconfig.find(rig.kubeconfig)) as source:
+        return tuple(source.poll(0).notes)
+
+
+def imported(rig: Cluster, folder: Path, kinds: str) -> str:
+    """What an import says of these kinds of the cluster."""
+    return taken(rig.kubectl("get", kinds, "-A", "-o", "json"), folder)
+
+
+def taken(printed: str, folder: Path) -> str:
+    """What an import says of something that kubectl printed."""
+    (folder / "all.json").write_text(printed)
+    journal = str(folder / "j.sqlite")
+    done = tidemill("import", "kubernetes", str(folder / "all.json"), "-j", journal)
+    assert done.code == 0, done.err
+    return " ".join((done.out + done.err).split())
+
+
+def test_the_line_about_classes_that_nobody_shows_lists_those_there_are(served: Cluster):
+    """A claim of a class that is not there; another one is."""
+    rig, resources = served, "/apis/resource.k8s.io/v1"
+    rig.create(f"{resources}/deviceclasses", {"metadata": {"name": "there"}, "spec": {}})
+    claims = f"{resources}/namespaces/ml/resourceclaimtemplates"
+    rig.create(claims, claim_template("lost-class", claim_spec(device_class="lost")))
+    wanted = {"name": "gpu", "resourceClaimTemplateName": "lost-class"}
+    rig.create("/api/v1/namespaces/ml/pods", pod("classless", 0, resourceClaims=[wanted]))
+    (note,) = (one for one in notes(rig) if "deviceclasses" in one)
+    (line,) = re.findall(r"\((kubectl get [^)]*)\)", note)
+    found = shown(rig, line)
+    assert "there" in found.split()
+    assert "lost" not in found
+    rig.ask("DELETE", f"{resources}/deviceclasses/there")
+
+
+def test_the_line_about_pod_groups_that_nobody_shows_lists_those_there_are(
+    served: Cluster, tmp_path: Path
+):
+    """A pod that runs names a group that is not there; another one is."""
+    rig, api = served, "scheduling.x-k8s.io/v1alpha1"
+    made(rig, f"/apis/{api}/namespaces/ml/podgroups", api, "there", {"minMember": 2})
+    label = {"labels": {"scheduling.x-k8s.io/pod-group": "lost"}}
+    rig.create("/api/v1/namespaces/ml/pods", pod("grouped", 1, metadata=label))
+    rig.wait_for("it runs", lambda: rig.phases("ml").get("grouped") == "Running")
+    said = imported(rig, tmp_path, "nodes,pods")
+    (line,) = re.findall(r"pod groups that nobody shows.*?\((kubectl get [^)]*)\)", said)
+    found = json.loads(rig.kubectl(*line.split()[1:]))["items"]
+    assert [one["metadata"]["name"] for one in found] == ["there"]
+
+
+def test_the_line_of_what_a_namespace_has_left_shows_it(served: Cluster, tmp_path: Path):
+    """A quota that counts cores refuses pods that request none: `fit` names the quota, and what may
+    give them some.
+    """
+    rig, here = served, "/api/v1/namespaces/web"
+    rig.add_nodes(node("free"))
+    told = {"metadata": {"name": "cores"}, "spec": {"hard": {"requests.cpu": "12"}}}
+    rig.create(f"{here}/resourcequotas", told)
+    rig.wait_for("it counts", lambda: "hard" in rig.items(f"{here}/resourcequotas")[0]["status"])
+    imported(rig, tmp_path, "nodes,pods,resourcequotas,namespaces")
+    said = tidemill("fit", "--gpus", "2", "--team", "web", "-j", str(tmp_path / "j.sqlite"))
+    (line,) = re.findall(r"\((kubectl describe [^)]*)\)", " ".join((said.out + said.err).split()))
+    found = shown(rig, line)
+    assert "Name: cores" in found
+    assert "requests.cpu 0 12" in found
+
+
+def test_the_line_of_a_clock_that_is_ahead_shows_that_object(served: Cluster, tmp_path: Path):
+    """A Volcano Job that says it was made in two days: kubectl knows another kind of that name."""
+    rig, api = served, "/".join(VOLCANO)
+    made(rig, f"/apis/{api}/namespaces/ml/jobs", api, "tomorrow", {"minAvailable": 1})
+    told = json.loads(rig.kubectl("get", "nodes,pods,jobs.batch.volcano.sh", "-A", "-o", "json"))
+    (one,) = (one for one in told["items"] if one["metadata"]["name"] == "tomorrow")
+    began = datetime.fromisoformat(one["metadata"]["creationTimestamp"])
+    one["metadata"]["creationTimestamp"] = f"{began + timedelta(days=2):%Y-%m-%dT%H:%M:%SZ}"
+    said = taken(json.dumps(told), tmp_path)
+    (line,) = re.findall(r"Job ml/tomorrow says \S+ \((kubectl get [^)]*)\)", said)
+    found = shown(rig, line)
+    assert f"apiVersion: {api} kind: Job" in found
+    assert "name: tomorrow" in found
+
+
+def test_the_line_about_labels_of_places_shows_them(served: Cluster, tmp_path: Path):
+    """Of a cluster that is looked on no tiers are known: `fit --within` says where nodes are."""
+    imported(served, tmp_path, "nodes,pods")
+    asked = ("--gpus", "1", "--within", "rack", "-j", str(tmp_path / "j.sqlite"))
+    told = tidemill("fit", *asked)
+    said = " ".join((told.out + told.err).split())
+    (line,) = re.findall(r"Kubernetes: (kubectl get nodes [^)]*)\)", said)
+    assert re.search(r"ZONE RACK .*n0 Ready \S+ \S+ \S+ z1 a", shown(served, line))

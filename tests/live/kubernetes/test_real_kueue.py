@@ -1,7 +1,6 @@
 """Kueue itself, of now, in front of a real cluster: its words, its queues and cohorts, as read.
 
-Where `tools/kubernetes.sh peers` has built it; a cluster of its own, since its webhooks look at all
-that is made.
+A cluster of its own, since its webhooks look at all that is made.
 """
 
 import json

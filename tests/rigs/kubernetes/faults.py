@@ -76,7 +76,9 @@ def drop_watches(story: Story) -> None:
 
 
 def storm(story: Story, verdicts: tuple[Verdict, ...]) -> None:
-    """For a while most writes of the scheduler are refused, or their answers are lost."""
+    """For a while most binds and evictions are refused, and some of all else that is asked; or the
+    answers to what was done are lost.
+    """
     chance = random.Random(story.chance.random())
     story.way.judge = _refusing(chance, verdicts)
     story.begin_work()
@@ -86,8 +88,9 @@ def storm(story: Story, verdicts: tuple[Verdict, ...]) -> None:
 
 def _refusing(chance: random.Random, verdicts: tuple[Verdict, ...]) -> Judge:
     def judge(method: str, path: str) -> Verdict:
-        is_write = method == "POST" and path.endswith(("/binding", "/eviction"))
-        return chance.choice(verdicts) if is_write and chance.random() < 0.7 else Verdict.PASS
+        is_bind = method == "POST" and path.endswith(("/binding", "/eviction"))
+        share = 0.7 if is_bind else 0.3 if method != "GET" or Verdict.BUSY in verdicts else 0.0
+        return chance.choice(verdicts) if chance.random() < share else Verdict.PASS
 
     return judge
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -176,18 +176,19 @@ def gang_of(pod: Object) -> str:
 
 
 def over_committed(rig: Cluster) -> dict[str, int]:
-    """Nodes with more in use than they have (GPUs, milli-CPUs, pods), and by how much."""
+    """Nodes with more in use than they have (GPUs, milli-CPUs, MiB, pods), and by how much."""
     used = dict[str, Counter[str]]()
     for pod in live(rig):
         asked = used.setdefault(pod["spec"].get("nodeName", ""), Counter())
         asked.update(accelerators(pod) + Counter(pods=1))
         for container in pod["spec"]["containers"]:
-            asked["cpu"] += _milli(container["resources"].get("requests", {}).get("cpu", "0"))
+            requests = container["resources"].get("requests", {})
+            asked.update({key: _AMOUNTS[key](requests.get(key, "0")) for key in _AMOUNTS})
     found = dict[str, int]()
     for node in rig.items("/api/v1/nodes"):
-        has = Counter({key: _milli(n) if key == "cpu" else int(n)
+        has = Counter({key: _AMOUNTS.get(key, int)(n)
                        for key, n in node["status"]["allocatable"].items()
-                       if key.startswith((ACCELERATORS, "cpu", "pods"))})  # fmt: skip
+                       if key.startswith((ACCELERATORS, *_AMOUNTS, "pods"))})  # fmt: skip
         if over := used.get(node["metadata"]["name"], Counter[str]()) - has:
             found[node["metadata"]["name"]] = over.total()
     return found
@@ -196,6 +197,15 @@ def over_committed(rig: Cluster) -> dict[str, int]:
 def _milli(cpus: str) -> int:
     """A quantity of CPUs in thousandths, as people write them."""
     return int(cpus[:-1]) if cpus.endswith("m") else round(1000 * float(cpus))
+
+
+def _mib(memory: str) -> int:
+    """A quantity of memory in MiB, as the rigs write it."""
+    unit = {"Gi": 1 << 10, "Mi": 1}.get(memory[-2:])
+    return int(memory[:-2]) * unit if unit else int(memory) >> 20
+
+
+_AMOUNTS: dict[str, Callable[[str], int]] = {"cpu": _milli, "memory": _mib}
 
 
 def in_part(rig: Cluster) -> dict[str, tuple[int, int]]:

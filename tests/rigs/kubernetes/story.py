@@ -20,7 +20,7 @@ from tests.rigs.kubernetes import off_clock
 from tests.rigs.kubernetes.cluster import Cluster, RigError
 from tests.rigs.kubernetes.interposer import Interposer
 from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, wrong
-from tests.rigs.kubernetes.wanted import gang_notes, node, replica_set
+from tests.rigs.kubernetes.wanted import container, gang_notes, node, replica_set
 
 Object = dict[str, Any]
 NODES, GPUS_EACH = 10, 8
@@ -31,6 +31,10 @@ SETS = "/apis/apps/v1/namespaces/ml/replicasets"
 PODS = "/api/v1/namespaces/ml/pods"
 MERGE = "application/merge-patch+json"
 AT_ONCE = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+
+
+MEMORY_EACH = "128Gi"
+"""Of each pod: eight fill a node, also one that has more than eight GPUs for a while."""
 
 
 class Work(NamedTuple):
@@ -46,7 +50,8 @@ class Work(NamedTuple):
     def wanted(self) -> Object:
         """What makes them."""
         notes = gang_notes(self.name, self.pods) if self.is_gang else None
-        spec = {"schedulerName": OURS} if self.is_ours else {}
+        spec: Object = {"schedulerName": OURS} if self.is_ours else {}
+        spec["containers"] = [container(self.each, memory=MEMORY_EACH)]
         return replica_set(self.name, self.pods, self.each, notes, **spec)
 
 

@@ -56,9 +56,9 @@ def pod(name: str, gpus: int = 1, *, namespace: str = "ml", cpu: str = "1", **sp
     }
 
 
-def container(gpus: int, *, cpu: str = "1", resource: str = GPU) -> Object:
+def container(gpus: int, *, cpu: str = "1", memory: str = "1Gi", resource: str = GPU) -> Object:
     """The one container of a pod."""
-    amounts = {"cpu": cpu, "memory": "1Gi"} | ({resource: str(gpus)} if gpus else {})
+    amounts = {"cpu": cpu, "memory": memory} | ({resource: str(gpus)} if gpus else {})
     return {
         "name": "main",
         "image": "registry.example/train:1",

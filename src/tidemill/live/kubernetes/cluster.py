@@ -496,7 +496,8 @@ def _told_moments(
     on = {(pod.namespace, pod.name): pod.node for pod in all_pods if pod.node}
     for row in rows:
         if row.created_ms is not None:
-            shown_by = f"kubectl get {row.kind.lower()} -n {row.namespace} {row.name} -o yaml"
+            kind = owners.asked_as(row.kind, row.group)
+            shown_by = f"kubectl get {kind} -n {row.namespace} {row.name} -o yaml"
             who = f"{row.kind} {row.namespace}/{row.name}"
             yield ToldMoment(row.created_ms, who, shown_by, is_servers=True)
     for (kind, namespace, name), some in happenings.items():

@@ -318,6 +318,11 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
     return read
 
 
+def asked_as(kind: str, group: str) -> str:
+    """What kubectl calls objects of a kind: with its group, for several have a `job`."""
+    return f"{kind.lower()}s.{group}" if group else kind.lower()
+
+
 def class_of(kind: str, group: str) -> JobClass | None:
     """What work of a kind is for; None: this kind is not known."""
     for row in KINDS.get(kind, ()):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import beyond, kueue, reasons, ties, unmet
+from tidemill.live.kubernetes import beyond, kueue, owners, reasons, ties, unmet
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -245,7 +245,7 @@ def _shown(pod: KubePod) -> str:
 
 
 def _shown_owner(job: KubeJob) -> str:
-    kind = f"{job.key.kind.lower()}s.{job.key.group}" if job.key.group else job.key.kind.lower()
+    kind = owners.asked_as(job.key.kind, job.key.group)
     return f"kubectl describe {kind} -n {job.key.namespace} {job.key.name}"
 
 
