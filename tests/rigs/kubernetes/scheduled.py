@@ -200,9 +200,9 @@ def _milli(cpus: str) -> int:
 
 
 def _mib(memory: str) -> int:
-    """A quantity of memory in MiB, as the rigs write it."""
-    unit = {"Gi": 1 << 10, "Mi": 1}.get(memory[-2:])
-    return int(memory[:-2]) * unit if unit else int(memory) >> 20
+    """A quantity of memory in MiB, as the rigs write it and the API server gives it back."""
+    shift = {"Mi": 0, "Gi": 10, "Ti": 20}.get(memory[-2:])
+    return int(memory) >> 20 if shift is None else int(memory[:-2]) << shift
 
 
 _AMOUNTS: dict[str, Callable[[str], int]] = {"cpu": _milli, "memory": _mib}
