@@ -102,16 +102,20 @@ def test_it_holds_its_own_lease_alone(allowed: Cluster, verb: str, name: str, is
 
 
 def test_a_journal_on_a_volume_has_one_writer(allowed: Cluster):
-    """One replica, replaced and not doubled, with the journal on the claim and no Secret needed."""
+    """One replica, replaced and not doubled, with the journal on the claim and no Secret needed; and
+    what was compiled, for nobody else plans while it is compiled again.
+    """
     folder = DEPLOY / "kubernetes" / "scheduler-on-a-volume"
     found = {one["kind"]: one for one in rendered(allowed, folder)}
     assert {*found} == {"ConfigMap", "Deployment", "NetworkPolicy", "PersistentVolumeClaim"}
     spec = found["Deployment"]["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     (container,) = spec["template"]["spec"]["containers"]
-    (env,) = container["env"]
+    env, cache = container["env"]
     places = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert (env["name"], cache["name"]) == ("TIDEMILL_JOURNAL", "XDG_CACHE_HOME")
     assert env["value"].startswith(places["journal"] + "/")
+    assert cache["value"] == places["journal"]
     assert "valueFrom" not in env
     told = allowed.kubectl("apply", "-k", str(folder), "--dry-run=server")
     assert "persistentvolumeclaim/journal" in told
