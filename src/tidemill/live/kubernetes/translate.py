@@ -17,6 +17,7 @@ from tidemill.live.kubernetes import (
     cohorts,
     device_parts,
     kai_parts,
+    node_clocks,
     node_notes,
     objects,
     parts,
@@ -96,7 +97,9 @@ def translate(
     told: ToldCluster, team_by: str = "namespace", *, looks_back: bool = True
 ) -> KubernetesPast:
     """The history that these objects show; ``looks_back``: all of it is known (``stretches``)."""
-    cluster = clusters.read(told)
+    cluster, clocks = clusters.read(told), list[str]()
+    if looks_back:  # an observer tells when it saw that something is over
+        cluster, clocks = node_clocks.righted(cluster)
     rule = TeamRule(team_by, cluster)
     made = _Translation(cluster, looks_back=looks_back)
     for job in units.jobs_of(cluster, rule, looks_back=looks_back):
@@ -127,6 +130,7 @@ def translate(
                  for node in nodes]  # fmt: skip
     every = [part for part, _ in made.parts]
     notes = [*made.said(), *node_notes.said(every, looks_back=looks_back), *vanished.said(cluster)]
+    notes += clocks
     queues = _queues(cluster, every, rule, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
