@@ -6,11 +6,13 @@ accelerators.
 """
 
 from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.model import events as ev
-from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.batch import Batch, EventColumn, PieceColumn
 from tidemill.model.codes import KIND_CODE, WHYS
 from tidemill.model.events import Why
 from tidemill.model.tables import I64, grown
@@ -41,7 +43,24 @@ _IS_OVER = np.isin(range(len(KIND_CODE)), _OVER)
 _IS_ASKED = np.isin(range(len(KIND_CODE)), (*_ASKED, *_DONE))
 
 
-StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, int]]
+_IN_PARTS = "in the end, pod by pod"
+"""Counted, and no stop: pods of a gang that ended before the others did, as its last attempt was
+over. Only a job that goes on with fewer, or grows again, was resized."""
+
+
+Bools = NDArray[np.bool_]
+
+
+class Seat(NamedTuple):
+    """Where a job was seen to sit last."""
+
+    attempt: int
+    replicas: int
+    fewer: int
+    """How often in a row it was seen with fewer replicas than before."""
+
+
+StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, Seat]]
 
 
 class Stops:
@@ -52,19 +71,27 @@ class Stops:
         self._asked: dict[int, Why] = {}
         self._seen: I64 = np.zeros(64, np.int64)
         """The attempt in which each job was seen to sit somewhere; 0: none, or it failed since."""
+        self._replicas: I64 = np.zeros(64, np.int64)
+        self._fewer: dict[int, int] = {}
 
-    def begin(self, counts: Counter[str], asked: dict[int, Why], attempts: dict[int, int]) -> None:
+    def begin(self, counts: Counter[str], asked: dict[int, Why], seats: dict[int, Seat]) -> None:
         """Go on from what others counted."""
         self._counts, self._asked = counts, asked
-        self._make_room(max((*attempts, *asked), default=0))
-        self._seen[[*attempts]] = [*attempts.values()]
+        self._make_room(max((*seats, *asked), default=0))
+        self._seen[[*seats]] = [seat.attempt for seat in seats.values()]
+        self._replicas[[*seats]] = [seat.replicas for seat in seats.values()]
+        self._fewer = {j: seat.fewer for j, seat in seats.items() if seat.fewer}
 
     @property
     def so_far(self) -> StopsSoFar:
         """What was counted, what was asked for and has not happened yet, who was seen where."""
         seated = np.flatnonzero(self._seen)
-        attempts = dict(zip(seated.tolist(), self._seen[seated].tolist(), strict=True))
-        return self._counts, self._asked, attempts
+        rows = zip(
+            seated.tolist(), self._seen[seated].tolist(), self._replicas[seated].tolist(),
+            strict=True,
+        )  # fmt: skip
+        seats = {j: Seat(attempt, count, self._fewer.get(j, 0)) for j, attempt, count in rows}
+        return self._counts, self._asked, seats
 
     def by_why(self, stopped: int) -> dict[str, int]:
         """All that were stopped, by why, in a fixed order, without zeros.
@@ -72,6 +99,7 @@ class Stops:
         Most attempts that go down with a node have no event of their own: they are the rest.
         """
         counts = Counter(self._counts)
+        counts[_TITLE[Why.MOVED]] += sum(self._fewer.values())
         counts[WITH_NODE] += stopped - counts.total()
         titles = (*(title for title, _ in _KINDS), OTHERWISE)
         return {title: counts[title] for title in titles if counts[title]}
@@ -81,21 +109,22 @@ class Stops:
         rows = batch.events[_IS_COUNTED[batch.events[:, EventColumn.KIND]]]
         self._make_room(int(rows[:, EventColumn.WHO].max(initial=0)))
         if self._asked or _IS_ASKED[rows[:, EventColumn.KIND]].any():
-            self._one_by_one(rows)
+            self._one_by_one(rows, batch.pieces)
         elif len(rows):
-            self._at_once(rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")])
+            rows = rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")]
+            self._at_once(rows, _replicas(rows, batch.pieces))
 
-    def _one_by_one(self, rows: I64) -> None:
+    def _one_by_one(self, rows: I64, pieces: I64) -> None:
         """Events of which some ask jobs to leave."""
         columns = (
             EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE,
             EventColumn.ATTEMPT,
         )  # fmt: skip
-        for kind, job, why, is_final, attempt in self._that_matter(rows)[:, columns].tolist():
+        rows = self._that_matter(rows)
+        told = zip(rows[:, columns].tolist(), _replicas(rows, pieces).tolist(), strict=True)
+        for (kind, job, why, is_final, attempt), replicas in told:
             if kind == _SEEN:
-                if self._seen[job] not in (0, attempt):  # it sat elsewhere until now
-                    self._add(Why.MOVED)
-                self._seen[job] = attempt
+                self._see(job, attempt, replicas)
             elif kind in _ASKED:
                 self._asked[job] = WHYS[why]
             elif kind in _DONE:
@@ -103,8 +132,18 @@ class Stops:
             else:
                 self._asked.pop(job, None)
                 self._seen[job] = 0
+                self._end(job)
                 if kind == _FAILED and not is_final:
                     self._add(WHYS[why])
+
+    def _see(self, job: int, attempt: int, replicas: int) -> None:
+        """A job sits somewhere: elsewhere than until now, or with fewer pods, or still."""
+        is_move, has_more = self._seen[job] not in (0, attempt), replicas > self._replicas[job]
+        if is_move and replicas < self._replicas[job]:
+            self._fewer[job] = self._fewer.get(job, 0) + 1
+        elif is_move or has_more:
+            self._add(Why.MOVED, self._fewer.pop(job, 0) + is_move)
+        self._seen[job], self._replicas[job] = attempt, replicas
 
     def _that_matter(self, rows: I64) -> I64:
         """Those of jobs that something else than an end happens to, or did."""
@@ -115,7 +154,7 @@ class Stops:
         is_named[[*self._asked]] = True
         return rows[is_named[who]]
 
-    def _at_once(self, rows: I64) -> None:
+    def _at_once(self, rows: I64, replicas: I64) -> None:
         """Events, by job and then by time, of which none asks anybody to leave."""
         kind, who, attempt = (
             rows[:, c] for c in (EventColumn.KIND, EventColumn.WHO, EventColumn.ATTEMPT)
@@ -123,18 +162,54 @@ class Stops:
         left = np.where(kind == _SEEN, attempt, 0)  # where each event leaves its job
         is_first = np.diff(who, prepend=-1) != 0
         before = np.where(is_first, self._seen[who], np.roll(left, 1))
-        moves = int(np.count_nonzero((kind == _SEEN) & (before != 0) & (before != attempt)))
-        self._add(Why.MOVED, moves)
+        had = np.where(is_first, self._replicas[who], np.roll(replicas, 1))
+        is_move = (kind == _SEEN) & (before != 0) & (before != attempt)
+        is_fewer = is_move & (replicas < had)
+        self._add(Why.MOVED, int(np.count_nonzero(is_move & ~is_fewer)))
+        if self._fewer or is_fewer.any():
+            goes_on = (kind == _SEEN) & ~is_fewer & (is_move | (replicas > had))
+            self._resolve(who, is_fewer, goes_on, kind != _SEEN)
         failed = rows[(kind == _FAILED) & (rows[:, EventColumn.VALUE] == 0), EventColumn.WHY]
         for why, times in zip(*np.unique(failed, return_counts=True), strict=True):
             self._add(WHYS[why], int(times))
         is_last = np.diff(who, append=-1) != 0
         self._seen[who[is_last]] = left[is_last]
+        self._replicas[who[is_last]] = replicas[is_last]
+
+    def _resolve(self, who: I64, is_fewer: Bools, goes_on: Bools, is_end: Bools) -> None:
+        """What becomes of jobs that were seen with fewer replicas: they end, or go on."""
+        concerned = np.zeros(len(self._seen), np.bool_)
+        concerned[who[is_fewer]] = concerned[[*self._fewer]] = True
+        mine = concerned[who] & (is_fewer | goes_on | is_end)
+        columns = (who[mine].tolist(), is_fewer[mine].tolist(), goes_on[mine].tolist())
+        for job, has_fewer, is_at_work in zip(*columns, strict=True):
+            if has_fewer:
+                self._fewer[job] = self._fewer.get(job, 0) + 1
+            elif is_at_work:
+                self._add(Why.MOVED, self._fewer.pop(job, 0))
+            else:
+                self._end(job)
+
+    def _end(self, job: int) -> None:
+        """An attempt is over: pods that ended before the last did were a part of that."""
+        if job in self._fewer:
+            self._counts[_IN_PARTS] += self._fewer.pop(job)
 
     def _make_room(self, most: int) -> None:
         if most >= len(self._seen):
             self._seen = grown(self._seen, most + 1)
+            self._replicas = grown(self._replicas, most + 1)
 
     def _add(self, why: Why, times: int = 1) -> None:
         if times:
             self._counts[_TITLE.get(why, OTHERWISE)] += times
+
+
+def _replicas(rows: I64, pieces: I64) -> I64:
+    """How many replicas each event shows on nodes; 0: it shows none."""
+    total = np.concatenate(([0], np.cumsum(pieces[:, PieceColumn.REPLICAS])))
+    first, count = rows[:, EventColumn.FIRST], rows[:, EventColumn.COUNT]
+    is_seen = (rows[:, EventColumn.KIND] == _SEEN) & (count > 0)
+    first, end = np.where(is_seen, first, 0), np.where(is_seen, first + count, 0)
+    found: I64 = total[end] - total[first]
+    return found

@@ -127,6 +127,19 @@ def test_a_gang_that_loses_a_pod_goes_on_as_its_next_attempt():
     assert run.statement.stops == {"moved or resized": 1}
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_gang_whose_pods_end_one_after_the_other_was_not_stopped_early(phase: str):
+    """Nobody moved or resized it: pods of one job seldom end in the same second."""
+    of = ("kubeflow.org/v1", "PyTorchJob", "g")
+    objects = [node("n0"), pytorch_job("g", 2, 2)]
+    objects += [pod(f"g-{i}", 2, on="n0", end=600 + i, phase=phase, owner=of) for i in range(2)]
+    for said in ({}, {"conditions": [{"type": phase, "status": "True",
+                                      "lastTransitionTime": made.moment(602)}]}):  # fmt: skip
+        objects[1]["status"] = said
+        stops = kept(*objects).statement.stops
+        assert "moved or resized" not in stops
+
+
 def test_a_failed_pod_that_its_job_replaces_is_another_attempt():
     """A Job with one pod at a time: out of memory, then again; one job, two attempts."""
     of = ("batch/v1", "Job", "retry")
