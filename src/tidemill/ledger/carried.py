@@ -19,7 +19,7 @@ from tidemill.journal import columns
 from tidemill.ledger import state
 from tidemill.ledger.reader import Ledger, MovingHold
 from tidemill.ledger.span_binning import Window
-from tidemill.ledger.stops import Seat
+from tidemill.ledger.stops import LastSeat
 from tidemill.model.columns import AT
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
@@ -81,7 +81,7 @@ def resume(
         (
             Counter(counts),
             {int(j): Why(why) for j, why in asked.items()},
-            {j: Seat(*rest) for j, *rest in seats},
+            {j: LastSeat(*rest) for j, *rest in seats},
         ),
     )
     ledger.columns.marks[MARK.LOG_READ] = columns_of(world).at[AT.LOGGED]

@@ -49,9 +49,11 @@ over. Only a job that goes on with fewer, or grows again, was resized."""
 
 
 Bools = NDArray[np.bool_]
+_ATTEMPT = 1 << 32
+"""One attempt, in a number that counts replicas below it."""
 
 
-class Seat(NamedTuple):
+class LastSeat(NamedTuple):
     """Where a job was seen to sit last."""
 
     attempt: int
@@ -60,7 +62,7 @@ class Seat(NamedTuple):
     """How often in a row it was seen with fewer replicas than before."""
 
 
-StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, Seat]]
+StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, LastSeat]]
 
 
 class Stops:
@@ -70,27 +72,30 @@ class Stops:
         self._counts: Counter[str] = Counter()
         self._asked: dict[int, Why] = {}
         self._seen: I64 = np.zeros(64, np.int64)
-        """The attempt in which each job was seen to sit somewhere; 0: none, or it failed since."""
-        self._replicas: I64 = np.zeros(64, np.int64)
+        """By job, where it was seen to sit: the attempt, and below that how many replicas.
+
+        0: it was not, or it failed since.
+        """
         self._fewer: dict[int, int] = {}
 
-    def begin(self, counts: Counter[str], asked: dict[int, Why], seats: dict[int, Seat]) -> None:
+    def begin(
+        self, counts: Counter[str], asked: dict[int, Why], seats: dict[int, LastSeat]
+    ) -> None:
         """Go on from what others counted."""
         self._counts, self._asked = counts, asked
         self._make_room(max((*seats, *asked), default=0))
-        self._seen[[*seats]] = [seat.attempt for seat in seats.values()]
-        self._replicas[[*seats]] = [seat.replicas for seat in seats.values()]
+        self._seen[[*seats]] = [_ATTEMPT * seat.attempt + seat.replicas for seat in seats.values()]
         self._fewer = {j: seat.fewer for j, seat in seats.items() if seat.fewer}
 
     @property
     def so_far(self) -> StopsSoFar:
         """What was counted, what was asked for and has not happened yet, who was seen where."""
         seated = np.flatnonzero(self._seen)
-        rows = zip(
-            seated.tolist(), self._seen[seated].tolist(), self._replicas[seated].tolist(),
-            strict=True,
-        )  # fmt: skip
-        seats = {j: Seat(attempt, count, self._fewer.get(j, 0)) for j, attempt, count in rows}
+        rows = zip(seated.tolist(), self._seen[seated].tolist(), strict=True)
+        seats = {
+            j: LastSeat(seat // _ATTEMPT, seat % _ATTEMPT, self._fewer.get(j, 0))
+            for j, seat in rows
+        }
         return self._counts, self._asked, seats
 
     def by_why(self, stopped: int) -> dict[str, int]:
@@ -138,12 +143,13 @@ class Stops:
 
     def _see(self, job: int, attempt: int, replicas: int) -> None:
         """A job sits somewhere: elsewhere than until now, or with fewer pods, or still."""
-        is_move, has_more = self._seen[job] not in (0, attempt), replicas > self._replicas[job]
-        if is_move and replicas < self._replicas[job]:
+        before, had = divmod(self._seen.item(job), _ATTEMPT)
+        is_move = before not in (0, attempt)
+        if is_move and replicas < had:
             self._fewer[job] = self._fewer.get(job, 0) + 1
-        elif is_move or has_more:
+        elif is_move or replicas > had:
             self._add(Why.MOVED, self._fewer.pop(job, 0) + is_move)
-        self._seen[job], self._replicas[job] = attempt, replicas
+        self._seen[job] = _ATTEMPT * attempt + replicas
 
     def _that_matter(self, rows: I64) -> I64:
         """Those of jobs that something else than an end happens to, or did."""
@@ -159,10 +165,9 @@ class Stops:
         kind, who, attempt = (
             rows[:, c] for c in (EventColumn.KIND, EventColumn.WHO, EventColumn.ATTEMPT)
         )
-        left = np.where(kind == _SEEN, attempt, 0)  # where each event leaves its job
+        left = np.where(kind == _SEEN, _ATTEMPT * attempt + replicas, 0)  # how it leaves its job
         is_first = np.diff(who, prepend=-1) != 0
-        before = np.where(is_first, self._seen[who], np.roll(left, 1))
-        had = np.where(is_first, self._replicas[who], np.roll(replicas, 1))
+        before, had = np.divmod(np.where(is_first, self._seen[who], np.roll(left, 1)), _ATTEMPT)
         is_move = (kind == _SEEN) & (before != 0) & (before != attempt)
         is_fewer = is_move & (replicas < had)
         self._add(Why.MOVED, int(np.count_nonzero(is_move & ~is_fewer)))
@@ -174,7 +179,6 @@ class Stops:
             self._add(WHYS[why], int(times))
         is_last = np.diff(who, append=-1) != 0
         self._seen[who[is_last]] = left[is_last]
-        self._replicas[who[is_last]] = replicas[is_last]
 
     def _resolve(self, who: I64, is_fewer: Bools, goes_on: Bools, is_end: Bools) -> None:
         """What becomes of jobs that were seen with fewer replicas: they end, or go on."""
@@ -198,7 +202,6 @@ class Stops:
     def _make_room(self, most: int) -> None:
         if most >= len(self._seen):
             self._seen = grown(self._seen, most + 1)
-            self._replicas = grown(self._replicas, most + 1)
 
     def _add(self, why: Why, times: int = 1) -> None:
         if times:
