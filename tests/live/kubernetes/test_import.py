@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.shell import tidemill
@@ -19,7 +20,7 @@ from tidemill import api, explain
 from tidemill.explain import inventory
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import events
-from tidemill.live.kubernetes import objects, translate
+from tidemill.live.kubernetes import objects, pods, translate
 from tidemill.live.prices.rules import flat
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
@@ -100,6 +101,16 @@ def test_books_agree_with_a_count_by_hand(seed: int):
         if bucket in ALLOCATED:
             found[names[team]] += amount
     assert found == {team: seconds * 1000 * WHOLE_MILLI for team, seconds in by_hand.items()}
+
+
+def test_pods_of_one_job_keep_one_text_of_their_labels():
+    """Of a hundred thousand pods the same few names are kept once; copies of them by tools not."""
+    copy = {"kubectl.kubernetes.io/last-applied-configuration": "{}" * 4000, "team": "a b"}
+    some = [pod(f"p{i}", labels={"job": "long-name"}, annotations=copy) for i in range(2)]
+    one, other = (pods.read(msgspec.json.decode(msgspec.json.encode(each))) for each in some)
+    assert one.labels["job"] is other.labels["job"]
+    assert one.namespace is other.namespace
+    assert one.annotations == {"team": "a b"}
 
 
 def test_a_gang_is_one_job_that_grows_pod_by_pod():

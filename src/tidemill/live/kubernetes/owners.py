@@ -301,7 +301,7 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             namespace=fields.text(one, "metadata", "namespace") or "default",
             name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
             labels=fields.words(one, "metadata", "labels"),
-            annotations=fields.words(one, "metadata", "annotations"),
+            annotations=fields.annotations(one),
             created_ms=fields.moment_ms(one, "metadata", "creationTimestamp"),
             owner=pods.owner_of(one), templates=templates, least=row.least(one),
             is_gang=row.is_gang(one), is_suspended=fields.flag(one, *row.suspend),

@@ -7,6 +7,7 @@ ended. It is *up* when its containers run.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from sys import intern
 
 from msgspec import Struct, json
 from msgspec.structs import astuple, replace
@@ -301,7 +302,7 @@ class KubePod(Struct, frozen=True, kw_only=True):
 
 def read(one: Object) -> KubePod:
     """A pod."""
-    phase, node = fields.text(one, "status", "phase"), fields.text(one, "spec", "nodeName")
+    phase, node = fields.text(one, "status", "phase"), intern(fields.text(one, "spec", "nodeName"))
     created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
     if created_ms is None:
         raise MalformedObjectError("has no creationTimestamp")
@@ -325,10 +326,10 @@ def read(one: Object) -> KubePod:
         up_ms = bound_ms  # whether it ran nobody says: it is not booked as never started
     disrupted = _disrupted(one, conditions)
     return KubePod(
-        namespace=fields.text(one, "metadata", "namespace") or "default",
+        namespace=intern(fields.text(one, "metadata", "namespace") or "default"),
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
         labels=labels,
-        annotations=fields.words(one, "metadata", "annotations"),
+        annotations=fields.annotations(one),
         owner=owner_of(one), created_ms=created_ms,
         request=request_of(fields.inner(one, "spec"), labels),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=up_ms,
