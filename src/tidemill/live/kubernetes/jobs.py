@@ -138,6 +138,21 @@ class KubeJob(Struct, frozen=True, kw_only=True):
         return self.at_once(role.count, self.done(role))
 
     @property
+    def has_lost_pods(self) -> bool:
+        """Whether its owner made pods before those that are known, which are gone and forgotten."""
+        if self.owner is None or not self.pods or any(pod.gone_ms for pod in self.pods):
+            return False  # an earlier export has them
+        failed = sum(pod.is_over and pod.outcome is not AttemptEnd.DONE for pod in self.pods)
+        return self.owner.remade > failed
+
+    @property
+    def is_made_at_once(self) -> bool:
+        """Whether its pods never wait to be made: each group of a LeaderWorkerSet is made at once,
+        and anew when one of its pods fails.
+        """
+        return self.key.group == LWS and bool(self.pods)
+
+    @property
     def ends_pod_by_pod(self) -> bool:
         """Whether its owner says how many pods it wants, and a pod that ended well is one less."""
         owner = self.owner

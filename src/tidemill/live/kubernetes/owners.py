@@ -56,6 +56,8 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     """How many of its pods have to succeed, where that is more than run at once; 0: it is not."""
     succeeded: int = 0
     """How many of its pods have, as a Job says."""
+    remade: int = 0
+    """How often it made pods in the place of others, as a Job (pods that failed) or JobSet says."""
     scale: int = -1
     """How many pods its scale says (`/scale`, or `parallelism` of a Job); -1: it has none."""
     last_ms: int | None = None
@@ -310,12 +312,17 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             completions=_completions(one) if kind == "Job" else 0, scale=row.scale(one),
             succeeded=max(0, fields.number(one, "status", "succeeded") or 0)
             if (group, kind) == ("batch", "Job") else 0,
-            makes=tuple(row.makes(one)),
+            makes=tuple(row.makes(one)), remade=_remade(kind, one),
             is_in_turn=kind == "StatefulSet"
             and fields.text(one, "spec", "podManagementPolicy") != "Parallel",
         )  # fmt: skip
 
     return read
+
+
+def _remade(kind: str, one: Object) -> int:
+    key = {"Job": "failed", "JobSet": "restarts"}.get(kind, "")
+    return max(0, fields.number(one, "status", key) or 0) if key else 0
 
 
 def class_of(kind: str, group: str) -> JobClass | None:

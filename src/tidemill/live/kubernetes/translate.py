@@ -205,6 +205,7 @@ class _Translation:
         if not job.roles:
             return
         if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
+            self._notes.update([_LOST_PODS] * job.has_lost_pods)
             job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
             self._notes.update([unknown] * bool(unknown))
         job = beyond.without_impossible(self._fleet, job)
@@ -444,8 +445,13 @@ class _Translation:
         }  # fmt: skip
 
     def _submit_ms(self, job: KubeJob) -> int | None:
-        """When it was submitted; of pods of a Job that was seen to wait, when they were made."""
+        """When it was submitted; of pods of a Job that was seen to wait, when they were made.
+
+        So it is where earlier pods are forgotten: whether it waited or ran before nobody knows.
+        """
         is_told = self._looks_back or job.key.kind != "Pod" or not job.pods
+        if self._looks_back and (job.has_lost_pods or job.is_made_at_once):
+            is_told = False
         return job.submit_ms if is_told else min(pod.created_ms for pod in job.pods)
 
     def _name(self, job: KubeJob) -> str:
@@ -459,6 +465,10 @@ class _Translation:
         return name
 
 
+_LOST_PODS = (
+    "jobs made other pods before those that the files show: what these held is in no books, and the"
+    " jobs count as submitted when the first that is shown was made"
+)
 _UNKNOWN_CLAIM = (
     "pods have claims of devices (DRA) that nobody shows: whether they are of GPUs is unknown, and"
     " they are not booked (kubectl get resourceclaims,resourceclaimtemplates -A)"
