@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import beyond, kueue, makers, reasons, ties, unmet
+from tidemill.live.kubernetes import beyond, kueue, makers, queue_limits, reasons, ties, unmet
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -53,8 +53,10 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
         )
         return _made(found, "Kueue", workload.message, workload.shown_by)
     if waits:
-        return _unmade(cluster, job, waits) or _of_pods(cluster, fleet, job, waits)
-    return _not_up(job) or _refused(cluster, job) or _incomplete(cluster, job)
+        kept_out = _unmade(cluster, job, waits) or _limited(cluster, job)
+        return kept_out or _of_pods(cluster, fleet, job, waits)
+    made = _not_up(job) or _refused(cluster, job) or _limited(cluster, job)
+    return made or _incomplete(cluster, job)
 
 
 _STUCK = {
@@ -80,6 +82,12 @@ def _not_up(job: KubeJob) -> PendingReason | None:
             found = WhyPending(Cause.NONE, Layer.WORKLOAD, words)
             return _made(found, pod.stuck.reason, pod.stuck.message, _shown(pod), also=also)
     return None
+
+
+def _limited(cluster: Cluster, job: KubeJob) -> PendingReason | None:
+    """A job that a limit of its queue keeps out, by its scheduler's word."""
+    limit = queue_limits.of_job(cluster, job)
+    return None if limit is None else _made(limit.found, limit.reason, limit.said, limit.shown_by)
 
 
 def _unmade(cluster: Cluster, job: KubeJob, waits: list[KubePod]) -> PendingReason | None:
