@@ -40,9 +40,10 @@ def _lives(luck: Random) -> I64:
 def _counted(events: I64, rows: int) -> Stops:
     stops = Stops()
     pieces, jobs = (
-        np.ones((3, len(PieceColumn)), np.int64),
+        np.ones((4, len(PieceColumn)), np.int64),
         np.zeros((0, len(JobColumn)), np.int64),
     )
+    pieces[:, PieceColumn.NODE] = range(4)
     for first in range(0, len(events), rows):
         some = events[first : first + rows]
         stops.count(Batch(some, pieces, jobs, [], [], Dictionary()))
@@ -78,3 +79,12 @@ def test_a_gang_that_ends_pod_by_pod_was_not_resized(rows: int):
     assert goes_on.by_why(2) == {"moved or resized": 2}
     grows = _counted(_job(*seen, (ev.PlacementSeen, 4, 3), (ev.JobFinished, 4, 0)), rows)
     assert grows.by_why(3) == {"moved or resized": 3}
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_gang_that_starts_again_where_it_was_was_not_moved(rows: int):
+    """A container of one of its pods failed, and started again: the same pods on the same nodes."""
+    seen = _job(*((ev.PlacementSeen, attempt, 2) for attempt in (1, 2, 3)), (ev.JobFinished, 3, 0))
+    assert _counted(seen, rows).by_why(2) == {"started again in the same place": 2}
+    seen[1, EventColumn.FIRST] = 1  # there, and back
+    assert _counted(seen, rows).by_why(2) == {"moved or resized": 2}

@@ -69,7 +69,7 @@ def resume(
     for mark in _MARKS:
         b.marks[mark] = said["marks"][mark.name]
     counts, asked = said["stops"]
-    seats = said.get("seats") or [(j, attempt, 0, 0) for j, attempt in said.get("seen", ())]
+    seats = said.get("seats") or [(j, attempt, 0, 0, 0) for j, attempt in said.get("seen", ())]
     ledger.begin(
         world,
         b._replace(holds=holds, earlier=earlier),

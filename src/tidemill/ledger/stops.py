@@ -20,6 +20,7 @@ from tidemill.model.tables import I64, grown
 WITH_NODE = "lost with a node (failed or reclaimed)"
 _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
     ("retried after a crash", frozenset({Why.CRASHED})),
+    ("retried after running out of memory", frozenset({Why.OUT_OF_MEMORY})),
     ("requeued, nobody says why", frozenset({Why.UNSAID})),
     (WITH_NODE, frozenset({Why.NODE_LOST, Why.DEVICE_LOST, Why.SPOT_RECLAIM})),
     ("by preemption", frozenset({Why.PREEMPTED, Why.REORDERED})),
@@ -28,6 +29,7 @@ _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
     ("evicted by others (a drain, an autoscaler, a scheduler)", frozenset({Why.EVICTED})),
     ("refused by their nodes: others had their GPUs first", frozenset({Why.LOST_RACE})),
     ("moved or resized", frozenset({Why.MOVED, Why.SHRUNK, Why.GROWN, Why.REPACKED})),
+    ("started again in the same place", frozenset()),
 )
 OTHERWISE = "for other reasons"
 _TITLE = {why: title for title, some in _KINDS for why in some}
@@ -43,14 +45,17 @@ _IS_OVER = np.isin(range(len(KIND_CODE)), _OVER)
 _IS_ASKED = np.isin(range(len(KIND_CODE)), (*_ASKED, *_DONE))
 
 
+_IN_PLACE = _KINDS[-1][0]
 _IN_PARTS = "in the end, pod by pod"
 """Counted, and no stop: pods of a gang that ended before the others did, as its last attempt was
 over. Only a job that goes on with fewer, or grows again, was resized."""
 
 
 Bools = NDArray[np.bool_]
-_ATTEMPT = 1 << 32
-"""One attempt, in a number that counts replicas below it."""
+_ATTEMPT, _REPLICA = 1 << 40, 1 << 20
+"""One attempt and one replica, in a number that has the place below them."""
+_SPREAD = 2_654_435_761
+"""Knuth's multiplier: nodes that are near each other get numbers that are not."""
 
 
 class LastSeat(NamedTuple):
@@ -58,6 +63,8 @@ class LastSeat(NamedTuple):
 
     attempt: int
     replicas: int
+    place: int
+    """On which nodes, as a short number; another place seldom has the same."""
     fewer: int
     """How often in a row it was seen with fewer replicas than before."""
 
@@ -72,7 +79,7 @@ class Stops:
         self._counts: Counter[str] = Counter()
         self._asked: dict[int, Why] = {}
         self._seen: I64 = np.zeros(64, np.int64)
-        """By job, where it was seen to sit: the attempt, and below that how many replicas.
+        """By job, where it was seen to sit: the attempt, how many replicas, and the place, in one.
 
         0: it was not, or it failed since.
         """
@@ -84,7 +91,10 @@ class Stops:
         """Go on from what others counted."""
         self._counts, self._asked = counts, asked
         self._make_room(max((*seats, *asked), default=0))
-        self._seen[[*seats]] = [_ATTEMPT * seat.attempt + seat.replicas for seat in seats.values()]
+        self._seen[[*seats]] = [
+            _ATTEMPT * seat.attempt + _REPLICA * seat.replicas + seat.place
+            for seat in seats.values()
+        ]
         self._fewer = {j: seat.fewer for j, seat in seats.items() if seat.fewer}
 
     @property
@@ -93,7 +103,12 @@ class Stops:
         seated = np.flatnonzero(self._seen)
         rows = zip(seated.tolist(), self._seen[seated].tolist(), strict=True)
         seats = {
-            j: LastSeat(seat // _ATTEMPT, seat % _ATTEMPT, self._fewer.get(j, 0))
+            j: LastSeat(
+                seat // _ATTEMPT,
+                seat % _ATTEMPT // _REPLICA,
+                seat % _REPLICA,
+                self._fewer.get(j, 0),
+            )
             for j, seat in rows
         }
         return self._counts, self._asked, seats
@@ -117,7 +132,7 @@ class Stops:
             self._one_by_one(rows, batch.pieces)
         elif len(rows):
             rows = rows[np.argsort(rows[:, EventColumn.WHO], kind="stable")]
-            self._at_once(rows, _replicas(rows, batch.pieces))
+            self._at_once(rows, _seats(rows, batch.pieces))
 
     def _one_by_one(self, rows: I64, pieces: I64) -> None:
         """Events of which some ask jobs to leave."""
@@ -126,10 +141,10 @@ class Stops:
             EventColumn.ATTEMPT,
         )  # fmt: skip
         rows = self._that_matter(rows)
-        told = zip(rows[:, columns].tolist(), _replicas(rows, pieces).tolist(), strict=True)
-        for (kind, job, why, is_final, attempt), replicas in told:
+        told = zip(rows[:, columns].tolist(), _seats(rows, pieces).tolist(), strict=True)
+        for (kind, job, why, is_final, attempt), seat in told:
             if kind == _SEEN:
-                self._see(job, attempt, replicas)
+                self._see(job, attempt, seat)
             elif kind in _ASKED:
                 self._asked[job] = WHYS[why]
             elif kind in _DONE:
@@ -141,15 +156,17 @@ class Stops:
                 if kind == _FAILED and not is_final:
                     self._add(WHYS[why])
 
-    def _see(self, job: int, attempt: int, replicas: int) -> None:
+    def _see(self, job: int, attempt: int, seat: int) -> None:
         """A job sits somewhere: elsewhere than until now, or with fewer pods, or still."""
         before, had = divmod(self._seen.item(job), _ATTEMPT)
-        is_move = before not in (0, attempt)
-        if is_move and replicas < had:
+        is_next = before not in (0, attempt)
+        if is_next and seat // _REPLICA < had // _REPLICA:
             self._fewer[job] = self._fewer.get(job, 0) + 1
-        elif is_move or replicas > had:
-            self._add(Why.MOVED, self._fewer.pop(job, 0) + is_move)
-        self._seen[job] = _ATTEMPT * attempt + replicas
+        elif is_next and seat == had:
+            self._counts[_IN_PLACE] += 1
+        elif is_next or seat // _REPLICA > had // _REPLICA:
+            self._add(Why.MOVED, self._fewer.pop(job, 0) + is_next)
+        self._seen[job] = _ATTEMPT * attempt + seat
 
     def _that_matter(self, rows: I64) -> I64:
         """Those of jobs that something else than an end happens to, or did."""
@@ -160,20 +177,27 @@ class Stops:
         is_named[[*self._asked]] = True
         return rows[is_named[who]]
 
-    def _at_once(self, rows: I64, replicas: I64) -> None:
+    def _at_once(self, rows: I64, seats: I64) -> None:
         """Events, by job and then by time, of which none asks anybody to leave."""
         kind, who, attempt = (
             rows[:, c] for c in (EventColumn.KIND, EventColumn.WHO, EventColumn.ATTEMPT)
         )
-        left = np.where(kind == _SEEN, _ATTEMPT * attempt + replicas, 0)  # how it leaves its job
+        left = np.where(kind == _SEEN, _ATTEMPT * attempt + seats, 0)  # how it leaves its job
         is_first = np.diff(who, prepend=-1) != 0
         before, had = np.divmod(np.where(is_first, self._seen[who], np.roll(left, 1)), _ATTEMPT)
-        is_move = (kind == _SEEN) & (before != 0) & (before != attempt)
-        is_fewer = is_move & (replicas < had)
-        self._add(Why.MOVED, int(np.count_nonzero(is_move & ~is_fewer)))
+        is_next = (kind == _SEEN) & (before != 0) & (before != attempt)
+        is_fewer, has_more = (
+            seats // _REPLICA < had // _REPLICA,
+            seats // _REPLICA > had // _REPLICA,
+        )
+        is_fewer &= is_next
+        is_same = is_next & (seats == had)
+        is_move = is_next & ~is_fewer & ~is_same
+        self._add(Why.MOVED, int(np.count_nonzero(is_move)))
+        if is_same.any():
+            self._counts[_IN_PLACE] += int(np.count_nonzero(is_same))
         if self._fewer or is_fewer.any():
-            goes_on = (kind == _SEEN) & ~is_fewer & (is_move | (replicas > had))
-            self._resolve(who, is_fewer, goes_on, kind != _SEEN)
+            self._resolve(who, is_fewer, (kind == _SEEN) & (is_move | has_more), kind != _SEEN)
         failed = rows[(kind == _FAILED) & (rows[:, EventColumn.VALUE] == 0), EventColumn.WHY]
         for why, times in zip(*np.unique(failed, return_counts=True), strict=True):
             self._add(WHYS[why], int(times))
@@ -208,11 +232,14 @@ class Stops:
             self._counts[_TITLE.get(why, OTHERWISE)] += times
 
 
-def _replicas(rows: I64, pieces: I64) -> I64:
-    """How many replicas each event shows on nodes; 0: it shows none."""
-    total = np.concatenate(([0], np.cumsum(pieces[:, PieceColumn.REPLICAS])))
-    first, count = rows[:, EventColumn.FIRST], rows[:, EventColumn.COUNT]
-    is_seen = (rows[:, EventColumn.KIND] == _SEEN) & (count > 0)
-    first, end = np.where(is_seen, first, 0), np.where(is_seen, first + count, 0)
-    found: I64 = total[end] - total[first]
+def _seats(rows: I64, pieces: I64) -> I64:
+    """How many replicas each event shows, and on which nodes, in one; 0: it shows none."""
+    replicas = pieces[:, PieceColumn.REPLICAS]
+    place = (pieces[:, PieceColumn.NODE] + 1) * _SPREAD % _REPLICA * replicas
+    count, where = (np.concatenate(([0], np.cumsum(column))) for column in (replicas, place))
+    first, pieces_of = rows[:, EventColumn.FIRST], rows[:, EventColumn.COUNT]
+    is_seen = (rows[:, EventColumn.KIND] == _SEEN) & (pieces_of > 0)
+    first, end = np.where(is_seen, first, 0), np.where(is_seen, first + pieces_of, 0)
+    many = np.minimum(count[end] - count[first], _REPLICA - 1)
+    found: I64 = _REPLICA * many + (where[end] - where[first]) % _REPLICA
     return found

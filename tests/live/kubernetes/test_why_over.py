@@ -43,6 +43,15 @@ def preempted() -> Object:
     return pod("x", 8, on="n0", end=600, phase="Failed", conditions=[told])
 
 
+def short_of_disk() -> Object:
+    """A pod that its kubelet evicted: nobody drained its node, and nobody else wanted its GPUs."""
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+            "lastTransitionTime": made.moment(600)}  # fmt: skip
+    over = pod("x", 8, on="n0", end=600, phase="Failed", conditions=[told])
+    over["status"]["reason"] = "Evicted"
+    return over
+
+
 def out_of_time() -> Object:
     """A pod that ran for as long as it may."""
     over = pod("x", 8, on="n0", end=600, phase="Failed")
@@ -53,7 +62,16 @@ def out_of_time() -> Object:
 @pytest.mark.parametrize(
     ("over", "words"),
     [
-        (preempted, "preempted by priority; what its owner makes in its place has another name"),
+        (
+            preempted,
+            "preempted by priority; what its owner, if it has one, makes in its place has another"
+            " name",
+        ),
+        (
+            short_of_disk,
+            "evicted, for a drain, for others, or as its node ran short of disk or memory; what its"
+            " owner, if it has one, makes in its place has another name",
+        ),
         (out_of_time, "time limit reached"),
     ],
 )
