@@ -17,6 +17,9 @@ from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 
 
+AGAIN = "what its owner, if it has one, makes in its place has another name"
+
+
 def test_a_gang_of_which_a_replica_finished_has_nothing_to_mend():
     """One of two indexed pods ended well, the other works on: it waits for nobody."""
     of = ("batch/v1", "Job", "g")
@@ -64,13 +67,11 @@ def out_of_time() -> Object:
     [
         (
             preempted,
-            "preempted by priority; what its owner, if it has one, makes in its place has another"
-            " name",
+            f"preempted by priority; {AGAIN}",
         ),
         (
             short_of_disk,
-            "evicted, for a drain, for others, or as its node ran short of disk or memory; what its"
-            " owner, if it has one, makes in its place has another name",
+            f"evicted, for a drain, for others, or as its node ran short of disk or memory; {AGAIN}",
         ),
         (out_of_time, "time limit reached"),
     ],
