@@ -37,6 +37,6 @@ class Why(StrEnum):
 
 _WORDS = {
     Why.RECLAIMED: "taken back for a guaranteed quota",
-    Why.EVICTED: "evicted, for a drain, for others, or as its node ran short of disk or memory",
+    Why.EVICTED: "evicted, for a drain or others, or its node ran short",
 }
 """Where more is meant than journals say."""

@@ -13,9 +13,9 @@ from tests.live.kubernetes.test_import import kept, world_of
 from tidemill import explain
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.ledger.buckets import Bucket
+from tidemill.model.events import Why
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
-
 
 AGAIN = "what its owner, if it has one, makes in its place has another name"
 
@@ -71,7 +71,7 @@ def out_of_time() -> Object:
         ),
         (
             short_of_disk,
-            f"evicted, for a drain, for others, or as its node ran short of disk or memory; {AGAIN}",
+            f"{Why.EVICTED.words}; {AGAIN}",
         ),
         (out_of_time, "time limit reached"),
     ],

@@ -41,7 +41,7 @@ class QueueLimit(NamedTuple):
     shown_by: str
 
 
-class _Line(NamedTuple):
+class _ToldLine(NamedTuple):
     reason: str
     said: str
     shown_by: str
@@ -62,20 +62,20 @@ def _why(told: re.Match[str], words: str, too_large: str) -> WhyPending:
     return WhyPending(Cause.OVER_LIMIT, LAYER_OF[Cause.OVER_LIMIT], words)
 
 
-def _lines(cluster: Cluster, job: KubeJob) -> Iterator[_Line]:
+def _lines(cluster: Cluster, job: KubeJob) -> Iterator[_ToldLine]:
     """What is said of a job that waits: of its pod groups, then of its pods."""
     for group in _groups(cluster, job):
-        yield _Line(group.reason or "Unschedulable", group.message, group.shown_by)
+        yield _ToldLine(group.reason or "Unschedulable", group.message, group.shown_by)
         event = cluster.last("PodGroup", group.namespace, group.name, "Unschedulable")
         if event is not None:
-            yield _Line(event.reason, event.message, group.shown_by)
+            yield _ToldLine(event.reason, event.message, group.shown_by)
     for pod in job.pods:
         if pod.is_pending:
             shown_by = f"kubectl describe pod -n {pod.namespace} {pod.name}"
-            yield _Line(pod.reason or "Pending", pod.message, shown_by)
+            yield _ToldLine(pod.reason or "Pending", pod.message, shown_by)
             event = cluster.last("Pod", pod.namespace, pod.name, "Unschedulable")
             if event is not None:
-                yield _Line(event.reason, event.message, shown_by)
+                yield _ToldLine(event.reason, event.message, shown_by)
 
 
 def _groups(cluster: Cluster, job: KubeJob) -> Iterator[PodGroup]:
