@@ -8,6 +8,7 @@ import pytest
 from tests.ledger.sums import amounts
 from tests.live.kubernetes.made import BEGIN_MS, listed, moment, node, owner, pod, taken
 from tests.live.kubernetes.test_import import Object, kept
+from tests.live.kubernetes.watched import WatchedCluster
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import translate
@@ -148,3 +149,33 @@ def test_an_export_was_made_when_most_of_its_clocks_say(tmp_path: Path, in_files
     (row,) = past.attempts.filter(past.attempts["job"] == "ml/gone").to_dicts()
     assert row["end_ms"] == BEGIN_MS + first * 1000
     assert row["outcome"] == AttemptEnd.CANCELLED
+
+
+@pytest.mark.parametrize("off", [*OFF, 0])
+def test_an_observer_sees_what_is_over_end_when_it_did(off: int):
+    """It held its GPUs until its node's clock was there, or was called cancelled."""
+
+    def beats(at: int) -> list[Object]:
+        return [node("n0", at=at), node("n1", at=at + off), node("n2", at=at)]
+
+    watched = WatchedCluster(*beats(0))
+    running = on_n1("a", 4, off, bound=100, up=160)
+    running["status"]["containerStatuses"][0]["state"] = {
+        "running": {"startedAt": moment(160 + off)}
+    }
+    watched.told(165, running)
+    watched.look(200)
+    watched.told(300, *beats(300))
+    watched.look(300, 400)
+    assert state_of(watched) == (JobState.RUNNING, 160_000)
+    over = on_n1("a", 4, off, bound=100, up=160, end=600)
+    watched.told(602, over, *beats(600))
+    watched.look(700, 800)
+    assert state_of(watched) == (JobState.DONE, 600_000)
+
+
+def state_of(watched: WatchedCluster) -> tuple[JobState, int]:
+    """How its one job is, and since when."""
+    world = watched.now_known()
+    j = world.job_number["ml/a"]
+    return JobState(world.jobs.state.item(j)), world.jobs.since_ms.item(j)

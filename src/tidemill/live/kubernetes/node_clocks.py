@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.fields import LATEST_MS
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.model.measures import count_text, duration_text
@@ -33,19 +34,23 @@ class RightedPod(NamedTuple):
     ahead_ms: int
 
 
-def righted(cluster: Cluster) -> tuple[Cluster, list[str]]:
-    """The cluster with such times moved, and what to say of that; of pods with accelerators."""
+def righted(cluster: Cluster, *, looks_back: bool = True) -> tuple[Cluster, list[str]]:
+    """The cluster with such times moved, and what to say of that; of pods with accelerators.
+
+    ``looks_back``: all that there is was seen by its youngest time; a watch goes on.
+    """
     ahead, moved = _ahead(cluster), dict[int, RightedPod]()
     for i, pod in enumerate(cluster.pods):
         if (off_ms := _ahead_ms(cluster, ahead, pod)) is not None:
-            moved[i] = RightedPod(_moved(cluster, pod, off_ms), off_ms)
+            last_ms = _last_ms(cluster, pod) if looks_back else LATEST_MS
+            moved[i] = RightedPod(_moved(pod, off_ms, last_ms), off_ms)
     all_pods = list(cluster.pods) if moved else []
     for i, one in moved.items():
         all_pods[i] = one.pod
     return replace(
         cluster, nodes=tuple(_righted_node(cluster, node) for node in cluster.nodes),
         pods=tuple(all_pods) if moved else cluster.pods,
-    ), list(_said([*moved.values()]))  # fmt: skip
+    ), list(_said([*moved.values()], looks_back=looks_back))  # fmt: skip
 
 
 def _righted_node(cluster: Cluster, node: KubeNode) -> KubeNode:
@@ -95,10 +100,10 @@ def _ahead_ms(cluster: Cluster, ahead: Mapping[str, int], pod: KubePod) -> int |
     return ahead[pod.node] if by_itself is None or is_later else None
 
 
-def _moved(cluster: Cluster, pod: KubePod, off_ms: int) -> KubePod:
+def _moved(pod: KubePod, off_ms: int, last_ms: int) -> KubePod:
     """The pod with what its kubelet told as the API server's clock would have it."""
     assert pod.bound_ms is not None, "it was bound"
-    last_ms = max(pod.created_ms, _last_ms(cluster, pod))
+    last_ms = max(pod.created_ms, last_ms)
     bound_ms = pod.bound_ms if pod.bound_ms <= last_ms else pod.created_ms  # its kubelet said it
 
     def at(told_ms: int) -> int:
@@ -124,20 +129,22 @@ def _last_ms(cluster: Cluster, pod: KubePod) -> int:
     return cluster.seen_ms
 
 
-def _said(moved: list[RightedPod]) -> Iterator[str]:
-    """Whose clocks are off, how far, and what was made of it."""
+def _said(moved: list[RightedPod], *, looks_back: bool) -> Iterator[str]:
+    """Whose clocks are off, how far, and what was made of it; to a watch the same at each look."""
     by_node = dict[str, list[RightedPod]]()
     for one in moved:
         by_node.setdefault(one.pod.node, []).append(one)
     for name, some in sorted(by_node.items())[:_NAMED]:
         most = max(some, key=lambda one: abs(one.ahead_ms))
-        pods = count_text(len(some), "pod")
         way = "behind" if most.ahead_ms < 0 else "ahead of"
-        far = f"{duration_text(abs(most.ahead_ms))} " if most.ahead_ms else ""
+        far = f"{duration_text(abs(most.ahead_ms))} " if most.ahead_ms and looks_back else ""
+        pods, shown = "pods", f"kubectl describe node {name}"
+        if looks_back:
+            pods = count_text(len(some), "pod")
+            shown = f"kubectl get pod -n {most.pod.namespace} {most.pod.name} -o yaml"
         yield (
             f"the clock of node `{name}` is, or was, {far}{way} the API server's: when {pods} there"
-            " started and ended is inferred from when they were bound (kubectl get pod -n"
-            f" {most.pod.namespace} {most.pod.name} -o yaml)"
+            f" started and ended is inferred from when they were bound ({shown})"
         )
     if more := sorted(by_node)[_NAMED:]:
         yield f"so are the clocks of {count_text(len(more), 'more node')} ({more[0]}, …)"

@@ -97,9 +97,7 @@ def translate(
     told: ToldCluster, team_by: str = "namespace", *, looks_back: bool = True
 ) -> KubernetesPast:
     """The history that these objects show; ``looks_back``: all of it is known (``stretches``)."""
-    cluster, clocks = clusters.read(told), list[str]()
-    if looks_back:  # an observer tells when it saw that something is over
-        cluster, clocks = node_clocks.righted(cluster)
+    cluster, clocks = node_clocks.righted(clusters.read(told), looks_back=looks_back)
     rule = TeamRule(team_by, cluster)
     made = _Translation(cluster, looks_back=looks_back)
     for job in units.jobs_of(cluster, rule, looks_back=looks_back):
