@@ -37,7 +37,7 @@ def test_a_job_set_that_was_restarted_did_not_wait_for_its_pods():
     past = past_of(*job_set(restarts=2))
     assert submitted(past) == LATER
     (note,) = past.notes
-    assert note.startswith("1 jobs made other pods before those that the files show")
+    assert note.startswith("1 jobs made other pods than those that the files show")
 
 
 def test_a_job_set_that_was_not_restarted_waited():
@@ -74,3 +74,20 @@ def test_a_group_of_a_leader_worker_set_that_was_made_anew_did_not_wait_before()
         pod("v-0", 8, on="n0", created=LATER, owner=of, labels=labels),
     )
     assert submitted(past) == LATER
+
+
+def test_a_pod_that_is_being_deleted_is_counted_as_failed_and_is_not_forgotten():
+    """A Job at its deadline deletes its pod, and says at once that one has failed: it is over, and
+    the pod still holds its GPUs, which is said.
+    """
+    told = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded",
+            "lastTransitionTime": made.moment(1800)}  # fmt: skip
+    spec = {"parallelism": 1, "completions": 1, "template": template(8)}
+    job = made.owner("batch/v1", "Job", "j", spec, status={"failed": 1, "conditions": [told]})
+    leaves = pod("j-0", 8, on="n0", created=5, owner=("batch/v1", "Job", "j"))
+    leaves["metadata"]["deletionTimestamp"] = made.moment(1830)
+    past = past_of(job, leaves)
+    assert submitted(past) == 0
+    (note,) = past.notes
+    assert note.startswith("1 job is over and its pods still hold GPUs")
+    assert note.endswith("ml/j (kubectl describe jobs.batch -n ml j)")

@@ -142,8 +142,24 @@ class KubeJob(Struct, frozen=True, kw_only=True):
         """Whether its owner made pods before those that are known, which are gone and forgotten."""
         if self.owner is None or not self.pods or any(pod.gone_ms for pod in self.pods):
             return False  # an earlier export has them
-        failed = sum(pod.is_over and pod.outcome is not AttemptEnd.DONE for pod in self.pods)
-        return self.owner.remade > failed
+        # a Job counts pods that are being deleted as failed; a JobSet deletes all when it restarts
+        failed = sum(
+            (pod.is_over and pod.outcome is not AttemptEnd.DONE) or pod.leaves_ms is not None
+            for pod in self.pods
+        )
+        return self.owner.remade > (0 if self.owner.kind == "JobSet" else failed)
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its owner says that it is over, and a pod of it still holds accelerators."""
+        holds = (pod.node and not pod.is_over and pod.request.gpu for pod in self.pods)
+        return self.end is not None and any(holds)
+
+    @property
+    def kubectl_kind(self) -> str:
+        """What kubectl calls the kind of object that it is."""
+        kind = self.key.kind.lower()
+        return f"{kind}s.{self.key.group}" if self.key.group else kind
 
     @property
     def is_made_at_once(self) -> bool:

@@ -264,8 +264,7 @@ def _shown(pod: KubePod) -> str:
 
 
 def _shown_owner(job: KubeJob) -> str:
-    kind = f"{job.key.kind.lower()}s.{job.key.group}" if job.key.group else job.key.kind.lower()
-    return f"kubectl describe {kind} -n {job.key.namespace} {job.key.name}"
+    return f"kubectl describe {job.kubectl_kind} -n {job.key.namespace} {job.key.name}"
 
 
 def _made(

@@ -182,7 +182,7 @@ class _Translation:
         self._shared = SharedGpus(cluster.pods)
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
-        self._refused = list[KubePod]()
+        self._refused, self._outlived = list[KubePod](), list[KubeJob]()
         self._notes = Counter(
             _not_booked(pod.request.uncounted)
             for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
@@ -218,6 +218,7 @@ class _Translation:
             job.priority, job.is_preemptible,
             may_preempt=job.may_preempt,
         )  # fmt: skip
+        self._outlived += [job] * (self._looks_back and job.is_outlived)
         self._refused += [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
         held = held_pods(job)
         parts = stretches(job, held, looks_back=self._looks_back)
@@ -246,6 +247,7 @@ class _Translation:
         notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
         notes += kai_parts.misread(self.cluster.pods)
+        notes += _outlived(self._outlived)
         if self._refused:
             many = len(self._refused)
             whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
@@ -464,13 +466,28 @@ class _Translation:
 
 
 _LOST_PODS = (
-    "jobs made other pods before those that the files show: what these held is in no books, and the"
+    "jobs made other pods than those that the files show: what these held is in no books, and the"
     " jobs count as submitted when the first that is shown was made"
 )
 _UNKNOWN_CLAIM = (
     "pods have claims of devices (DRA) that nobody shows: whether they are of GPUs is unknown, and"
     " they are not booked (kubectl get resourceclaims,resourceclaimtemplates -A)"
 )
+
+
+def _outlived(jobs: list[KubeJob]) -> Iterator[str]:
+    """Jobs that are over, by whoever made their pods, and whose pods go on."""
+    if not jobs:
+        return
+    many = (
+        "1 job is over and its pods" if len(jobs) == 1 else f"{len(jobs):,} jobs are over and pods"
+    )
+    first = jobs[0]
+    yield (
+        f"{many} still hold GPUs, which the books count as theirs; delete them, if nobody needs"
+        f" them: {first.name}{', …' if len(jobs) > 1 else ''} (kubectl describe"
+        f" {first.kubectl_kind} -n {first.key.namespace} {first.key.name})"
+    )
 
 
 def _not_booked(what: str) -> str:
