@@ -71,7 +71,7 @@ def test_a_pod_that_others_ended_says_that_another_may_have_its_place():
     journal.append(every)
     world.cluster_kinds = {"": "kubernetes"}
     assert stopped.why_failed(journal, world, 0, None) == (
-        "preempted by priority; what its owner makes in its place has another name"
+        "preempted by priority; what its owner, if it has one, makes in its place has another name"
     )
 
 

@@ -31,6 +31,8 @@ def _lives(luck: Random) -> I64:
                 row[EventColumn.WHO], row[EventColumn.ATTEMPT] = job, attempt
                 row[EventColumn.WHY] = codes.WHY_CODE[luck.choice(WHYS)]
                 row[EventColumn.VALUE] = is_final
+                if kind is ev.PlacementSeen:  # so many pieces of one replica each
+                    row[EventColumn.COUNT] = luck.randrange(1, 4)
                 found.append(row)
     return np.array(sorted(found, key=lambda row: row[EventColumn.AT]), np.int64)
 
@@ -38,9 +40,10 @@ def _lives(luck: Random) -> I64:
 def _counted(events: I64, rows: int) -> Stops:
     stops = Stops()
     pieces, jobs = (
-        np.zeros((0, len(PieceColumn)), np.int64),
+        np.ones((4, len(PieceColumn)), np.int64),
         np.zeros((0, len(JobColumn)), np.int64),
     )
+    pieces[:, PieceColumn.NODE] = range(4)
     for first in range(0, len(events), rows):
         some = events[first : first + rows]
         stops.count(Batch(some, pieces, jobs, [], [], Dictionary()))
@@ -55,3 +58,33 @@ def test_batches_of_any_size_count_the_same(seed: int):
     assert sum(one_by_one.so_far[0].values()) > 10
     for rows in (7, len(events)):
         assert _counted(events, rows).so_far == one_by_one.so_far
+
+
+def _job(*steps: tuple[type[ev.Event], int, int]) -> I64:
+    """What happens to one job: events, the attempt they are of, and how many replicas they show."""
+    rows = np.zeros((len(steps), len(EventColumn)), np.int64)
+    for row, (kind, attempt, replicas) in zip(rows, steps, strict=True):
+        row[EventColumn.KIND], row[EventColumn.ATTEMPT] = codes.KIND_CODE[kind], attempt
+        row[EventColumn.COUNT] = replicas
+    return rows
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_gang_that_ends_pod_by_pod_was_not_resized(rows: int):
+    """Three pods, then two, then one, then its job is over: that is one end, and no stop."""
+    seen = [(ev.PlacementSeen, attempt, 4 - attempt) for attempt in (1, 2, 3)]
+    for end in (ev.JobFinished, ev.JobCancelled):
+        assert _counted(_job(*seen, (end, 3, 0)), rows).by_why(2) == {}
+    goes_on = _counted(_job(*seen), rows)
+    assert goes_on.by_why(2) == {"moved or resized": 2}
+    grows = _counted(_job(*seen, (ev.PlacementSeen, 4, 3), (ev.JobFinished, 4, 0)), rows)
+    assert grows.by_why(3) == {"moved or resized": 3}
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_gang_that_starts_again_where_it_was_was_not_moved(rows: int):
+    """A container of one of its pods failed, and started again: the same pods on the same nodes."""
+    seen = _job(*((ev.PlacementSeen, attempt, 2) for attempt in (1, 2, 3)), (ev.JobFinished, 3, 0))
+    assert _counted(seen, rows).by_why(2) == {"started again in the same place": 2}
+    seen[1, EventColumn.FIRST] = 1  # there, and back
+    assert _counted(seen, rows).by_why(2) == {"moved or resized": 2}

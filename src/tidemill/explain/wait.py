@@ -173,7 +173,7 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     shape, name, since_ms = world.shape_of(j), world.job_names[j], world.jobs.since_ms.item(j)
     waited_ms, layer = world.now_ms - since_ms, LAYER_OF[Cause.PARTIAL_GANG]
     never = partial_gangs.never_whole(world, j)
-    fix = PricedFix(_way_out(never) if never else _completed(world, j))
+    fix = PricedFix(_rest(world, j, never))
     head = (
         f"job `{name}` of team `{shape.team}` requests {phrasing.asks(shape)}; a part of it has"
         f" been placed for {phrasing.since(waited_ms)}"
@@ -190,12 +190,24 @@ def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
     )  # fmt: skip
 
 
+def _rest(world: World, j: int, never: Certificate | None) -> str:
+    """What to do about the rest of a gang: one that is held waits for no GPU."""
+    reason = world.reason_of(j)
+    if reason is not None and reason.cause == Cause.NOT_ELIGIBLE:
+        return _HELD
+    return _way_out(never) if never else _completed(world, j)
+
+
 def _partial_detail(found: tuple[Fact, ...], never: Certificate | None) -> str:
     if never is not None:
         return "never_whole"
     return "deadlock" if any(fact.name == "deadlock" for fact in found) else "partial_gang"
 
 
+_HELD = (
+    "do what its own scheduler's reason asks for: no GPU that comes free, and no node, completes"
+    " it; or stop it so that others can use what it holds"
+)
 _WAIT = "wait for the rest of it, or stop it so that others can use what it holds"
 
 

@@ -19,6 +19,7 @@ from tidemill.journal import columns
 from tidemill.ledger import state
 from tidemill.ledger.reader import Ledger, MovingHold
 from tidemill.ledger.span_binning import Window
+from tidemill.ledger.stops import LastSeat
 from tidemill.model.columns import AT
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
@@ -33,7 +34,7 @@ _Table = dict[str, bytes]
 def dump(ledger: Ledger) -> bytes:
     """What this ledger carries on; all that is settled must have been handed over."""
     world, b = ledger.world, ledger.columns
-    counts, asked, seen = ledger.stops_so_far
+    counts, asked, seats = ledger.stops_so_far
     return columns.deflated(
         msgspec.msgpack.encode(
             {
@@ -45,7 +46,7 @@ def dump(ledger: Ledger) -> bytes:
                 "moving": [(j, *moving) for j, moving in ledger.moving.items()],
                 "unseen": ledger.unseen,
                 "stops": (dict(counts), {str(j): str(why) for j, why in asked.items()}),
-                "seen": [*seen.items()],
+                "seats": [(j, *seat) for j, seat in seats.items()],
             }
         )
     )
@@ -68,6 +69,7 @@ def resume(
     for mark in _MARKS:
         b.marks[mark] = said["marks"][mark.name]
     counts, asked = said["stops"]
+    seats = said.get("seats") or [(j, attempt, 0, 0, 0) for j, attempt in said.get("seen", ())]
     ledger.begin(
         world,
         b._replace(holds=holds, earlier=earlier),
@@ -76,7 +78,11 @@ def resume(
             for j, held, ms, keeps in said["moving"]
         },
         [(start, end) for start, end in said["unseen"]],
-        (Counter(counts), {int(j): Why(why) for j, why in asked.items()}, dict(said["seen"])),
+        (
+            Counter(counts),
+            {int(j): Why(why) for j, why in asked.items()},
+            {j: LastSeat(*rest) for j, *rest in seats},
+        ),
     )
     ledger.columns.marks[MARK.LOG_READ] = columns_of(world).at[AT.LOGGED]
     return ledger

@@ -32,4 +32,11 @@ class Why(StrEnum):
     @property
     def words(self) -> str:
         """As people are told it: a floor of the journal is their guaranteed quota."""
-        return "taken back for a guaranteed quota" if self is Why.RECLAIMED else str(self)
+        return _WORDS.get(self, str(self))
+
+
+_WORDS = {
+    Why.RECLAIMED: "taken back for a guaranteed quota",
+    Why.EVICTED: "evicted, for a drain or others, or its node ran short",
+}
+"""Where more is meant than journals say."""

@@ -109,6 +109,8 @@ def pod(
     status: Object = {"phase": phase, "conditions": list(rest.get("conditions", []))}
     if on:
         spec["nodeName"] = on
+        if "taken" in rest:
+            status["startTime"] = moment(rest["taken"])
         status["conditions"].append(
             {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(bound or 0)}
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.cli.shell import tidemill
@@ -19,7 +20,7 @@ from tidemill import api, explain
 from tidemill.explain import inventory
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import events
-from tidemill.live.kubernetes import objects, translate
+from tidemill.live.kubernetes import objects, pods, translate
 from tidemill.live.prices.rules import flat
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
@@ -102,6 +103,16 @@ def test_books_agree_with_a_count_by_hand(seed: int):
     assert found == {team: seconds * 1000 * WHOLE_MILLI for team, seconds in by_hand.items()}
 
 
+def test_pods_of_one_job_keep_one_text_of_their_labels():
+    """Of a hundred thousand pods the same few names are kept once; copies of them by tools not."""
+    copy = {"kubectl.kubernetes.io/last-applied-configuration": "{}" * 4000, "team": "a b"}
+    some = [pod(f"p{i}", labels={"job": "long-name"}, annotations=copy) for i in range(2)]
+    one, other = (pods.read(msgspec.json.decode(msgspec.json.encode(each))) for each in some)
+    assert one.labels["job"] is other.labels["job"]
+    assert one.namespace is other.namespace
+    assert one.annotations == {"team": "a b"}
+
+
 def test_a_gang_is_one_job_that_grows_pod_by_pod():
     """Three pods bound one after the other: one job, one attempt, up when the last of them is."""
     of = ("kubeflow.org/v1", "PyTorchJob", "g")
@@ -125,6 +136,19 @@ def test_a_gang_that_loses_a_pod_goes_on_as_its_next_attempt():
     assert run.world.jobs.attempt[0] == 2
     assert amounts(run.statement, "bucket")[(Bucket.RESTART,)] == 2_000 * 300_000
     assert run.statement.stops == {"moved or resized": 1}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_gang_whose_pods_end_one_after_the_other_was_not_stopped_early(phase: str):
+    """Nobody moved or resized it: pods of one job seldom end in the same second."""
+    of = ("kubeflow.org/v1", "PyTorchJob", "g")
+    objects = [node("n0"), pytorch_job("g", 2, 2)]
+    objects += [pod(f"g-{i}", 2, on="n0", end=600 + i, phase=phase, owner=of) for i in range(2)]
+    for said in ({}, {"conditions": [{"type": phase, "status": "True",
+                                      "lastTransitionTime": made.moment(602)}]}):  # fmt: skip
+        objects[1]["status"] = said
+        stops = kept(*objects).statement.stops
+        assert "moved or resized" not in stops
 
 
 def test_a_failed_pod_that_its_job_replaces_is_another_attempt():

@@ -13,8 +13,11 @@ from tests.live.kubernetes.test_import import kept, world_of
 from tidemill import explain
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.ledger.buckets import Bucket
+from tidemill.model.events import Why
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
+
+AGAIN = "what its owner, if it has one, makes in its place has another name"
 
 
 def test_a_gang_of_which_a_replica_finished_has_nothing_to_mend():
@@ -43,6 +46,15 @@ def preempted() -> Object:
     return pod("x", 8, on="n0", end=600, phase="Failed", conditions=[told])
 
 
+def short_of_disk() -> Object:
+    """A pod that its kubelet evicted: nobody drained its node, and nobody else wanted its GPUs."""
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+            "lastTransitionTime": made.moment(600)}  # fmt: skip
+    over = pod("x", 8, on="n0", end=600, phase="Failed", conditions=[told])
+    over["status"]["reason"] = "Evicted"
+    return over
+
+
 def out_of_time() -> Object:
     """A pod that ran for as long as it may."""
     over = pod("x", 8, on="n0", end=600, phase="Failed")
@@ -53,7 +65,14 @@ def out_of_time() -> Object:
 @pytest.mark.parametrize(
     ("over", "words"),
     [
-        (preempted, "preempted by priority; what its owner makes in its place has another name"),
+        (
+            preempted,
+            f"preempted by priority; {AGAIN}",
+        ),
+        (
+            short_of_disk,
+            f"{Why.EVICTED.words}; {AGAIN}",
+        ),
         (out_of_time, "time limit reached"),
     ],
 )

@@ -90,4 +90,5 @@ def why_failed(journal: Journal, world: World, j: int, at_ms: int | None) -> str
     if not is_news:
         return ""
     again = whys[-1] in _BY_OTHERS and _has_pods(world, j)
-    return str(whys[-1]) + "; what its owner makes in its place has another name" * again
+    made = "; what its owner, if it has one, makes in its place has another name"
+    return whys[-1].words + made * again

@@ -41,15 +41,17 @@ def of_unknown_group(
 
     How many of its pods it needs nobody knows: those that run are taken to work.
     """
-    unknown = groups.unknown(known, job.pods) if job.key.kind == "PodGroup" else []
+    is_of_job = (job.key.group, job.key.kind) == ("batch", "Job")
+    unknown = groups.unknown(known, job.pods) if job.key.kind == "PodGroup" or is_of_job else []
     if not unknown:
         return job, ""
     said = (
-        "jobs are of pod groups that nobody shows: how many of their pods they need is unknown, and"
-        f" those that run are taken to work ({groups.kubectl(unknown[0])})"
+        "jobs are of pod groups that nobody shows: how many of their pods they need, and whether"
+        " several Jobs are one gang, is unknown, and those that run are taken to work"
+        f" ({groups.kubectl(unknown[0])})"
     )
     is_up = any(pod.up_ms is not None for pod in job.pods)
-    return (replace(job, least=1) if is_up else job), said
+    return replace(job, least=1 if is_up else job.size if is_of_job else job.least), said
 
 
 def _never(fleet: FleetNow, role: JobRole) -> WhyPending | None:

@@ -61,6 +61,11 @@ class _DatedStatus(Struct):
     completionTime: str | None = None  # noqa: N815
 
 
+class _DatedSpec(Struct):
+    nodeName: object = None  # noqa: N815
+    """Of a pod."""
+
+
 class _DatedMeta(Struct):
     creationTimestamp: str | None = None  # noqa: N815
 
@@ -69,6 +74,7 @@ class _Dated(Struct):
     """The times of an object of any kind at which something had happened."""
 
     metadata: _DatedMeta | None = None
+    spec: _DatedSpec | None = None
     status: _DatedStatus | None = None
     lastTimestamp: str | None = None  # noqa: N815
     eventTime: str | None = None  # noqa: N815
@@ -82,10 +88,12 @@ class ExportFile:
 
     def __init__(self, folder: str, name: str) -> None:
         self.folder, self.name = folder, name
-        self._told_ms = 0
-        """The youngest time in it, but for heartbeats."""
-        self._beats: list[tuple[int, bool]] = []
-        """Those of its nodes, and whether they are Ready."""
+        self.told_ms = 0
+        """The youngest time in it, but for those that kubelets tell."""
+        self.beats: dict[str, tuple[int, bool]] = {}
+        """Heartbeats of its nodes, and whether they are Ready."""
+        self.on: dict[str, int] = {}
+        """By node: the youngest time that its kubelet tells of pods."""
         self.shown: dict[Kind, set[Key]] = {}
         self.listed: set[Kind] = set()
         """Kinds that it has a list of."""
@@ -95,25 +103,22 @@ class ExportFile:
     def show(self, kind: Kind, key: Key, one: Object | bytes, *, is_listed: bool) -> int:
         """It has an object; the youngest time in that."""
         dated = _dated(one)
-        found_ms = max((_ms(told) for told in _times(dated) if told), default=0)
+        by_server_ms, by_node_ms = _youngest(_times(dated)), _youngest(_times_of_node(dated))
+        found_ms = max(by_server_ms, by_node_ms)
+        place = dated.spec.nodeName if dated.spec is not None else None
         if kind == NODES:
-            self._beats.append((found_ms, _is_ready(dated)))
+            self.beats[key[1]] = found_ms, _is_ready(dated)
+        elif kind == PODS and isinstance(place, str):
+            self.told_ms = max(self.told_ms, by_server_ms)
+            self.on[place] = max(self.on.get(place, 0), by_node_ms)
         else:
-            self._told_ms = max(self._told_ms, found_ms)
+            self.told_ms = max(self.told_ms, found_ms)
         if kind[1] == "Event":  # the server forgets them, and they hold nothing
             return found_ms
         self.shown.setdefault(kind, set()).add(key)
         if is_listed:
             self.listed.add(kind)
         return found_ms
-
-    @property
-    def moment_ms(self) -> int:
-        """The youngest time in it, by a clock that is not ahead of most: about when it was made."""
-        usual_ms = moments.usual(ms for ms, is_ready in self._beats if is_ready)
-        most_ms = max(usual_ms, self._told_ms) + moments.APART_MS if usual_ms is not None else None
-        beats = (ms for ms, _ in self._beats if most_ms is None or ms <= most_ms)
-        return max(self._told_ms, *beats, 0)
 
     def covers(self, kind: Kind, namespace: str) -> bool:
         """Whether it lists a kind, of a namespace among others."""
@@ -138,7 +143,15 @@ class _FilesTogether(NamedTuple):
 
     @property
     def moment_ms(self) -> int:
-        return max(file.moment_ms for file in self.files)
+        """The youngest time in it, by clocks that are not ahead of most: about when it was made."""
+        told_ms = max(file.told_ms for file in self.files)
+        beats = {name: beat for file in self.files for name, beat in file.beats.items()}
+        usual_ms = moments.usual(ms for ms, is_ready in beats.values() if is_ready)
+        most_ms = max(usual_ms, told_ms) + moments.APART_MS if usual_ms is not None else None
+        ahead = {name for name, (ms, _) in beats.items() if most_ms is not None and ms > most_ms}
+        by_node = [(name, ms) for file in self.files for name, ms in file.on.items()]
+        by_node += [(name, ms) for name, (ms, _) in beats.items()]
+        return max(told_ms, *(ms for name, ms in by_node if name not in ahead), 0)
 
     @property
     def is_whole(self) -> bool:
@@ -257,19 +270,36 @@ def _is_ready(dated: _Dated) -> bool:
     return any(one.type == "Ready" and one.status == "True" for one in told or ())
 
 
+_OF_SERVER = ("PodScheduled", "DisruptionTarget")
+"""Conditions of pods that no kubelet sets."""
+
+
 def _times(dated: _Dated) -> Iterator[str | None]:
     yield from (dated.lastTimestamp, dated.eventTime)
     if dated.metadata is not None:
         yield dated.metadata.creationTimestamp
+    if dated.status is not None:
+        yield dated.status.completionTime
+        for condition in dated.status.conditions or ():
+            if condition.type in _OF_SERVER:
+                yield condition.lastTransitionTime
+
+
+def _times_of_node(dated: _Dated) -> Iterator[str | None]:
+    """Those of a node or a pod that are by the clock of its kubelet."""
     if dated.status is None:
         return
-    yield dated.status.completionTime
     for condition in dated.status.conditions or ():
-        yield from (condition.lastHeartbeatTime, condition.lastTransitionTime)
+        if condition.type not in _OF_SERVER:
+            yield from (condition.lastHeartbeatTime, condition.lastTransitionTime)
     for container in dated.status.containerStatuses or ():
         for state in (container.state, container.lastState):
             for ran in (state.running, state.terminated) if state is not None else ():
                 yield from (ran.startedAt, ran.finishedAt) if ran is not None else ()
+
+
+def _youngest(some: Iterator[str | None]) -> int:
+    return max((_ms(told) for told in some if told), default=0)
 
 
 def _ms(told: str) -> int:

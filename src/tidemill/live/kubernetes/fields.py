@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from sys import intern
 from typing import Any
 
 from tidemill.model.rows import LEAST_PRIORITY, MOST_PRIORITY
@@ -103,7 +104,21 @@ def words(source: Object, *way: str) -> dict[str, str]:
     for key, value in found.items():
         if not isinstance(value, str):
             raise MalformedObjectError(f"`{'.'.join((*way, key))}` is {_kind(value)}, not a string")
-    return dict(found)
+    return {
+        intern(key): intern(value) for key, value in found.items()
+    }  # pods of a job have the same
+
+
+_LONG = ("kubectl.kubernetes.io/last-applied-configuration", "k8s.v1.cni.cncf.io/network-status")
+"""Annotations that are copies of the object, or of its network, and by which nobody asks here."""
+
+
+def annotations(one: Object) -> dict[str, str]:
+    """The annotations of an object, but for those that are long and of tools alone."""
+    found = words(one, "metadata", "annotations")
+    for key in _LONG:
+        found.pop(key, None)
+    return found
 
 
 def amounts(source: Object, *way: str) -> dict[str, float]:

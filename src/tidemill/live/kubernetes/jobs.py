@@ -138,6 +138,36 @@ class KubeJob(Struct, frozen=True, kw_only=True):
         return self.at_once(role.count, self.done(role))
 
     @property
+    def has_lost_pods(self) -> bool:
+        """Whether its owner made pods before those that are known, which are gone and forgotten."""
+        if self.owner is None or not self.pods or any(pod.gone_ms for pod in self.pods):
+            return False  # an earlier export has them
+        # a Job counts pods that are being deleted as failed; a JobSet deletes all when it restarts
+        failed = sum(
+            (pod.is_over and pod.outcome is not AttemptEnd.DONE) or pod.leaves_ms is not None
+            for pod in self.pods
+        )
+        return self.owner.remade > (0 if self.owner.kind == "JobSet" else failed)
+
+    @property
+    def is_outlived(self) -> bool:
+        """Whether its owner says that it is over, and a pod of it still holds accelerators."""
+        holds = (pod.node and not pod.is_over and pod.request.gpu for pod in self.pods)
+        return self.end is not None and any(holds)
+
+    @property
+    def kubectl_kind(self) -> str:
+        """What kubectl calls the kind of object that it is."""
+        return owners.asked_as(self.key.kind, self.key.group)
+
+    @property
+    def is_made_at_once(self) -> bool:
+        """Whether its pods never wait to be made: each group of a LeaderWorkerSet is made at once,
+        and anew when one of its pods fails.
+        """
+        return self.key.group == LWS and bool(self.pods)
+
+    @property
     def ends_pod_by_pod(self) -> bool:
         """Whether its owner says how many pods it wants, and a pod that ended well is one less."""
         owner = self.owner

@@ -73,14 +73,14 @@ def last(
     server_ms = _second_ms(
         [pod.created_ms for pod in pods] + [one.at_ms for one in told if one.is_servers]
     )
-    ahead = set[str]()
+    ahead, limit_ms = set[str](), None
     if usual_ms is not None:
         limit_ms = max(usual_ms, server_ms) + APART_MS
         ahead = {node.name for node in all_nodes if node.seen_ms > limit_ms}
     every = {f"node {node.name}": _of_node(node) for node in all_nodes}
     for pod in pods:  # what its node says of it is by that one's clock
         who = f"node {pod.node}" if pod.node in ahead else f"pod {pod.full_name}"
-        at_ms = pod.seen_ms
+        at_ms = pod.seen_ms if limit_ms is None else _seen_ms(pod, limit_ms)
         if who not in every or every[who].at_ms < at_ms:
             every[who] = ToldMoment(
                 at_ms, who, every[who].shown_by if who in every else _shows_pod(pod)
@@ -90,6 +90,17 @@ def last(
             every[one.who] = one
     left_out = [every.pop(f"node {name}") for name in sorted(ahead)]
     return _but_alone(every, left_out, has_ready=any(node.is_ready for node in all_nodes))
+
+
+def _seen_ms(pod: KubePod, limit_ms: int) -> int:
+    """The youngest time of a pod, but of one whose node's clock was ahead, and is right by now.
+
+    By that clock its kubelet took it long after it was bound.
+    """
+    taken_ms, bound_ms = pod.taken_ms, pod.bound_ms
+    if pod.seen_ms <= limit_ms or taken_ms is None or bound_ms is None:
+        return pod.seen_ms
+    return pod.seen_ms if taken_ms - bound_ms <= APART_MS else max(pod.created_ms, bound_ms)
 
 
 def usual(beats: Iterable[int]) -> int | None:

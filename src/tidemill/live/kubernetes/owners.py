@@ -56,6 +56,8 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     """How many of its pods have to succeed, where that is more than run at once; 0: it is not."""
     succeeded: int = 0
     """How many of its pods have, as a Job says."""
+    remade: int = 0
+    """How often it made pods in the place of others, as a Job (pods that failed) or JobSet says."""
     scale: int = -1
     """How many pods its scale says (`/scale`, or `parallelism` of a Job); -1: it has none."""
     last_ms: int | None = None
@@ -301,7 +303,7 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             namespace=fields.text(one, "metadata", "namespace") or "default",
             name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
             labels=fields.words(one, "metadata", "labels"),
-            annotations=fields.words(one, "metadata", "annotations"),
+            annotations=fields.annotations(one),
             created_ms=fields.moment_ms(one, "metadata", "creationTimestamp"),
             owner=pods.owner_of(one), templates=templates, least=row.least(one),
             is_gang=row.is_gang(one), is_suspended=fields.flag(one, *row.suspend),
@@ -310,7 +312,7 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             completions=_completions(one) if kind == "Job" else 0, scale=row.scale(one),
             succeeded=max(0, fields.number(one, "status", "succeeded") or 0)
             if (group, kind) == ("batch", "Job") else 0,
-            makes=tuple(row.makes(one)),
+            makes=tuple(row.makes(one)), remade=_remade(kind, one),
             is_in_turn=kind == "StatefulSet"
             and fields.text(one, "spec", "podManagementPolicy") != "Parallel",
         )  # fmt: skip
@@ -321,6 +323,11 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
 def asked_as(kind: str, group: str) -> str:
     """What kubectl calls objects of a kind: with its group, for several have a `job`."""
     return f"{kind.lower()}s.{group}" if group else kind.lower()
+
+
+def _remade(kind: str, one: Object) -> int:
+    key = {"Job": "failed", "JobSet": "restarts"}.get(kind, "")
+    return max(0, fields.number(one, "status", key) or 0) if key else 0
 
 
 def class_of(kind: str, group: str) -> JobClass | None:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import beyond, kueue, owners, reasons, ties, unmet
+from tidemill.live.kubernetes import beyond, kueue, makers, queue_limits, reasons, ties, unmet
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -53,8 +53,10 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
         )
         return _made(found, "Kueue", workload.message, workload.shown_by)
     if waits:
-        return _of_pods(cluster, fleet, job, waits)
-    return _not_up(job) or _refused(cluster, job) or _incomplete(job)
+        kept_out = _unmade(cluster, job, waits) or _limited(cluster, job)
+        return kept_out or _of_pods(cluster, fleet, job, waits)
+    made = _not_up(job) or _refused(cluster, job) or _limited(cluster, job)
+    return made or _incomplete(cluster, job)
 
 
 _STUCK = {
@@ -80,6 +82,20 @@ def _not_up(job: KubeJob) -> PendingReason | None:
             found = WhyPending(Cause.NONE, Layer.WORKLOAD, words)
             return _made(found, pod.stuck.reason, pod.stuck.message, _shown(pod), also=also)
     return None
+
+
+def _limited(cluster: Cluster, job: KubeJob) -> PendingReason | None:
+    """A job that a limit of its queue keeps out, by its scheduler's word."""
+    limit = queue_limits.of_job(cluster, job)
+    return None if limit is None else _made(limit.found, limit.reason, limit.said, limit.shown_by)
+
+
+def _unmade(cluster: Cluster, job: KubeJob, waits: list[KubePod]) -> PendingReason | None:
+    """A gang that needs pods that nobody makes: no room, and no node, starts it."""
+    if not makers.of_too_few(cluster, job):
+        return None
+    first = min(waits, key=lambda pod: (not pod.message, pod.created_ms, pod.name))
+    return _incomplete(cluster, job, first.reason, first.message)
 
 
 def _of_pods(
@@ -117,7 +133,7 @@ def _of_pods(
     is_of_gang = by_line is not None and by_line.cause is Cause.PARTIAL_GANG
     if (found is facts or is_of_gang) and not _is_never(facts):
         quoted = (first.reason, said) if is_of_gang else ("", "")
-        lacks = _incomplete(job, *quoted, also=_silent(first, said))
+        lacks = _incomplete(cluster, job, *quoted, also=_silent(first, said))
         if lacks is not None:
             return _refused(cluster, job) or lacks
     if found is None:
@@ -192,7 +208,7 @@ def _refused(cluster: Cluster, job: KubeJob) -> PendingReason | None:
 
 
 def _incomplete(
-    job: KubeJob, reason: str = "", said: str = "", also: str = ""
+    cluster: Cluster, job: KubeJob, reason: str = "", said: str = "", also: str = ""
 ) -> PendingReason | None:
     """A gang that does not start because somebody has yet to create some of its pods."""
     wanted = sum(map(job.needed, job.roles))
@@ -202,10 +218,13 @@ def _incomplete(
         return None
     do = "does" if missing == 1 else "do"
     words = f"{missing:,} of the {count_text(needed, 'pod')} that it needs to start {do} not exist"
-    found = WhyPending(Cause.NONE, Layer.WORKLOAD, words, is_of_facts=True)
+    too_few = makers.of_too_few(cluster, job)
+    words += makers.said(too_few)
+    cause = Cause.NOT_ELIGIBLE if too_few else Cause.NONE
+    found = WhyPending(cause, Layer.WORKLOAD, words, is_of_facts=True)
     of = job.workload or job.group
     shown = _shown_owner(job) if of is None else of.shown_by
-    return _made(found, reason or "Pending", said, shown, also=also)
+    return _made(found, reason or "Pending", said, shown, also=also, is_eligible=not too_few)
 
 
 def _being_emptied(cluster: Cluster, pod: KubePod) -> WhyPending | None:
@@ -245,8 +264,7 @@ def _shown(pod: KubePod) -> str:
 
 
 def _shown_owner(job: KubeJob) -> str:
-    kind = owners.asked_as(job.key.kind, job.key.group)
-    return f"kubectl describe {kind} -n {job.key.namespace} {job.key.name}"
+    return f"kubectl describe {job.kubectl_kind} -n {job.key.namespace} {job.key.name}"
 
 
 def _made(

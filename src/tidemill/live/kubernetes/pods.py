@@ -5,8 +5,9 @@ ended. It is *up* when its containers run.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from sys import intern
 
 from msgspec import Struct, json
 from msgspec.structs import astuple, replace
@@ -241,6 +242,10 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """By when it was gone, and nobody saw it end; None: that was seen, or it is not known to be."""
     own_claim: OwnClaim | None = None
     """The claim (DRA) that was made for extended resources that it requests."""
+    taken_ms: int | None = None
+    """When its kubelet took it, by that one's clock; None: nobody says."""
+    ended_ms: int | None = None
+    """When it ended, by its kubelet's clock (``end_ms``: not before it was bound)."""
 
     def deleted(self, at_ms: int) -> "KubePod":
         """The pod after it was deleted: over since then, unless it had ended before."""
@@ -297,7 +302,7 @@ class KubePod(Struct, frozen=True, kw_only=True):
 
 def read(one: Object) -> KubePod:
     """A pod."""
-    phase, node = fields.text(one, "status", "phase"), fields.text(one, "spec", "nodeName")
+    phase, node = fields.text(one, "status", "phase"), intern(fields.text(one, "spec", "nodeName"))
     created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
     if created_ms is None:
         raise MalformedObjectError("has no creationTimestamp")
@@ -321,10 +326,10 @@ def read(one: Object) -> KubePod:
         up_ms = bound_ms  # whether it ran nobody says: it is not booked as never started
     disrupted = _disrupted(one, conditions)
     return KubePod(
-        namespace=fields.text(one, "metadata", "namespace") or "default",
+        namespace=intern(fields.text(one, "metadata", "namespace") or "default"),
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
         labels=labels,
-        annotations=fields.words(one, "metadata", "annotations"),
+        annotations=fields.annotations(one),
         owner=owner_of(one), created_ms=created_ms,
         request=request_of(fields.inner(one, "spec"), labels),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=up_ms,
@@ -350,6 +355,8 @@ def read(one: Object) -> KubePod:
         refusal=refusals.lost_race(one),
         refused_as=fields.text(one, "status", "message") if refusals.lost_race(one) else "",
         own_claim=dra.read_own_claim(one),
+        taken_ms=fields.moment_ms(one, "status", "startTime"),
+        ended_ms=max(_ended_ms(told), default=None) if is_over else None,
     )  # fmt: skip
 
 
@@ -533,8 +540,7 @@ def _end_ms(
     one: Object, conditions: Mapping[str, Object], statuses: Sequence[Object], bound_ms: int | None
 ) -> int | None:
     """When it had ended: its last container, else when something else ended it."""
-    ended = [fields.moment_ms(status, "state", "terminated", "finishedAt") for status in statuses]
-    times = [ms for ms in ended if ms is not None]
+    times = _ended_ms(statuses)
     if not times:
         for kind in ("DisruptionTarget", "Ready", "ContainersReady"):
             found = fields.moment_ms(conditions.get(kind, {}), "lastTransitionTime")
@@ -547,6 +553,12 @@ def _end_ms(
     deleted = fields.moment_ms(one, "metadata", "deletionTimestamp")
     found = max(times, default=deleted)
     return found if found is None or bound_ms is None else max(found, bound_ms)
+
+
+def _ended_ms(statuses: Iterable[Object]) -> list[int]:
+    """When containers ended, as their kubelet says."""
+    ended = [fields.moment_ms(status, "state", "terminated", "finishedAt") for status in statuses]
+    return [ms for ms in ended if ms is not None]
 
 
 def _outcome(

@@ -579,7 +579,7 @@ OF_NODES = frozenset({
     Cause.IMPOSSIBLE_LABEL, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG,
 })  # fmt: skip
 """Causes that one more node, of the right kind, would end."""
-HEARD = frozenset({"FailedScheduling", "FailedCreate", *SCALING})
+HEARD = frozenset({"FailedScheduling", "FailedCreate", "Unschedulable", *SCALING})
 """Reasons of events that say why something waits; the others are many and say nothing here."""
 
 

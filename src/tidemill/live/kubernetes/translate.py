@@ -17,6 +17,7 @@ from tidemill.live.kubernetes import (
     cohorts,
     device_parts,
     kai_parts,
+    node_clocks,
     node_notes,
     objects,
     parts,
@@ -96,7 +97,7 @@ def translate(
     told: ToldCluster, team_by: str = "namespace", *, looks_back: bool = True
 ) -> KubernetesPast:
     """The history that these objects show; ``looks_back``: all of it is known (``stretches``)."""
-    cluster = clusters.read(told)
+    cluster, clocks = node_clocks.righted(clusters.read(told), looks_back=looks_back)
     rule = TeamRule(team_by, cluster)
     made = _Translation(cluster, looks_back=looks_back)
     for job in units.jobs_of(cluster, rule, looks_back=looks_back):
@@ -127,6 +128,7 @@ def translate(
                  for node in nodes]  # fmt: skip
     every = [part for part, _ in made.parts]
     notes = [*made.said(), *node_notes.said(every, looks_back=looks_back), *vanished.said(cluster)]
+    notes += clocks
     queues = _queues(cluster, every, rule, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
@@ -180,7 +182,7 @@ class _Translation:
         self._shared = SharedGpus(cluster.pods)
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
-        self._refused = list[KubePod]()
+        self._refused, self._outlived = list[KubePod](), list[KubeJob]()
         self._notes = Counter(
             _not_booked(pod.request.uncounted)
             for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
@@ -201,6 +203,7 @@ class _Translation:
         if not job.roles:
             return
         if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
+            self._notes.update([_LOST_PODS] * job.has_lost_pods)
             job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
             self._notes.update([unknown] * bool(unknown))
         job = beyond.without_impossible(self._fleet, job)
@@ -215,6 +218,7 @@ class _Translation:
             job.priority, job.is_preemptible,
             may_preempt=job.may_preempt,
         )  # fmt: skip
+        self._outlived += [job] * (self._looks_back and job.is_outlived)
         self._refused += [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
         held = held_pods(job)
         parts = stretches(job, held, looks_back=self._looks_back)
@@ -243,6 +247,7 @@ class _Translation:
         notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
         notes += kai_parts.misread(self.cluster.pods)
+        notes += _outlived(self._outlived)
         if self._refused:
             many = len(self._refused)
             whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
@@ -440,8 +445,13 @@ class _Translation:
         }  # fmt: skip
 
     def _submit_ms(self, job: KubeJob) -> int | None:
-        """When it was submitted; of pods of a Job that was seen to wait, when they were made."""
+        """When it was submitted; of pods of a Job that was seen to wait, when they were made.
+
+        So it is where earlier pods are forgotten: whether it waited or ran before nobody knows.
+        """
         is_told = self._looks_back or job.key.kind != "Pod" or not job.pods
+        if self._looks_back and (job.has_lost_pods or job.is_made_at_once):
+            is_told = False
         return job.submit_ms if is_told else min(pod.created_ms for pod in job.pods)
 
     def _name(self, job: KubeJob) -> str:
@@ -455,10 +465,29 @@ class _Translation:
         return name
 
 
+_LOST_PODS = (
+    "jobs made other pods than those that the files show: what these held is in no books, and the"
+    " jobs count as submitted when the first that is shown was made"
+)
 _UNKNOWN_CLAIM = (
     "pods have claims of devices (DRA) that nobody shows: whether they are of GPUs is unknown, and"
     " they are not booked (kubectl get resourceclaims,resourceclaimtemplates -A)"
 )
+
+
+def _outlived(jobs: list[KubeJob]) -> Iterator[str]:
+    """Jobs that are over, by whoever made their pods, and whose pods go on."""
+    if not jobs:
+        return
+    many = (
+        "1 job is over and its pods" if len(jobs) == 1 else f"{len(jobs):,} jobs are over and pods"
+    )
+    first = jobs[0]
+    yield (
+        f"{many} still hold GPUs, which the books count as theirs; delete them, if nobody needs"
+        f" them: {first.name}{', …' if len(jobs) > 1 else ''} (kubectl describe"
+        f" {first.kubectl_kind} -n {first.key.namespace} {first.key.name})"
+    )
 
 
 def _not_booked(what: str) -> str:
