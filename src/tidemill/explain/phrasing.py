@@ -20,6 +20,7 @@ from tidemill.model.measures import (
 )
 from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import (
+    BESIDE,
     BY_CLAIM,
     CLUSTER,
     MOST_OF_HOST,
@@ -291,6 +292,12 @@ def unkept(shape: Shape) -> str:
     """What a role asks of its nodes that the books cannot say; "": nothing."""
     more = (one.name.removeprefix(UNKEPT) for one in shape.roles if one.name.startswith(UNKEPT))
     return next(more, "")
+
+
+def place_rules(shape: Shape) -> str:
+    """By which rules a job is where it is, beside those about nodes; "": none."""
+    names = (one.name for one in shape.roles if one.name.startswith(BESIDE))
+    return unkept(shape) or next((name.removeprefix(BESIDE) for name in names), "")
 
 
 def asks(shape: Shape) -> str:
