@@ -295,8 +295,9 @@ def _stopped_beside(world: World, part: Rest, other: Rest, group: Sequence[Rest]
     """The same where others outside the deadlock hold what is missing too."""
     lacks = sum(count * role.replica_milli for count, role in other.missing)
     has = supply.held_milli(world, part.job)
+    gpus = count_text(lacks / WHOLE_MILLI, "GPU")
     text = (
-        f"{_stop(world, part)}: of the {count_text(lacks / WHOLE_MILLI, 'GPU')} that {_named(world, [other])} lacks it holds"
+        f"{_stop(world, part)}: of the {gpus} that {_named(world, [other])} lacks it holds"
         f" {phrasing.amount(has)}"
     )
     also = _in_its_way(world, part, other, group, lacks - has)
@@ -307,7 +308,7 @@ def _stopped_beside(world: World, part: Rest, other: Rest, group: Sequence[Rest]
         "it" if len(also) == 1 else "them",
     )
     more = phrasing.amount(sum(supply.held_milli(world, j) for j in also))
-    do = "ends" if len(also) == 1 else "end"
+    do, them = ("ends", "it") if len(also) == 1 else ("end", "them")
     return f"{text}, and {names} {more} more: wait until {names} {do}, or stop {them} too"
 
 
