@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
-from tidemill.explain.told import WaitsFor
+from tidemill.explain.told import SAY_LITTLE, WaitsFor
 from tidemill.model import lives
 from tidemill.model.columns import NODE
 from tidemill.model.measures import (
@@ -128,6 +128,14 @@ def waits_for(world: World, found: WaitsFor) -> str:
     if found.says and found.cause is Cause.TOPOLOGY:  # for one GPU nothing is close together
         return "where it must be, or must not be, keeps it from what is free"
     return cause(world, found.cause)
+
+
+def said_or_label(world: World, name: str, says: str) -> str:
+    """For what a job waits, as short as a column wants it: what its own scheduler says, unless that
+    word stands before reasons of many kinds.
+    """
+    is_label = not says or (says in SAY_LITTLE and Cause[name.upper()] is not Cause.NONE)
+    return label(world, name) if is_label else says
 
 
 def _is_said_of(world: World, found: Cause) -> bool:

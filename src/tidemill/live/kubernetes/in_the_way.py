@@ -21,10 +21,15 @@ _Places = Mapping[str, list[KubePod]]
 
 def words(fleet: FleetNow, pod: KubePod, found: WhyPending) -> str:
     """Whom a reason is about; "": it is about nobody, or nothing shows whom."""
-    for sort, make in _MADE.items():
-        if found.words.endswith(f"({sort})") and pod.request.gpu is not None:
-            return make(fleet, pod)
-    return ""
+    sort = next((one for one in _MADE if found.words.endswith(f"({one})")), None)
+    if sort is None or pod.request.gpu is None:
+        return ""
+    if sort is PlaceRule.VOLUME:
+        return _claims(pod)
+    alike = (sort, pod.namespace, pod.request, tuple(sorted(pod.labels.items())))
+    if alike not in fleet.said:
+        fleet.said[alike] = _MADE[sort](fleet, pod)
+    return fleet.said[alike]
 
 
 def _off(fleet: FleetNow, pod: KubePod) -> str:
@@ -45,12 +50,9 @@ def _against(fleet: FleetNow, pod: KubePod) -> Iterator[tuple[str, _Places]]:
     for rule in pod.request.near:
         if rule.kind in (RuleKind.APART, RuleKind.PORT):
             yield rule.key, _placed(fleet, pod.namespace, rule)
-    for other in fleet.keepers:
-        for rule in other.request.near:
-            if rule.kind is RuleKind.APART and rule.names(other.namespace, pod):
-                host = fleet.node(other.node)
-                if host is not None and rule.key in host.labels:
-                    yield rule.key, {host.labels[rule.key]: [other]}
+    for (own, rule), places in fleet.keepers.items():
+        if rule.names(own, pod):
+            yield rule.key, places
 
 
 def _there(node: KubeNode, against: Sequence[tuple[str, _Places]]) -> list[str]:
@@ -104,7 +106,7 @@ def _spread(fleet: FleetNow, pod: KubePod) -> str:
     return ""
 
 
-def _claims(_: FleetNow, pod: KubePod) -> str:
+def _claims(pod: KubePod) -> str:
     names = [
         pod.name + name if name.startswith("-") else name for name in pod.request.volumes[:_NAMED]
     ]
@@ -124,5 +126,5 @@ _MADE: Mapping[PlaceRule, Callable[[FleetNow, KubePod], str]] = {
     PlaceRule.APART: _off,
     PlaceRule.TOGETHER: _beside,
     PlaceRule.SPREAD: _spread,
-    PlaceRule.VOLUME: _claims,
+    PlaceRule.VOLUME: lambda _, pod: _claims(pod),
 }

@@ -8,7 +8,7 @@ the line is quoted. Where no nodes were given the line has to do.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -102,6 +102,9 @@ class FleetNow:
         """By namespace and rule: whether any pod is named by it, of what was asked before."""
         self.places: dict[tuple[str, PodRule], Mapping[str, list[KubePod]]] = {}
         """The same, of the pods that hold a place: by the value of its label."""
+        self.said: dict[Hashable, str] = {}
+        """What was found of pods that are alike."""
+        self._rooms: dict[PodRequest, list[KubeNode]] = {}
         for pod in self.alive:
             if pod.node:
                 self._hold(pod)
@@ -113,20 +116,26 @@ class FleetNow:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
 
     @cached_property
-    def keepers(self) -> list[KubePod]:
-        """Pods that hold a place and keep others away from it."""
-        return [
-            pod for pod in self.alive
-            if pod.node and any(rule.kind is RuleKind.APART for rule in pod.request.near)
-        ]  # fmt: skip
+    def keepers(self) -> Mapping[tuple[str, PodRule], Mapping[str, list[KubePod]]]:
+        """Rules by which pods keep others away, and who has each, by the value of its label."""
+        found = dict[tuple[str, PodRule], dict[str, list[KubePod]]]()
+        for pod in self.alive:
+            host = self.node(pod.node) if pod.node else None
+            for rule in pod.request.near if host is not None else ():
+                if rule.kind is RuleKind.APART and host is not None and rule.key in host.labels:
+                    places = found.setdefault((pod.namespace, rule), {})
+                    places.setdefault(host.labels[rule.key], []).append(pod)
+        return found
 
     def has_room(self, request: PodRequest) -> list[KubeNode]:
         """Nodes with room for a pod, if it were for them alone."""
-        return [
-            node for node in self.nodes
-            if request.selects(node.labels) and _takes(node, request)
-            and not _taints(node, request) and self.hosts(node, request)
-        ]  # fmt: skip
+        if request not in self._rooms:
+            self._rooms[request] = [
+                node for node in self.nodes
+                if request.selects(node.labels) and _takes(node, request)
+                and not _taints(node, request) and self.hosts(node, request)
+            ]  # fmt: skip
+        return self._rooms[request]
 
     def node(self, name: str) -> KubeNode | None:
         """The node of a name."""
