@@ -262,11 +262,11 @@ def pods(names: Iterable[str]) -> Commands:
     )  # fmt: skip
 
 
-def volumes(namespace: str, names: Iterable[str]) -> Commands:
-    """Claims of volumes, and on which nodes volumes can be used."""
-    of = shlex.quote(namespace)
-    claims = (f"kubectl get pvc -n {of} {shlex.quote(name)} -o wide" for name in names)
-    lines = (*claims, f"kubectl get pv -o 'custom-columns={_VOLUMES}'")
+def volumes(namespace: str, names: Iterable[str] = ()) -> Commands:
+    """Claims of volumes, and on which nodes volumes can be used; no names: all claims there are."""
+    of, pv = shlex.quote(namespace), f"kubectl get pv -o 'custom-columns={_VOLUMES}'"
+    lines = [f"kubectl get pvc -n {of} {shlex.quote(name)} -o wide" for name in names]
+    lines = [*lines, pv] if lines else [f"kubectl get pvc -n {of}"]
     return tuple(Command("kubernetes", line) for line in lines)
 
 

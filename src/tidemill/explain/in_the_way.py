@@ -20,6 +20,8 @@ from tidemill.model.world import World
 _LIST = r"([^\s,;()]+(?:, [^\s,;()]+)*)"
 _AT = re.compile(rf"(?:{IN_ITS_WAY}|{TO_BE_BESIDE})([^\s;]+): {_LIST}")
 _MAY = re.compile(rf"{MAY_SPREAD}{_LIST} \(([^)]*)\)")
+_IS_LOST = re.compile(r"not found|does not exist")
+HOST = "kubernetes.io/hostname"
 _CLAIMS = re.compile(rf"{CLAIMS}{_LIST}")
 
 
@@ -66,7 +68,9 @@ def fact(case: Case) -> Fact | None:
             text = f"it has to be beside {names} in {places}"
         case _:
             text = f"in its way on {places}: {names}"
-    return Fact("in its way", len(seen.names), "pods", text, _shown(seen))
+    return Fact(
+        "in its way", len(seen.names), "pods", text, _shown(seen, told.words(case.world, case.j))
+    )
 
 
 def fixes(case: Case) -> tuple[PricedFix, ...]:
@@ -74,28 +78,37 @@ def fixes(case: Case) -> tuple[PricedFix, ...]:
     seen = found(case.world, case.j)
     if seen is None:
         return ()
+    looser = (_LOOSER[seen.rule],) if seen.rule in _LOOSER else ()
+    return (_first(case, seen) or PricedFix(told.way_out(case.world, case.j, case.waits)), *looser)
+
+
+def _first(case: Case, seen: InTheWay) -> PricedFix | None:
+    """What ends it and leaves the pod as it is; None: nobody is named."""
     names, places = phrasing.ids(seen.names) + seen.rest, phrasing.either(seen.places)
+    if not seen.places:
+        is_alone = told.NONE_SHOWN in told.words(case.world, case.j)
+        return PricedFix("start a pod that its podAffinity names") if is_alone else None
     match seen.rule:
-        case PlaceRule.VOLUME if seen.names:
-            return (PricedFix(_of_volume(case, names, len(seen.names) > 1)),)
-        case PlaceRule.SPREAD if seen.places:
-            return (PricedFix(f"wait until what it requests is free in {places}"), _LOOSER)
-        case PlaceRule.TOGETHER if seen.places:
-            return (PricedFix(f"wait until what it requests is free in {places}, beside {names}"),
-                    _ONLY_PREFER)  # fmt: skip
-        case PlaceRule.TOGETHER if told.NONE_SHOWN in told.words(case.world, case.j):
-            return (PricedFix("start a pod that its podAffinity names"), _ONLY_PREFER)
-        case PlaceRule.APART if seen.places:
-            return (_gone(case, seen, names), _APART)
-        case PlaceRule.PORT if seen.places:
-            return (_gone(case, seen, names), _PORT)
-    return ()
+        case PlaceRule.VOLUME:
+            return PricedFix(_of_volume(case, phrasing.ids(seen.names), len(seen.names)))
+        case PlaceRule.SPREAD:
+            return PricedFix(f"wait until what it requests is free in {places}")
+        case PlaceRule.TOGETHER:
+            return PricedFix(f"wait until what it requests is free in {places}, beside {names}")
+        case _:
+            return _gone(case, seen, names)
 
 
-_LOOSER = PricedFix("raise `maxSkew` of its spread, or let it only prefer that (`ScheduleAnyway`)")
-_ONLY_PREFER = PricedFix("let its podAffinity only prefer that (`preferredDuringScheduling…`)")
-_APART = PricedFix("let the podAntiAffinity only prefer that (`preferredDuringScheduling…`)")
-_PORT = PricedFix("let it request another hostPort, or none")
+_PREFER = "only prefer that (`preferredDuringScheduling…`)"
+_LOOSER = {
+    PlaceRule.SPREAD: PricedFix(
+        "raise `maxSkew` of its spread, or let it only prefer that (`ScheduleAnyway`)"
+    ),
+    PlaceRule.TOGETHER: PricedFix(f"let its podAffinity {_PREFER}"),
+    PlaceRule.APART: PricedFix(f"let the podAntiAffinity {_PREFER}"),
+    PlaceRule.PORT: PricedFix("let it request another hostPort, or none"),
+}
+"""By the rule: to make it weaker."""
 
 
 def _gone(case: Case, seen: InTheWay, names: str) -> PricedFix:
@@ -111,25 +124,22 @@ def _gone(case: Case, seen: InTheWay, names: str) -> PricedFix:
     return PricedFix(text, 0, loss.milli_ms, loss.usd_micro if is_known else None)
 
 
-def _of_volume(case: Case, names: str, is_many: bool) -> str:
-    words = told.words(case.world, case.j)
-    claims = f"claim{'s' * is_many} {names}"
-    if "not found" in words:
-        return (
-            f"make the volume {claims}, as far as they are not there"
-            if is_many
-            else (f"make the volume {claims}")
-        )
+def _of_volume(case: Case, names: str, count: int) -> str:
+    words, claims = told.words(case.world, case.j), f"claim{'s' * (count > 1)} {names}"
+    if _IS_LOST.search(words):
+        return f"make the volume {claims}" + ", as far as not there" * (count > 1)
     if "unbound" in words:
         return f"have the {claims} bound to a volume"
     return f"wait until what it requests is free where the volume of its {claims} can be used"
 
 
-def _shown(seen: InTheWay) -> Commands:
+def _shown(seen: InTheWay, words: str) -> Commands:
     match seen.rule:
+        case PlaceRule.VOLUME if _IS_LOST.search(words):
+            return commands.volumes(seen.places[0])
         case PlaceRule.VOLUME:
             return commands.volumes(seen.places[0], seen.names)
         case PlaceRule.SPREAD:
-            return commands.places(key.partition("=")[0] for key in seen.places[:1])
+            return commands.places(key.rpartition("=")[0] or HOST for key in seen.places[:1])
         case _:
             return commands.pods(seen.names)

@@ -37,6 +37,7 @@ SAY_LITTLE = frozenset({
     "Kueue",
 })  # fmt: skip
 """Words of Kubernetes that stand before reasons of many kinds."""
+_PER_NODE = (PlaceRule.PORT, PlaceRule.PODS)
 _LONGEST = 60
 """Of what is said instead of such a word."""
 
@@ -117,6 +118,8 @@ def way_out(world: World, j: int, waits: WaitsFor) -> str:
     if waits.cause is Cause.PROMISED:
         return "wait until those that its own scheduler stops for it have ended"
     do = "do what its own scheduler's reason asks for"
+    if place_rule(world, j) in _PER_NODE:  # one that comes free elsewhere may
+        return do
     never = ": no GPU that comes free starts it"
     return do + never if waits.is_block or blocks(world, j) else do
 

@@ -62,7 +62,8 @@ KEPT = {
     "spread": Kept(
         spread(), "2 node(s) didn't match pod topology spread constraints.", "topology spread",
         "by its spread one more pod may be in `n2`; pods there: n0 1, n1 1, n2 0",
-        "wait until what it requests is free in `n2`", "kubectl get nodes", "a",
+        "wait until what it requests is free in `n2`",
+        "kubectl get nodes -L kubernetes.io/hostname", "a",
     ),
     "unbound": Kept(
         volume(), "pod has unbound immediate PersistentVolumeClaims.", "volume",
@@ -72,7 +73,7 @@ KEPT = {
     "lost-volume": Kept(
         volume(), 'persistentvolumeclaim "data" not found.', "volume",
         "its volume claim is `data`", "make the volume claim `data`",
-        "kubectl get pvc -n ml data -o wide",
+        "kubectl get pvc -n ml",
     ),
     "far-volume": Kept(
         volume(), "2 node(s) had volume node affinity conflict.", "volume",
@@ -169,3 +170,21 @@ def test_a_word_that_stands_before_many_reasons_is_not_shown_for_a_cause_that_is
 ):
     """Slurm's words are of one reason each, and stay."""
     assert phrasing.said_or_label(world, cause, says) == shown
+
+
+def test_a_place_that_the_pod_cannot_use_is_not_named_to_it():
+    """It must be beside a pod on a node with a taint, or may be spread to one: nothing that comes
+    free there helps.
+    """
+    tainted = node("n1", taints=[{"key": "k", "value": "v", "effect": "NoSchedule"}])
+    there = [pod("c", 1, on="n1", labels={"app": "c"}), pod("a", 1, on="n0", labels={"app": "a"})]
+    spreads = pod("y", 1, spec=spread(), labels={"app": "a"}, message="1 node(s) didn't match pod"
+                  " topology spread constraints.")  # fmt: skip
+    beside = pod("x", 1, spec=near("podAffinity", "c"), message="1 node(s) didn't match pod"
+                 " affinity rules.")  # fmt: skip
+    world = world_of(node("n0"), tainted, *there, spreads, beside)
+    for name, looser in {"x": "let its podAffinity only prefer", "y": "raise `maxSkew`"}.items():
+        found = _answer(world, name)
+        assert found.fix.words == "do what its own scheduler's reason asks for"
+        assert found.other_fixes[0].words.startswith(looser)
+        assert not [fact for fact in found.evidence if fact.name == "in its way"]

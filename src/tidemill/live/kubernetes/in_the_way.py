@@ -34,8 +34,9 @@ def words(fleet: FleetNow, pod: KubePod, found: WhyPending) -> str:
 
 def _off(fleet: FleetNow, pod: KubePod) -> str:
     """Who would have to go from the node with room where that is the fewest."""
-    mine = [*_against(fleet, pod)]
-    blocked = [(node, _there(node, mine)) for node in fleet.has_room(pod.request)]
+    mine, request = [*_against(fleet, pod)], pod.request
+    free = (node for node in fleet.may_use(request) if fleet.hosts(node, request))
+    blocked = [(node, _there(node, mine)) for node in free]
     some = [(node, names) for node, names in blocked if names]
     if not some:
         return ""
@@ -77,8 +78,10 @@ def _placed(fleet: FleetNow, own: str, rule: PodRule) -> _Places:
 def _beside(fleet: FleetNow, pod: KubePod) -> str:
     """The place in which the pods are that it has to be beside; the fullest of several."""
     for rule in pod.request.near:
-        places = _placed(fleet, pod.namespace, rule) if rule.kind is RuleKind.TOGETHER else {}
-        if places:
+        if rule.kind is not RuleKind.TOGETHER:
+            continue
+        there, able = _placed(fleet, pod.namespace, rule), _able(fleet, pod, rule)
+        if places := {value: there[value] for value in there if value in able}:
             value = min(places, key=lambda one: (-len(places[one]), one))
             names = sorted(one.full_name for one in places[value])
             return f"{TO_BE_BESIDE}{_place(rule, value)}: {_listed(names)}"
@@ -97,13 +100,20 @@ def _spread(fleet: FleetNow, pod: KubePod) -> str:
         })  # fmt: skip
         counts = {value: len(there.get(value, ())) for value in values}
         most = min(counts.values(), default=0) + rule.max_skew - rule.names(pod.namespace, pod)
-        may = [value for value in values if counts[value] <= most]
+        able = _able(fleet, pod, rule)
+        may = [value for value in values if counts[value] <= most and value in able]
         if may and len(may) < len(values):
             told = ", ".join(f"{value} {counts[value]}" for value in values[:_PLACES])
             more = ", …" * (len(values) > _PLACES)
             left = ", ".join(_place(rule, value) for value in may[:_NAMED])
             return f"{MAY_SPREAD}{left} (pods there: {told}{more})"
     return ""
+
+
+def _able(fleet: FleetNow, pod: KubePod, rule: PodRule) -> set[str]:
+    """The places of nodes that it could be on by themselves."""
+    nodes = fleet.may_use(pod.request)
+    return {node.labels[rule.key] for node in nodes if rule.key in node.labels}
 
 
 def _claims(pod: KubePod) -> str:

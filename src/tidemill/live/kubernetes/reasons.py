@@ -104,7 +104,7 @@ class FleetNow:
         """The same, of the pods that hold a place: by the value of its label."""
         self.said: dict[Hashable, str] = {}
         """What was found of pods that are alike."""
-        self._rooms: dict[PodRequest, list[KubeNode]] = {}
+        self._useful: dict[PodRequest, list[KubeNode]] = {}
         for pod in self.alive:
             if pod.node:
                 self._hold(pod)
@@ -127,15 +127,17 @@ class FleetNow:
                     places.setdefault(host.labels[rule.key], []).append(pod)
         return found
 
-    def has_room(self, request: PodRequest) -> list[KubeNode]:
-        """Nodes with room for a pod, if it were for them alone."""
-        if request not in self._rooms:
-            self._rooms[request] = [
+    def may_use(self, request: PodRequest) -> list[KubeNode]:
+        """Nodes that a pod could be on by themselves, if nothing else ran."""
+        assert request.gpu is not None
+        if request not in self._useful:
+            resource, count = request.gpu
+            self._useful[request] = [
                 node for node in self.nodes
-                if request.selects(node.labels) and _takes(node, request)
-                and not _taints(node, request) and self.hosts(node, request)
+                if node.allocatable.get(resource, 0) >= count and request.selects(node.labels)
+                and _takes(node, request) and not _taints(node, request)
             ]  # fmt: skip
-        return self._rooms[request]
+        return self._useful[request]
 
     def node(self, name: str) -> KubeNode | None:
         """The node of a name."""

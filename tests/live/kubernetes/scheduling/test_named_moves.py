@@ -16,7 +16,8 @@ def test_replicas_that_keep_apart_are_not_moved_together(rules: dict[str, Any]):
     """Two of 4 on two nodes of 8 and a job for 5: without the rule one goes to the other."""
     story = Story(8, 8)
     for name in ("svc-0", "other", "svc-1"):
-        told = {"labels": {"app": "svc"}, "spec": {**rules}} if name != "other" else {}
+        told: dict[str, Any] = {"labels": {"app": "svc"}, "spec": {**rules}}
+        told = told if name != "other" else {}
         story.server.make(name, 4, **told)
         story.rest()
     story.server.finish(("ml", "other"))
