@@ -20,7 +20,7 @@ from tidemill.model.world import World
 _LIST = r"([^\s,;()]+(?:, [^\s,;()]+)*)"
 _AT = re.compile(rf"(?:{IN_ITS_WAY}|{TO_BE_BESIDE})([^\s;]+): {_LIST}")
 _MAY = re.compile(rf"{MAY_SPREAD}{_LIST} \(([^)]*)\)")
-_IS_LOST = re.compile(r"not found|does not exist")
+_IS_LOST = re.compile(r'persistentvolumeclaim "[^"]*" (?:not found|does not exist)')
 HOST = "kubernetes.io/hostname"
 _CLAIMS = re.compile(rf"{CLAIMS}{_LIST}")
 

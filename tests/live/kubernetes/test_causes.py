@@ -100,7 +100,8 @@ NODES = (
 )  # fmt: skip
 PODS = 40
 """Of a gang that is larger than the fleet."""
-IN_A, IN_E = ({"nodeSelector": {"pool": pool}} for pool in "ae")
+IN_A: Object = {"nodeSelector": {"pool": "a"}}
+IN_E: Object = {"nodeSelector": {"pool": "e"}}
 HELD = (
     *(ruled(f"held-{i}", 6, app="held", port=True, affinity=near("podAntiAffinity", "enemy"),
             **IN_A) for i in range(2)),
@@ -474,7 +475,7 @@ def test_who_is_in_the_way_is_named_with_lines_that_show_them_and_what_ends_it(
             found = " ".join(shown(waiting.rig, line) for line in beside.lines(fact))
             assert found, (job, fact)
             assert all(name in found for name in names), (job, names, found)
-        (row,) = (line for line in table if f" {job} " in line)
+        (row,) = (line for line in table if re.match(rf"\s*\d+\s+{job}\s", line))
         assert f" {sort} " in row, (job, row)
     causes = [line for line in table if " scheduling " in line or " workload " in line]
     assert {one.strip().split("  ")[0] for one in causes} >= {sort for sort, *_ in OTHERS.values()}

@@ -66,7 +66,7 @@ KEPT = {
         "kubectl get nodes -L kubernetes.io/hostname", "a",
     ),
     "unbound": Kept(
-        volume(), "pod has unbound immediate PersistentVolumeClaims.", "volume",
+        volume(), "pod has unbound immediate PersistentVolumeClaims. not found.", "volume",
         "its volume claim is `data`", "have the claim `data` bound to a volume",
         "kubectl get pvc -n ml data -o wide",
     ),
