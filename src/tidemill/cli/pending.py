@@ -85,7 +85,7 @@ def pending(
         is_part = board.jobs and (team or user)
         told = _headline(board, mine, team, user) if is_part else board.words
         screen.out().print(f"{api.calendar_of(journal).text(board.at_ms)}: {told}", soft_wrap=True)
-        label = partial(phrasing.label, world)
+        label = partial(phrasing.said_or_label, world)
         _print_causes(board, mine, label, is_all=not team and not user)
         _print_jobs(mine, most, label, has_eta=eta)
         _print_reasons(mine[:most])
@@ -118,7 +118,7 @@ def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
 
 
 def _print_causes(
-    board: "Board", mine: "Sequence[PendingJob]", label: Callable[[str], str], *, is_all: bool
+    board: "Board", mine: "Sequence[PendingJob]", label: Callable[[str, str], str], *, is_all: bool
 ) -> None:
     """A line for each cause: how many wait, for how much, and what stands idle beneath them."""
     if not mine:
@@ -135,7 +135,7 @@ def _print_causes(
         usd = row.idle_usd_micro_per_hour
         idle = dollars_text(usd).removeprefix("$") if is_all else ""
         made.add_row(
-            row.says or label(row.cause), row.owner, f"{len(jobs):,}",
+            label(row.cause, row.says), row.owner, f"{len(jobs):,}",
             f"{sum(job.accelerator_milli for job in jobs) / WHOLE_MILLI:,g}",
             f"{oldest.job} ({duration_text(oldest.waited_ms)})", idle,
         )  # fmt: skip
@@ -143,7 +143,7 @@ def _print_causes(
 
 
 def _print_jobs(
-    mine: "Sequence[PendingJob]", limit: int, label: Callable[[str], str], *, has_eta: bool
+    mine: "Sequence[PendingJob]", limit: int, label: Callable[[str, str], str], *, has_eta: bool
 ) -> None:
     last = ("starts in about (p10 to p90)",) if has_eta else ()
     made = screen.table("position", "job", "team", "user", "GPUs requested", "cause", "waited",
@@ -156,7 +156,7 @@ def _print_jobs(
     for job in shown:
         made.add_row(
             f"{job.position:,}", job.job, job.team, job.user,
-            _requested(job), job.says or label(job.cause), duration_text(job.waited_ms),
+            _requested(job), label(job.cause, job.says), duration_text(job.waited_ms),
             *((_eta(job),) if has_eta else ()),
         )  # fmt: skip
     if shown:

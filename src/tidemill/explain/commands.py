@@ -7,7 +7,7 @@ Tidemill's own all take ``--journal`` and ``--at``; ``located`` writes them in.
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -242,6 +242,38 @@ def rules(world: World, name: str | None) -> Commands:
     """What a job in the queue requires of its nodes."""
     return _of_job(world, name, "SELECTS:.spec.nodeSelector,REQUIRES:.spec.affinity.nodeAffinity"
                                 ",TOLERATES:.spec.tolerations")  # fmt: skip
+
+
+_PLACED = (
+    "NAME:.metadata.name,NODE:.spec.nodeName,LABELS:.metadata.labels"
+    ",PORTS:.spec.containers[*].ports[*].hostPort"
+    ",APART:.spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+)
+_VOLUMES = "NAME:.metadata.name,CLAIM:.spec.claimRef.name,NODES:.spec.nodeAffinity.required"
+
+
+def pods(names: Iterable[str]) -> Commands:
+    """Where pods are, and by what rules others are near them or not: namespace, slash, name."""
+    split = [name.partition("/") for name in names]
+    return tuple(
+        Command("kubernetes", f"kubectl get pod -n {shlex.quote(namespace)} {shlex.quote(name)}"
+                              f" -o 'custom-columns={_PLACED}'")
+        for namespace, _, name in split
+    )  # fmt: skip
+
+
+def volumes(namespace: str, names: Iterable[str] = ()) -> Commands:
+    """Claims of volumes, and on which nodes volumes can be used; no names: all claims there are."""
+    of, pv = shlex.quote(namespace), f"kubectl get pv -o 'custom-columns={_VOLUMES}'"
+    lines = [f"kubectl get pvc -n {of} {shlex.quote(name)} -o wide" for name in names]
+    lines = [*lines, pv] if lines else [f"kubectl get pvc -n {of}"]
+    return tuple(Command("kubernetes", line) for line in lines)
+
+
+def places(labels: Iterable[str]) -> Commands:
+    """The places of nodes by these labels."""
+    keys = "".join(f" -L {shlex.quote(key)}" for key in labels)
+    return (Command("kubernetes", f"kubectl get nodes{keys}"),)
 
 
 def job(world: World, name: str | None) -> Commands:

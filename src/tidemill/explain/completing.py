@@ -40,16 +40,24 @@ def uncordoned(world: World, rests: Sequence[Rest]) -> str:
         return ""
     nodes = min((one for one, _ in found), key=lambda some: (len(some), some))
     opened = trials.opened(world, nodes)
-    helped = [rest for _, rest in found if _fits(Snapshot(opened), rest)]
-    names = [world.job_names[rest.job] for rest in helped]
-    whom = phrasing.ids(names)
-    if len(names) > 1 and not _fit_together(opened, helped):
-        whom = f"one of {whom}"
+    helped = [rest for _, rest in found if has_room(opened, rest)]
+    whom = helps(opened, helped)
     is_known = not any(phrasing.unkept(world.shape_of(rest.job)) for rest in helped)
     named = phrasing.ids([lives.node_name(world, n) for n in nodes], len(nodes))
     return (
         f"uncordon {named}: what is free there {'is' if is_known else 'may be'} enough for {whom}"
     )
+
+
+def helps(world: World, some: Sequence[Rest]) -> str:
+    """Gangs of which each has room, by name; "one of" them, where they do not fit together."""
+    named = phrasing.ids([world.job_names[rest.job] for rest in some])
+    return named if len(some) == 1 or _fit_together(world, some) else f"one of {named}"
+
+
+def has_room(world: World, rest: Rest) -> bool:
+    """Whether the rest of a gang fits beside all that is placed."""
+    return _fits(Snapshot(world), rest)
 
 
 def _fewest(world: World, rest: Rest) -> tuple[int, ...]:
@@ -66,7 +74,7 @@ def _fewest(world: World, rest: Rest) -> tuple[int, ...]:
 
 
 def _is_enough(world: World, rest: Rest, nodes: tuple[int, ...]) -> bool:
-    return _fits(Snapshot(trials.opened(world, nodes)), rest)
+    return has_room(trials.opened(world, nodes), rest)
 
 
 def _fits(room: Snapshot, rest: Rest) -> bool:

@@ -67,8 +67,22 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance, sides: Sides = US
     if not found:
         most = phrasing.many(moving.MOVES_AT_MOST, "move")
         text = f"no {most} or fewer of running jobs that may be stopped make job `{name}` fit"
-        return _nothing(name, False, f"{text}: {cause}")
+        return _nothing(name, False, f"{text}: {cause}{_left_out(world)}")
     return _moving(case, found, sides)
+
+
+def _left_out(world: World) -> str:
+    """Which jobs that run are not looked at: by their rules, or as others would not come back."""
+    said, ruled = "", sorted(moving.ruled(world))
+    if ruled:
+        names = phrasing.ids([world.job_names[j] for j in ruled])
+        said = f"; left where they are: {names}, by rules about more than nodes"
+    if world.is_observed and any(not world.shape_of(j).is_preemptible for j in world.placements):
+        said += (
+            "; pods that a disruption budget keeps, and those that nobody makes anew on another"
+            " node, are not stopped"
+        )
+    return said
 
 
 def _nothing(name: str, admits: bool, text: str) -> Defrag:

@@ -10,6 +10,7 @@ from tidemill.engine.fold.earlier import OVER_COMMITTED
 from tidemill.explain import (
     commands,
     holders,
+    in_the_way,
     nodes,
     partial_gangs,
     phrasing,
@@ -574,7 +575,7 @@ def _deadlocked(case: Case) -> Fact | None:
 
 _ALWAYS: tuple[Make, ...] = (
     protected, spared.fact, setbacks.races, _over_committed, needs, _ahead, _passed,
-    setbacks.preempted, _deadlocked,
+    setbacks.preempted, _deadlocked, in_the_way.fact,
 )  # fmt: skip
 _FREE: tuple[Make, ...] = (free, without_host.fact, _barred)
 _ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)

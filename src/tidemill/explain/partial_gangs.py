@@ -15,11 +15,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from msgspec import Struct
 
-from tidemill.explain import certificates, commands, completing, phrasing, supply
+from tidemill.explain import certificates, commands, completing, phrasing, supply, trials
 from tidemill.explain.answers import Certificate, Fact, GangDeadlock, PartialGang
 from tidemill.explain.completing import Rest
 from tidemill.model import lives, partial
-from tidemill.model.measures import WHOLE_MILLI, hourly_text
+from tidemill.model.measures import WHOLE_MILLI, count_text, hourly_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import JobState, NodeState
@@ -266,19 +266,76 @@ def _way_out(world: World, group: Sequence[Rest]) -> str:
 
 
 def _stopped(world: World, group: Sequence[Rest]) -> str:
-    """Whom to stop so that another can be completed: whoever holds least, and tried."""
+    """Whom to stop so that another can be completed beside all else that is placed: it is tried.
+
+    Whoever holds least; where none is enough, with those outside the deadlock that hold the rest.
+    """
     least_first = sorted(group, key=lambda part: (supply.held_milli(world, part.job), -part.job))
+    for part in least_first[: completing.GANGS_AT_MOST]:
+        without = trials.stopped(world, [part.job])
+        rest = [other for other in group if other is not part]
+        helped = [other for other in rest if completing.has_room(without, other)]
+        if helped:
+            is_known = not any(phrasing.unkept(world.shape_of(one.job)) for one in helped)
+            holds = count_text(supply.held_milli(world, part.job) / WHOLE_MILLI, "GPU")
+            return (
+                f"{_stop(world, part)}: it holds {holds}; then there"
+                f" {'is' if is_known else 'may be'} room for the rest of"
+                f" {completing.helps(without, helped)}"
+            )
     for part in least_first:
         rest = [other for other in group if other is not part]
-        helped = [other for other in rest if _could_fit(world, other, rest)]
-        if helped:
-            held = phrasing.amount(supply.held_milli(world, part.job))
-            names = phrasing.ids([world.job_names[other.job] for other in helped])
-            return (
-                f"stop `{world.job_names[part.job]}` and start it again later: the {held} GPUs that"
-                f" it holds are what {names} needs"
-            )
+        for other in rest:
+            if _could_fit(world, other, rest):
+                return _stopped_beside(world, part, other, group)
     return ""
+
+
+def _stopped_beside(world: World, part: Rest, other: Rest, group: Sequence[Rest]) -> str:
+    """The same where others outside the deadlock hold what is missing too."""
+    lacks = sum(count * role.replica_milli for count, role in other.missing)
+    has = supply.held_milli(world, part.job)
+    gpus = count_text(lacks / WHOLE_MILLI, "GPU")
+    text = (
+        f"{_stop(world, part)}: of the {gpus} that {_named(world, [other])} lacks it holds"
+        f" {phrasing.amount(has)}"
+    )
+    also = _in_its_way(world, part, other, group, lacks - has)
+    if not also:
+        return f"{text}, and whether the others come free is not known"
+    names, them = (
+        phrasing.ids([world.job_names[j] for j in also]),
+        "it" if len(also) == 1 else "them",
+    )
+    more = phrasing.amount(sum(supply.held_milli(world, j) for j in also))
+    do, them = ("ends", "it") if len(also) == 1 else ("end", "them")
+    return f"{text}, and {names} {more} more: wait until {names} {do}, or stop {them} too"
+
+
+def _in_its_way(
+    world: World, part: Rest, other: Rest, group: Sequence[Rest], more_milli: int
+) -> tuple[int, ...]:
+    """The fewest outside a deadlock without which a gang can be completed, if another is stopped.
+
+    One that holds enough comes first, the smallest; then the largest.
+    """
+    stuck = {one.job for one in group}
+    held = {j: supply.held_milli(world, j) for j in sorted(world.placements) if j not in stuck}
+    enough = [j for j in sorted(held, key=held.__getitem__) if held[j] >= more_milli]
+    order = [*enough[:1], *sorted(held.keys() - enough[:1], key=lambda j: (-held[j], j))]
+
+    def is_enough(some: tuple[int, ...]) -> bool:
+        return completing.has_room(trials.stopped(world, (part.job, *some)), other)
+
+    return trials.shortest(order, is_enough) if order else ()
+
+
+def _stop(world: World, part: Rest) -> str:
+    return f"stop {_named(world, [part])} and start it again later"
+
+
+def _named(world: World, some: Sequence[Rest]) -> str:
+    return phrasing.ids([world.job_names[one.job] for one in some])
 
 
 def _usd_per_hour(world: World, parts: Sequence[Rest]) -> int | None:

@@ -169,7 +169,9 @@ def _row(
     world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle_usd: int | None
 ) -> BoardRow:
     cause, layer, says, _ = why
-    words = f"its own scheduler says {says}" if says else phrasing.cause(world, cause)
+    words = phrasing.cause(world, cause)
+    if says:
+        words = f"its own scheduler says {phrasing.said_or_label(world, cause.name, says)}"
     jobs.sort(key=lambda j: (int(world.jobs.since_ms[j]), j))
     oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
     asked = _asked(world, jobs)

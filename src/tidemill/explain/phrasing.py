@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
-from tidemill.explain.told import WaitsFor
+from tidemill.explain.told import SAY_LITTLE, WaitsFor
 from tidemill.model import lives
 from tidemill.model.columns import NODE
 from tidemill.model.measures import (
@@ -20,6 +20,7 @@ from tidemill.model.measures import (
 )
 from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import (
+    BESIDE,
     BY_CLAIM,
     CLUSTER,
     MOST_OF_HOST,
@@ -127,6 +128,14 @@ def waits_for(world: World, found: WaitsFor) -> str:
     if found.says and found.cause is Cause.TOPOLOGY:  # for one GPU nothing is close together
         return "where it must be, or must not be, keeps it from what is free"
     return cause(world, found.cause)
+
+
+def said_or_label(world: World, name: str, says: str) -> str:
+    """For what a job waits, as short as a column wants it: what its own scheduler says, unless that
+    word stands before reasons of many kinds.
+    """
+    is_label = not says or (says in SAY_LITTLE and Cause[name.upper()] is not Cause.NONE)
+    return label(world, name) if is_label else says
 
 
 def _is_said_of(world: World, found: Cause) -> bool:
@@ -291,6 +300,12 @@ def unkept(shape: Shape) -> str:
     """What a role asks of its nodes that the books cannot say; "": nothing."""
     more = (one.name.removeprefix(UNKEPT) for one in shape.roles if one.name.startswith(UNKEPT))
     return next(more, "")
+
+
+def place_rules(shape: Shape) -> str:
+    """By which rules a job is where it is, beside those about nodes; "": none."""
+    names = (one.name for one in shape.roles if one.name.startswith(BESIDE))
+    return unkept(shape) or next((name.removeprefix(BESIDE) for name in names), "")
 
 
 def asks(shape: Shape) -> str:

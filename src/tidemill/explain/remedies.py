@@ -14,6 +14,7 @@ from tidemill.explain import (
     enlarging,
     facts,
     holders,
+    in_the_way,
     moving,
     nearest,
     phrasing,
@@ -227,7 +228,8 @@ def _fits_now(case: Case) -> Remedy:
 
 
 def _as_it_says(case: Case) -> Remedy:
-    return _make("", PricedFix(told.way_out(case.world, case.j, case.waits)))
+    named = in_the_way.fixes(case)
+    return _make("", *(named or (PricedFix(told.way_out(case.world, case.j, case.waits)),)))
 
 
 def _over_limit(case: Case) -> Remedy:

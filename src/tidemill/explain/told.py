@@ -9,7 +9,15 @@ plain *not enough is free* they know more.
 import re
 from typing import NamedTuple
 
-from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer, is_block
+from tidemill.model.reasons import (
+    BY_FACTS,
+    LAYER_OF,
+    NEVER,
+    Cause,
+    Layer,
+    PlaceRule,
+    is_block,
+)
 from tidemill.model.world import SeenReason, World
 
 ASKING = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
@@ -18,6 +26,20 @@ _WORD = re.compile(r"[\w.-]+")
 _NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY})
 _LIMITS = (Cause.OVER_LIMIT, Cause.OVER_LIMIT_ALWAYS)
 _LACKS = _NO_SUPPLY | {Cause.NOT_ENOUGH_READY}
+
+
+NONE_SHOWN = "must be beside pods (podAffinity) of which none is shown"
+_MEANT = re.compile(rf"; (?:that is|{BY_FACTS}): ([^;]*?)(?:;| \(kubectl |$)")
+"""What a reason of Kubernetes says after what it quotes, up to what it says beside that."""
+_RULE = re.compile(rf"\(({'|'.join(PlaceRule)})\)$")
+SAY_LITTLE = frozenset({
+    "Unschedulable", "Pending", "SchedulerError", "FailedCreate", "Suspended", "SchedulingGated",
+    "Kueue",
+})  # fmt: skip
+"""Words of Kubernetes that stand before reasons of many kinds."""
+_PER_NODE = (PlaceRule.PORT, PlaceRule.PODS)
+_LONGEST = 60
+"""Of what is said instead of such a word."""
 
 
 class WaitsFor(NamedTuple):
@@ -40,10 +62,43 @@ def waits_for(world: World, j: int, books: Cause) -> WaitsFor:
     said, layer = Cause(found.cause), Layer(found.layer)
     if books in NEVER:  # who is held is whose the reason is: a user's, or an administrator's
         return plain._replace(layer=layer) if said is books else plain
-    word = _WORD.match(found.words)
-    told = WaitsFor(said, layer, word[0] if word else "its own reason", _is_block(found, books))
+    told = WaitsFor(said, layer, _says(found, said), _is_block(found, books))
     is_theirs = said not in (Cause.NONE, Cause.BUSY, books)
     return told if told.is_block or is_theirs or books is Cause.NONE else plain
+
+
+def _says(found: SeenReason, said: Cause) -> str:
+    """The word that tells a reason from others: the sort of rule, its own, or what it means."""
+    word = _WORD.match(found.words)
+    if word is None:
+        return "its own reason"
+    if word[0] not in SAY_LITTLE:
+        return word[0]
+    meant = meaning(found.words)
+    if rule := _RULE.search(meant):
+        return rule[1]
+    is_short = 0 < len(meant) <= _LONGEST and not re.search(r"\d", meant)
+    return meant if said is Cause.NONE and is_short else word[0]
+
+
+def meaning(words: str) -> str:
+    """What a reason of Kubernetes means, as it is said after the quoted line; "": nobody says."""
+    found = _MEANT.search(words)
+    return found[1] if found else ""
+
+
+def words(world: World, j: int) -> str:
+    """All that another scheduler said of a job; "": nothing."""
+    found = _reason(world, j)
+    return found.words if found is not None else ""
+
+
+def place_rule(world: World, j: int) -> PlaceRule | None:
+    """What of the place of a job keeps it out, by its own scheduler's reason; None: another thing,
+    or nobody says.
+    """
+    found = _RULE.search(meaning(words(world, j)))
+    return PlaceRule(found[1]) if found else None
 
 
 def blocks(world: World, j: int) -> bool:
@@ -63,6 +118,8 @@ def way_out(world: World, j: int, waits: WaitsFor) -> str:
     if waits.cause is Cause.PROMISED:
         return "wait until those that its own scheduler stops for it have ended"
     do = "do what its own scheduler's reason asks for"
+    if place_rule(world, j) in _PER_NODE:  # one that comes free elsewhere may
+        return do
     never = ": no GPU that comes free starts it"
     return do + never if waits.is_block or blocks(world, j) else do
 

@@ -105,7 +105,7 @@ class Trials:
         """Whether a waiting job is placed at once when these running jobs are cancelled."""
         if (j, jobs) not in self._without:
             may, self.left = self.may_try(), self.left - 1
-            self._without[j, jobs] = may and self._is_placed(self._cancelled(jobs), j)
+            self._without[j, jobs] = may and self._is_placed(stopped(self._world, jobs), j)
         return self._without[j, jobs]
 
     def places_moved(self, j: int, movers: Sequence[Mover]) -> bool:
@@ -118,10 +118,6 @@ class Trials:
         except EventRefused:
             return False
         return self._is_placed(world, j)
-
-    def _cancelled(self, jobs: tuple[int, ...]) -> World:
-        world = snapshot.copy(self._world)
-        return fold_all(world, [ev.JobCancelled(world.now_ms, other) for other in jobs])
 
     def _is_placed(self, world: World, j: int) -> bool:
         """Where another scheduler decides, as if no other waited: it holds them back, not we."""
@@ -138,6 +134,12 @@ class Trials:
         self._scored = memo.scheduling
         plan = cycle(world, self._policy, memo)
         return any(isinstance(act, ev.AskedPlace) and act.job == j for act in plan.actions)
+
+
+def stopped(world: World, jobs: Iterable[int]) -> World:
+    """The state in which these jobs are gone."""
+    made = snapshot.copy(world)
+    return fold_all(made, [ev.JobCancelled(made.now_ms, j) for j in jobs])
 
 
 def opened(world: World, nodes: Iterable[int]) -> World:

@@ -16,6 +16,7 @@ from tidemill.explain import (
     rerun,
     setbacks,
     shortfalls,
+    told,
 )
 from tidemill.explain.answers import Answer, Certificate, Fact, PricedFix
 from tidemill.explain.context import Case
@@ -108,6 +109,8 @@ def _cause(case: Case) -> str:
     waits, owner = case.waits, f"(owner: {case.waits.layer.name.lower()})"
     if waits.is_block or waits.cause is not case.cause:
         said = phrasing.waits_for(case.world, waits)
+        if waits.cause is Cause.NONE and told.place_rule(case.world, case.j):
+            said = told.meaning(told.words(case.world, case.j))
         return f"cause, as that scheduler says: {said} {owner}\nby the books alone: {by_books}"
     if case.cause is Cause.NONE and is_told:
         return f"by the books alone: {by_books}"

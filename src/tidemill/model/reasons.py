@@ -4,7 +4,7 @@ A cause is found by ``scheduling.diagnose`` while it decides, said in the journa
 priced by the ledger and put into words by ``explain``.
 """
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Layer(IntEnum):
@@ -44,6 +44,25 @@ class Cause(IntEnum):
     LOST_RACE = 22  # the same
 
 
+class PlaceRule(StrEnum):
+    """What keeps a pod from nodes with room, in brackets after the words of its reason."""
+
+    PORT = "hostPort"
+    APART = "anti-affinity"
+    TOGETHER = "pod affinity"
+    SPREAD = "topology spread"
+    VOLUME = "volume"
+    PODS = "pods per node"
+
+
+IN_ITS_WAY = "in its way on "
+"""In such a reason: a node, a colon, and the pods there that would have to go, by name."""
+TO_BE_BESIDE = "to be beside in "
+"""The same of a place, and of the pods there beside which it must be."""
+MAY_SPREAD = "by its spread it may be in "
+"""The same of the places that are left to it, and how many pods are in each place, in brackets."""
+CLAIMS = "its volume claims: "
+"""The same of claims, by name."""
 TO_SEE_IT = "; to see it: "
 """In the words of another scheduler's reason: a command follows that shows it."""
 JOB_NUMBER = "JOBID"

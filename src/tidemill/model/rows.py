@@ -172,6 +172,12 @@ BY_CLAIM = "tidemill/devices-by-claim"
 """The taint of nodes whose devices are allocated by claims alone. No cluster has either of both."""
 UNKEPT = "with rules that are not kept: "
 """Before what a role asks of its nodes beyond what the books can say, in its name."""
+BESIDE = "placed by where other pods are: "
+"""The same before rules that our own scheduler kept when it placed a job, and that no look at nodes
+alone keeps; the name of the role follows, after a colon."""
+KEEPS_AWAY = "podAntiAffinity"
+"""In both: by a rule of its pods others may not come to where they are; with a space after it, not
+even to other nodes."""
 UNLISTED = ("tidemill/size", "as jobs show")
 """The label of a node that no source lists: it has at least the GPUs that jobs were seen to hold
 there, and what else there is of it, and is free, is unknown."""

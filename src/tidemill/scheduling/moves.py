@@ -61,7 +61,7 @@ def plan(
     """The moves to make so that one job of this shape fits; the room is left as it was.
 
     Moves that are not worth their price are not made, but their price and worth are told.
-    ``leaving``: jobs that are asked to go already.
+    ``leaving``: jobs that are asked to go already, or that are left where they are.
     """
     found = _begun(world, policy, memo, room, s, leaving)
     if found is None:

@@ -20,11 +20,12 @@ from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 from tests.live.kubernetes import beside, made
 from tests.live.kubernetes.beside import shown
+from tests.live.kubernetes.scheduling.test_volumes import MERGE, claim
 from tests.live.kubernetes.test_import import world_of
 from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import Cluster, Object
 from tests.rigs.kubernetes.definitions import KUEUE, POD_GROUP, kind
-from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
+from tests.rigs.kubernetes.wanted import GPU, container, gang, node, pod
 from tidemill.cli import job_names
 from tidemill.explain import commands
 from tidemill.live.history.advance import SourceAnswer
@@ -58,6 +59,36 @@ def in_zone(zone: str) -> Object:
     }
 
 
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+PORT = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+MUST = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def near(rule: str, app: str, key: str = HOST) -> Object:
+    """The affinity of a pod that is near pods of an app, or apart from them."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {rule: {MUST: [term]}}
+
+
+def spread(app: str, key: str, **more: Any) -> list[Object]:
+    """Constraints of a pod that is spread with those of an app."""
+    told = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+    return [told | {"labelSelector": {"matchLabels": {"app": app}}} | more]
+
+
+def ruled(name: str, gpus: int = 1, *, app: str = "", port: bool = False, **spec: Any) -> Object:
+    """A pod of an app with rules about others; ``port``: and with one of its node."""
+    labels = {"labels": {"app": app}} if app else {}
+    if port:
+        spec["containers"] = [container(gpus) | PORT]
+    return pod(name, gpus, metadata=labels, **spec)
+
+
+def using(name: str) -> list[Object]:
+    """The volumes of a pod that names a claim."""
+    return [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+
+
 NODES = (
     node("a0", labels={"pool": "a"}),
     node("a1", labels={"pool": "a"}),
@@ -65,10 +96,18 @@ NODES = (
          taints=[{"key": "dedicated", "value": "vision", "effect": "NoSchedule"}]),
     node("c0", labels={"pool": "c"}),
     node("d0", labels={"pool": "d"}, advertised=0),
+    node("e0", labels={"pool": "e", ZONE: "z2"}),
 )  # fmt: skip
 PODS = 40
 """Of a gang that is larger than the fleet."""
-HELD = (in_pool("held-0", 6, "a"), in_pool("held-1", 6, "a"))
+IN_A: Object = {"nodeSelector": {"pool": "a"}}
+IN_E: Object = {"nodeSelector": {"pool": "e"}}
+HELD = (
+    *(ruled(f"held-{i}", 6, app="held", port=True, affinity=near("podAntiAffinity", "enemy"),
+            **IN_A) for i in range(2)),
+    ruled("there", 6, app="there", **IN_E), ruled("beside", 2, **IN_E),
+)  # fmt: skip
+"""Two GPUs are left on each of two nodes, and none on a third."""
 WAITING: dict[str, tuple[Object, Layer, Cause, str]] = {
     "ml/busy": (in_pool("busy", 8, "a"), L3, Cause.BUSY, "needs 8 nvidia.com/gpu, and 4 are free"),
     "ml/scattered": (
@@ -96,8 +135,71 @@ WAITING: dict[str, tuple[Object, Layer, Cause, str]] = {
         in_pool("gated", 1, "a", schedulingGates=[{"name": "example.com/data"}]), L4,
         Cause.NOT_ELIGIBLE, "held by scheduling gate example.com/data",
     ),
+    "ml/port": (
+        ruled("port", port=True, **IN_A), L3, Cause.NONE,
+        r"free ports.*\(hostPort\); in its way on a[01]: ml/held-[01] \(others on 1 more node\)",
+    ),
+    "ml/apart": (
+        ruled("apart", affinity=near("podAntiAffinity", "held"), **IN_A), L3, Cause.TOPOLOGY,
+        r"pod anti-affinity.*\(anti-affinity\); in its way on a[01]: ml/held-[01] ",
+    ),
+    "ml/enemy": (
+        ruled("enemy", app="enemy", **IN_A), L3, Cause.TOPOLOGY,
+        r"existing pods anti-affinity.*\(anti-affinity\); in its way on a[01]: ml/held-[01] ",
+    ),
+    "ml/together": (
+        ruled("together", affinity=near("podAffinity", "there")), L3, Cause.TOPOLOGY,
+        r"pod affinity rules.*\(pod affinity\); to be beside in e0: ml/there ",
+    ),
+    "ml/lonely": (
+        ruled("lonely", affinity=near("podAffinity", "nobody"), **IN_A), L3, Cause.TOPOLOGY,
+        r"pod affinity rules.*\(pod affinity\); it must be beside pods .* of which none is shown",
+    ),
+    "ml/spread": (
+        ruled("spread", app="held", topologySpreadConstraints=spread("held", ZONE)), L3,
+        Cause.TOPOLOGY,
+        r"\(topology spread\); by its spread it may be in \S+/zone=z2 \(pods there: z1 2, z2 0\)",
+    ),
+    "ml/few": (
+        ruled("few", app="held", topologySpreadConstraints=spread("held", HOST, minDomains=9)), L3,
+        Cause.TOPOLOGY, r"topology spread constraints.*\(topology spread\)",
+    ),
+    "ml/no-claim": (
+        ruled("no-claim", volumes=using("nowhere"), **IN_A), L4, Cause.NONE,
+        r'persistentvolumeclaim "nowhere" not found.*\(volume\); its volume claims: nowhere',
+    ),
+    "ml/unbound": (
+        ruled("unbound", volumes=using("open"), **IN_A), L4, Cause.NONE,
+        r"unbound immediate.*\(volume\); its volume claims: open",
+    ),
+    "ml/far": (
+        ruled("far", volumes=using("far"), **IN_A), L4, Cause.NONE,
+        r"olume.*\(volume\); its volume claims: far",
+    ),
 }  # fmt: skip
 """By job: the pod, who owns its cause, the cause, and what is said of it."""
+GONE = r"have `ml/held-[01]` on `a[01]` end, or go elsewhere"
+OTHERS: dict[str, tuple[str, str, str]] = {
+    "ml/port": ("hostPort", r"in its way on `a[01]`: `ml/held-[01]`", GONE),
+    "ml/apart": ("anti-affinity", r"in its way on `a[01]`: `ml/held-[01]`", GONE),
+    "ml/enemy": ("anti-affinity", r"in its way on `a[01]`: `ml/held-[01]`", GONE),
+    "ml/together": (
+        "pod affinity", "it has to be beside `ml/there` in `e0`",
+        "wait until what it requests is free in `e0`, beside `ml/there`",
+    ),
+    "ml/lonely": ("pod affinity", "", "start a pod that its podAffinity names"),
+    "ml/spread": (
+        "topology spread", "one more pod may be in `topology.kubernetes.io/zone=z2`; pods there:",
+        "wait until what it requests is free in `topology.kubernetes.io/zone=z2`",
+    ),
+    "ml/few": ("topology spread", "", "do what its own scheduler's reason asks for"),
+    "ml/no-claim": ("volume", "its volume claim is `nowhere`", "make the volume claim `nowhere`"),
+    "ml/unbound": ("volume", "its volume claim is `open`", "have the claim `open` bound"),
+    "ml/far": ("volume", "its volume claim is `far`", "free where the volume of its claim `far`"),
+}  # fmt: skip
+"""Of those that rules about other pods, ports and volumes keep out: by what sort, whom, what ends
+it."""
+VOLUMES, CLAIMS = "/api/v1/persistentvolumes", "/api/v1/namespaces/ml/persistentvolumeclaims"
 
 
 class Waiting(NamedTuple):
@@ -112,6 +214,16 @@ class Waiting(NamedTuple):
         return found
 
 
+def far_volume() -> Object:
+    """A volume of a zone where no node is."""
+    in_zone = {"key": ZONE, "operator": "In", "values": ["z9"]}
+    where = {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone]}]}}
+    return {"metadata": {"name": "there"}, "spec": {
+        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "nodeAffinity": where,
+        "local": {"path": "/data"}, "claimRef": {"namespace": "ml", "name": "far"},
+    }}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def waiting(started: Cluster) -> Iterator[Waiting]:
     """Every cause at once."""
@@ -121,7 +233,11 @@ def waiting(started: Cluster) -> Iterator[Waiting]:
     started.kubectl("cordon", "c0")
     pods = "/api/v1/namespaces/ml/pods"
     started.create(pods, *HELD)
-    started.wait_until_running("ml", 2)
+    started.wait_until_running("ml", len(HELD))
+    started.create(VOLUMES, far_volume())
+    started.create(CLAIMS, claim("far", "there"), claim("open"))
+    bound = {"status": {"phase": "Bound"}}
+    started.ask("PATCH", f"{CLAIMS}/far/status", bound, kind=MERGE)
     quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {f"requests.{GPU}": "1"}}}
     started.create("/api/v1/namespaces/web/resourcequotas", quota)
     started.wait_for("the quota counts", lambda: _counts(started))
@@ -139,6 +255,11 @@ def waiting(started: Cluster) -> Iterator[Waiting]:
     with KubernetesSource(kubeconfig.find(started.kubeconfig)) as source:
         yield Waiting(started, source.poll(0))
     started.clear()
+    for path in (CLAIMS, VOLUMES):
+        for row in started.items(path):
+            at = f"{path}/{row['metadata']['name']}"
+            started.ask("PATCH", at, {"metadata": {"finalizers": None}}, kind=MERGE)
+        started.ask("DELETE", path)
     for one in (KUEUE, POD_GROUP):
         started.ask("DELETE", f"{root}/{one['metadata']['name']}")
 
@@ -265,7 +386,7 @@ def test_every_kubectl_line_of_why_shows_its_evidence(waiting: Waiting):
         (commands.team(world, "web"), ("requests.nvidia.com/gpu 0 1",)),
         (commands.job(world, "ml/busy"), ("busy Pending <none>", "nvidia.com/gpu:8")),
         (commands.rules(world, "ml/zone"), ("zone <none> map[", "topology.kubernetes.io/zone")),
-        (commands.held("ml/busy"), ("FailedScheduling pod/busy", "0/5 nodes are available")),
+        (commands.held("ml/busy"), ("FailedScheduling pod/busy", "0/6 nodes are available")),
     ]
     for topic, words in evidence:
         (line,) = (one.line for one in topic if one.on == "kubernetes")
@@ -331,6 +452,35 @@ def test_every_line_that_why_prints_shows_the_thing_that_it_stands_beside(
         assert beside.check(waiting.rig, job, journal), job
 
 
+def test_who_is_in_the_way_is_named_with_lines_that_show_them_and_what_ends_it(
+    waiting: Waiting, tmp_path: Path
+):
+    """Other pods, a port, a volume: the scheduler says one word of all of them, and `pending` what
+    each is. The fix says whom it is about, with a price.
+    """
+    (tmp_path / "any.json").write_text(waiting.rig.kubectl("get", EXPORTED, "-A", "-o", "json"))
+    journal = str(tmp_path / "j.sqlite")
+    made = tidemill("import", "kubernetes", str(tmp_path / "any.json"), "-j", journal)
+    assert made.code == 0, made.err
+    table = tidemill("pending", "-j", journal, "--limit", "0").out.splitlines()
+    for job, (sort, evidence, fix) in OTHERS.items():
+        answer = json.loads(tidemill("why", job, "-j", journal, "--json").out)["answer"]
+        assert re.search(fix, answer["fix"]["words"]), (job, answer["fix"])
+        assert answer["fix"]["usd_micro_per_hour"] == 0, job
+        told = [fact for fact in answer["evidence"] if fact["name"] == "in its way"]
+        assert len(told) == bool(evidence), (job, told)
+        for fact in told:
+            assert re.search(evidence, fact["words"]), (job, fact)
+            names = re.findall(r"`ml/([^`]+)`", fact["words"])
+            found = " ".join(shown(waiting.rig, line) for line in beside.lines(fact))
+            assert found, (job, fact)
+            assert all(name in found for name in names), (job, names, found)
+        (row,) = (line for line in table if re.match(rf"\s*\d+\s+{job}\s", line))
+        assert f" {sort} " in row, (job, row)
+    causes = [line for line in table if " scheduling " in line or " workload " in line]
+    assert {one.strip().split("  ")[0] for one in causes} >= {sort for sort, *_ in OTHERS.values()}
+
+
 @pytest.mark.parametrize(
     ("dialect", "version"),
     [("scheduling.volcano.sh", "v1beta1"), ("scheduling.run.ai", "v2alpha2")],
@@ -393,5 +543,7 @@ def by_job(attempts: pl.DataFrame, shapes: Sequence[Shape]) -> dict[str, list[di
 def test_nodes_are_seen_as_they_are(waiting: Waiting):
     """Cordoned, and with a device plugin that does not run: out, since when, and said."""
     out = {one.name: [state.name for _, _, state in one.out] for one in waiting.answer.nodes}
-    assert out == {"a0": [], "a1": [], "c0": ["CORDONED"], "d0": ["UNHEALTHY"], "t0": []}
+    assert out == {
+        "a0": [], "a1": [], "c0": ["CORDONED"], "d0": ["UNHEALTHY"], "e0": [], "t0": [],
+    }  # fmt: skip
     assert any("`d0` should have 8 GPUs and advertises none" in n for n in waiting.answer.notes)

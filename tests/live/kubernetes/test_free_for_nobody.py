@@ -66,7 +66,9 @@ def test_a_node_that_is_not_listed_any_more_has_nothing_free():
 
 
 def test_a_word_with_two_owners_counts_each_job_once(capsys: pytest.CaptureFixture[str]):
-    """Two pods would fit, and their scheduler says one word for two things of two layers."""
+    """Two pods would fit, and their scheduler says one word for two things of two layers: what is
+    shown is what each is.
+    """
     taken = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
     held = "0/1 nodes are available: 1 node(s) had volume node affinity conflict."
     runs = pod("runs", 1, on="n0")
@@ -75,14 +77,14 @@ def test_a_word_with_two_owners_counts_each_job_once(capsys: pytest.CaptureFixtu
     history = events.build(past.attempts, past.nodes, until_ms=BEGIN_MS + 300_000,
                            shapes=past.shapes)  # fmt: skip
     found = explain.board(api.keep_history(history).world, Policy())
-    assert {row.says for row in found.rows} == {"Unschedulable"}
+    assert {row.says for row in found.rows} == {"hostPort", "volume"}
     assert {(row.owner, row.jobs) for row in found.rows} == {("scheduling", 1), ("workload", 1)}
     assert {(job.job, job.owner) for job in found.waiting} == {
         ("ml/x", "scheduling"), ("ml/y", "workload"),
     }  # fmt: skip
-    pending._print_causes(found, found.waiting, str, is_all=True)
-    told = [line.split() for line in capsys.readouterr().out.splitlines() if "Unsch" in line]
-    assert sorted(line[2] for line in told) == ["1", "1"]
+    pending._print_causes(found, found.waiting, lambda _, says: says, is_all=True)
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert {line[0]: line[2] for line in told[1:]} == {"hostPort": "1", "volume": "1"}
 
 
 def test_an_observer_knows_gpus_that_a_node_under_work_does_not_advertise_any_more():

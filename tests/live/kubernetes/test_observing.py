@@ -7,6 +7,7 @@ shares nothing with the product: what every pod held, by the times in the pod.
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -339,6 +340,10 @@ def test_a_mutual_deadlock_is_found(observed: Observed):
     assert set(partial) == {"ml/left", "ml/right"}
     (deadlock,) = found["deadlocks"]
     assert {"ml/left", "ml/right"} <= set(deadlock["jobs"])
+    stopped = re.match(r"stop `ml/(left|right)` and start it again later: ", deadlock["way_out"])
+    assert stopped, deadlock["way_out"]
+    other = {"left": "right", "right": "left"}[stopped[1]]
+    assert deadlock["way_out"].count(f"`ml/{other}`") == 1
 
 
 def test_a_partial_gang_counts_as_not_started(observed: Observed):

@@ -166,3 +166,45 @@ def test_rules_about_other_pods_leave_every_verdict_open():
     }
     assert found.questions[-1].answer != "yes"
     assert rule in found.words
+
+
+def _term(**more: object) -> Object:
+    """A required anti-affinity to pods of an app."""
+    told = {"labelSelector": {"matchLabels": {"app": "web"}},
+            "topologyKey": "kubernetes.io/hostname", **more}  # fmt: skip
+    must = {"requiredDuringSchedulingIgnoredDuringExecution": [told]}
+    return {"affinity": {"podAntiAffinity": must}}
+
+
+def _spread(**more: object) -> Object:
+    """A spread over nodes that must hold."""
+    told = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}}, **more}  # fmt: skip
+    return {"topologySpreadConstraints": [told]}
+
+
+UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["w"]}]}
+NOT_READ = {
+    "topologySpreadConstraints with minDomains": _spread(minDomains=3),
+    "topologySpreadConstraints with nodeAffinityPolicy": _spread(nodeAffinityPolicy="Ignore"),
+    "topologySpreadConstraints with nodeTaintsPolicy": _spread(nodeTaintsPolicy="Honor"),
+    "topologySpreadConstraints with labelSelector": _spread(labelSelector=UNREADABLE),
+    "affinity.podAntiAffinity with namespaceSelector": _term(
+        namespaceSelector={"matchLabels": {"team": "x"}}
+    ),
+    "affinity.podAntiAffinity with labelSelector": _term(labelSelector=UNREADABLE),
+    "volumes (data)": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]},
+}
+"""By what is said of it: a spec with a rule of which nobody here can tell what it leaves."""
+
+
+@pytest.mark.parametrize("rule", sorted(NOT_READ))
+def test_what_is_free_is_not_said_to_do_for_a_rule_that_is_not_read(rule: str):
+    """Both nodes are empty; by the books alone it would start, and they do not have the rule."""
+    waits = pod("w", 1, spec=NOT_READ[rule], message="0/2 nodes are available: 2 of no known rule.")
+    world = world_of(*NODES, waits)
+    found = explain.why(world, Policy(), world.job_number["ml/w"])
+    assert "what it requests is free" not in found.words
+    assert f"unknown, for nobody here can tell: {rule}" in found.words
+    assert {row.verdict for row in found.nodes} == {"unknown"}

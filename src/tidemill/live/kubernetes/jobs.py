@@ -525,7 +525,7 @@ def _job(
         roles=roles, least=wanted.least(owner, gangs, roles, templates),
         priority=_priority(cluster, known, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
-        is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
+        is_preemptible=all(pod.is_over or _may_be_stopped(cluster, pod) for pod in pods),
         may_preempt=all(pod.request.may_preempt for pod in pods),
         end=owner.end if owner is not None else None, owner=owner,
         groups=tuple(known), workload=workload, templates=templates,
@@ -591,6 +591,8 @@ def _priority(
     return workload.priority if workload is not None else 0
 
 
-def _is_kept(cluster: Cluster, pod: KubePod) -> bool:
-    """Whether a budget keeps a pod from being evicted now."""
-    return any(not one.allows and one.selects(pod.namespace, pod.labels) for one in cluster.budgets)
+def _may_be_stopped(cluster: Cluster, pod: KubePod) -> bool:
+    """Whether a pod comes back, and no budget keeps it from being evicted now."""
+    return pod.may_be_stopped and not any(
+        not one.allows and one.selects(pod.namespace, pod.labels) for one in cluster.budgets
+    )

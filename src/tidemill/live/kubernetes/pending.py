@@ -4,7 +4,16 @@ from typing import NamedTuple
 
 from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import beyond, kueue, makers, queue_limits, reasons, ties, unmet
+from tidemill.live.kubernetes import (
+    beyond,
+    in_the_way,
+    kueue,
+    makers,
+    queue_limits,
+    reasons,
+    ties,
+    unmet,
+)
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
@@ -139,7 +148,8 @@ def _of_pods(
     if found is None:
         return None
     also = _scaling(cluster, first, found.cause) or _silent(first, said)
-    near, more = unmet.by_pods(fleet, first), beyond.words(fleet, job, role, size)
+    near = in_the_way.words(fleet, first, found) or unmet.by_pods(fleet, first)
+    more = beyond.words(fleet, job, role, size)
     also = "; ".join(filter(None, (also, near, _raced(job), more)))
     made = _made(found, first.reason or "Pending", said, shown, also=also)
     is_said = not found.is_of_facts or (by_line is not None and by_line.cause is found.cause)

@@ -4,7 +4,7 @@ Those that must hold (`requiredDuringScheduling…`, `DoNotSchedule`) are read; 
 preferred are left. What of them is not understood is named.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from msgspec import Struct
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import Object
 from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.rows import KEEPS_AWAY
 
 if TYPE_CHECKING:
     from tidemill.live.kubernetes.pods import KubePod
@@ -23,6 +24,7 @@ _TESTS = {
     "In": LabelTest.IN, "NotIn": LabelTest.NOT_IN, "Exists": LabelTest.EXISTS,
     "DoesNotExist": LabelTest.ABSENT,
 }  # fmt: skip
+_WITH = " with "
 _UNKEPT_SPREAD = ("minDomains", "nodeAffinityPolicy", "nodeTaintsPolicy")
 
 
@@ -30,7 +32,7 @@ class RuleKind(StrEnum):
     """What a rule says of the pods that it names."""
 
     TOGETHER = "podAffinity"
-    APART = "podAntiAffinity"
+    APART = KEEPS_AWAY
     SPREAD = "topologySpreadConstraints"
     PORT = "hostPort"
     """Two pods with one port of the node: the kubelet takes the first of them alone."""
@@ -88,6 +90,19 @@ def read(spec: Object, labels: Mapping[str, str] | None = None) -> ReadRules:
     return found
 
 
+def is_unread_rule(said: str) -> bool:
+    """Whether a name of what is not understood (``unkept``) is one of a rule about other pods."""
+    return said.startswith(tuple(f"{_shown(kind)}{_WITH}" for kind in RuleKind))
+
+
+def words(rules: Iterable[PodRule]) -> str:
+    """Such rules as the names of jobs' roles have them, with places larger than nodes."""
+    told = {
+        f"{rule.kind} over {rule.key}" if rule.key != HOSTNAME else str(rule.kind) for rule in rules
+    }
+    return f"rules about other pods ({', '.join(sorted(told))})"
+
+
 def _take(found: ReadRules, kind: RuleKind, told: Object, labels: Mapping[str, str]) -> None:
     selector = told.get("namespaceSelector")
     unkept = [name for name in _UNKEPT_SPREAD if kind is RuleKind.SPREAD and told.get(name)]
@@ -103,7 +118,7 @@ def _take(found: ReadRules, kind: RuleKind, told: Object, labels: Mapping[str, s
     if any(one.flaw for one in query):
         unkept.append("labelSelector")
     if unkept:
-        found.unkept.append(f"{_shown(kind)} with {', '.join(unkept)}")
+        found.unkept.append(f"{_shown(kind)}{_WITH}{', '.join(unkept)}")
         return
     found.rules.append(PodRule(
         kind, fields.text(told, "topologyKey"), query, fields.texts(told, "namespaces"),

@@ -58,6 +58,12 @@ class Owner(Struct, frozen=True):
     uid: str = ""
 
 
+PREEMPTIBLE = "tidemill/preemptible"
+"""The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
+_OF_ONE_NODE = frozenset({"DaemonSet", "Node"})
+"""Owners that make a pod anew on the node where it was."""
+
+
 class Toleration(Struct, frozen=True):
     """Taints that a pod accepts."""
 
@@ -293,6 +299,14 @@ class KubePod(Struct, frozen=True, kw_only=True):
     def is_pending(self) -> bool:
         """Whether it waits for a node."""
         return not self.node and not self.is_over
+
+    @property
+    def may_be_stopped(self) -> bool:
+        """Whether it comes back, on whichever node has room: somebody makes it anew, and not for
+        that node alone; or it says so.
+        """
+        is_made_anew = self.owner is not None and self.owner.kind not in _OF_ONE_NODE
+        return is_made_anew or self.annotations.get(PREEMPTIBLE) == "true"
 
     @property
     def is_bindable(self) -> bool:

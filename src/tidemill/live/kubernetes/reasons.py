@@ -8,7 +8,8 @@ the line is quoted. Where no nodes were given the line has to do.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -17,11 +18,11 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes import beside_gpus
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
-from tidemill.live.kubernetes.pod_rules import PodRule
+from tidemill.live.kubernetes.pod_rules import PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
+from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer, PlaceRule
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
 LONGEST_WORDS = 500
@@ -99,6 +100,11 @@ class FleetNow:
         self.alive = [pod for pod in pods if not pod.is_over]
         self.named: dict[tuple[str, PodRule], bool] = {}
         """By namespace and rule: whether any pod is named by it, of what was asked before."""
+        self.places: dict[tuple[str, PodRule], Mapping[str, list[KubePod]]] = {}
+        """The same, of the pods that hold a place: by the value of its label."""
+        self.said: dict[Hashable, str] = {}
+        """What was found of pods that are alike."""
+        self._useful: dict[PodRequest, list[KubeNode]] = {}
         for pod in self.alive:
             if pod.node:
                 self._hold(pod)
@@ -108,6 +114,30 @@ class FleetNow:
         mine.update(_beside(pod.request))
         if pod.request.gpu is not None and pod.request.part_milli == WHOLE_MILLI:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
+
+    @cached_property
+    def keepers(self) -> Mapping[tuple[str, PodRule], Mapping[str, list[KubePod]]]:
+        """Rules by which pods keep others away, and who has each, by the value of its label."""
+        found = dict[tuple[str, PodRule], dict[str, list[KubePod]]]()
+        for pod in self.alive:
+            host = self.node(pod.node) if pod.node else None
+            for rule in pod.request.near if host is not None else ():
+                if rule.kind is RuleKind.APART and host is not None and rule.key in host.labels:
+                    places = found.setdefault((pod.namespace, rule), {})
+                    places.setdefault(host.labels[rule.key], []).append(pod)
+        return found
+
+    def may_use(self, request: PodRequest) -> list[KubeNode]:
+        """Nodes that a pod could be on by themselves, if nothing else ran."""
+        assert request.gpu is not None
+        if request not in self._useful:
+            resource, count = request.gpu
+            self._useful[request] = [
+                node for node in self.nodes
+                if node.allocatable.get(resource, 0) >= count and request.selects(node.labels)
+                and _takes(node, request) and not _taints(node, request)
+            ]  # fmt: skip
+        return self._useful[request]
 
     def node(self, name: str) -> KubeNode | None:
         """The node of a name."""
@@ -436,8 +466,9 @@ _OF_AMOUNTS: _Lines = (
 """Lines of a scheduler about what nodes have left."""
 _BY_OTHER_PODS = (
     "where other pods are keeps it from nodes that are free",
-    "kept away from other pods (anti-affinity)",
-    "tied to other pods, beside which it cannot be (affinity)",
+    f"kept away from other pods ({PlaceRule.APART})",
+    f"tied to other pods, beside which it cannot be ({PlaceRule.TOGETHER})",
+    f"where other pods are keeps it from nodes that are free ({PlaceRule.SPREAD})",
 )
 _OF_OTHERS: _Lines = (
     (
@@ -453,16 +484,26 @@ _OF_OTHERS: _Lines = (
         lambda _: _ours(Cause.PARTIAL_GANG, "not all of its pods fit together"),
     ),
     (
-        r"(pods? anti-affinity)|(pod affinity)|topology",
+        r"(pods? anti-affinity)|(pod affinity)|(topology spread)|topology",
         lambda m: _ours(Cause.TOPOLOGY, _BY_OTHER_PODS[m.lastindex or 0]),
     ),
     (
         r"[Vv]olume",
-        lambda _: WhyPending(Cause.NONE, L4, "its volumes are not there, or on other nodes"),
+        lambda _: WhyPending(
+            Cause.NONE, L4, f"its volumes are not there, or on other nodes ({PlaceRule.VOLUME})"
+        ),
     ),
     (
-        r"free ports|Too many pods",
-        lambda _: WhyPending(Cause.NONE, L3, "nodes have no port, or no place for a pod, left"),
+        r"free ports",
+        lambda _: WhyPending(
+            Cause.NONE, L3, f"nodes have no port that it needs left ({PlaceRule.PORT})"
+        ),
+    ),
+    (
+        r"Too many pods",
+        lambda _: WhyPending(
+            Cause.NONE, L3, f"nodes have no place for a pod left ({PlaceRule.PODS})"
+        ),
     ),
 )
 """Lines about what nodes and requests do not show."""

@@ -1,8 +1,10 @@
 """Who decides for a job, and which of its rules the books cannot say."""
 
 from tidemill.journal import deciders
-from tidemill.live.kubernetes import dra, ties
+from tidemill.live.kubernetes import dra, pod_rules, ties
 from tidemill.live.kubernetes.jobs import KubeJob
+
+_NAMED = 3
 
 
 def decider(job: KubeJob) -> str:
@@ -15,7 +17,7 @@ def decider(job: KubeJob) -> str:
         {one for request in asks for one in request.unkept}
         | {name for request in asks for name, _ in request.extras}
     )
-    unkept += [one for one in tied(job) if one not in unkept]
+    unkept += [one for one in _tied(job) if one not in unkept]
     if unkept:
         return deciders.UNKEPT + ", ".join(unkept)
     named = {request.scheduler for request in asks} - {"", deciders.DEFAULT}
@@ -23,9 +25,18 @@ def decider(job: KubeJob) -> str:
 
 
 def tied(job: KubeJob) -> list[str]:
-    """Where its pods have to be by its ties, its pod groups and other pods, which the books cannot
-    say.
+    """Where its pods have to be by its ties, its pod groups, other pods and its volumes, which the
+    books cannot say.
     """
+    volumes = sorted({name for request in job.requests for name in request.volumes})
+    if not volumes:
+        return _tied(job)
+    names = ", ".join(name.removeprefix("-") for name in volumes[:_NAMED])
+    return [*_tied(job), f"volumes ({names}{', …' if len(volumes) > _NAMED else ''})"]
+
+
+def _tied(job: KubeJob) -> list[str]:
+    """The same without its volumes, which our own scheduler heeds."""
     asks = [*job.requests]
     told = [
         one
@@ -33,7 +44,9 @@ def tied(job: KubeJob) -> list[str]:
         for one in request.unkept
         if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)
     ][:1]
-    kinds = sorted({rule.kind for request in asks for rule in request.near})
-    if kinds:  # the books have no such rules
-        told.append(f"rules about other pods ({', '.join(kinds)})")
+    unkept = dict.fromkeys(one for request in asks for one in request.unkept)
+    told += filter(pod_rules.is_unread_rule, unkept)
+    near = [rule for request in asks for rule in request.near]
+    if near:  # the books have no such rules
+        told.append(pod_rules.words(near))
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.kubernetes import resources, ties
+from tidemill.live.kubernetes import pod_rules, resources, ties
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
 from tidemill.live.kubernetes.scheduling import extras
 from tidemill.live.kubernetes.ties import Tie
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, RESOURCE, Role, Shape
+from tidemill.model.rows import BESIDE, MAX_COUNT, MAX_DEVICES, RESOURCE, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.topology import Bond, Topology
 
@@ -40,6 +40,13 @@ class Unplaceable(NamedTuple):
 
     reason: str
     words: str
+
+
+def _beside(role: Role, words: str) -> Role:
+    """A role that says by which rules its place goes by others: whoever only looks at nodes, as to
+    name moves, leaves it where it is.
+    """
+    return replace(role, name=f"{BESIDE}{words}: {role.name}"[:LONGEST_NAME])
 
 
 KindsOf = Mapping[str, tuple[str, ...]]
@@ -61,6 +68,8 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
             return unkept(pod)
     if job.unkept:
         return _refused(job.unkept)
+    if near := [rule for pod in job.pods for rule in pod.request.near]:
+        roles[:1] = [_beside(roles[0], pod_rules.words(near))]
     bonds = _bonds(job.ties, topology)
     if isinstance(bonds, Unplaceable):
         return bonds

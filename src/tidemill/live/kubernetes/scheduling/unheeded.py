@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from tidemill.live.kubernetes import groups, notices, ties
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.owners import OwnerObject
-from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.pods import PREEMPTIBLE, KubePod
 from tidemill.live.kubernetes.scheduling import estimates, sizes
 from tidemill.live.kubernetes.scheduling.sizes import LEAST
-from tidemill.live.kubernetes.scheduling.units import PREEMPTIBLE
 from tidemill.model import decoding
 from tidemill.model.topology import Topology
 

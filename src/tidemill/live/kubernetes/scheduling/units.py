@@ -18,8 +18,6 @@ from tidemill.model import events as ev
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
 from tidemill.model.world import World
 
-PREEMPTIBLE = "tidemill/preemptible"
-"""The annotation by which a pod that nobody would make anew lets itself be stopped: `true`."""
 _ITSELF = " (itself)"
 """After the name of a team with others below it: what was bound of it although it has no jobs."""
 
@@ -73,9 +71,7 @@ def comes_back(now: UnitNow) -> bool:
 
 def may_be_stopped(alive: Sequence[tuple[KubePod, int]]) -> bool:
     """Whether a job may be stopped for another: somebody makes its pods anew, or they say so."""
-    return all(
-        pod.owner is not None or pod.annotations.get(PREEMPTIBLE) == "true" for pod, _ in alive
-    )
+    return all(pod.may_be_stopped for pod, _ in alive)
 
 
 def key_of(pod: KubePod) -> Key:

@@ -1,0 +1,140 @@
+"""Who is in the way of a pod that rules about other pods keep from nodes with room, by name.
+
+Its scheduler says which sort of rule keeps it out; the pods and nodes of the same moment show whom
+it is about: who would have to go from the node where that is the fewest, whom it has to be beside,
+how many pods a spread counts in each place, which claims of volumes it has. ``explain.in_the_way``
+reads it again out of the reason.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
+from tidemill.model.reasons import CLAIMS, IN_ITS_WAY, MAY_SPREAD, TO_BE_BESIDE, PlaceRule
+
+_NAMED = 3
+_PLACES = 5
+_Places = Mapping[str, list[KubePod]]
+
+
+def words(fleet: FleetNow, pod: KubePod, found: WhyPending) -> str:
+    """Whom a reason is about; "": it is about nobody, or nothing shows whom."""
+    sort = next((one for one in _MADE if found.words.endswith(f"({one})")), None)
+    if sort is None or pod.request.gpu is None:
+        return ""
+    if sort is PlaceRule.VOLUME:
+        return _claims(pod)
+    alike = (sort, pod.namespace, pod.request, tuple(sorted(pod.labels.items())))
+    if alike not in fleet.said:
+        fleet.said[alike] = _MADE[sort](fleet, pod)
+    return fleet.said[alike]
+
+
+def _off(fleet: FleetNow, pod: KubePod) -> str:
+    """Who would have to go from the node with room where that is the fewest."""
+    mine, request = [*_against(fleet, pod)], pod.request
+    free = (node for node in fleet.may_use(request) if fleet.hosts(node, request))
+    blocked = [(node, _there(node, mine)) for node in free]
+    some = [(node, names) for node, names in blocked if names]
+    if not some:
+        return ""
+    node, names = min(some, key=lambda one: (len(one[1]), one[0].name))
+    more = len(some) - 1
+    text = f"{IN_ITS_WAY}{node.name}: {_listed(names)}"
+    return text + (f" (others on {more} more node{'s' * (more > 1)})" if more else "")
+
+
+def _against(fleet: FleetNow, pod: KubePod) -> Iterator[tuple[str, _Places]]:
+    """By the label of places: who is there and may not be with a pod, by its rules or by theirs."""
+    for rule in pod.request.near:
+        if rule.kind in (RuleKind.APART, RuleKind.PORT):
+            yield rule.key, _placed(fleet, pod.namespace, rule)
+    for (own, rule), places in fleet.keepers.items():
+        if rule.names(own, pod):
+            yield rule.key, places
+
+
+def _there(node: KubeNode, against: Sequence[tuple[str, _Places]]) -> list[str]:
+    found = (
+        pod.full_name for key, places in against for pod in places.get(node.labels.get(key, ""), ())
+    )
+    return sorted(dict.fromkeys(found))
+
+
+def _placed(fleet: FleetNow, own: str, rule: PodRule) -> _Places:
+    """The pods that a rule names, by the place that they are in."""
+    if (own, rule) not in fleet.places:
+        found = dict[str, list[KubePod]]()
+        for pod in fleet.alive:
+            host = fleet.node(pod.node) if pod.node else None
+            if host is not None and rule.key in host.labels and rule.names(own, pod):
+                found.setdefault(host.labels[rule.key], []).append(pod)
+        fleet.places[own, rule] = found
+    return fleet.places[own, rule]
+
+
+def _beside(fleet: FleetNow, pod: KubePod) -> str:
+    """The place in which the pods are that it has to be beside; the fullest of several."""
+    for rule in pod.request.near:
+        if rule.kind is not RuleKind.TOGETHER:
+            continue
+        there, able = _placed(fleet, pod.namespace, rule), _able(fleet, pod, rule)
+        if places := {value: there[value] for value in there if value in able}:
+            value = min(places, key=lambda one: (-len(places[one]), one))
+            names = sorted(one.full_name for one in places[value])
+            return f"{TO_BE_BESIDE}{_place(rule, value)}: {_listed(names)}"
+    return ""
+
+
+def _spread(fleet: FleetNow, pod: KubePod) -> str:
+    """The places in which one more pod keeps the skew, and how many are in each."""
+    for rule in pod.request.near:
+        if rule.kind is not RuleKind.SPREAD:
+            continue
+        there = _placed(fleet, pod.namespace, rule)
+        values = sorted({
+            node.labels[rule.key] for node in fleet.nodes
+            if rule.key in node.labels and pod.request.selects(node.labels)
+        })  # fmt: skip
+        counts = {value: len(there.get(value, ())) for value in values}
+        most = min(counts.values(), default=0) + rule.max_skew - rule.names(pod.namespace, pod)
+        able = _able(fleet, pod, rule)
+        may = [value for value in values if counts[value] <= most and value in able]
+        if may and len(may) < len(values):
+            told = ", ".join(f"{value} {counts[value]}" for value in values[:_PLACES])
+            more = ", …" * (len(values) > _PLACES)
+            left = ", ".join(_place(rule, value) for value in may[:_NAMED])
+            return f"{MAY_SPREAD}{left} (pods there: {told}{more})"
+    return ""
+
+
+def _able(fleet: FleetNow, pod: KubePod, rule: PodRule) -> set[str]:
+    """The places of nodes that it could be on by themselves."""
+    nodes = fleet.may_use(pod.request)
+    return {node.labels[rule.key] for node in nodes if rule.key in node.labels}
+
+
+def _claims(pod: KubePod) -> str:
+    names = [
+        pod.name + name if name.startswith("-") else name for name in pod.request.volumes[:_NAMED]
+    ]
+    return f"{CLAIMS}{', '.join(names)}" if names else ""
+
+
+def _place(rule: PodRule, value: str) -> str:
+    return value if rule.key == HOSTNAME else f"{rule.key}={value}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+
+
+_MADE: Mapping[PlaceRule, Callable[[FleetNow, KubePod], str]] = {
+    PlaceRule.PORT: _off,
+    PlaceRule.APART: _off,
+    PlaceRule.TOGETHER: _beside,
+    PlaceRule.SPREAD: _spread,
+    PlaceRule.VOLUME: lambda _, pod: _claims(pod),
+}
