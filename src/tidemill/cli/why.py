@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.cli.job_names import full, job_number
+from tidemill.cli.job_names import held_job, job_number, names_of
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 
@@ -53,12 +53,11 @@ def why(
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at, notes_unlisted=False)
-    held = {one.name: one for one in held_jobs(journal, at)}
-    job = full(world, job, held)
-    if job in held:
-        _print_held(held[job], world, journal, at, as_json=as_json)
+    every = held_jobs(journal, at)
+    if (held := held_job(world, job, every)) is not None:
+        _print_held(held, world, journal, at, as_json=as_json)
         return
-    j = job_number(world, job, journal, at, held)
+    j = job_number(world, job, journal, at, names_of(every))
     with one_question(world) as memo:
         found = _if_stopped(explain.why(world, policy, j, memo), world, j, journal, at)
     answer = commands.located(found, journal, at)

@@ -1,11 +1,13 @@
 """What the scheduler keeps beside its events: whom it holds and why, and why nodes are out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tidemill.journal import others_waiting
 from tidemill.journal.deciders import DEFAULT
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.journal.submissions import Submissions
+from tidemill.live.kubernetes import jobs
+from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.differ import AT_WORK, Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.events import AskedEvict, AskedMove, Why
@@ -33,11 +35,12 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
             gpus = sum(pod.request.gpu.each for pod in pods if pod.request.gpu)
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
         is_counted = not any(
-            (pod.lacks or pod.request.unread) and pod.request.gpu is None for pod in pods
+            (pod.lacks or pod.request.unread or pod.request.uncounted) and pod.request.gpu is None
+            for pod in pods
         )
         yield UnplacedJob(
             differ.lives.name(unit), job.team or "unknown", gpus, why.reason, why.words, since_ms,
-            is_counted,
+            is_counted, _above(differ, pods),
         )  # fmt: skip
 
 
@@ -51,7 +54,15 @@ def of_others(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
         yield UnplacedJob(
             "/".join(key), view.shape_of(pod).team, pod.request.gpu.each, others_waiting.REASON,
             f"it waits for `{name}`, which decides for it", pod.created_ms - begins_ms,
+            of=_above(differ, [pod]),
         )  # fmt: skip
+
+
+def _above(differ: Differ, pods: Iterable[KubePod]) -> tuple[str, ...]:
+    """What pods of one job belong to; of those with one owner it is asked once."""
+    alike = {pod.owner: pod for pod in pods}
+    found = (jobs.names_above(differ.view.cluster, pod) for pod in alike.values())
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 def submissions(differ: Differ, begins_ms: int) -> Submissions:
