@@ -196,11 +196,11 @@ class WaitSayer:
         reason = OTHER_REASONS.get(cause, WAITING)
         is_spread = self._is_spread(unit)
         order = purchase.helps(world, world.shape_rows[s], cause, is_spread=is_spread)
-        beside = self._differ.gpuless.beside(self._differ.view.unit_pods(unit))
-        if order is not None and not beside:
+        beside = self._differ.gpuless.beside(unit)
+        if order is not None or (beside and reason != PREEMPTING):
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
-        words = "; ".join(filter(None, (self._explain.words(world, cause), beside or order)))
+        words = "; ".join(filter(None, (self._explain.words(world, cause), order, beside)))
         if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
             words = f"{words}; it requests {named}"
         if reason != PREEMPTING and (
