@@ -16,7 +16,7 @@ from tests.rigs.kubernetes import wanted
 from tidemill.engine.loop import Loop
 from tidemill.journal import Journal
 from tidemill.journal.replay import rebuild
-from tidemill.live.kubernetes import budgets, dra
+from tidemill.live.kubernetes import budgets, dra, fields
 from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
@@ -370,7 +370,8 @@ class PretendedServer:
                 and (at in self.shown or one["spec"]["schedulerName"] == "tidemill")]  # fmt: skip
         used = sum(map(cores, [*here, self.pods[key]]))
         row = self.shown.get(("", name))
-        if row and used > float(row["status"]["allocatable"]["cpu"]):
+        most = row["status"]["allocatable"].get("cpu", "0") if row else ""
+        if most.isdecimal() and used > int(most):
             self.over.append(f"{key[1]} on {name}: {used} cores")
 
     def _bind(self, key: Key, node: str) -> None:
@@ -478,7 +479,7 @@ def gpus(one: Object) -> int:
 def cores(one: Object) -> float:
     """What a pod requests of them."""
     requests = one["spec"]["containers"][0]["resources"].get("requests", {})
-    return float(requests.get("cpu", 0))
+    return fields.quantity(requests.get("cpu", 0))
 
 
 def resource_of(one: Object) -> str:

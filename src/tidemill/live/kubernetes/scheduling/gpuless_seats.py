@@ -47,10 +47,17 @@ class GpulessSeats:
         """Nodes without GPUs that could carry such a pod, if empty; until one changes."""
         self._full: dict[PodRequest, dict[str, tuple[int, str]]] = {}
         """By node: how often something had left it when it would not take such a pod, and why."""
+        self._nowhere: dict[tuple[Role, PodRequest], int] = {}
+        """Forms of pods that no node took, and how often anything had left any node by then."""
+        self._left = 0
 
     def forget(self) -> None:
         """Nodes changed."""
         self._able.clear()
+        self._nowhere.clear()
+        most = 2 * len(self._view.machines)
+        if any(len(said) > most for said in self._full.values()):
+            self._full.clear()  # most of them are of nodes that are gone
 
     def first(self, units: Iterable[UnitKey]) -> list[UnitKey]:
         """Pods without GPUs before all else, by priority and age: gangs begin when theirs have a
@@ -61,6 +68,8 @@ class GpulessSeats:
             pods = self._view.unit_pods(unit) if unit.kind == "Pod" else ()
             if pods and pods[0].request.gpu is None:
                 mine[unit] = (-pods[0].request.priority, pods[0].created_ms)
+        if mine or self._nowhere:
+            self._left = self._view.vacations.total()
         if not mine:
             return every
         return [
@@ -138,13 +147,14 @@ class GpulessSeats:
         self._limits.end(seat)
         for said in self._full.values():  # its room there may be free again
             said.pop(seat.node, None)
+        self._nowhere.clear()
         self._view.dirty_units[unit] = None
         return True
 
     def _candidates(self, role: Role) -> list[KubeNode]:
         if role not in self._able:
             if len(self._able) >= _MOST_KEPT:
-                self._able.clear()
+                self.forget()
             view = self._view
             rows = (view.machines[name] for name in sorted(view.machines))
             self._able[role] = [
@@ -154,13 +164,20 @@ class GpulessSeats:
         return self._able[role]
 
     def _with_room(self, role: Role, request: PodRequest) -> KubeNode | None:
+        form = role, request
+        if self._nowhere.get(form) == self._left:
+            return None
         able = self._candidates(role)
-        return next((node for node in able if not self._refusal(node, request)), None)
+        found = next((node for node in able if not self._refusal(node, request)), None)
+        if found is None:
+            self._nowhere[form] = self._left
+        return found
 
     def _refusal(self, node: KubeNode, request: PodRequest) -> str:
         """Why a node does not take a pod, which stays so until something leaves it; "": it does."""
         if request not in self._full and len(self._full) >= _MOST_KEPT:
             self._full.clear()
+            self._nowhere.clear()
         known, left = self._full.setdefault(request, {}), self._view.vacations[node.name]
         before = known.get(node.name)
         if before is None or before[0] != left:
