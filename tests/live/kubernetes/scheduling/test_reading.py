@@ -17,7 +17,7 @@ from tidemill import api
 from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
 from tidemill.explain import said
-from tidemill.journal import node_reasons, open_journal, scheduled
+from tidemill.journal import open_journal
 from tidemill.ledger import fixes
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.kubernetes.scheduling import keeping, saying
@@ -59,12 +59,11 @@ class Read:
             for unit in list(scheduler.view.units()):
                 await sayer.say(unit)
             await sayer.stop()
+            held = keeping.held(scheduler.differ, made.BEGIN_MS)
+            for kept in keeping.facts(scheduler.differ, held, {}, sayer.ordered).items():
+                self.journal.set_meta(*kept)
 
         asyncio.run(work())
-        kept = scheduled.facts(keeping.held(scheduler.differ, made.BEGIN_MS), {})
-        kept |= node_reasons.facts(keeping.node_reasons(scheduler.differ))
-        for key, value in kept.items():
-            self.journal.set_meta(key, value)
 
     def told(self, pod: str) -> tuple[str, str]:
         """Reason and message of the condition of a pod."""

@@ -28,7 +28,7 @@ from tidemill.live.kubernetes.scheduling.following import CauseFollower
 from tidemill.live.kubernetes.scheduling.kept_back import KeptBack
 from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.resizing import Resize
-from tidemill.live.kubernetes.scheduling.units import Vacant
+from tidemill.live.kubernetes.scheduling.units import Vacant, note
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
@@ -115,6 +115,8 @@ class WaitSayer:
         self._may_happen = _Allowance(EVENTS_PER_SECOND, EVENTS_AT_ONCE).takes
         self._may_tell_bind = _Allowance(BINDS_PER_SECOND, BINDS_AT_ONCE).takes
         self._events: set[asyncio.Task[None]] = set()
+        self.ordered: dict[UnitKey, None] = {}
+        """Jobs of which a pod was told last that one more node would help."""
         self.told = 0
         self.events = 0
 
@@ -252,6 +254,7 @@ class WaitSayer:
     async def say(self, unit: UnitKey) -> None:
         """Tell the pods of a job why they wait, as far as they were not told."""
         found = self.reason_of(unit)
+        note(self.ordered, unit, is_so=found is not None and found.reason == UNSCHEDULABLE)
         if found is None:
             return
         nodes, first = dict(found.nodes), None
