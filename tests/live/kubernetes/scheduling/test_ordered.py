@@ -1,17 +1,25 @@
 """Jobs that order a node: `why` and `pending` say what autoscalers make of that."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_from_zero import put
 from tests.live.kubernetes.scheduling.test_reading import Read
 from tests.live.kubernetes.test_autoscaler import NO_ACTIVITY, SCALING, SHOWN, group, status
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import OURS, scheduling
+from tests.rigs.kubernetes.wanted import node, pod
+from tidemill.cli.main import app
+from tidemill.live.kubernetes import autoscaler
 from tidemill.live.kubernetes.scheduling import saying
 
+PODS, CONFIG_MAPS = "/api/v1/namespaces/ml/pods", "/api/v1/namespaces/kube-system/configmaps"
 CLAIM: dict[str, Any] = {
     "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
     "metadata": {"name": "gpu-x7", "namespace": "", "labels": {"pool": "gpu-a"},
@@ -89,3 +97,27 @@ def test_a_machine_that_karpenter_launched_is_told_until_its_node_joins(story: R
     story.server.put(CLAIM | named)
     story.rest()
     assert "Karpenter" not in story.asked("why", "ml/more") + story.asked("pending")
+
+
+def test_a_real_scheduler_reads_it_with_the_observers_rights(rig: Cluster, tmp_path: Path):
+    """The ConfigMap in `kube-system`, by the role of the manifests; its group is told beside the
+    job that waits.
+    """
+    now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    rig.add_nodes(node("n0", labels={"pool": "gpu-a"}))
+    rig.create(PODS, pod("busy", 8, schedulerName=OURS))
+    rig.create(CONFIG_MAPS, status(group("gpu-a", 1, 1, 1), probed=now))
+    try:
+        with scheduling(rig, tmp_path) as ours:
+            rig.wait_until_running("ml", 1)
+            rig.create(PODS, pod("more", 4, schedulerName=OURS))
+
+            def why() -> str:
+                told = CliRunner().invoke(app, ["why", "ml/more", "-j", ours.journal])
+                return " ".join(told.output.split())
+
+            words = f"the autoscaler's node group `gpu-a` is at its maximum (1 of 1) {SHOWN}"
+            rig.wait_for("it is told", lambda: f"ordered: {words}" in why())
+            assert ours.stop() == 0
+    finally:
+        rig.ask("DELETE", f"{CONFIG_MAPS}/{autoscaler.NAME}")
