@@ -18,7 +18,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause, Layer
 
 CAUSE = Cause.NOT_ELIGIBLE.name.lower()
-_OF_OTHERS = frozenset({"BindRefused", "Waiting", "Unschedulable", "Binding"})
+_OF_OTHERS = frozenset({"BindRefused", "Waiting", "Unschedulable"})
 """Reasons of jobs that wait for pods to leave, or for nodes: it is not so whatever is free."""
 _OF_SCHEDULER = frozenset({REASON, "BindForbidden", *_OF_OTHERS})
 """Reasons that are no matter of the job: who runs the scheduler, or another one, can help."""

@@ -165,6 +165,44 @@ def test_no_more_of_a_node_is_given_out_than_it_has(
     assert set(where(story).values()) == {"cpu0", "cpu1"}
 
 
+def test_of_two_gangs_the_one_whose_coordinator_has_the_last_place_begins(story: Read):
+    """JobSets of a coordinator in the pool and two workers, all there at once: a pool with room for
+    one coordinator starts one of them, and the other when that has ended.
+    """
+    resize(story, "cpu0", cpu="1")
+    for name in ("a", "b"):
+        job_set(story, name)
+    story.rest()
+    found = where(story)
+    assert {found[f"a-{part}"] for part in ("head", "work-0", "work-1")} == {"cpu0", "n0"}
+    assert {found[f"b-{part}"] for part in ("head", "work-0", "work-1")} == {""}
+    assert "a part of its gang (`b-head`) could not begin" in story.told("b-work-1")[1]
+    for part in ("head", "work-0", "work-1"):
+        story.server.finish(("ml", f"a-{part}"))
+    story.rest()
+    assert set(where(story).values()) == {"cpu0", "n0"}
+
+
+def job_set(story: Read, name: str) -> None:
+    """Two Jobs: a head without GPUs, and two workers with two each."""
+    jobset, job = ("jobset.x-k8s.io/v1alpha2", "JobSet"), ("batch/v1", "Job")
+    above = {"apiVersion": jobset[0], "kind": jobset[1], "name": name, "uid": "u"}
+    of, ours = {"jobset.sigs.k8s.io/jobset-name": name}, {"schedulerName": "tidemill"}
+    parts = list[dict[str, Any]]()
+    for part, count, gpus, more in (("head", 1, 0, CPU_POOL), ("work", 2, 2, {})):
+        spec = {"parallelism": count, "completions": count,
+                "template": made.template(gpus, **(ours | more))}  # fmt: skip
+        parts.append({"name": part, "template": {"spec": spec}})
+        owners = [above | {"controller": True}]
+        story.server.put(made.owner(*job, f"{name}-{part}-0", {}, owners=owners))
+    story.server.put(made.owner(*jobset, name, {"replicatedJobs": parts}))
+    for i in range(2):
+        owner = (*job, f"{name}-work-0")
+        story.server.make(f"{name}-work-{i}", 2, owner=owner, labels=of)
+    head = (*job, f"{name}-head-0")
+    story.server.make(f"{name}-head", 0, spec=CPU_POOL, owner=head, labels=of)
+
+
 def request(story: Read, name: str, spec: dict[str, Any], asked: dict[str, str]) -> None:
     """A pod without GPUs that requests so much."""
     more = {"cpu": asked["cpu"]} if "cpu" in asked else {}

@@ -7,13 +7,11 @@ One that has to be in one place with all of its pods is placed by the plan, whic
 GPUs alone: where another one would be needed for a part of it, all of it is held.
 """
 
-from collections.abc import Iterator
-
 from tidemill.live.kubernetes import jobs
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import NAME, KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
-from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.pods import PodRequest
 from tidemill.live.kubernetes.scheduling import declared, gpuless_seats, purchase, shapes
 from tidemill.live.kubernetes.scheduling.gpuless_seats import GpulessSeats
 from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
@@ -23,6 +21,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.model.rows import Role
 from tidemill.model.world import World
 
+NO_ROOM = "none has room now"
 ONE_PLACE = "a gang that has to be in one place is placed on nodes with GPUs only"
 _MOST_NAMED = 2
 _MOST_KEPT = 4_096  # requests: about a megabyte
@@ -72,11 +71,9 @@ class NodesWithoutGpus:
         return seat
 
     def hold_alone(self, unit: UnitKey, now: UnitNow) -> Unplaceable | None:
-        """Why the plan does not place a pod without GPUs: it is on its way to a node without, or
-        waits for one of those that alone could carry it. None: it does.
+        """Why the plan does not place a pod without GPUs: nodes without alone could carry it, and
+        none of them has room. None: it does.
         """
-        if (coming := self.seats.hold(unit)) is not None:
-            return coming
         if unit not in self.seats.waiting:
             return None
         request = now.waits[0][0].request
@@ -85,7 +82,7 @@ class NodesWithoutGpus:
             return None
         is_pinned = bool({HOSTNAME, NAME} & request.rules.keys)
         reason = WAITING if is_pinned else UNSCHEDULABLE
-        return Unplaceable(reason, f"{only} could carry it, and none has room now: {lack}")
+        return Unplaceable(reason, f"{only} could carry it, and {NO_ROOM}: {lack}")
 
     def hold_of(self, unit: PodUnit) -> Unplaceable | None:
         """Why a gang is not placed: a pod of it without GPUs could not begin; None: none is."""
@@ -104,45 +101,29 @@ class NodesWithoutGpus:
 
     def _without_room(self, unit: PodUnit) -> Unplaceable | None:
         """That nodes without GPUs alone could carry a part of a gang, and none has room for it."""
-        for name, request in self._roomless(unit):
-            if only := self._words_of(request):
-                return Unplaceable(
-                    WAITING,
-                    f"a part of its gang (`{name}`) could not begin, and the rest would hold GPUs"
-                    f" for nothing: {only} could carry it, and none has room now",
-                )
-        return None
-
-    def _roomless(self, unit: PodUnit) -> Iterator[tuple[str, PodRequest]]:
-        """Its pods that wait for room, or those that are to come, as its owner describes them."""
-        view, parts = self._view, self.seats.parts_of(unit.key)
+        seats, view = self.seats, self._view
+        parts = seats.parts_of(unit.key)
         for pod in parts:
-            if jobs.alone(pod) in self.seats.waiting:
-                yield pod.name, pod.request
+            if jobs.alone(pod) in seats.waiting and (only := self._words_of(pod.request)):
+                return _without_part(pod.name, WAITING, f"{only} could carry it, and {NO_ROOM}")
         for part in () if parts else declared.templates(view.cluster, unit.job):
             is_ours = part.request.gpu is None and part.request.scheduler == view.scheduler
-            if is_ours and not self.seats.has_room(part.request):
-                yield part.name, part.request
+            only = self._words_of(part.request) if is_ours else ""
+            if only and not seats.has_room(part.request):
+                return _without_part(part.name, WAITING, f"{only} could carry it, and {NO_ROOM}")
+        return None
 
     def _in_no_place(self, unit: PodUnit) -> Unplaceable | None:
         """That a pod of a gang that has to be in one place could be on nodes without GPUs only."""
-        mine = [pod for pod in unit.pods if pod.request.gpu is None and not pod.is_over]
-        for pod in (*mine, *self._alive(self._view.apart.tied(unit.key))):
-            only = self._words_of(pod.request)
-            if only and unit.key != jobs.alone(pod) and not self._has_begun(unit):
-                return Unplaceable(
-                    "NotSupported",
-                    f"a part of its gang (`{pod.name}`) could not begin, and the rest would hold"
-                    f" GPUs for nothing: {only} could carry it, and {ONE_PLACE}",
-                )
+        view = self._view
+        for key in view.apart.tied(unit.key):
+            pod = view.pods.get(key)
+            if pod is None or not view.is_ours(pod) or pod.is_over:
+                continue
+            if (only := self._words_of(pod.request)) and not self._has_begun(unit):
+                words = f"{only} could carry it, and {ONE_PLACE}"
+                return _without_part(pod.name, "NotSupported", words)
         return None
-
-    def _alive(self, keys: list[tuple[str, str]]) -> Iterator[KubePod]:
-        """Those of these pods that are ours to place, and not over."""
-        for key in keys:
-            pod = self._view.pods.get(key)
-            if pod is not None and self._view.is_ours(pod) and not pod.is_over:
-                yield pod
 
     def _has_begun(self, unit: PodUnit) -> bool:
         """Whether somebody else placed such a pod all the same, or it has done its work."""
@@ -188,6 +169,14 @@ class NodesWithoutGpus:
         named = ", ".join(f"`{name}`" for name in sorted(found)[:_MOST_NAMED])
         more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
         return f"nodes without GPUs ({named}{more})"
+
+
+def _without_part(name: str, reason: str, words: str) -> Unplaceable:
+    """A gang that would hold GPUs and do nothing."""
+    lead = (
+        f"a part of its gang (`{name}`) could not begin, and the rest would hold GPUs for nothing"
+    )
+    return Unplaceable(reason, f"{lead}: {words}")
 
 
 def _could_carry(size: KubeNode, machine: KubeNode, request: PodRequest) -> bool:

@@ -17,13 +17,10 @@ from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
 from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.limits import NodeLimits
-from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant, key_of
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model.rows import Role, Shape
 
-BINDING = "Binding"
-"""The reason of a pod that is on its way to a node."""
 _MOST_KEPT = 16  # forms of pods: of each a word for every node, half a megabyte of 5,000 nodes
 
 
@@ -101,9 +98,8 @@ class GpulessSeats:
         return [pod for unit in mine for pod in self._view.unit_pods(unit)]
 
     def seat(self, unit: UnitKey, now: UnitNow) -> Vacant | None:
-        """A seat for a pod without GPUs that could be bound; None: no node without GPUs has room.
-
-        One that is on its way has none beside that; ``hold`` says where it goes.
+        """A seat for a pod without GPUs that could be bound; None: no node without GPUs has room,
+        or it is on its way to one.
         """
         self.waiting.pop(unit, None)
         role = _role(unit, now)
@@ -126,10 +122,9 @@ class GpulessSeats:
         )  # fmt: skip
         return self._with_room(role, request) is not None
 
-    def hold(self, unit: UnitKey) -> Unplaceable | None:
-        """That a pod is on its way to a node; None: it is not."""
-        seat = self._coming.get(unit)
-        return Unplaceable(BINDING, f"it is being bound to `{seat.node}`") if seat else None
+    def is_coming(self, unit: UnitKey) -> bool:
+        """Whether a pod is on its way to a node without GPUs."""
+        return unit in self._coming
 
     def lack(self, now: UnitNow) -> str:
         """Why the first of the nodes that could carry a pod does not take it; "": none could."""

@@ -136,6 +136,8 @@ class JobsNow:
         now = self.now(unit, topology)
         if (seat := self.gpuless.seat(unit, now)) is not None:
             self._seating.vacant.append(seat)
+        if self.gpuless.seats.is_coming(unit.key):
+            return now._replace(is_complete=False)
         hold = self.gpuless.hold_alone(unit.key, now)
         return now if hold is None else now._replace(hold=hold, is_complete=False)
 
