@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import Scheduler
+from tests.live.kubernetes.scheduling.test_draining import Hands
 from tests.live.kubernetes.scheduling.test_from_zero import drop, put
 from tests.live.kubernetes.scheduling.test_reading import Read
+from tidemill.live.kubernetes import notices
 from tidemill.live.kubernetes.scheduling import saying
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
+from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.model.topology import Tier, Topology
 
 MPI = ("kubeflow.org/v2beta1", "MPIJob", "mpi")
@@ -242,6 +246,25 @@ def test_a_node_without_gpus_that_takes_no_work_gets_none(state: str, story: Rea
     story.server.news.append(("Node", ("", "cpu0"), story.server.nodes["cpu0"], False))
     story.rest()
     assert where(story) == {"p": "cpu0"}
+
+
+def test_a_node_without_gpus_that_is_going_to_be_taken_gets_no_pod(story: Read):
+    """Its maintenance has begun, and nobody has cordoned it yet: the pod says so, and waits."""
+    clock, told = Hands(), json.loads(json.dumps(story.server.nodes["cpu0"]))
+    begun = datetime.fromtimestamp(clock.now / 1000 - 60, UTC)
+    told["metadata"]["annotations"] = {notices.DRAIN_BY: begun.isoformat()}
+    scheduler = story.scheduler
+    scheduler.differ.let_drain(
+        Drains(
+            scheduler.loop.world, scheduler.view, story.server, clock, 0,  # type: ignore[arg-type]
+            may_evict=lambda _: True, log=lambda *_, **__: None,
+        )
+    )  # fmt: skip
+    story.server.news.append(("Node", ("", "cpu0"), told, False))
+    story.server.make("p", 0, spec=CPU_POOL)
+    story.rest()
+    assert where(story) == {"p": ""}
+    assert "node `cpu0` is going to be taken" in story.told("p")[1]
 
 
 def test_a_pod_that_no_kubelet_takes_where_gpus_are_goes_where_there_are_none(story: Read):
