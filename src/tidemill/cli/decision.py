@@ -32,36 +32,30 @@ def decision(
     from tidemill.cli.moment import world_at
 
     world, policy = world_at(journal, at)
-    found = _of_held(world, job, journal, at) or _of_job(world, policy, job, journal, at)
+    found = _found(world, policy, job, journal, at)
     if as_json:
         screen.json_out(msgspec.json.encode(found), journal, at=at)
     else:
         _print(found, api.calendar_of(journal))
 
 
-def _of_held(world: "World", job: str, journal: str, at: str | None) -> "Decision | None":
-    """The decision about a job that is in no queue; None: it is not held."""
-    from tidemill.cli import moment
-    from tidemill.cli.job_names import held_job
-    from tidemill.explain import held_jobs
-
-    held = held_job(world, job, moment.held_jobs(journal, at))
-    return None if held is None else held_jobs.decision(held, world.now_ms)
-
-
-def _of_job(
+def _found(
     world: "World", policy: "Policy", job: str, journal: str, at: str | None
 ) -> "Decision":  # fmt: skip
-    """The decision about a job of the journal's events."""
+    """The decision about a job of the journal's events, or about one that is in no queue."""
     from tidemill import api
-    from tidemill.cli.job_names import job_number, names_of
-    from tidemill.cli.moment import held_jobs, one_question
+    from tidemill.cli import moment
+    from tidemill.cli.job_names import full, held_job, job_number, names_of
+    from tidemill.explain import held_jobs
     from tidemill.explain.decision import reading
 
-    j = job_number(world, job, journal, at, names_of(held_jobs(journal, at)))
-    with api.open_journal(journal) as opened, one_question(world):
-        calendar = api.Calendar.of(opened.facts())
-        at_ms = None if at is None else calendar.ms(at, "--at")
+    every = moment.held_jobs(journal, at)
+    job = full(world, job, [one.name for one in every])
+    if (held := held_job(world, job, every)) is not None:
+        return held_jobs.decision(held, world.now_ms)
+    j = job_number(world, job, journal, at, names_of(every))
+    with api.open_journal(journal) as opened, moment.one_question(world):
+        at_ms = None if at is None else api.Calendar.of(opened.facts()).ms(at, "--at")
         return reading.read(opened, world, policy, j, at_ms)
 
 

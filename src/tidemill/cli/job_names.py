@@ -62,12 +62,12 @@ def full(world: "World", name: str, held: Iterable[str] = ()) -> str:
 
 
 def held_job(world: "World", name: str, held: "Sequence[UnplacedJob]") -> "UnplacedJob | None":
-    """The job that is held and is called so, or the first of those that belong to what is.
+    """The job that is held and has this full name, or the first of those that belong to what has.
 
-    None: no such job is held; or one that is not held, and is not over, has this name.
+    None: no such job is held; or one that is not held, and is not over, is called so.
     """
     by_name = {one.name: one for one in held}
-    if (name := full(world, name, by_name)) in by_name:
+    if name in by_name:
         return by_name[name]
     j = world.job_number.get(name)
     above = _called(name, {above for one in held for above in one.of})

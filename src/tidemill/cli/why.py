@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.cli.job_names import held_job, job_number, names_of
+from tidemill.cli.job_names import full, held_job, job_number, names_of
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 
@@ -54,6 +54,7 @@ def why(
 
     world, policy = world_at(journal, at, notes_unlisted=False)
     every = held_jobs(journal, at)
+    job = full(world, job, [one.name for one in every])
     if (held := held_job(world, job, every)) is not None:
         _print_held(held, world, journal, at, as_json=as_json)
         return

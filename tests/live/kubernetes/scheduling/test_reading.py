@@ -146,7 +146,8 @@ def test_jobs_are_found_without_their_namespace_and_those_of_one_name_are_listed
     story.rest()
     world = story.scheduler.loop.world
     assert job_number(world, "single", story.where, None) == world.job_number["ml/single"]
-    assert "`single` is `ml/single`" in story.asked("why", "single")
+    for command in ("why", "decision"):
+        assert story.asked(command, "single").count("`single` is `ml/single`") == 1
     assert "1 of the 2 pods" in story.asked("why", "pair")
     for name in ("twice", "twice-0", "twice-7f9c-x2x4z"):
         with pytest.raises(SpecError) as found:
