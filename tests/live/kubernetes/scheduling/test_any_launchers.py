@@ -6,6 +6,7 @@ Random stories on a pretended API server; the loop, the comparison and the sende
 import asyncio
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -94,7 +95,7 @@ async def story(seed: int) -> None:
         check(server, journal)
 
 
-def a_launcher(server: PretendedServer, name: str, cpu: int, **gang: object) -> None:
+def a_launcher(server: PretendedServer, name: str, cpu: int, **gang: Any) -> None:
     server.make(name, 0, cpu=str(cpu), spec={"nodeSelector": {"pool": "cpu"}}, **gang)
 
 

@@ -209,8 +209,7 @@ def job_set(story: Read, name: str) -> None:
 
 def request(story: Read, name: str, spec: dict[str, Any], asked: dict[str, str]) -> None:
     """A pod without GPUs that requests so much."""
-    more = {"cpu": asked["cpu"]} if "cpu" in asked else {}
-    story.server.make(name, 0, spec=spec, **more)
+    story.server.make(name, 0, spec=spec, cpu=asked.get("cpu", "1"))
     story.server.resize(("ml", name), **asked)
 
 

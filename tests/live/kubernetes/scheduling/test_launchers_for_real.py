@@ -12,7 +12,7 @@ from tests.rigs.kubernetes.wanted import gang_notes, node, pod
 Object = dict[str, Any]
 PODS = "/api/v1/namespaces/ml/pods"
 POOL = {"pool": "cpu"}
-CPU_POOL = {"nodeSelector": POOL, "schedulerName": OURS}
+CPU_POOL: Object = {"nodeSelector": POOL, "schedulerName": OURS}
 
 
 def cpu_node(name: str) -> Object:
@@ -26,7 +26,7 @@ def test_a_gang_and_its_launcher_begin_when_the_pool_of_that_has_room(rig: Clust
     """
     rig.add_nodes(node("n0"), cpu_node("cpu0"))
     rig.create(PODS, pod("other", 0, cpu="3500m", nodeName="cpu0"))
-    notes = {"metadata": {"annotations": gang_notes("mpi", 3)}}
+    notes: Object = {"metadata": {"annotations": gang_notes("mpi", 3)}}
     workers = (pod(f"worker{i}", 4, schedulerName=OURS, **notes) for i in range(2))
     with scheduling(rig, tmp_path) as ours:
         rig.create(PODS, pod("launcher", 0, **CPU_POOL, **notes), *workers)
