@@ -9,6 +9,8 @@ from tidemill.cli import options, screen
 if TYPE_CHECKING:
     from tidemill.explain.decision.answers import Decision, Filtering, Ranking
     from tidemill.journal.moments import Calendar
+    from tidemill.model.policy import Policy
+    from tidemill.model.world import World
 
 EXAMPLES = options.example(
     "tidemill decision train-0042 -j out/demo.sqlite",
@@ -27,20 +29,34 @@ def decision(
     import msgspec
 
     from tidemill import api
-    from tidemill.cli.job_names import job_number
-    from tidemill.cli.moment import one_question, world_at
-    from tidemill.explain.decision import reading
+    from tidemill.cli.moment import world_at
 
     world, policy = world_at(journal, at)
-    j = job_number(world, job, journal, at)
-    with api.open_journal(journal) as opened, one_question(world):
-        calendar = api.Calendar.of(opened.facts())
-        at_ms = None if at is None else calendar.ms(at, "--at")
-        found = reading.read(opened, world, policy, j, at_ms)
+    found = _found(world, policy, job, journal, at)
     if as_json:
         screen.json_out(msgspec.json.encode(found), journal, at=at)
     else:
-        _print(found, calendar)
+        _print(found, api.calendar_of(journal))
+
+
+def _found(
+    world: "World", policy: "Policy", job: str, journal: str, at: str | None
+) -> "Decision":  # fmt: skip
+    """The decision about a job of the journal's events, or about one that is in no queue."""
+    from tidemill import api
+    from tidemill.cli import moment
+    from tidemill.cli.job_names import full, held_job, job_number, names_of
+    from tidemill.explain import held_jobs
+    from tidemill.explain.decision import reading
+
+    every = moment.held_jobs(journal, at)
+    job = full(world, job, [one.name for one in every])
+    if (held := held_job(world, job, every)) is not None:
+        return held_jobs.decision(held, world.now_ms)
+    j = job_number(world, job, journal, at, names_of(every))
+    with api.open_journal(journal) as opened, moment.one_question(world):
+        at_ms = None if at is None else api.Calendar.of(opened.facts()).ms(at, "--at")
+        return reading.read(opened, world, policy, j, at_ms)
 
 
 def _print(found: "Decision", calendar: "Calendar") -> None:
@@ -68,6 +84,8 @@ def _print(found: "Decision", calendar: "Calendar") -> None:
     for ranking in found.scores:
         _print_scores(ranking)
     _print_bind(found, calendar)
+    if not found.tried:
+        return
     say("tried, and when", "bold")
     made = screen.table("first", "last", "times", "what", right_from=9)
     for row in found.tried:

@@ -1,6 +1,6 @@
 """Jobs by the names that people have for them: in full, without what is before it, or of a pod."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tidemill.cli import screen
@@ -10,6 +10,7 @@ from tidemill.model.measures import MINUTE_MS
 from tidemill.model.states import JobState
 
 if TYPE_CHECKING:
+    from tidemill.model.held import UnplacedJob
     from tidemill.model.world import World
 
 MOST_NAMED = 8
@@ -58,6 +59,36 @@ def full(world: "World", name: str, held: Iterable[str] = ()) -> str:
         return name
     screen.note(f"`{name}` is `{found[0]}`")
     return found[0]
+
+
+def held_job(world: "World", name: str, held: "Sequence[UnplacedJob]") -> "UnplacedJob | None":
+    """The job that is held and has this full name, or the first of those that belong to what has.
+
+    None: no such job is held; or one that is not held, and is not over, is called so.
+    """
+    by_name = {one.name: one for one in held}
+    if name in by_name:
+        return by_name[name]
+    j = world.job_number.get(name)
+    above = _called(name, {above for one in held for above in one.of})
+    if len(above) != 1 or (j is not None and world.jobs.state.item(j) <= JobState.RUNNING):
+        return None
+    mine = [one for one in held if above[0] in one.of]
+    _note_owned(above[0], [one.name for one in mine])
+    return mine[0]
+
+
+def names_of(held: "Iterable[UnplacedJob]") -> set[str]:
+    """What jobs that are held may be asked for by: their own names, and what they belong to."""
+    return {name for one in held for name in (one.name, *one.of)}
+
+
+def _note_owned(above: str, mine: list[str]) -> None:
+    """Say of which of the jobs that belong to something the answer is."""
+    others = ", ".join(f"`{one}`" for one in mine[1:MOST_NAMED])
+    more = f" and {len(mine) - MOST_NAMED:,} more" if len(mine) > MOST_NAMED else ""
+    beside = f"; the same may be asked of {others}{more}" if others else ""
+    screen.note(f"`{mine[0]}` belongs to `{above}`, and is held{beside}")
 
 
 def meant(name: str, names: set[str]) -> list[str]:

@@ -116,6 +116,14 @@ def held_jobs(journal: str, at: str | None) -> tuple[UnplacedJob, ...]:
         return scheduled.held_jobs(opened.facts(), opened.where)
 
 
+def ordered_nodes(journal: str, at: str | None) -> Mapping[str, str]:
+    """What autoscalers say now of nodes that waiting jobs ordered, by the job."""
+    if at is not None:
+        return {}
+    with api.open_journal(journal) as opened:
+        return scheduled.orders(opened.facts(), opened.where)
+
+
 def sides_of(journal: str, world: World, policy: Policy) -> "Sides":
     """How wide bands of this fleet are, by what came of forecasts earlier in its journal."""
     from tidemill.explain import past_forecasts

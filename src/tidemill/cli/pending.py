@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,7 +53,7 @@ def pending(
     from msgspec.structs import replace
 
     from tidemill import api, explain
-    from tidemill.cli.moment import held_jobs, one_question, sides_of, world_at
+    from tidemill.cli.moment import held_jobs, one_question, ordered_nodes, sides_of, world_at
     from tidemill.explain import phrasing
     from tidemill.explain.held_jobs import with_held
 
@@ -89,6 +89,7 @@ def pending(
         _print_causes(board, mine, label, is_all=not team and not user)
         _print_jobs(mine, most, label, has_eta=eta)
         _print_reasons(mine[:most])
+        _print_ordered(mine, ordered_nodes(journal, at))
         _print_partial(board)
         _print_method(board)
         _print_alarms(mine)
@@ -174,6 +175,17 @@ def _print_reasons(shown: "Sequence[PendingJob]") -> None:
         screen.out().print(title, style="dim")
     for job in told:
         text = f"  {job.job}: {job.reason}"
+        screen.out().print(text, markup=False, style="dim", soft_wrap=True)
+
+
+def _print_ordered(mine: "Sequence[PendingJob]", told: "Mapping[str, str]") -> None:
+    """What autoscalers say of nodes that jobs ordered, and how many jobs each is said of."""
+    jobs_of = dict[str, list[str]]()
+    for job in mine:
+        if said := told.get(job.job):
+            jobs_of.setdefault(said, []).append(job.job)
+    for said, jobs in jobs_of.items():
+        text = f"ordered by {screen.count(len(jobs), 'job')}, such as `{jobs[0]}`: {said}"
         screen.out().print(text, markup=False, style="dim", soft_wrap=True)
 
 

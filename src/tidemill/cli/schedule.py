@@ -160,9 +160,10 @@ def kubernetes(
     meanwhile.
 
     With --shadow it binds nothing: the journal is then what the cluster did, --into what this
-    policy would have done with the same pods. --shadow-of, --into, --autoscaler-namespace, --every
-    and --lateness are for that alone.
+    policy would have done with the same pods. --shadow-of, --into, --every and --lateness are for
+    that alone.
     """
+    from tidemill.live.kubernetes import autoscaler
     from tidemill.live.kubernetes.api import kubeconfig as kubeconfigs
     from tidemill.live.kubernetes.scheduling.running import SchedulerTerms
     from tidemill.live.observing.observer import ObserverTerms
@@ -195,8 +196,9 @@ def kubernetes(
         )  # fmt: skip
         return
     terms = SchedulerTerms(
-        journal, scheduler, team_by, rule, shown, may_drain, may_resize, lease or ""
-    )
+        journal, scheduler, team_by, rule, shown, may_drain, may_resize, lease or "",
+        autoscaler.checked(autoscaler_namespace),
+    )  # fmt: skip
     if lease is not None and (lease.count("/") != 1 or not all(lease.split("/"))):
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None

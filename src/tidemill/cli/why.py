@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.cli.job_names import full, job_number
+from tidemill.cli.job_names import full, held_job, job_number, names_of
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 
@@ -53,15 +53,15 @@ def why(
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at, notes_unlisted=False)
-    held = {one.name: one for one in held_jobs(journal, at)}
-    job = full(world, job, held)
-    if job in held:
-        _print_held(held[job], world, journal, at, as_json=as_json)
+    every = held_jobs(journal, at)
+    job = full(world, job, [one.name for one in every])
+    if (held := held_job(world, job, every)) is not None:
+        _print_held(held, world, journal, at, as_json=as_json)
         return
-    j = job_number(world, job, journal, at, held)
+    j = job_number(world, job, journal, at, names_of(every))
     with one_question(world) as memo:
         found = _if_stopped(explain.why(world, policy, j, memo), world, j, journal, at)
-    answer = commands.located(found, journal, at)
+    answer = _with_order(commands.located(found, journal, at), world.job_names[j], journal, at)
     note_unlisted(world, " ".join(fact.words for fact in answer.evidence))
     forecast = None
     if eta:
@@ -102,11 +102,22 @@ def _print_held(
     from tidemill.explain import commands, held_jobs
 
     answer = commands.located(held_jobs.answer(held, world.now_ms), journal, at)
+    answer = _with_order(answer, held.name, journal, at)
     if as_json:
         told = {"answer": answer, "forecast": None, "nodes": None, "decision": None}
         screen.json_out(msgspec.json.encode(told), journal)
     else:
         _print_answer(answer, world)
+
+
+def _with_order(answer: "Answer", job: str, journal: str, at: str | None) -> "Answer":
+    """The answer with what autoscalers say of the node that its pods ordered, if they do."""
+    from msgspec.structs import replace
+
+    from tidemill.cli.moment import ordered_nodes
+
+    said = ordered_nodes(journal, at).get(job, "") if answer.state == "waiting" else ""
+    return replace(answer, words=f"{answer.words}\nordered: {said}") if said else answer
 
 
 def _if_stopped(

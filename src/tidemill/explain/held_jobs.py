@@ -1,4 +1,5 @@
-"""Jobs that a scheduler of ours holds: in the list of what waits, and as the answer to ``why``.
+"""Jobs that a scheduler of ours holds: in the list of what waits, and as the answers to ``why`` and
+``decision``.
 
 No queue has them, so nothing is asked of the scheduler: what keeps them is what it said.
 """
@@ -9,6 +10,8 @@ from msgspec.structs import replace
 
 from tidemill.explain import commands, phrasing
 from tidemill.explain.answers import Answer, Board, BoardRow, Fact, PendingJob, PricedFix, TeamWaits
+from tidemill.explain.decision import stages
+from tidemill.explain.decision.answers import Decision, Watch
 from tidemill.journal.others_waiting import REASON
 from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import WHOLE_MILLI
@@ -89,6 +92,21 @@ def answer(one: UnplacedJob, now_ms: int) -> Answer:
         evidence=(_fact(one),), withheld=(), nodes=(),
         fix=PricedFix("do what the reason says"), other_fixes=(), do_not="",
         words=words, reason=one.words,
+    )  # fmt: skip
+
+
+def decision(one: UnplacedJob, now_ms: int) -> Decision:
+    """The decision about a job that is held: it is not placed, and no node was looked at for it."""
+    waited_ms, is_ours = _waited(now_ms, one), one.reason != REASON
+    watched = f"in no queue, after a wait of {phrasing.since(waited_ms)}"
+    requests, not_bound = _asks(one), f"{one.reason}: {_cause(one)}"
+    return Decision(
+        job=one.name, team=one.team, state="waiting", asks=requests,
+        outcome="waits" if is_ours else "unknown", at_ms=now_ms,
+        decided_by=stages.OURS if is_ours else stages.THEIRS, cause=CAUSE,
+        watch=Watch(one.since_ms, one.since_ms, waited_ms, None, None, watched),
+        filters=(), scores=(), bind=None, tried=(), not_bound=not_bound,
+        words=f"job `{one.name}` of team `{one.team}` requests {requests}; {watched}\n{not_bound}",
     )  # fmt: skip
 
 

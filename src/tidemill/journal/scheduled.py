@@ -17,6 +17,8 @@ from tidemill.model.world import World
 SCHEDULES = "schedules"
 """For whom the scheduler that writes a journal decides: the name that pods ask for."""
 HELD, KEPT = "held_jobs", "kept_jobs"
+ORDERS = "ordered_nodes"
+"""By job that waits for one more node: what autoscalers say of that."""
 RULES = "rules_of"
 """Where its policy is: `file` or `object`, by its name; nobody named one: neither."""
 MOST, LONGEST = 1_000, 400
@@ -31,6 +33,16 @@ def facts(
     some = [msgspec.structs.replace(one, words=one.words[:LONGEST]) for one in sorted(held)[:MOST]]
     spared = {name: words[:LONGEST] for name, words in sorted(kept.items())[:MOST]}
     return {HELD: _text(some), KEPT: _text(spared), RULES: _text(dict(rules_of))}
+
+
+def order_facts(words: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What is kept of nodes that were ordered; also that none is any more."""
+    return {ORDERS: _text({name: told[:LONGEST] for name, told in sorted(words)[:MOST]})}
+
+
+def orders(kept: Mapping[str, str], where: str) -> Mapping[str, str]:
+    """What autoscalers say of nodes that jobs ordered, by the job."""
+    return kept_facts.by_name(kept, ORDERS, where)
 
 
 def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:

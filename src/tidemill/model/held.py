@@ -17,3 +17,5 @@ class UnplacedJob(Struct, frozen=True, order=True):
     """From the zero of the journal."""
     is_counted: bool = True
     """Whether all that it requests is known."""
+    of: tuple[str, ...] = ()
+    """What its pods belong to, directly or not, by namespace and name: people ask by these, too."""

@@ -89,9 +89,10 @@ class Process:
         return self.process.wait(30)
 
     def lines(self) -> list[Object]:
-        """What it logged."""
-        told = self.said.read_text().splitlines() if self.said.exists() else []
-        return [json.loads(line) for line in told if line.startswith("{")]
+        """What it logged; a line that is being written is not read yet."""
+        told = self.said.read_text() if self.said.exists() else ""
+        whole = told.rpartition("\n")[0].splitlines()
+        return [json.loads(line) for line in whole if line.startswith("{")]
 
     def has_logged(self, event: str) -> bool:
         """Whether it has logged an event."""

@@ -5,6 +5,7 @@ the cloud does (a scaling group, the address of an instance group), so whose nod
 found by names and labels: where no node of a group is known, that is said with it.
 """
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pods import PodRequest
+from tidemill.model.errors import SpecError
 
 NAMESPACE, NAME = "kube-system", "cluster-autoscaler-status"
 """Where it writes by default; its option `--namespace` says otherwise."""
@@ -22,6 +24,17 @@ STALE_MS = 900_000
 """It is written every 10 s by default, and what it is held against is 5 minutes old at most."""
 LONGEST_NAME, LONGEST_ERROR, LONGEST_WORDS = 60, 80, 160
 _UUID = 36
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def checked(namespace: str) -> str:
+    """Where somebody says that it writes; "": nobody does. ``SpecError`` if that cannot be."""
+    if namespace and not _NAMESPACE.fullmatch(namespace):
+        raise SpecError(
+            f"--autoscaler-namespace is `{namespace}`, which cannot be a namespace",
+            hint=f"such as {NAMESPACE}, without the name of the ConfigMap",
+        )
+    return namespace
 
 
 class _Registered(Struct):
@@ -154,7 +167,7 @@ class GroupsNow:
     def _words(self, request: PodRequest) -> str:
         told = [group for group in self._groups if group.words()]
         told.sort(key=lambda group: (group.scale_up.status != "InProgress", group.short))
-        able = [g for g in told if any(_would_take(node, request) for node in self._nodes[g.short])]
+        able = [g for g in told if any(would_take(node, request) for node in self._nodes[g.short])]
         unknown = [group for group in told if not self._nodes[group.short]]
         beside = "" if able else " (no node of it is known)"
         lines = [f"`{g.short[-LONGEST_NAME:]}`{beside} {g.words()}" for g in able or unknown]
@@ -184,7 +197,7 @@ def _by_group(groups: Iterable[NodeGroup], nodes: Iterable[KubeNode]) -> dict[st
     return found
 
 
-def _would_take(node: KubeNode, request: PodRequest) -> bool:
+def would_take(node: KubeNode, request: PodRequest) -> bool:
     """Whether an empty node like this one would take a pod."""
     is_large = request.gpu is None or node.capacity.get(request.gpu.resource, 0) >= request.gpu.each
     return is_large and request.selects(node.labels) and all(

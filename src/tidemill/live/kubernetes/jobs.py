@@ -359,7 +359,7 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
         part = labels.get(LWS_GROUP, "0")
         return UnitKey(namespace, LWS, "LeaderWorkerSet", labels[LWS_NAME], part)
     top, grouped = _top(cluster, pod), groups.of_pod(pod)
-    is_job = top is not None and (top.group, top.kind) == ("batch", "Job")
+    is_job = top is not None and owners.is_job(top.kind, top.group)
     is_told = is_job and grouped is not None and _spans_jobs(cluster, pod, grouped)
     if top is not None and owners.is_gang_kind(top.kind, top.group) and not is_told:
         key = UnitKey(namespace, top.group, top.kind, top.name)
@@ -382,7 +382,7 @@ def regroups(before: UnitKey, now: UnitKey) -> bool:
 
 def is_of_job(pod: KubePod) -> bool:
     """Whether a Job made a pod."""
-    return pod.owner is not None and (pod.owner.group, pod.owner.kind) == ("batch", "Job")
+    return pod.owner is not None and owners.is_job(pod.owner.kind, pod.owner.group)
 
 
 def _spans_jobs(cluster: Cluster, pod: KubePod, told: GroupKey) -> bool:
@@ -401,6 +401,14 @@ def _spans_jobs(cluster: Cluster, pod: KubePod, told: GroupKey) -> bool:
 def alone(pod: KubePod) -> UnitKey:
     """The key of a pod that is a job by itself."""
     return UnitKey(pod.namespace, "", "Pod", pod.name)
+
+
+def names_above(cluster: Cluster, pod: KubePod) -> list[str]:
+    """What a pod belongs to, directly or not, by namespace and name, its gang among them."""
+    top, gang = _top(cluster, pod), unit_of(cluster, pod)
+    names = [one.name for one in (*_above(cluster, pod), *([top] if top is not None else []))]
+    shown = [f"{pod.namespace}/{name}" for name in names]
+    return list(dict.fromkeys([*shown, *([gang.shown] if gang != alone(pod) else [])]))
 
 
 def _top(cluster: Cluster, pod: KubePod) -> Owner | None:

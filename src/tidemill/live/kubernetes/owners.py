@@ -309,9 +309,9 @@ def reader(kind: str, group: str) -> Callable[[Object], OwnerObject]:
             is_gang=row.is_gang(one), is_suspended=fields.flag(one, *row.suspend),
             end=_end(one),
             deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
-            completions=_completions(one) if kind == "Job" else 0, scale=row.scale(one),
+            completions=_completions(one) if is_job(kind, group) else 0, scale=row.scale(one),
             succeeded=max(0, fields.number(one, "status", "succeeded") or 0)
-            if (group, kind) == ("batch", "Job") else 0,
+            if is_job(kind, group) else 0,
             makes=tuple(row.makes(one)), remade=_remade(kind, one),
             is_in_turn=kind == "StatefulSet"
             and fields.text(one, "spec", "podManagementPolicy") != "Parallel",
@@ -341,6 +341,11 @@ def class_of(kind: str, group: str) -> JobClass | None:
 def is_gang_kind(kind: str, group: str) -> bool:
     """Whether all pods below an object of this kind are one job."""
     return kind not in STOPS_AT and class_of(kind, group) is not None
+
+
+def is_job(kind: str, group: str) -> bool:
+    """Whether a kind is Kubernetes' own Job: its pods may be a part of a gang, or run in turns."""
+    return (group, kind) == ("batch", "Job")
 
 
 def _end(one: Object) -> tuple[AttemptEnd, int] | None:

@@ -16,7 +16,7 @@ from tests.rigs.kubernetes import wanted
 from tidemill.engine.loop import Loop
 from tidemill.journal import Journal
 from tidemill.journal.replay import rebuild
-from tidemill.live.kubernetes import budgets, dra
+from tidemill.live.kubernetes import budgets, dra, fields
 from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
@@ -360,6 +360,19 @@ class PretendedServer:
         most = row["status"]["allocatable"].get(wanted, 0) if row else used
         if used > int(most) and wanted != CLAIMED:
             self.over.append(f"{key[1]} on {name}: {used} of {most}")
+        self._count_cores(key, name)
+
+    def _count_cores(self, key: Key, name: str) -> None:
+        """The same of cores, of all pods."""
+        here = [one for at, one in self.pods.items()
+                if one["spec"].get("nodeName") == name
+                and one["status"].get("phase") not in ("Succeeded", "Failed")
+                and (at in self.shown or one["spec"]["schedulerName"] == "tidemill")]  # fmt: skip
+        used = sum(map(cores, [*here, self.pods[key]]))
+        row = self.shown.get(("", name))
+        most = row["status"]["allocatable"].get("cpu", "0") if row else ""
+        if most.isdecimal() and used > int(most):
+            self.over.append(f"{key[1]} on {name}: {used} cores")
 
     def _bind(self, key: Key, node: str) -> None:
         self._count(key, node)
@@ -461,6 +474,12 @@ def results_of(claim: Object) -> list[Object]:
 def gpus(one: Object) -> int:
     """What a pod requests, of whatever resource."""
     return int(one["metadata"]["annotations"]["rig/gpus"])
+
+
+def cores(one: Object) -> float:
+    """What a pod requests of them."""
+    requests = one["spec"]["containers"][0]["resources"].get("requests", {})
+    return fields.quantity(requests.get("cpu", 0))
 
 
 def resource_of(one: Object) -> str:

@@ -102,8 +102,8 @@ def test_it_holds_its_own_lease_alone(allowed: Cluster, verb: str, name: str, is
 
 
 def test_a_journal_on_a_volume_has_one_writer(allowed: Cluster):
-    """One replica, replaced and not doubled, with the journal on the claim and no Secret needed; and
-    what was compiled, for nobody else plans while it is compiled again.
+    """One replica, replaced and not doubled, with the journal on the claim and no Secret needed;
+    and what was compiled, for nobody else plans while it is compiled again.
     """
     folder = DEPLOY / "kubernetes" / "scheduler-on-a-volume"
     found = {one["kind"]: one for one in rendered(allowed, folder)}

@@ -17,7 +17,7 @@ from tidemill import api
 from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
 from tidemill.explain import said
-from tidemill.journal import node_reasons, open_journal, scheduled
+from tidemill.journal import open_journal
 from tidemill.ledger import fixes
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.kubernetes.scheduling import keeping, saying
@@ -59,12 +59,11 @@ class Read:
             for unit in list(scheduler.view.units()):
                 await sayer.say(unit)
             await sayer.stop()
+            held = keeping.held(scheduler.differ, made.BEGIN_MS)
+            for kept in keeping.facts(scheduler.differ, held, {}, sayer.ordered).items():
+                self.journal.set_meta(*kept)
 
         asyncio.run(work())
-        kept = scheduled.facts(keeping.held(scheduler.differ, made.BEGIN_MS), {})
-        kept |= node_reasons.facts(keeping.node_reasons(scheduler.differ))
-        for key, value in kept.items():
-            self.journal.set_meta(key, value)
 
     def told(self, pod: str) -> tuple[str, str]:
         """Reason and message of the condition of a pod."""
@@ -75,6 +74,10 @@ class Read:
         """What a command says of the journal, on one line."""
         output = CliRunner().invoke(app, [*words, "-j", self.where]).output
         return " ".join(output.split())
+
+    def refused(self, *words: str) -> str:
+        """Why a command has no answer."""
+        return str(CliRunner().invoke(app, [*words, "-j", self.where]).exception)
 
     def answered(self, *words: str) -> dict[str, Any]:
         """The same in JSON."""
@@ -143,12 +146,78 @@ def test_jobs_are_found_without_their_namespace_and_those_of_one_name_are_listed
     story.rest()
     world = story.scheduler.loop.world
     assert job_number(world, "single", story.where, None) == world.job_number["ml/single"]
-    assert "`single` is `ml/single`" in story.asked("why", "single")
+    for command in ("why", "decision"):
+        assert story.asked(command, "single").count("`single` is `ml/single`") == 1
     assert "1 of the 2 pods" in story.asked("why", "pair")
     for name in ("twice", "twice-0", "twice-7f9c-x2x4z"):
         with pytest.raises(SpecError) as found:
             job_number(world, name, story.where, None)
         assert "did you mean `ml/twice`, `web/twice`?" in found.value.hint
+
+
+RAY = "ray.io/v1"
+
+
+def ray_job(story: Read, pods: int) -> None:
+    """A RayJob, its cluster, and pods of that with a resource that is not placed here."""
+    above = [{"apiVersion": RAY, "kind": "RayJob", "name": "tune", "uid": "u", "controller": True}]
+    story.server.put(made.owner(RAY, "RayJob", "tune", {}))
+    story.server.put(made.owner(RAY, "RayCluster", "tune-x1", {}, owners=above))
+    labels, owner = {"ray.io/cluster": "tune-x1"}, (RAY, "RayCluster", "tune-x1")
+    for i in range(pods):
+        story.server.make(f"w{i}", 1, resource="nvidia.com/vgpu", owner=owner, labels=labels)
+    story.rest()
+
+
+@pytest.mark.parametrize("name", ["ml/tune", "tune", "ml/tune-x1"])
+def test_a_job_that_is_held_is_found_by_what_owns_its_pods(name: str, story: Read):
+    """By the RayJob, or its cluster, `why` and `decision` lead to its pods: each is held for
+    itself, since what it requests is unknown; the others are named.
+    """
+    ray_job(story, 3)
+    reason, words = story.told("w0")
+    assert reason == "NotSupported"
+    for command in ("why", "decision"):
+        told = story.asked(command, name)
+        above = name if "/" in name else f"ml/{name}"
+        assert (
+            f"`ml/w0` belongs to `{above}`, and is held; the same may be asked of `ml/w1`" in told
+        )
+        assert "job `ml/w0` of team `ml` requests an unknown number of accelerators" in told
+        assert words in told
+
+
+def test_the_decision_about_a_job_that_is_held_says_so(story: Read):
+    """No node was looked at for it: that, and why, in words and in JSON."""
+    story.server.make("half", 1, gang="pair", size=2)
+    story.rest()
+    reason, words = story.told("half")
+    told = story.asked("decision", "ml/pair")
+    assert "not placed, decided by Tidemill" in told
+    assert f"{reason}: it is held, whatever is free: {words}" in told
+    found = story.answered("decision", "ml/pair")
+    assert (found["outcome"], found["filters"], found["bind"]) == ("waits", [], None)
+    assert "no job is called `ml/nobody`" in story.refused("decision", "ml/nobody")
+
+
+def test_what_owns_pods_that_are_held_in_two_namespaces_is_asked_for_in_full(story: Read):
+    """`train` may be either: both are named."""
+    for namespace in ("ml", "web"):
+        story.server.make(f"half-{namespace}", 1, gang=f"pair-{namespace}", size=2,
+                          namespace=namespace, owner=("batch/v1", "Job", "train"))  # fmt: skip
+    story.rest()
+    assert "did you mean `ml/train`, `web/train`?" in story.refused("why", "train")
+    assert "job `web/pair-web` of team" in story.asked("why", "web/train")
+
+
+def test_a_job_at_work_is_not_taken_for_one_that_is_held_and_belongs_to_its_name(story: Read):
+    """A gang is called as the Job that owns another pod: what runs under that name is answered."""
+    story.server.make("p", 1, gang="train", size=1)
+    story.server.make("half", 1, gang="pair", size=2, owner=("batch/v1", "Job", "train"))
+    story.rest()
+    told = story.asked("why", "ml/train")
+    assert "stage by stage: `tidemill decision ml/train" in told
+    assert "ml/pair" not in told
 
 
 def test_a_journal_that_nobody_writes_says_that_it_is_a_schedulers(story: Read):

@@ -32,7 +32,8 @@ class ServerRefusals:
         refusals, self._sender.refusals = self._sender.refusals, []
         differ = self._differ
         for one in refusals:
-            unit = differ.unit_of.get(one.seat.job)
+            j = one.seat.job  # below zero: a pod without GPUs that is in no books
+            unit = differ.unit_of.get(j) if j >= 0 else differ.view.unit_of(one.seat.key)
             if unit is None:
                 continue
             if one.lack is not None and not differ.view.is_on_nodes(unit):
@@ -43,7 +44,7 @@ class ServerRefusals:
                 continue
             why = differ.barred[unit] = self.barring.why(unit)
             told = {"missing_rule": RULE} if one.is_forbidden else {}
-            name = differ.world.job_names[one.seat.job]
+            name = differ.lives.name(unit)
             self._log("bind refused", job=name, reason=why.reason, said=one.said, **told)
             differ.view.dirty_units[unit] = None
 

@@ -6,7 +6,7 @@ would hold devices and do nothing.
 
 from collections.abc import Callable, Sequence
 
-from tidemill.live.kubernetes import groups
+from tidemill.live.kubernetes import groups, owners
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
@@ -50,7 +50,7 @@ def flaw(
 
 def nameless(job: KubeJob, pods: Sequence[KubePod]) -> Unplaceable | None:
     """That pods name a gang by an empty word, where that name would say which pods are one."""
-    is_sure = job.owner is not None and not _is_job(job.owner)
+    is_sure = job.owner is not None and not owners.is_job(job.owner.kind, job.owner.group)
     empty = not is_sure and any(pod.annotations.get(groups.GANG) == "" for pod in pods)
     if not empty or any(groups.of_pod(pod) is not None for pod in pods):
         return None
@@ -62,11 +62,10 @@ def nameless(job: KubeJob, pods: Sequence[KubePod]) -> Unplaceable | None:
 
 def is_told_by_owner(job: KubeJob) -> bool:
     """Whether an owner says which pods are a gang, whatever they name; a Job may be part of one."""
-    return job.owner is not None and bool(job.owner.templates) and not _is_job(job.owner)
-
-
-def _is_job(owner: OwnerObject) -> bool:
-    return (owner.group, owner.kind) == ("batch", "Job")
+    owner = job.owner
+    if owner is None or not owner.templates:
+        return False
+    return not owners.is_job(owner.kind, owner.group)
 
 
 def above(cluster: Cluster, job: KubeJob, pods: Sequence[KubePod]) -> list[OwnerObject]:

@@ -173,14 +173,15 @@ class Differ:
         nowhere = self._without_place()
         yield from self.nodes.tell(at_ms)
         if is_changed:
-            again = dict.fromkeys((*self.tight.due(), *nowhere, *self._jobs.unsized))
+            waits = (*self.tight.due(), *self.gpuless.due())
+            again = dict.fromkeys((*waits, *nowhere, *self._jobs.unsized))
             again |= self._jobs.by_class
             view.dirty_units.update({**self._over_units, **self._jobs.spread, **again})
             view.dirty_foreign.update(self.seating.unbooked)
         if at_ms >= self.due_ms:
             view.dirty_units.update(dict.fromkeys(self._short_since))
         self._surplus.share_out(list(view.dirty_units))
-        units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
+        units, foreign = self.gpuless.seats.first(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
         view.dirty_foreign.clear()
         yield from self._return_to_work(at_ms)
@@ -191,7 +192,7 @@ class Differ:
             if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
                 self._put_off.add(key)
                 continue
-            found[key] = self._now(view.unit(key))
+            found[key] = self._jobs.seated(view.unit(key), self._tiers)
             yield from self._release(at_ms, key, found[key])
         for pod in foreign:
             yield from self.foreign.gone(at_ms, pod)
@@ -244,7 +245,7 @@ class Differ:
 
     def let_drain(self, drains: Drains) -> None:
         """Nodes that are going to be taken are drained."""
-        self.nodes.drains = drains
+        self.nodes.drains = self.gpuless.seats.drains = drains
 
     def may_evict(self, j: int) -> bool:
         """Whether a job is ours to stop, and somebody makes its pods again."""
@@ -262,7 +263,7 @@ class Differ:
         """
         unit = self.unit_of.get(j)
         if unit is None:
-            return False
+            return self.gpuless.seats.settled(j)
         self._surplus.started(unit)
         if is_as_asked and unit not in self._put_off and self._is_told(j, unit):
             return False

@@ -1,83 +1,129 @@
-"""Pods without GPUs that only nodes without GPUs could carry: those nodes are in no books of ours.
+"""Pods of ours without GPUs, and the gangs that they are parts of.
 
-A gang of which such a pod is a part (a launcher that selects a pool of CPU nodes) would hold GPUs
-and never begin: it is held with it.
+One that is placed by itself goes to a node without GPUs that has room (``GpulessSeats``), else to
+one with GPUs, if it may: it waits in the queue for those. A gang does not begin as long as such a
+part of it finds no room on the only nodes that could carry it: it would hold GPUs and do nothing.
+One that has to be in one place with all of its pods is placed by the plan, which knows nodes with
+GPUs alone: where another one would be needed for a part of it, all of it is held.
 """
 
-from collections.abc import Iterator, Sequence
-
+from tidemill.live.kubernetes import jobs
 from tidemill.live.kubernetes.jobs import UnitKey
-from tidemill.live.kubernetes.nodes import KubeNode
-from tidemill.live.kubernetes.pods import KubePod, PodRequest
-from tidemill.live.kubernetes.scheduling import declared, purchase, shapes
+from tidemill.live.kubernetes.nodes import NAME, KubeNode
+from tidemill.live.kubernetes.pod_rules import HOSTNAME
+from tidemill.live.kubernetes.pods import PodRequest
+from tidemill.live.kubernetes.scheduling import declared, gpuless_seats, purchase, shapes
+from tidemill.live.kubernetes.scheduling.gpuless_seats import GpulessSeats
+from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.model.rows import Role
 from tidemill.model.world import World
 
-WAY_OUT = "this scheduler places pods on nodes with GPUs only: let another one place it"
+NO_ROOM = "none has room now"
+ONE_PLACE = "a gang that has to be in one place is placed on nodes with GPUs only"
 _MOST_NAMED = 2
 _MOST_KEPT = 4_096  # requests: about a megabyte
 
 
 class NodesWithoutGpus:
-    """Which pods could be on none but nodes without GPUs."""
+    """Which pods are to be on nodes without GPUs, or could be on none but those."""
 
     def __init__(self, world: World, view: ClusterView) -> None:
         self._world, self._view = world, view
+        self.seats = GpulessSeats(view)
         self._words: dict[PodRequest, str] = {}
-        """Why none with GPUs could carry such a request; "": one could. Until a node changes."""
+        """The nodes without GPUs that alone could carry such a request; "": one with GPUs could, or
+        none at all. Until a node changes."""
         self._names: dict[PodRequest, str] = {}
         """The nodes without GPUs that could, as long."""
+        self._looked_at = -1
+        """How often something had left a node, or a node had changed, by then."""
         self.held: dict[UnitKey, None] = {}
-        """Jobs that are held for it: looked at again when nodes change."""
+        """Gangs that are held for a part of them: looked at again when nodes change."""
 
     def forget(self) -> None:
         """Nodes changed, or there is too much to remember."""
         self._words.clear()
         self._names.clear()
+        self.seats.forget()
 
-    def hold_of(self, unit: PodUnit, pending: Sequence[KubePod]) -> Unplaceable | None:
-        """Why a job is not placed: a pod of it may only be on nodes without GPUs; None: none is."""
+    def due(self) -> tuple[UnitKey, ...]:
+        """Pods that wait for room, and gangs that wait for theirs, if something left a node, or one
+        changed, since last asked.
+        """
+        if not self.seats.waiting and not self.held:
+            return ()
+        now = self._view.vacations.total()
+        is_same, self._looked_at = now == self._looked_at, now
+        return () if is_same else (*self.seats.waiting, *self.held)
+
+    def seat(self, unit: PodUnit, now: UnitNow) -> Vacant | None:
+        """A seat for a pod without GPUs on a node without; its gang is looked at again, if that is
+        held for a part of it.
+        """
+        was_waiting = unit.key in self.seats.waiting
+        gang, seat = self.seats.note(unit.key, unit.pods), self.seats.seat(unit.key, now)
+        if gang in self.held and (seat or was_waiting != (unit.key in self.seats.waiting)):
+            self._view.dirty_units[gang] = None
+            self._view.changed()
+        return seat
+
+    def hold_alone(self, unit: UnitKey, now: UnitNow) -> Unplaceable | None:
+        """Why the plan does not place a pod without GPUs: nodes without alone could carry it, and
+        none of them has room. None: it does.
+        """
+        if unit not in self.seats.waiting:
+            return None
+        request = now.waits[0][0].request
+        only, lack = self._words_of(request), self.seats.lack(now)
+        if not only or not lack:
+            return None
+        is_pinned = bool({HOSTNAME, NAME} & request.rules.keys)
+        reason = WAITING if is_pinned else UNSCHEDULABLE
+        return Unplaceable(reason, f"{only} could carry it, and {NO_ROOM}: {lack}")
+
+    def hold_of(self, unit: PodUnit) -> Unplaceable | None:
+        """Why a gang is not placed: a pod of it without GPUs could not begin; None: none is."""
         if len(self._words) + len(self._names) > _MOST_KEPT:
             self.forget()
-        found = self._found(unit, pending)
+        found = self._without_room(unit) or self._in_no_place(unit)
         if found is not None:
             self.held[unit.key] = None
         return found
 
-    def beside(self, pods: Sequence[KubePod]) -> str:
-        """Which nodes without GPUs could carry pods that wait for one with GPUs; "": none."""
-        requests = {pod.request for pod in pods}
-        if len(requests) != 1 or next(iter(requests)).gpu is not None:
-            return ""
-        named = self._named(next(iter(requests)))
-        return f"{named} could carry it, but {WAY_OUT}" if named else ""
+    def beside(self, unit: UnitKey) -> str:
+        """Which nodes without GPUs could carry a pod that waits for one with; "": none."""
+        pods = self._view.unit_pods(unit) if unit in self.seats.waiting else ()
+        named = self._named(pods[0].request) if pods else ""
+        return f"{named} could carry it too, and none of these has room now" if named else ""
 
-    def _found(self, unit: PodUnit, pending: Sequence[KubePod]) -> Unplaceable | None:
-        if all(pod.request.gpu is None for pod in pending):
-            words = self._words_of(pending[0].request)
-            return Unplaceable("NotSupported", words) if words else None
-        for name, request in self._without_gpus(unit):
-            words = self._words_of(request)
-            if words and not self._has_begun(unit):
-                return Unplaceable(
-                    "NotSupported",
-                    f"a part of its gang (`{name}`) could not begin, and the rest would hold GPUs"
-                    f" for nothing: {words}",
-                )
+    def _without_room(self, unit: PodUnit) -> Unplaceable | None:
+        """That nodes without GPUs alone could carry a part of a gang, and none has room for it."""
+        seats, view = self.seats, self._view
+        parts = seats.parts_of(unit.key)
+        for pod in parts:
+            if jobs.alone(pod) in seats.waiting and (only := self._words_of(pod.request)):
+                return _without_part(pod.name, WAITING, f"{only} could carry it, and {NO_ROOM}")
+        for part in () if parts else declared.templates(view.cluster, unit.job):
+            is_ours = part.request.gpu is None and part.request.scheduler == view.scheduler
+            only = self._words_of(part.request) if is_ours else ""
+            if only and not seats.has_room(part.request):
+                return _without_part(part.name, WAITING, f"{only} could carry it, and {NO_ROOM}")
         return None
 
-    def _without_gpus(self, unit: PodUnit) -> Iterator[tuple[str, PodRequest]]:
-        """Of a gang with GPUs, what its pods without any request, and what these are called."""
+    def _in_no_place(self, unit: PodUnit) -> Unplaceable | None:
+        """That a pod of a gang that has to be in one place could be on nodes without GPUs only."""
         view = self._view
-        for part in declared.templates(view.cluster, unit.job):
-            if part.request.gpu is None and part.request.scheduler == view.scheduler:
-                yield part.name, part.request
-        for key in (*view.apart.without_gpus(unit.key), *view.apart.tied(unit.key)):
+        for key in view.apart.tied(unit.key):
             pod = view.pods.get(key)
-            if pod is not None and view.is_ours(pod) and not pod.is_over:
-                yield pod.name, pod.request
+            if pod is None or not view.is_ours(pod) or pod.is_over:
+                continue
+            if (only := self._words_of(pod.request)) and not self._has_begun(unit):
+                words = f"{only} could carry it, and {ONE_PLACE}"
+                return _without_part(pod.name, "NotSupported", words)
+        return None
 
     def _has_begun(self, unit: PodUnit) -> bool:
         """Whether somebody else placed such a pod all the same, or it has done its work."""
@@ -87,7 +133,7 @@ class NodesWithoutGpus:
     def _words_of(self, request: PodRequest) -> str:
         if request not in self._words:
             named = "" if self._may_have_gpus(request) else self._named(request)
-            self._words[request] = f"{named} alone could carry it, and {WAY_OUT}" if named else ""
+            self._words[request] = f"{named} alone" if named else ""
         return self._words[request]
 
     def _may_have_gpus(self, request: PodRequest) -> bool:
@@ -116,14 +162,21 @@ class NodesWithoutGpus:
         """The nodes without GPUs that could carry it, in words; "": none."""
         view, found = self._view, list[str]()
         for name, machine in view.machines.items():
-            has_gpus = any(shapes.is_schedulable(part) for part in view.parts_on(name))
-            if not has_gpus and _could_carry(machine, machine, request):
+            if not gpuless_seats.has_gpus(view, name) and _could_carry(machine, machine, request):
                 found.append(name)
         if not found:
             return ""
         named = ", ".join(f"`{name}`" for name in sorted(found)[:_MOST_NAMED])
         more = f" and {len(found) - _MOST_NAMED:,} more" if len(found) > _MOST_NAMED else ""
         return f"nodes without GPUs ({named}{more})"
+
+
+def _without_part(name: str, reason: str, words: str) -> Unplaceable:
+    """A gang that would hold GPUs and do nothing."""
+    lead = (
+        f"a part of its gang (`{name}`) could not begin, and the rest would hold GPUs for nothing"
+    )
+    return Unplaceable(reason, f"{lead}: {words}")
 
 
 def _could_carry(size: KubeNode, machine: KubeNode, request: PodRequest) -> bool:

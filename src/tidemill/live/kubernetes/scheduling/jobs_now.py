@@ -131,6 +131,16 @@ class JobsNow:
             shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, saving, scale
         )
 
+    def seated(self, unit: PodUnit, topology: Topology) -> UnitNow:
+        """The same; a pod without GPUs gets a seat on a node without any, where one has room."""
+        now = self.now(unit, topology)
+        if (seat := self.gpuless.seat(unit, now)) is not None:
+            self._seating.vacant.append(seat)
+        if self.gpuless.seats.is_coming(unit.key):
+            return now._replace(is_complete=False)
+        hold = self.gpuless.hold_alone(unit.key, now)
+        return now if hold is None else now._replace(hold=hold, is_complete=False)
+
     def _booked(
         self, shape: Shape | Unplaceable, alive: spreading.Placed, *, holds: bool
     ) -> Shape | Unplaceable:  # fmt: skip
@@ -229,7 +239,7 @@ class JobsNow:
         if (missing := self._missing(unit, shape, pending, waits, scale)) is not None:
             return missing
         return (
-            self.gpuless.hold_of(unit, pending)
+            self.gpuless.hold_of(unit)
             or self._seating.barred.get(unit.key)
             or self._surplus.hold_of(pending[0])
         )

@@ -1,16 +1,20 @@
 """What the scheduler keeps beside its events: whom it holds and why, and why nodes are out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from tidemill.journal import others_waiting
+from tidemill.journal import node_reasons as reasons_of_nodes
+from tidemill.journal import others_waiting, scheduled
 from tidemill.journal.deciders import DEFAULT
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.journal.submissions import Submissions
+from tidemill.live.kubernetes import jobs
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.differ import AT_WORK, Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.events import AskedEvict, AskedMove, Why
 from tidemill.model.held import UnplacedJob
-from tidemill.model.states import NodeState
+from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
 LATE_MS = 2_000
@@ -33,11 +37,12 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
             gpus = sum(pod.request.gpu.each for pod in pods if pod.request.gpu)
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
         is_counted = not any(
-            (pod.lacks or pod.request.unread) and pod.request.gpu is None for pod in pods
+            (pod.lacks or pod.request.unread or pod.request.uncounted) and pod.request.gpu is None
+            for pod in pods
         )
         yield UnplacedJob(
             differ.lives.name(unit), job.team or "unknown", gpus, why.reason, why.words, since_ms,
-            is_counted,
+            is_counted, _above(differ, pods),
         )  # fmt: skip
 
 
@@ -51,7 +56,15 @@ def of_others(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
         yield UnplacedJob(
             "/".join(key), view.shape_of(pod).team, pod.request.gpu.each, others_waiting.REASON,
             f"it waits for `{name}`, which decides for it", pod.created_ms - begins_ms,
+            of=_above(differ, [pod]),
         )  # fmt: skip
+
+
+def _above(differ: Differ, pods: Iterable[KubePod]) -> tuple[str, ...]:
+    """What pods of one job belong to; of those with one owner it is asked once."""
+    alike = {pod.owner: pod for pod in pods}
+    found = (jobs.names_above(differ.view.cluster, pod) for pod in alike.values())
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 def submissions(differ: Differ, begins_ms: int) -> Submissions:
@@ -79,6 +92,32 @@ def node_reasons(differ: Differ) -> Iterator[NodeReason]:
         words = node.why_out() if node is not None else ""
         if words := words or world.node_words.get(n, ""):
             yield NodeReason(world.node_rows[n].name, world.nodes.since_ms.item(n), words)
+
+
+def orders(differ: Differ, ordered: Iterable[UnitKey]) -> Iterator[tuple[str, str]]:
+    """What autoscalers say of nodes that waiting jobs ordered, by the job."""
+    world, now_ms = differ.world, differ.begins_ms + differ.world.now_ms
+    for unit in ordered:
+        j, pods = differ.lives.job(unit), differ.view.unit_pods(unit)
+        if j is not None and world.jobs.state.item(j) == JobState.WAITING:
+            name = world.job_names[j]
+        else:
+            name = differ.lives.name(unit) if unit in differ.held else ""
+        if name and pods and (words := differ.view.ordered.words(pods[0].request, now_ms)):
+            yield name, words
+
+
+def facts(
+    differ: Differ, jobs_held: Iterable[UnplacedJob], rules_of: Mapping[str, str],
+    ordered: Iterable[UnitKey],
+) -> dict[str, str]:  # fmt: skip
+    """All that is kept beside the events: as things are now."""
+    keepers = {differ.world.job_names[j]: by for j, by in differ.world.keepers.items()}
+    return {
+        **scheduled.facts(jobs_held, keepers, rules_of),
+        **scheduled.order_facts(orders(differ, ordered)),
+        **reasons_of_nodes.facts(node_reasons(differ)),
+    }
 
 
 def stopped_words(world: World, one: AskedEvict) -> tuple[str, str, str]:

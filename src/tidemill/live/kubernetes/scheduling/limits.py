@@ -91,10 +91,19 @@ class NodeLimits:
         if row is None:
             return ""
         new = [pod for key in keys if (pod := view.pods.get(key)) is not None]
-        here, coming = view.on_node.get(machine, {}), self._coming.get(machine, {})
-        known = (view.pods.get(key) for key in {**here, **coming} if key not in keys)
-        there = [pod for pod in known if pod is not None and not pod.is_over]
-        return _said(row, there, new) or view.claimed.short_of(machine, new)
+        there = self._there(machine, keys)
+        said = _said(row, there, [pod.request for pod in new])
+        return said or view.claimed.short_of(machine, new)
+
+    def _there(self, machine: str, but: Sequence[Key] = ()) -> list[PodRequest]:
+        """What the pods request that are on a machine or on their way there."""
+        here, coming = self._view.on_node.get(machine, {}), self._coming.get(machine, {})
+        known = (self._view.pods.get(key) for key in {**here, **coming} if key not in but)
+        return [pod.request for pod in known if pod is not None and not pod.is_over]
+
+    def refusal(self, row: KubeNode, wanted: PodRequest) -> str:
+        """What a kubelet would say to one more pod with such a request; "": it takes it."""
+        return _said(row, self._there(row.name), [wanted])
 
 
 class _Shortfall(NamedTuple):
@@ -243,10 +252,15 @@ class TightNodes:
     def _without(self, need: int) -> dict[str, str]:
         """Machines that have less disk left than this."""
         if need not in self._lacking:
+            view = self._view
+            there = {
+                name: [pod.request for pod in view.pods_on(name) if not pod.is_over]
+                for name in view.machines
+            }
             self._lacking[need] = {
                 name: said
-                for name, row in self._view.machines.items()
-                if (said := _disk(row, self._view.pods_on(name), need))
+                for name, row in view.machines.items()
+                if (said := _disk(row, there[name], need))
             }
         return self._lacking[need]
 
@@ -284,22 +298,22 @@ def _is_tight(row: KubeNode, count: int) -> bool:
     return row.most_pods is not None and count > row.most_pods
 
 
-def _said(row: KubeNode, there: Sequence[KubePod], new: Sequence[KubePod]) -> str:
+def _said(row: KubeNode, there: Sequence[PodRequest], new: Sequence[PodRequest]) -> str:
     if _is_tight(row, len(there) + len(new)):
         return f"node `{row.name}` takes {row.most_pods} pods and has {len(there)}"
     if said := _devices(row, there, new):
         return said
     if said := _cpu_and_memory(row, there, new):
         return said
-    if said := _disk(row, there, sum(pod.request.disk_bytes for pod in new)):
+    if said := _disk(row, there, sum(one.disk_bytes for one in new)):
         return said
-    ports = Counter(port for pod in (*there, *new) for port in pod.request.ports)
-    mine = {port for pod in new for port in pod.request.ports}
+    ports = Counter(port for one in (*there, *new) for port in one.ports)
+    mine = {port for one in new for port in one.ports}
     taken = sorted(port for port in mine if ports[port] > 1)
     return f"port {taken[0]} of node `{row.name}` is taken" if taken else ""
 
 
-def _devices(row: KubeNode, there: Iterable[KubePod], new: Iterable[KubePod]) -> str:
+def _devices(row: KubeNode, there: Iterable[PodRequest], new: Iterable[PodRequest]) -> str:
     """That a node has too few accelerators beside these pods; "": enough, or claims say which."""
     wanted, used = _held(new), _held(there)
     for resource, count in wanted.items():
@@ -312,7 +326,9 @@ def _devices(row: KubeNode, there: Iterable[KubePod], new: Iterable[KubePod]) ->
     return ""
 
 
-def _cpu_and_memory(row: KubeNode, there: Iterable[KubePod], new: Sequence[KubePod]) -> str:
+def _cpu_and_memory(
+    row: KubeNode, there: Iterable[PodRequest], new: Sequence[PodRequest]
+) -> str:  # fmt: skip
     """That a node has too little CPU or memory beside these pods, or none; "": it has enough.
 
     The plan counts them too, by what pods requested when they were placed: those that run may
@@ -334,26 +350,26 @@ def _cpu_and_memory(row: KubeNode, there: Iterable[KubePod], new: Sequence[KubeP
     return ""
 
 
-def _total(pods: Iterable[KubePod]) -> tuple[int, int]:
+def _total(requests: Iterable[PodRequest]) -> tuple[int, int]:
     """Cores in milli and MiB that pods request together."""
-    rows = [(pod.request.cpu_milli, pod.request.memory_mib) for pod in pods]
+    rows = [(one.cpu_milli, one.memory_mib) for one in requests]
     return sum(cpu for cpu, _ in rows), sum(mib for _, mib in rows)
 
 
-def _held(pods: Iterable[KubePod]) -> Counter[str]:
+def _held(requests: Iterable[PodRequest]) -> Counter[str]:
     """What pods request of accelerators, by resource."""
     found = Counter[str]()
-    for pod in pods:
-        if pod.request.gpu is not None:
-            found[pod.request.gpu.resource] += pod.request.gpu.each
+    for one in requests:
+        if one.gpu is not None:
+            found[one.gpu.resource] += one.gpu.each
     return found
 
 
-def _disk(row: KubeNode, there: Iterable[KubePod], wanted: int) -> str:
+def _disk(row: KubeNode, there: Iterable[PodRequest], wanted: int) -> str:
     """That a node has too little disk left beside these pods, or none; "": it has enough."""
     if not wanted:
         return ""
-    left = (row.disk_bytes or 0) - sum(pod.request.disk_bytes for pod in there if not pod.is_over)
+    left = (row.disk_bytes or 0) - sum(one.disk_bytes for one in there)
     if wanted <= left:
         return ""
     return (

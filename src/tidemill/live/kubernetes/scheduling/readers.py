@@ -4,7 +4,7 @@ from tidemill.live.kubernetes.scheduling import unread_pods, volumes
 from tidemill.live.kubernetes.watching.kinds import READERS, Readers
 
 READ: Readers = {
-    **{key: take for key, take in READERS.items() if key != ("", "ConfigMap")},
+    **READERS,
     ("", "Pod"): unread_pods.read,
     ("", "PersistentVolumeClaim"): volumes.read_claim,
     ("", "PersistentVolume"): volumes.read_volume,

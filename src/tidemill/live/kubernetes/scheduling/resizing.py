@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidemill.live.kubernetes import owners
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter, Written
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -111,7 +112,8 @@ class Resizer:
     async def _sent(self, one: Resize) -> Written | None:
         kind = self._view.served[one.owner.group, one.owner.kind]
         path = f"/apis/{kind.api_version}/namespaces/{one.owner.namespace}/{kind.plural}"
-        is_job = _is_job(one.owner)
+        # Jobs have no scale of their own; of an indexed one both numbers change together
+        is_job = owners.is_job(one.owner.kind, one.owner.group)
         path = f"{path}/{one.owner.name}" + ("" if is_job else "/scale")
         fields = ("parallelism", "completions") if is_job else ("replicas",)
         change = [{"op": "test", "path": f"/spec/{fields[0]}", "value": one.now}]
@@ -123,11 +125,6 @@ class Resizer:
             return None
 
 
-def _is_job(owner: OwnerObject) -> bool:
-    """Jobs have no scale of their own; of an indexed one both numbers change together."""
-    return (owner.group, owner.kind) == ("batch", "Job")
-
-
 def _rule(owner: OwnerObject, plural: str) -> str:
-    resource = plural if _is_job(owner) else f"{plural}/scale"
+    resource = plural if owners.is_job(owner.kind, owner.group) else f"{plural}/scale"
     return f'apiGroups: ["{owner.group}"], resources: ["{resource}"], verbs: ["patch"]'

@@ -20,11 +20,9 @@ from tidemill.journal import (
     Journal,
     cluster_kinds,
     completeness,
-    node_reasons,
     open_journal,
     others_waiting,
     policies,
-    scheduled,
     submissions,
 )
 from tidemill.journal.completeness import Begun
@@ -125,6 +123,8 @@ class SchedulerTerms(NamedTuple):
     """Whether owners of elastic gangs are asked for more or fewer pods."""
     lease: str = ""
     """The Lease whose holder decides, and writes the journal; "": there is no other."""
+    autoscaler_namespace: str = ""
+    """Where cluster-autoscaler keeps its status; "": where it does by default."""
 
 
 def live_policy(policy: Policy, *, may_resize: bool = False) -> Policy:
@@ -165,8 +165,9 @@ class ClusterScheduler:
         """The tiers, and how many nodes there were, when their order was looked at."""
         self._misplaced: list[remarks.Remark] = []
         self.copy = ClusterCopy(
-            self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
-        )
+            self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ,
+            autoscaler_namespace=terms.autoscaler_namespace,
+        )  # fmt: skip
         self._pulse = ServerPulse(ApiClient(access), self.copy)
         self.sight = ClusterSight(self.copy, self._pulse, log)
         self.view.awaited.is_read = self.copy.is_read
@@ -418,10 +419,7 @@ class ClusterScheduler:
             return
         self._facts_at = now + FACTS_S
         held = [*keeping.held(self.differ, self._begins_ms), *self._of_others(now)]
-        keepers = {self.world.job_names[j]: by for j, by in self.world.keepers.items()}
-        wanted = scheduled.facts(held, keepers, self._rules.place) | node_reasons.facts(
-            keeping.node_reasons(self.differ)
-        )
+        wanted = keeping.facts(self.differ, held, self._rules.place, self.sayer.ordered)
         for key, value in wanted.items():
             if self._facts.get(key) != value:
                 self.journal.set_meta(key, value)

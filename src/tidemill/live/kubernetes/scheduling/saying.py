@@ -28,7 +28,7 @@ from tidemill.live.kubernetes.scheduling.following import CauseFollower
 from tidemill.live.kubernetes.scheduling.kept_back import KeptBack
 from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.resizing import Resize
-from tidemill.live.kubernetes.scheduling.units import Vacant
+from tidemill.live.kubernetes.scheduling.units import Vacant, note
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
@@ -115,6 +115,8 @@ class WaitSayer:
         self._may_happen = _Allowance(EVENTS_PER_SECOND, EVENTS_AT_ONCE).takes
         self._may_tell_bind = _Allowance(BINDS_PER_SECOND, BINDS_AT_ONCE).takes
         self._events: set[asyncio.Task[None]] = set()
+        self.ordered: dict[UnitKey, None] = {}
+        """Jobs of which a pod was told last that one more node would help."""
         self.told = 0
         self.events = 0
 
@@ -196,11 +198,11 @@ class WaitSayer:
         reason = OTHER_REASONS.get(cause, WAITING)
         is_spread = self._is_spread(unit)
         order = purchase.helps(world, world.shape_rows[s], cause, is_spread=is_spread)
-        beside = self._differ.gpuless.beside(self._differ.view.unit_pods(unit))
-        if order is not None and not beside:
+        beside = self._differ.gpuless.beside(unit)
+        if order is not None or (beside and reason != PREEMPTING):
             reason = UNSCHEDULABLE
         nodes = self._nominated(unit, s) if reason == PREEMPTING else ()
-        words = "; ".join(filter(None, (self._explain.words(world, cause), beside or order)))
+        words = "; ".join(filter(None, (self._explain.words(world, cause), order, beside)))
         if cause is Cause.IMPOSSIBLE_LABEL and (named := self._extras(unit)):
             words = f"{words}; it requests {named}"
         if reason != PREEMPTING and (
@@ -252,6 +254,7 @@ class WaitSayer:
     async def say(self, unit: UnitKey) -> None:
         """Tell the pods of a job why they wait, as far as they were not told."""
         found = self.reason_of(unit)
+        note(self.ordered, unit, is_so=found is not None and found.reason == UNSCHEDULABLE)
         if found is None:
             return
         nodes, first = dict(found.nodes), None

@@ -18,7 +18,7 @@ from tidemill.live.kubernetes.watching.mirror import ClusterCopy
 BLIND = "nothing is planned meanwhile; kubectl get --raw /readyz asks the same server"
 LACKS = "nothing is planned meanwhile; deploy/kubernetes/{files} has the rules"
 BESIDE = "it goes on without them; those that may be listed are, now and then"
-_SAID_ALONE = ("Event", "NodeClaim", "ResourceQuota")
+_SAID_ALONE = ("ConfigMap", "Event", "NodeClaim", "ResourceQuota")
 """Kinds that decide nothing here."""
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.live.kubernetes import owners
 from tidemill.live.kubernetes.jobs import JOB_INDEX, alone
 from tidemill.live.kubernetes.owners import DEEPEST, OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
@@ -82,7 +83,7 @@ def of_unit(view: ClusterView, unit: PodUnit) -> OwnerScale | Unplaceable | None
 
 def _is_fixed(owner: OwnerObject, pods: Iterable[KubePod]) -> bool:
     """Whether it is a Job whose `completions` nobody can change: one that is not indexed."""
-    is_job = (owner.group, owner.kind) == ("batch", "Job")
+    is_job = owners.is_job(owner.kind, owner.group)
     return is_job and any(JOB_INDEX not in (*pod.labels, *pod.annotations) for pod in pods)
 
 

@@ -26,6 +26,7 @@ from tidemill.live.kubernetes.scheduling.apart import MembersApart
 from tidemill.live.kubernetes.scheduling.awaiting import AwaitedOwners
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.extras import ExtraShare
+from tidemill.live.kubernetes.scheduling.ordered import OrderedNodes
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
 from tidemill.live.kubernetes.watching.kinds import ServedKind
@@ -72,7 +73,7 @@ class ClusterView:
         """By uid: the node that a pod was bound to, until the watch shows it."""
         self.sent: dict[str, str] = {}
         """By uid: the node that a pod is being bound to; whoever sends keeps it."""
-        self.volumes = VolumeBook()
+        self.volumes, self.ordered = VolumeBook(), OrderedNodes(self.machines)
         self.claimed = ClaimedPods(self.pods, self._take_pod, self.touch, self._cut)
         self.claimed.may_use, self.claimed.job_of = self._may_use, self._unit_of_or_key
         self._budgets: dict[str, dict[str, Budget]] = {}
@@ -114,7 +115,8 @@ class ClusterView:
                 self._take_device(row, is_gone=is_gone)
             case VolumeClaim() | Volume():
                 self.volumes.take(row, is_gone=is_gone)
-                self._touch_all(self.ruled.with_volumes)
+                for one in list(self.ruled.with_volumes):
+                    self.touch(one)
             case OwnerObject():
                 self.served[kind.group, kind.kind] = kind
                 self._take_owner(row, is_gone=is_gone)
@@ -142,6 +144,8 @@ class ClusterView:
                 self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
                 if is_new:
                     self._look_at(key[0])
+            case (("ConfigMap" | "NodeClaim"), _):
+                self.ordered.take(row, is_gone=is_gone)
 
     def _take_device(
         self, row: DeviceSlice | DeviceClass | DeviceClaim, *, is_gone: bool
@@ -187,10 +191,6 @@ class ClusterView:
         """Look at a pod again."""
         if (pod := self.pods.get(key)) is not None:
             self._touch(key, pod)
-
-    def _touch_all(self, keys: Iterable[Key]) -> None:
-        for key in list(keys):
-            self.touch(key)
 
     def look_at_all(self) -> None:
         """Look at everything again."""

@@ -5,7 +5,6 @@ and deleted in between is seen. Times are the cluster's; this machine's clock do
 """
 
 import asyncio
-import re
 import threading
 import time
 from collections.abc import Coroutine
@@ -30,13 +29,11 @@ from tidemill.live.kubernetes.translate import translate
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.kind_copy import WatchState
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy, ShownObjects
-from tidemill.model.errors import BackendError, SpecError
+from tidemill.model.errors import BackendError
 
 SKEW_SAID_MS = 5_000
 MOST_TRIES = 5
 """Of a server that takes watches and ends them at once, as one does that was just started."""
-
-_NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 Answer = TypeVar("Answer")
 
@@ -55,12 +52,7 @@ class KubernetesSource:
         limit: int = PAGE,
         autoscaler_namespace: str = "",
     ) -> None:
-        if autoscaler_namespace and not _NAMESPACE.fullmatch(autoscaler_namespace):
-            raise SpecError(
-                f"--autoscaler-namespace is `{autoscaler_namespace}`, which cannot be a namespace",
-                hint=f"such as {autoscaler.NAMESPACE}, without the name of the ConfigMap",
-            )
-        self._autoscaler_namespace = autoscaler_namespace
+        self._autoscaler_namespace = autoscaler.checked(autoscaler_namespace)
         self._access, self._team_by = access, team_by
         self._timeout_s, self._limit = timeout_s, limit
         self._loop: asyncio.AbstractEventLoop | None = None
