@@ -335,7 +335,7 @@ def trained(kind: str, key: str, **roles: int) -> tuple[str, str, Object, dict[s
     return "kubeflow.org/v1", kind, {f"{key}ReplicaSpecs": each}, {}
 
 
-RAY: Object = {
+RAY_SPEC: Object = {
     "headGroupSpec": {"template": template(1)},
     "workerGroupSpecs": [{"groupName": "w", "replicas": 2, "template": template(2)}],
 }
@@ -348,8 +348,8 @@ TWO_ROLES: dict[str, tuple[str, str, Object, dict[str, Any]]] = {
     "TFJob": trained("TFJob", "tf", PS=1, Worker=2),
     "XGBoostJob": trained("XGBoostJob", "xgb", Master=1, Worker=2),
     "PaddleJob": trained("PaddleJob", "paddle", Master=1, Worker=2),
-    "RayCluster": ("ray.io/v1", "RayCluster", RAY, {}),
-    "RayJob": ("ray.io/v1", "RayJob", {"rayClusterSpec": RAY}, {}),
+    "RayCluster": ("ray.io/v1", "RayCluster", RAY_SPEC, {}),
+    "RayJob": ("ray.io/v1", "RayJob", {"rayClusterSpec": RAY_SPEC}, {}),
     "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {
         "replicas": 1, "leaderWorkerTemplate": {
             "size": 3, "leaderTemplate": template(1), "workerTemplate": template(2),
