@@ -172,6 +172,9 @@ BY_CLAIM = "tidemill/devices-by-claim"
 """The taint of nodes whose devices are allocated by claims alone. No cluster has either of both."""
 UNKEPT = "with rules that are not kept: "
 """Before what a role asks of its nodes beyond what the books can say, in its name."""
+SELECTED = " for which "
+"""Between a number of devices and the expression by which a claim selects them, in the place of a
+label of nodes, or among what the books cannot say."""
 UNLISTED = ("tidemill/size", "as jobs show")
 """The label of a node that no source lists: it has at least the GPUs that jobs were seen to hold
 there, and what else there is of it, and is free, is unknown."""

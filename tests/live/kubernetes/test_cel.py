@@ -49,6 +49,15 @@ H100 = DeviceFacts(
         (f'device.attributes["other.example"].x == 1 && device.driver == "{GPU}"', False),
         (f'(device.driver == "a" || device.driver == "{GPU}") && true', True),
         ('device.attributes["resource.kubernetes.io"].pcieRoot == "pci0000:00"', True),
+        (f'device.attributes["{GPU}"].productName.matches("H100")', True),
+        (f'device.attributes["{GPU}"].productName.matches("^H100")', False),
+        (f"device.attributes['{GPU}'].productName.lowerAscii().matches('^.*h100.*$')", True),
+        (f'device.attributes["{GPU}"].productName.matches("(?i)nvidia (a|h)100 [0-9]+GB")', True),
+        (f'device.attributes["{GPU}"].productName.matches("^NVIDIA (A100|L4)$")', False),
+        (f'device.attributes["{GPU}"].productName.matches("80GB$")', False),
+        (f'device.attributes["{GPU}"].productName.matches("8\\\\dGB HBM3?$")', True),
+        (f'!device.attributes["{GPU}"].productName.matches("A100")', True),
+        (f'device.attributes["{GPU}"].index.matches("3")', False),
     ],
 )
 def test_expressions_hold_as_cel_has_it(text: str, holds: bool):
@@ -59,7 +68,13 @@ def test_expressions_hold_as_cel_has_it(text: str, holds: bool):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ('device.attributes["a"].x.matches("h.*")', ".matches()"),
+        ('device.attributes["a"].x.matches("(h.*)+")', "`.matches()` of `(h.*)+`"),
+        ('device.attributes["a"].x.matches("h{2}")', "`.matches()` of `h{2}`"),
+        ('device.attributes["a"].x.matches("(?=h)")', "`.matches()` of `(?=h)`"),
+        ('device.attributes["a"].x.matches(".*a.*b.*c.*")', "`.matches()` of `.*a.*b.*c.*`"),
+        ('device.attributes["a"].x.matches("(h")', "`.matches()` of `(h`"),
+        ('device.attributes["a"].x.matches(device.driver)', ".matches()` of something else"),
+        ('device.attributes["a"].x.split("h")', ".split()"),
         ("device.allowMultipleAllocations", "device.allowMultipleAllocations"),
         ('cel.bind(a, device.driver, a == "x")', "cel"),
         ('device.attributes["a"].?x.orValue(1) == 1', "?x"),

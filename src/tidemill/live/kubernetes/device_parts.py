@@ -8,11 +8,12 @@ whole GPU that it takes, by MIG's geometry. A profile that nobody knows is not b
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import dra, resources
+from tidemill.live.kubernetes import dra, resources, selected_devices
 from tidemill.live.kubernetes.dra import (
     Device,
     DeviceClaim,
@@ -22,6 +23,7 @@ from tidemill.live.kubernetes.dra import (
     DeviceSlice,
 )
 from tidemill.live.kubernetes.resources import CLAIMED
+from tidemill.live.kubernetes.selected_devices import DeviceChoice, SelectedDevices, WholeDevices
 
 UNKNOWN = "MIG instances by claim"
 OF_CLASS = "devices of DeviceClass "
@@ -118,7 +120,7 @@ class PublishedDevices:
         for one in self._wanted(claim):
             answer = self._answer(one)
             if answer.resource:
-                found[answer.resource] += one.count or max(1, min(answer.on_each, default=1))
+                found[answer.resource] += self._number(one)
         return Counter({one: min(count, dra.MOST_DEVICES) for one, count in found.items()})
 
     def unkept(self, claim: DeviceClaim) -> tuple[str, ...]:
@@ -126,56 +128,74 @@ class PublishedDevices:
         some = [] if claim.is_allocated else [*self._wanted(claim)]
         differ = any(not one.count and len({*self._answer(one).on_each}) > 1 for one in some)
         is_part = any(one.unkept == dra.OF_CAPACITY for one in some)
-        return (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
+        is_tied = bool(some) and bool(claim.unkept)
+        return (
+            (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
+            + (dra.OTHER_CONSTRAINTS,) * is_tied
+        )  # fmt: skip
 
-    def selected(self, claim: DeviceClaim) -> Iterator["SelectedDevices"]:
-        """What a claim that waits selects of the whole GPUs that there are, where that is not all.
+    def selected(self, claim: DeviceClaim) -> Iterator[SelectedDevices]:
+        """What a claim selects of the whole GPUs that there are, where that is not all.
 
-        For each of its requests.
+        For each of its requests, those for the same together, and for what all have in common.
         """
-        for one in self._wanted(claim) if not claim.is_allocated else ():
-            if self._answer(one).resource == CLAIMED:
-                found = self._selected(replace(one, name=""))
-                if found is not None:
-                    yield found
+        forms, choices = Counter[DeviceRequest](), list[list[DeviceRequest]]()
+        for some in self._choices(claim):
+            if self._answer(some[0]).resource == CLAIMED:
+                if len(some) > 1:
+                    choices.append(some)
+                else:
+                    forms[replace(some[0], name="", count=min(some[0].count, 1))] += some[0].count
+        wanted = [[replace(one, count=count)] for one, count in forms.items()] + choices
+        for some in wanted:
+            found = selected_devices.either(
+                [DeviceChoice(self._number(one), self._selected(one)) for one in some]
+            )
+            if found is not None:
+                yield found
+        number = sum(self._number(some[0]) for some in wanted)
+        if claim.alike and number > 1 and not claim.unkept:
+            devices = {one.id: one for some in wanted for request in some
+                       for one in self._matching(request)}  # fmt: skip
+            found = self._whole_devices.alike(devices.values(), claim.alike, number)
+            if found is not None:
+                yield found
 
-    def _selected(self, one: DeviceRequest) -> "SelectedDevices | None":
+    def _number(self, one: DeviceRequest) -> int:
+        """How many devices a request is for; all of a node are as many as the fewest are."""
+        return one.count or max(1, min(self._answer(one).on_each, default=1))
+
+    def _selected(self, one: DeviceRequest) -> SelectedDevices | None:
+        one = replace(one, name="")
         if one not in self._chosen:
-            self._chosen[one] = self._select(one)
+            known = self._classes.get(one.device_class)
+            selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+            shown = " && ".join(one.selectors or selectors)
+            self._chosen[one] = self._whole_devices.selected(selectors, shown, one.count)
         return self._chosen[one]
 
-    def _select(self, one: DeviceRequest) -> "SelectedDevices | None":
-        known = self._classes.get(one.device_class)
-        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+    @cached_property
+    def _whole_devices(self) -> WholeDevices:
         every = [device for device in self._device.values() if device.is_whole]
-        words = " && ".join(one.selectors or selectors)
-        if problem := dra.unknown_in(selectors):
-            return SelectedDevices(f"{words} (not understood: {problem})", None)
-        mine = [device for device in every if dra.matches(selectors, device)]
-        if len(mine) == len(every):
-            return None
-        counts, whole = (Counter(self._node[d.id] for d in some) for some in (mine, every))
-        is_enough = max(counts.values(), default=0) >= max(1, one.count)
-        others = frozenset(whole.keys() - counts.keys())
-        is_alone = all(counts[node] == whole[node] for node in counts)
-        types = [frozenset(map(self._type_of, some)) for some in (counts, others)]
-        is_sure = is_enough and is_alone and "" not in types[0] and not types[0] & types[1]
-        return SelectedDevices(
-            words, frozenset(counts) if is_enough else frozenset(),
-            tuple(sorted(types[0])) if is_sure else (),
-        )  # fmt: skip
+        return WholeDevices(every, self._node, self._type_of)
 
     def _type_of(self, node: str) -> str:
         return self._types.get(node) or self.type_on(node)
 
     def _wanted(self, claim: DeviceClaim) -> Iterator[DeviceRequest]:
         """The requests of a claim that hold something; of a choice the first that a node holds."""
+        return (some[0] for some in self._choices(claim))
+
+    def _choices(self, claim: DeviceClaim) -> Iterator[list[DeviceRequest]]:
+        """The same, each with all that a node holds instead; of what it was given, as many."""
         for one in claim.requests:
-            found = one
-            if one.choices:
-                found = dra.first_held(one.choices, self._is_held) or one.choices[0]
-            if found.unkept != dra.ADMIN:
-                yield found
+            held = [found for found in one.choices if self._is_held(found)] or [*one.choices[:1]]
+            given = next((found for found in one.choices if found.name in claim.answered), None)
+            if given is not None:
+                held = [given, *(found for found in held
+                                 if found.count == given.count and found != given)]  # fmt: skip
+            if (held or [one])[0].unkept != dra.ADMIN:
+                yield held or [one]
 
     def _is_held(self, one: DeviceRequest) -> bool:
         """Whether a node has as many devices as a request asks for, whoever holds them."""
@@ -227,17 +247,6 @@ class PublishedDevices:
         if known is None and is_whole and not one.count:
             return [d for d in found if d.is_whole and d.driver == one.device_class]
         return [device for device in found if device.is_whole] or found
-
-
-class SelectedDevices(NamedTuple):
-    """The devices that a request selects."""
-
-    words: str
-    """By which expressions."""
-    nodes: frozenset[str] | None
-    """Where there are any, if there are as many as it wants on one; None: nobody can say."""
-    types: tuple[str, ...] = ()
-    """The GPU types that they are, where all GPUs of these types are such; () tells nothing."""
 
 
 class _Answer(NamedTuple):

@@ -128,9 +128,11 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """The nodes that have such devices as its claims select, if one has enough of them; None: all
     that have any, or nobody can say."""
     device_types: tuple[str, ...] = ()
-    """Of which GPU types those are, where that tells them from the others; () is any."""
+    """The GPU types of the nodes that have some; () is any, or unknown."""
     device_words: str = ""
     """By which expressions of its claims; "": it selects none."""
+    instead: tuple["PodRequest", ...] = ()
+    """What would do as well, by the other choices of its claims (`firstAvailable`)."""
     part_milli: int = 1000
     """How much it has of each of its accelerators: less than all of them by KAI (``kai_parts``)."""
 

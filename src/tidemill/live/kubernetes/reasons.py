@@ -14,12 +14,13 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import beside_gpus
+from tidemill.live.kubernetes import beside_gpus, selected_devices
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
+from tidemill.live.kubernetes.selected_devices import ENOUGH
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
 
@@ -28,7 +29,6 @@ LONGEST_WORDS = 500
 """Of a reason, as events keep it."""
 SHORTEST_QUOTE = 20
 _NAMED = 3
-_CLAIMED = re.compile(f"{CLAIMED}(?!/)")
 REFUSALS = {
     "MalformedRequest": "what it requests makes no sense: no room that comes free starts it",
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
@@ -188,12 +188,14 @@ def by_facts(
         return None  # of parts of GPUs no resource says what is free
     asked = (request, missing, size, where)
     if asked not in fleet.answered:
-        found = _by_facts(fleet, request, missing, size, where)
+        every = request.instead or (request,)  # any of them would do
         if other := fleet.either.get(request.gpu.resource):  # a claim would do as well
             gpu = request.gpu._replace(resource=other)
-            by_claim = _by_facts(fleet, replace(request, gpu=gpu), missing, size, where)
-            found = min(found, by_claim, key=lambda one: (one.is_sure, one.cause in NEVER))
-        words = _CLAIMED.sub("GPUs by claim", found.words)
+            every = (*every, replace(request, gpu=gpu))
+        tried = [_by_facts(fleet, one, missing, size, where) for one in every]
+        found = min(tried, key=lambda one: (one.is_sure, one.cause in NEVER))
+        one = every[tried.index(found)]
+        words = selected_devices.said(found.words, one.device_types, one.unkept)
         fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]
 
@@ -366,7 +368,7 @@ def _no_room(
     fits = sum(fleet.hosts(node, request) for node in usable)
     by_gpus = sum(fleet.hosts(node, request, of_gpus=True) for node in usable)
     if fits >= missing:
-        words = f"{sum(free)} {resource} are free, which is enough for it"
+        words = f"{sum(free)} {resource} are free{ENOUGH}"
         return WhyPending(Cause.NONE, L3, words, is_sure=False)
     if by_gpus >= missing:
         what = next(fleet.lacking(usable, request))

@@ -26,6 +26,7 @@ from tidemill.live.kubernetes import (
     resources,
     shared_claims,
     unkept_rules,
+    unmet,
     vanished,
 )
 from tidemill.live.kubernetes import cluster as clusters
@@ -50,6 +51,8 @@ from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
 
 _ROWS_AT_ONCE = 1 << 13
+_LONGEST_WORDS = 200
+"""Of what no node has, in the place of a label."""
 
 
 class KubernetesPast(NamedTuple):
@@ -281,6 +284,10 @@ class _Translation:
         assert role.request.gpu is not None, "roles without GPUs are left out"
         rules, resource = role.request.rules, role.request.gpu.resource
         by_claim = self._having.get(resources.CLAIMED, set())
+        if not any(pod.node for pod in role.pods) and unmet.lacks_devices(role.request):
+            words = role.request.device_words
+            lacking = words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
+            rules = rules._replace(labels=tuple(sorted((*rules.labels, (lacking, "yes")))))
         if resource in self.cluster.either:
             return rules
         if resource == resources.CLAIMED or resources.is_cut_by_claim(resource):
@@ -325,11 +332,13 @@ class _Translation:
                 for pod in role.pods if pod.node and (one := pod.request.gpu))  # fmt: skip
         by_claim = self._having.get(self.cluster.either.get(resource, ""), set())
         having = {kind_of(part.gpu_type) for part in here if part}
+        is_placed = bool(having)
         having = having or self._having.get(resource, set()) | by_claim
         if not having:  # who wants parts of GPUs that no node has does not get others instead
             return () if is_whole_name(resource) else (resource,)
-        told = {*map(kind_of, role.request.device_types)}
-        having = having & told or having
+        if told := {*map(kind_of, role.request.device_types)}:
+            anywhere = self._having.get(resource, set()) | by_claim
+            having = anywhere & told | (having if is_placed else set()) or having
         is_any = having == self._kinds and not any(OF in kind for kind in having)
         return () if is_any else tuple(sorted(having))
 

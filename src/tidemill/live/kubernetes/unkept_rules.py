@@ -3,6 +3,7 @@
 from tidemill.journal import deciders
 from tidemill.live.kubernetes import dra, ties
 from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.model.rows import SELECTED
 
 
 def decider(job: KubeJob) -> str:
@@ -31,7 +32,7 @@ def tied(job: KubeJob) -> list[str]:
         one
         for request in asks
         for one in request.unkept
-        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)
+        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY, dra.OTHER_CONSTRAINTS) or SELECTED in one
     ][:1]
     kinds = sorted({rule.kind for request in asks for rule in request.near})
     if kinds:  # the books have no such rules
