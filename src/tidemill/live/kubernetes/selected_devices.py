@@ -46,7 +46,7 @@ class WholeDevices(NamedTuple):
     """The GPU type of a node; "": nobody says."""
 
     def selected(self, selectors: Sequence[str], shown: str, count: int) -> SelectedDevices | None:
-        """Those for which expressions hold, so many of a node (0: all of it); None: all are such."""
+        """Those for which expressions hold, so many of a node (0: all of it); None: all are so."""
         known = [one for one in selectors if not dra.unknown_in((one,))]
         mine = [device for device in self.every if dra.matches(known, device)]
         words = f"{devices_text(count)}{SELECTED}{shown}"

@@ -45,6 +45,7 @@ from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
@@ -74,6 +75,8 @@ class KubernetesPast(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What is used up of the quotas of namespaces that are teams."""
+    claim_sharers: tuple[ClaimSharer, ...] = ()
+    """Pods that share the claims of jobs, and are none themselves."""
     end_notes: tuple[str, ...] = ()
     """Which times in the files are younger than ``seen_ms``, and why they are not believed."""
     is_idle: bool = False
@@ -143,6 +146,7 @@ def translate(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
         quota_uses.of(cluster, _kinds(every)) if rule.by == "namespace" else (),
+        claim_sharers=tuple(shared_claims.sharers(cluster.pods, cluster.claims, made.pods)),
         end_notes=cluster.end_notes,
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
