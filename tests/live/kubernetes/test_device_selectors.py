@@ -313,3 +313,83 @@ def test_an_extended_resource_has_the_types_of_its_class():
     some = wanted.device_class("h100s", by("h100"), extended="example.com/h100")
     world = world_of(*MIXED, some, pod("a", {"example.com/h100": 1}))
     assert types(world) == ("H100",)
+
+
+AMD, NIC = "gpu.amd.com", "dra.net"
+
+
+def amd(name: str, gpus: int) -> list[Object]:
+    """A node with GPUs as AMD's driver publishes them."""
+    devices = [wanted.device(f"gpu-{i}-128", type="amdgpu", productName="AMD_Instinct_MI300X_OAM")
+               for i in range(gpus)]  # fmt: skip
+    return [node(name, **BARE), wanted.resource_slice(name, devices, driver=AMD)]
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_classes_of_two_drivers_are_of_their_own_gpus(is_shown: bool):
+    """AMD's GPUs are whole ones too; of classes that nobody shows the names tell the driver."""
+    classes = [wanted.device_class(AMD, driver=AMD), wanted.device_class("gpu.nvidia.com")]
+    for name, kind in ((AMD, "MI300X"), ("gpu.nvidia.com", "H100")):
+        template = wanted.claim_template("t", wanted.claim_spec(1, device_class=name))
+        world = world_of(*amd("m0", 2), *of_type("n0", 4, H100), template, claimed("a", "t"),
+                         *(classes if is_shown else ()))  # fmt: skip
+        assert (types(world), explain.board(world, Policy()).free_milli) == ((kind,), 6_000)
+
+
+def test_a_gpu_that_must_be_beside_a_network_card_is_unknown():
+    """`matchAttribute` of a GPU and a card: which cards are free the books do not say."""
+    spec = {"devices": {
+        "requests": [request("x", "true"),
+                     {"name": "y", "exactly": {"deviceClassName": "nic", "count": 1}}],
+        "constraints": [{"matchAttribute": "resource.kubernetes.io/pcieRoot"}],
+    }}  # fmt: skip
+    cards = wanted.resource_slice("n0", [wanted.device("nic-0", type="nic")], driver=NIC)
+    world = asking(spec, *of_type("n0", 4, H100), cards, wanted.device_class("nic", driver=NIC))
+    found = explain.why(world, Policy(), 0)
+    assert "2 devices for which resource.kubernetes.io/pcieRoot is the same" in found.words
+    assert "what it requests is free" not in found.words
+
+
+def cut(name: str, product: str, *profiles: str) -> list[Object]:
+    """A node with MIG instances as NVIDIA's driver publishes them."""
+    devices = [wanted.device(f"gpu-0-mig-{i}", product, type="mig", profile=profile,
+                             parentUUID="GPU-0") for i, profile in enumerate(profiles)]  # fmt: skip
+    return [node(name, **BARE), wanted.resource_slice(name, devices)]
+
+
+INSTANCES = wanted.device_class(
+    "mig.nvidia.com", 'device.attributes["gpu.nvidia.com"].type == "mig"'
+)
+
+
+def of_instances(expression: str, *objects: Object) -> World:
+    """A cluster with a pod that waits for an instance."""
+    spec = wanted.claim_spec(1, expression, device_class="mig.nvidia.com")
+    return world_of(*objects, INSTANCES, wanted.claim_template("t", spec), claimed("a", "t"))
+
+
+SMALL = 'device.attributes["gpu.nvidia.com"].profile == "1g.10gb"'
+
+
+@pytest.mark.parametrize(
+    ("expression", "kinds"),
+    [
+        (SMALL, ("1G.10GB OF A100-80GB", "1G.10GB OF H100")),
+        (f"{SMALL} && {by('h100')}", ("1G.10GB OF H100",)),
+    ],
+)
+def test_instances_are_of_the_gpus_that_a_claim_selects(expression: str, kinds: tuple[str, ...]):
+    """The same profile of two GPU types: a claim may select one of them."""
+    world = of_instances(expression, *cut("m0", H100, "1g.10gb", "1g.10gb"),
+                         *cut("m1", A100, "1g.10gb"))  # fmt: skip
+    assert types(world) == kinds
+
+
+def test_a_profile_that_nobody_has_cut_is_one_that_no_node_has():
+    """Its expression names `2g.20gb`, and no instance is such: the job waits, and never fits."""
+    other = SMALL.replace("1g.10gb", "2g.20gb")
+    world = of_instances(other, *cut("m0", H100, "1g.10gb", "3g.40gb"))
+    assert types(world) == ("nvidia.com/mig-2g.20gb",)
+    found = explain.why(world, Policy(), world.job_number["ml/a"])
+    assert found.cause == "nothing_claimed"
+    assert "no node has nvidia.com/mig-2g.20gb" in found.words

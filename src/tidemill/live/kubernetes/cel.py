@@ -8,7 +8,8 @@ Understood: `device.driver`, `device.attributes["domain"].name`, `device.capacit
 strings, whole numbers, `true`, `false`, lists, `quantity("…")`, `semver("…")`; `== != < <= > >= in
 && || !` and brackets; `.compareTo`, `.isGreaterThan`, `.isLessThan`, `.startsWith`, `.endsWith`,
 `.contains`, `.lowerAscii`, `.upperAscii`; `has(…)` and `"name" in device.attributes["domain"]`;
-`.matches("…")` of patterns that mean the same everywhere, and are soon tried (``_pattern``).
+`cel.bind(name, …, …)`; `.matches("…")` of patterns that mean the same everywhere, and are soon
+tried (``_pattern``).
 """
 
 import re
@@ -105,6 +106,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.at, self._depth = text, _tokens(text), 0, 0
+        self._bound = dict[str, _Ask]()
 
     def either(self) -> _Ask:
         self._depth += 1
@@ -154,8 +156,8 @@ class _Reader:
             return self._list()
         if told in ("true", "false"):
             return lambda _: told == "true"
-        if told == "device":
-            return self._device()
+        if kind == "name" and told in ("device", "cel", *self._bound):
+            return self._named(told)
         if told in ("quantity", "semver") and self._take("("):
             return self._literal(told)
         if told == "has" and self._take("("):
@@ -163,6 +165,12 @@ class _Reader:
             self._need(")")
             return lambda device: _is_there(found, device)
         raise UnknownExpression(f"`{told}` in `{_shown(self.text)}`")
+
+    def _named(self, name: str) -> _Ask:
+        """What a name stands for."""
+        if name == "device":
+            return self._device()
+        return self._bind() if name == "cel" else self._bound[name]
 
     def _list(self) -> _Ask:
         items = self._until("]")
@@ -202,6 +210,22 @@ class _Reader:
         if name == "attributes":
             return lambda device: device.attributes.get(domain, {})
         return lambda device: device.capacity.get(domain, {})
+
+    def _bind(self) -> _Ask:
+        """A name for something, and an expression with that name in it."""
+        for sign in (".", "bind", "("):
+            self._need(sign)
+        kind, name = self._next()
+        if kind != "name" or name in ("device", "cel", "true", "false"):
+            raise UnknownExpression(f"`cel.bind` of `{name}`")
+        self._need(",")
+        value, before = self.either(), self._bound
+        self._need(",")
+        self._bound = {**before, name: value}
+        found = self.either()
+        self._bound = before
+        self._need(")")
+        return found
 
     def _member(self, found: _Ask) -> _Ask:
         while True:

@@ -441,16 +441,20 @@ def _selecting(
     Which GPU types those are says it for the books; else nobody can say there what is free of them.
     Where no node has them all, nothing that comes free does.
     """
-    if not selected or request.gpu is None or request.gpu.resource != resources.CLAIMED:
+    if request.gpu is None:
+        return request
+    selected = [one for one in selected if one.resource == request.gpu.resource]
+    if not selected:
         return request
     words = " and ".join(dict.fromkeys(one.words for one in selected))
     places = [one.nodes for one in selected if one.nodes is not None]
     on = frozenset.intersection(*places) if places else None
     types = [frozenset(one.types) for one in selected if one.types]
-    is_told = all(one.is_exact for one in selected) or is_placed or on == frozenset()
+    doubts = dict.fromkeys(one.words for one in selected if not one.is_exact)
+    is_told = not doubts or is_placed or on == frozenset()
     found = replace(
         request, devices_on=on, device_words=words,
-        unkept=request.unkept if is_told else (*request.unkept, words),
+        unkept=request.unkept if is_told else (*request.unkept, " and ".join(doubts)),
         device_types=tuple(sorted(frozenset.intersection(*types))) if types else (),
     )  # fmt: skip
     return replace(found, instead=tuple(_instead(found, selected)))

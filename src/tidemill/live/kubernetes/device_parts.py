@@ -8,7 +8,6 @@ whole GPU that it takes, by MIG's geometry. A profile that nobody knows is not b
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -23,7 +22,8 @@ from tidemill.live.kubernetes.dra import (
     DeviceSlice,
 )
 from tidemill.live.kubernetes.resources import CLAIMED
-from tidemill.live.kubernetes.selected_devices import DeviceChoice, SelectedDevices, WholeDevices
+from tidemill.live.kubernetes.selected_devices import AlikeDevices, DeviceChoice, SelectedDevices
+from tidemill.units.mig import geometry as mig
 
 UNKNOWN = "MIG instances by claim"
 OF_CLASS = "devices of DeviceClass "
@@ -48,6 +48,7 @@ class PublishedDevices:
         self._classes = {one.name: one for one in self.classes}
         self._answers: dict[DeviceRequest, _Answer] = {}
         self._chosen: dict[DeviceRequest, SelectedDevices | None] = {}
+        self._sorts: dict[str, AlikeDevices] = {}
         self._node: dict[DeviceId, str] = {}
         self._device: dict[DeviceId, Device] = {}
         slices = [*slices]
@@ -135,17 +136,19 @@ class PublishedDevices:
         )  # fmt: skip
 
     def selected(self, claim: DeviceClaim) -> Iterator[SelectedDevices]:
-        """What a claim selects of the whole GPUs that there are, where that is not all.
+        """What a claim selects of the devices that there are of a sort, where that is not all.
 
         For each of its requests, those for the same together, and for what all have in common.
         """
         forms, choices = Counter[DeviceRequest](), list[list[DeviceRequest]]()
+        others = 0
         for some in self._choices(claim):
-            if self._answer(some[0]).resource == CLAIMED:
-                if len(some) > 1:
-                    choices.append(some)
-                else:
-                    forms[replace(some[0], name="", count=min(some[0].count, 1))] += some[0].count
+            if not self._is_of_sort(some[0]):
+                others += self._number(some[0])
+            elif len(some) > 1:
+                choices.append(some)
+            else:
+                forms[replace(some[0], name="", count=min(some[0].count, 1))] += some[0].count
         wanted = [[replace(one, count=count)] for one, count in forms.items()] + choices
         for some in wanted:
             found = selected_devices.either(
@@ -153,11 +156,27 @@ class PublishedDevices:
             )
             if found is not None:
                 yield found
+        if wanted and claim.alike and not claim.unkept:
+            yield from self._alike(wanted, claim.alike, others)
+
+    def _is_of_sort(self, one: DeviceRequest) -> bool:
+        """Whether a request is for GPUs, or for instances, that are counted."""
+        resource = self._answer(one).resource
+        return bool(resource) and not is_unknown(resource)
+
+    def _alike(
+        self, wanted: Iterable[list[DeviceRequest]], attributes: tuple[str, ...], others: int
+    ) -> Iterator[SelectedDevices]:
+        """Where devices have attributes in common; ``others``: with so many of another sort."""
         number = sum(self._number(some[0]) for some in wanted)
-        if claim.alike and number > 1 and not claim.unkept:
-            devices = {one.id: one for some in wanted for request in some
-                       for one in self._matching(request)}  # fmt: skip
-            found = self._whole_devices.alike(devices.values(), claim.alike, number)
+        every = [one for some in wanted for one in some]
+        resource = self._answer(every[0]).resource
+        if others:  # which of those are free nobody counts here
+            words = selected_devices.alike_words(attributes, number + others)
+            yield SelectedDevices(words, None, resource=resource)
+        if number > 1:
+            devices = {one.id: one for request in every for one in self._matching(request)}
+            found = self._of_sort(resource).alike(devices.values(), attributes, number)
             if found is not None:
                 yield found
 
@@ -169,15 +188,19 @@ class PublishedDevices:
         one = replace(one, name="")
         if one not in self._chosen:
             known = self._classes.get(one.device_class)
-            selectors = (*(known.selectors if known is not None else ()), *one.selectors)
-            shown = " && ".join(one.selectors or selectors)
-            self._chosen[one] = self._whole_devices.selected(selectors, shown, one.count)
+            by_class = known.selectors if known is not None else ()
+            if known is None and one.device_class in dra.DRIVERS:  # as drivers make theirs
+                by_class = (f'device.driver == "{one.device_class}"',)
+            shown = " && ".join(one.selectors or by_class)
+            sort = self._of_sort(self._answer(one).resource)
+            self._chosen[one] = sort.selected((*by_class, *one.selectors), shown, one.count)
         return self._chosen[one]
 
-    @cached_property
-    def _whole_devices(self) -> WholeDevices:
-        every = [device for device in self._device.values() if device.is_whole]
-        return WholeDevices(every, self._node, self._type_of)
+    def _of_sort(self, resource: str) -> AlikeDevices:
+        if resource not in self._sorts:
+            every = [one for one in self._device.values() if self.resource_of(one) == resource]
+            self._sorts[resource] = AlikeDevices(resource, every, self._node, self._type_of)
+        return self._sorts[resource]
 
     def _type_of(self, node: str) -> str:
         return self._types.get(node) or self.type_on(node)
@@ -224,7 +247,23 @@ class PublishedDevices:
         having = {self.resource_of(device) for device in found}
         if having and not any(map(resources.is_whole_name, having)):
             return (having.pop() if len(having) == 1 else "") or UNKNOWN
+        if not having and (profile := self._profile_asked(one)):
+            return resources.mig_name(profile) or UNKNOWN
         return UNKNOWN if name == MIG_CLASS else CLAIMED
+
+    def _profile_asked(self, one: DeviceRequest) -> str:
+        """The one MIG profile of which a request would take instances, if there were any."""
+        known = self._classes.get(one.device_class)
+        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+        if dra.unknown_in(selectors) or not any("profile" in text for text in selectors):
+            return ""
+        like = {device.gpu_type: device for device in self._device.values()}
+        found = {
+            row.name for kind, device in like.items() if (geometry := mig.of_kind(kind)) is not None
+            for row in geometry.profiles
+            if dra.matches(selectors, dra.as_instance(device, row.name))
+        }  # fmt: skip
+        return found.pop() if len(found) == 1 else ""
 
     def _is_for_accelerators(self, name: str, selectors: tuple[str, ...]) -> bool:
         return dra.is_for_accelerators(name, selectors, self._every)

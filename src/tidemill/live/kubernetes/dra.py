@@ -14,8 +14,9 @@ from tidemill.live.kubernetes.fields import Object
 GROUP = "resource.k8s.io"
 DRIVERS = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", "neuron.aws.com", "tpu.google.com")
 """Drivers whose devices are accelerators."""
-_WHOLE = ("gpu", "")
-"""Types of devices that are whole; others are parts (`mig`) or something else."""
+_WHOLE = ("gpu", "amdgpu", "")
+"""Types of devices that are whole, as drivers say it; others are parts (`mig`) or something else.
+"""
 MOST_DEVICES = 10_000
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On a claim that is allocated, as the API's own controllers expect it."""
@@ -387,6 +388,13 @@ def unknown_in(selectors: Iterable[str]) -> str:
 def matches(selectors: Iterable[str], device: Device) -> bool:
     """Whether all of these expressions, which are understood, hold of a device."""
     return all(cel.selector(one).holds(device.facts) for one in selectors)
+
+
+def as_instance(device: Device, profile: str) -> Device:
+    """What a driver would publish of a GPU if it were cut so; what it can do is as of the whole."""
+    mine = {**device.facts.attributes.get(device.driver, {}), "type": "mig", "profile": profile}
+    attributes = {**device.facts.attributes, device.driver: mine}
+    return replace(device, facts=device.facts._replace(attributes=attributes), profile=profile)
 
 
 def alike(devices: Iterable[Device], attributes: tuple[str, ...]) -> dict[object, list[Device]]:

@@ -33,13 +33,16 @@ class SelectedDevices(NamedTuple):
     """The GPU types of the nodes that have some; () tells nothing."""
     is_exact: bool = False
     """Whether all GPUs of these types are such, and as many of them as are wanted would do."""
+    resource: str = CLAIMED
+    """As what they are counted."""
     choices: tuple["DeviceChoice", ...] = ()
     """Requests for other numbers of devices of which any does (`firstAvailable`)."""
 
 
-class WholeDevices(NamedTuple):
-    """The whole GPUs that nodes publish."""
+class AlikeDevices(NamedTuple):
+    """The devices that nodes publish of one sort: whole GPUs, or instances of a profile."""
 
+    resource: str
     every: Sequence[Device]
     node: Mapping[DeviceId, str]
     type_of: Callable[[str], str]
@@ -52,7 +55,8 @@ class WholeDevices(NamedTuple):
         words = f"{devices_text(count)}{SELECTED}{shown}"
         if problem := dra.unknown_in(selectors):
             types = self._types(mine) if len(mine) < len(self.every) else ()
-            return SelectedDevices(f"{words} (not understood: {problem})", None, types)
+            words = f"{words} (not understood: {problem})"
+            return SelectedDevices(words, None, types, resource=self.resource)
         if len(mine) == len(self.every):
             return None
         counts = self._by_node(mine)
@@ -61,8 +65,8 @@ class WholeDevices(NamedTuple):
         is_alone = all(counts[node] == whole[node] for node in counts)
         types = self._types(mine)
         if is_alone and self._tell(types, counts):  # how large nodes are tells the rest
-            return SelectedDevices(words, frozenset(counts), types, is_exact=True)
-        return SelectedDevices(words, enough, types)
+            return SelectedDevices(words, frozenset(counts), types, True, self.resource)
+        return SelectedDevices(words, enough, types, resource=self.resource)
 
     def alike(
         self, devices: Iterable[Device], attributes: tuple[str, ...], count: int
@@ -78,9 +82,9 @@ class WholeDevices(NamedTuple):
         if is_plain and len(enough) == len(on):
             return None
         types = self._types([one for node in sorted(enough) for one in on[node]])
-        which = f"{', '.join(attributes)} is the same (matchAttribute)"
-        words = f"{devices_text(count)}{SELECTED}{which}"
-        return SelectedDevices(words, enough, types, is_plain and self._tell(types, enough))
+        words = alike_words(attributes, count)
+        is_exact = is_plain and self._tell(types, enough)
+        return SelectedDevices(words, enough, types, is_exact, self.resource)
 
     def _by_node(self, devices: Iterable[Device]) -> Counter[str]:
         return Counter(self.node[device.id] for device in devices)
@@ -140,6 +144,7 @@ def either(some: Sequence[DeviceChoice]) -> SelectedDevices | None:
         frozenset[str]().union(*nodes) if len(nodes) == len(some) else None,
         tuple(sorted({kind for one in known for kind in one.types})) if is_typed else (),
         is_equal and all(one.is_exact for one in known),
+        known[0].resource if known else CLAIMED,
         () if is_equal else tuple(some),
     )
 
@@ -150,3 +155,8 @@ def said(words: str, types: Sequence[str], unkept: Iterable[str]) -> str:
     if any(SELECTED in one for one in unkept):
         words = words.replace(ENOUGH, ", and whether its claims select as many is unknown")
     return words
+
+
+def alike_words(attributes: Iterable[str], count: int) -> str:
+    """So many devices that have attributes in common."""
+    return f"{devices_text(count)}{SELECTED}{', '.join(attributes)} is the same (matchAttribute)"

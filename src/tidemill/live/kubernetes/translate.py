@@ -49,7 +49,17 @@ from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
+from tidemill.model.rows import (
+    MAX_COUNT,
+    MAX_DEVICES,
+    OF,
+    RESOURCE,
+    UNKEPT,
+    Queue,
+    Role,
+    Shape,
+    whole_type,
+)
 
 _ROWS_AT_ONCE = 1 << 13
 _LONGEST_WORDS = 200
@@ -318,6 +328,7 @@ class _Translation:
         sizes = {kind: cut_gpus.instance_milli(kind, profile) for kind in sorted(self._kinds)}
         here = [self._part.get((pod.node, resources.CLAIMED)) for pod in role.pods if pod.node]
         mine = {kind_of(part.gpu_type) for part in here if part} or {k for k in sizes if sizes[k]}
+        mine = mine & {*map(kind_of, role.request.device_types)} or mine
         milli = {sizes.get(kind, 0) for kind in mine}
         if len(milli) != 1 or not (found := milli.pop()):
             self._notes[f"jobs have MIG instances of a profile ({profile}) whose size nobody knows:"
@@ -342,7 +353,8 @@ class _Translation:
             return () if is_whole_name(resource) else (resource,)
         if told := {*map(kind_of, role.request.device_types)}:
             anywhere = self._having.get(resource, set()) | by_claim
-            having = anywhere & told | (having if is_placed else set()) or having
+            chosen = {kind for kind in anywhere if whole_type(kind) in told}
+            having = chosen | (having if is_placed else set()) or having
         is_any = having == self._kinds and not any(OF in kind for kind in having)
         return () if is_any else tuple(sorted(having))
 
