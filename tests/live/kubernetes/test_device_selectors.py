@@ -8,6 +8,7 @@ from tests.live.kubernetes.test_claims_of_all import BARE, claimed, machine, wor
 from tests.rigs.kubernetes import wanted
 from tidemill import explain
 from tidemill.explain.answers import Answer
+from tidemill.live.kubernetes.translate import translate
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -393,3 +394,16 @@ def test_a_profile_that_nobody_has_cut_is_one_that_no_node_has():
     found = explain.why(world, Policy(), world.job_number["ml/a"])
     assert found.cause == "nothing_claimed"
     assert "no node has nvidia.com/mig-2g.20gb" in found.words
+
+
+def test_a_node_that_gives_out_its_gpus_twice_has_some_by_claim():
+    """A device plugin and slices show the same four: the books count four, and that is said."""
+    both = [node("n0", 4), of_type("n0", 4, H100)[1]]
+    objects = [*both, *held("n0", "gpu-3"), pod("p", 2, on="n0")]
+    world = asking(wanted.claim_spec(1), *objects)
+    assert explain.board(world, Policy()).free_milli == 1_000
+    found = explain.why(world, Policy(), world.job_number["ml/a"])
+    assert "3 GPUs by claim are free, which is enough for it" in found.words
+    assert types(asking(wanted.claim_spec(1, by("h100")), *objects, *MIXED[2:])) == ("H100",)
+    (note,) = [one for one in translate(made.taken(*objects)).notes if "neither knows" in one]
+    assert note.startswith("node `n0` gives out its GPUs by a device plugin and by claims (DRA)")

@@ -482,7 +482,8 @@ def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list
     for node in all_nodes:
         has = dict(having.get(node.name, {}))
         if not has or node.capacity:
-            found.append(node)
+            claimable = has.get(resources.CLAIMED, 0)
+            found.append(replace(node, claimable=claimable) if claimable else node)
             continue
         kind = node.gpu_type or published.type_on(node.name)
         labels = node.labels if resources.CLAIMED not in has else {

@@ -91,7 +91,7 @@ class FleetNow:
     either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
-        self.nodes = list(nodes)
+        self.nodes = [node.by_either for node in nodes]
         self._by_name = {node.name: node for node in self.nodes}
         self._used: dict[str, Counter[str]] = {}
         self.answered: dict[tuple[PodRequest, int, int, OnePlace], WhyPending] = {}

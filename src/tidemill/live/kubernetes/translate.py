@@ -181,6 +181,11 @@ class _Translation:
         """All nodes, those with several sorts of accelerators in parts; and what they are of."""
         self._part = {(node.name, resource): part for part, node in self.parts
                       for resource in part.capacity}  # fmt: skip
+        by_both = [(part, node) for part, node in self.parts if node.claimable]
+        self._is_either = bool(by_both)
+        """Whether nodes give out the same devices by a plug-in and by claims."""
+        self._part |= {(node.name, resources.CLAIMED): part for part, node in by_both
+                       if any(map(is_whole_name, part.capacity))}  # fmt: skip
         self._kinds = {kind_of(part.gpu_type) for part, _ in self.parts if part.devices}
         self._having = dict[str, set[str]]()
         for (_, resource), part in self._part.items():
@@ -306,7 +311,7 @@ class _Translation:
             return rules
         if resource == resources.CLAIMED or resources.is_cut_by_claim(resource):
             others = (having for one, having in self._having.items() if one != resources.CLAIMED)
-            if by_claim.isdisjoint(set().union(*others)):
+            if self._is_either or by_claim.isdisjoint(set().union(*others)):
                 return rules
             return rules._replace(
                 labels=tuple(sorted((*rules.labels, (resources.BY_CLAIM, "yes"))))
