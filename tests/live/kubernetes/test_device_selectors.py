@@ -407,3 +407,20 @@ def test_a_node_that_gives_out_its_gpus_twice_has_some_by_claim():
     assert types(asking(wanted.claim_spec(1, by("h100")), *objects, *MIXED[2:])) == ("H100",)
     (note,) = [one for one in translate(made.taken(*objects)).notes if "neither knows" in one]
     assert note.startswith("node `n0` gives out its GPUs by a device plugin and by claims (DRA)")
+
+
+def test_gpus_that_are_cut_when_somebody_asks():
+    """Two GPUs, an instance of one is held: one is free whole, and small instances still fit."""
+    parts = wanted.partitioned("n0", 2)
+    one, run = held("n0", "gpu-0-1g-0")
+    small = wanted.claim_template("s", wanted.claim_spec(1, SMALL, device_class="mig.nvidia.com"))
+    world = asking(wanted.claim_spec(2, by("h100")), node("n0", **BARE), *parts, INSTANCES, one,
+                   run, small, claimed("w", "s"))  # fmt: skip
+    whole, part = (explain.why(world, Policy(), world.job_number[name])
+                   for name in ("ml/a", "ml/w"))  # fmt: skip
+    assert whole.cause == "busy"
+    assert "at most 1 GPUs by claim" not in whole.words
+    assert "needs 2 GPUs by claim, and 1 are free" in whole.words
+    assert "no node has" not in part.words, "GPUs are cut for it"
+    assert part.cause == "none"
+    assert "what it requests is free" in part.words

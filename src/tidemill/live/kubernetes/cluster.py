@@ -127,6 +127,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     counted."""
     end_notes: tuple[str, ...] = ()
     """Times that are younger than that, in words."""
+    cut: Mapping[str, int] = {}
+    """By node: how many whole GPUs claims (DRA) hold instances of."""
     autoscaler: GroupsNow | None = None
     """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
@@ -215,7 +217,7 @@ def read(told: ToldObjects) -> Cluster:
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
         devices=published.numbers(), claims=by_claim, seen_ms=last.at_ms, earlier=before,
-        either=asking.extended.either(),
+        either=asking.extended.either(), cut=published.cut(claims),
         autoscaler=None if status is None else GroupsNow(status, all_nodes, last.at_ms),
         end_notes=tuple(last.said()),
     )  # fmt: skip

@@ -105,6 +105,15 @@ class PublishedDevices:
                 counts[node, resource] += 1
         return found
 
+    def cut(self, claims: Iterable[DeviceClaim]) -> Counter[str]:
+        """By node: of how many whole GPUs claims hold instances, so that nobody has them whole."""
+        whole = {name: device for device in self._device.values() if device.is_whole
+                 for name in _counter_sets(device)}  # fmt: skip
+        held = {key for claim in claims for key in claim.held if key in self._device}
+        found = {whole[name].id for key in held if not self._device[key].is_whole
+                 for name in _counter_sets(self._device[key]) if name in whole}  # fmt: skip
+        return Counter(self._node[key] for key in found)
+
     def asked(self, claim: DeviceClaim, *, is_placed: bool = False) -> Counter[str]:
         """What a claim holds, or asks for, by resource; what is ``is_unknown`` nobody can count.
 

@@ -18,6 +18,7 @@ from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import NAME
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTest, NodeRules, Pair
 
 _DISRUPTED = {
@@ -168,6 +169,12 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     def label_keys(self) -> set[str]:
         """The labels of nodes that it is placed by."""
         return self.rules.keys | {rule.key for rule in self.near}
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether it has less than all of a GPU: by KAI, or by a claim for which GPUs are cut."""
+        is_cut = self.gpu is not None and resources.is_cut_by_claim(self.gpu.resource)
+        return is_cut or self.part_milli < WHOLE_MILLI
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Whether it accepts a taint; those that only prefer keep nobody out."""

@@ -21,7 +21,6 @@ from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.live.kubernetes.selected_devices import ENOUGH
-from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -89,6 +88,7 @@ class FleetNow:
     """Nodes as they are now, and what pods hold of them."""
 
     either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
+    cut: Mapping[str, int] = {}  # by node: whole GPUs of which claims hold instances
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
         self.nodes = [node.by_either for node in nodes]
@@ -106,7 +106,7 @@ class FleetNow:
     def _hold(self, pod: KubePod) -> None:
         mine = self._used.setdefault(pod.node, Counter())
         mine.update(_beside(pod.request))
-        if pod.request.gpu is not None and pod.request.part_milli == WHOLE_MILLI:
+        if pod.request.gpu is not None and not pod.request.is_of_parts:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
 
     def node(self, name: str) -> KubeNode | None:
@@ -118,8 +118,9 @@ class FleetNow:
         return max(0, node.allocatable.get(resource, 0) - self._held(node, resource))
 
     def _held(self, node: KubeNode, resource: str) -> int:
+        cut = self.cut.get(node.name, 0) if resource == CLAIMED else 0
         mine = self._used.get(node.name)
-        return mine[resource] if mine is not None else 0
+        return cut + (mine[resource] if mine is not None else 0)
 
     def hosts(self, node: KubeNode, request: PodRequest, *, of_gpus: bool = False) -> int:
         """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone."""
@@ -184,7 +185,7 @@ def by_facts(
     fleet: FleetNow, request: PodRequest, missing: int, size: int, where: OnePlace = ANYWHERE
 ) -> WhyPending | None:
     """Why ``missing`` pods of a gang of ``size`` find no place; None: no node was given."""
-    if request.gpu is None or not fleet.nodes or request.part_milli < WHOLE_MILLI:
+    if request.gpu is None or not fleet.nodes or request.is_of_parts:
         return None  # of parts of GPUs no resource says what is free
     asked = (request, missing, size, where)
     if asked not in fleet.answered:

@@ -176,7 +176,7 @@ class _Translation:
         """Labels that jobs select nodes by."""
         there = [node for node in cluster.nodes if node.gone_ms is None]
         self._fleet = FleetNow(there, cluster.pods)
-        self._fleet.either = cluster.either
+        self._fleet.either, self._fleet.cut = cluster.either, cluster.cut
         self.parts = [(part, node) for node in cluster.nodes for part in parts.of_node(node)]
         """All nodes, those with several sorts of accelerators in parts; and what they are of."""
         self._part = {(node.name, resource): part for part, node in self.parts
