@@ -264,7 +264,8 @@ def job(world: World, name: str | None) -> Commands:
     asks has said it.
     """
     return _of_job(world, name, "PHASE:.status.phase,NODE:.spec.nodeName"
-                                ",REQUESTS:.spec.containers[*].resources.requests")  # fmt: skip
+                                ",REQUESTS:.spec.containers[*].resources.requests"
+                                ",CLAIMS:.spec.resourceClaims[*].name")  # fmt: skip
 
 
 def _of_job(world: World, name: str | None, columns: str) -> Commands:

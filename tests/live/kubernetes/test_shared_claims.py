@@ -258,6 +258,8 @@ def test_the_command_answers_about_such_a_pod(tmp_path: Path):
     assert first[1].startswith("job `ml/w` of team `ml` requests 2")
     told = json.loads(tidemill("why", "ml/x", "-j", where, "--json").out)
     assert (told["answer"]["job"], told["shares_claim"]) == ("ml/w", first[0])
+    refused = tidemill("decision", "ml/x", "-j", where)
+    assert "`ml/x` is a pod that shares claim `c` with job `ml/w`" in refused.err
     found = tidemill("pending", "-j", where).out
     assert "  ml/w: ml/x waits with its claim `c`, whose GPUs are requested once" in found
     assert "1 job waiting, 2 GPUs requested" in found

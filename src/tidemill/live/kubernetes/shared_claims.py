@@ -115,8 +115,11 @@ def sharers(
     job_of: Mapping[tuple[str, str], str],
 ) -> Iterator[ClaimSharer]:  # fmt: skip
     """Pods that share the claim of a job, each once; ``job_of``: the job of each pod."""
+    some = [*_shared(pods, claims)]
     of_claim, of_device = dict[ClaimKey, str](), dict[DeviceId, str]()
-    for pod in sorted(pods, key=lambda pod: (pod.is_over, pod.created_ms, pod.full_name)):
+    for pod in sorted(
+        pods if some else (), key=lambda pod: (pod.is_over, pod.created_ms, pod.full_name)
+    ):
         job = job_of.get((pod.namespace, pod.name))
         for name in _names(pod) if job is not None and pod.request.gpu is not None else ():
             of_claim.setdefault((pod.namespace, name), job or "")
@@ -124,7 +127,7 @@ def sharers(
             for device in known.held if known is not None else ():
                 of_device.setdefault(device, job or "")
     found = dict[str, ClaimSharer]()
-    for one in _shared(pods, claims):
+    for one in some:
         pod, claim = one.pod, one.claim
         whose = [of_claim.get((claim.namespace, claim.name), "")]
         whose += [of_device.get(device, "") for device in claim.held]
