@@ -5,6 +5,7 @@ import pytest
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import Object, node, pod
 from tests.live.kubernetes.test_claims_of_all import BARE, claimed, machine, world_of
+from tests.live.kubernetes.watched import WatchedCluster
 from tests.rigs.kubernetes import wanted
 from tidemill import explain
 from tidemill.explain.answers import Answer
@@ -424,3 +425,40 @@ def test_gpus_that_are_cut_when_somebody_asks():
     assert "no node has" not in part.words, "GPUs are cut for it"
     assert part.cause == "none"
     assert "what it requests is free" in part.words
+
+
+def test_a_watched_job_has_one_request_from_its_wait_on():
+    """It waits for H100 or L4, runs on H100, and another type of node joins: the same types."""
+    spec = wanted.claim_spec(1, f"{by('h100')} || {by('l4')}")
+    template, classes = wanted.claim_template("t", spec), wanted.device_class("gpu.nvidia.com")
+    cluster = WatchedCluster(*MIXED, classes, lateness=5)
+    cluster.told(10, template, claimed("a", "t", created=10))
+    cluster.look(20, 40)
+    world = cluster.observer.world
+    assert types(world) == ("H100", "L4")
+    one, _ = held("n0", "gpu-0")
+    one["spec"] = spec
+    runs = claimed("a", "t", created=10, on="n0", bound=50, up=50)
+    runs["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": "c-b"}]
+    cluster.told(50, one, runs)
+    cluster.look(60, 80)
+    cluster.told(90, *of_type("n3", 2, "NVIDIA B200"))
+    cluster.look(100, 130)
+    assert [*world.job_names] == ["ml/a"]
+    assert types(world) == ("H100", "L4")
+    assert cluster.seconds("ml/a")["UNKNOWN"] == 75
+
+
+def test_a_watched_job_that_could_never_fit_may_when_its_devices_come():
+    """No node has B200; one joins, and it is one job all the time."""
+    template = wanted.claim_template("t", wanted.claim_spec(1, by("b200")))
+    classes = wanted.device_class("gpu.nvidia.com")
+    cluster = WatchedCluster(*MIXED, classes, template, claimed("a", "t", created=10), lateness=5)
+    cluster.look(20, 40)
+    assert cluster.why("ml/a").cause == "impossible_label"
+    cluster.told(50, *of_type("n3", 2, "NVIDIA B200"))
+    cluster.look(60, 90)
+    world = cluster.observer.world
+    assert [*world.job_names] == ["ml/a"]
+    assert types(world) == ("B200",)
+    assert "what it requests is free" in cluster.why("ml/a").words
