@@ -25,7 +25,7 @@ from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.live.kubernetes.selected_devices import AlikeDevices, DeviceChoice, SelectedDevices
 from tidemill.units.mig import geometry as mig
 
-UNKNOWN = "MIG instances by claim"
+UNKNOWN = "parts of GPUs by claim"
 OF_CLASS = "devices of DeviceClass "
 """Before the name of a class that nobody shows, and that tells by no name what it is of."""
 MIG_CLASS = "mig.nvidia.com"
