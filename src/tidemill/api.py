@@ -25,6 +25,7 @@ from tidemill.engine.fold.one_event import pass_time
 from tidemill.journal import (
     MEMORY,
     Journal,
+    claim_sharers,
     cluster_kinds,
     completeness,
     node_limits,
@@ -388,7 +389,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     world = node_limits.put_back(node_reasons.put_back(world, facts, where), facts, where)
     world = cluster_kinds.put_back(scheduled.put_back(world, facts, where), facts, where)
     world = site_rules.put_back(world, facts, where)
-    world = quota_use.put_back(world, facts, where)
+    world = claim_sharers.put_back(quota_use.put_back(world, facts, where), facts, where)
     world = machine_hosts.put_together(world)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 

@@ -39,6 +39,7 @@ def job_number(
         return j
     if at is not None:
         _refuse_early(name, journal, at)
+    _refuse_sharer(world, name)
     near = meant(name, {*world.job_names, *held})
     like = ", ".join(f"`{one}`" for one in near[:MOST_NAMED])
     more = f" and {len(near) - MOST_NAMED:,} more" if len(near) > MOST_NAMED else ""
@@ -47,6 +48,17 @@ def job_number(
         f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
         hint=hint + _of_pods(world, name),
     )
+
+
+def _refuse_sharer(world: "World", name: str) -> None:
+    """Refuse a pod that is no job for it shares the claim of one, and name that."""
+    shares = next((one for one in world.claim_sharers if one.pod == name), None)
+    if shares is not None:
+        raise SpecError(
+            f"`{name}` is a pod that shares claim `{shares.claim}` with job `{shares.job}`, and no"
+            " job by itself",
+            hint=f"ask about `{shares.job}`",
+        )
 
 
 def full(world: "World", name: str, held: Iterable[str] = ()) -> str:

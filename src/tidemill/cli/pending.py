@@ -55,6 +55,7 @@ def pending(
     from tidemill import api, explain
     from tidemill.cli.moment import held_jobs, one_question, ordered_nodes, sides_of, world_at
     from tidemill.explain import phrasing
+    from tidemill.explain.claim_sharers import with_sharers
     from tidemill.explain.held_jobs import with_held
 
     world, policy = world_at(journal, at)
@@ -74,7 +75,7 @@ def pending(
         asked = None if as_json else shown
         sides = sides_of(journal, world, policy)
         board = explain.with_eta(world, policy, board, asked, sides)
-    board = with_held(board, held)
+    board = with_sharers(with_held(board, held), world)
     mine = [row for row in board.waiting if is_mine(row)]
     if as_json:
         kept = tuple(mine[:most])
@@ -90,6 +91,7 @@ def pending(
         _print_jobs(mine, most, label, has_eta=eta)
         _print_reasons(mine[:most])
         _print_ordered(mine, ordered_nodes(journal, at))
+        _print_sharers(board, {row.job for row in mine} if team or user else None)
         _print_partial(board)
         _print_method(board)
         _print_alarms(mine)
@@ -187,6 +189,17 @@ def _print_ordered(mine: "Sequence[PendingJob]", told: "Mapping[str, str]") -> N
     for said, jobs in jobs_of.items():
         text = f"ordered by {screen.count(len(jobs), 'job')}, such as `{jobs[0]}`: {said}"
         screen.out().print(text, markup=False, style="dim", soft_wrap=True)
+
+
+def _print_sharers(board: "Board", mine: set[str] | None) -> None:
+    """Pods that wait with the claims of jobs; ``mine``: of these jobs alone."""
+    from tidemill.explain import claim_sharers
+
+    some = [one for one in board.claim_sharers if mine is None or one.job in mine]
+    if some:
+        screen.out().print("with claims of jobs (DRA), in no line above:", style="dim")
+    for line in claim_sharers.lines(some):
+        screen.out().print(f"  {line}", markup=False, style="dim", soft_wrap=True)
 
 
 def _print_partial(board: "Board") -> None:

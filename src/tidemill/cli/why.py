@@ -54,7 +54,9 @@ def why(
 
     world, policy = world_at(journal, at, notes_unlisted=False)
     every = held_jobs(journal, at)
-    job = full(world, job, [one.name for one in every])
+    sharers = [one.pod for one in world.claim_sharers]
+    job = full(world, job, [*(one.name for one in every), *sharers])
+    job, shares = _of_claim(world, job)
     if (held := held_job(world, job, every)) is not None:
         _print_held(held, world, journal, at, as_json=as_json)
         return
@@ -75,9 +77,11 @@ def why(
             "answer": answer, "forecast": forecast, "nodes": verdicts,
             "decision": None if placed is None else placed.decision,
             "device_errors": [one._asdict() for one in errors],
-        }  # fmt: skip
+        } | ({"shares_claim": shares} if shares else {})  # fmt: skip
         screen.json_out(msgspec.json.encode(found_all), journal, at=at)
         return
+    if shares:
+        screen.out().print(shares, markup=False, soft_wrap=True)
     _print_answer(answer, world)
     for line in device_evidence.lines(errors, world.now_ms):
         screen.out().print(line, markup=False, soft_wrap=True)
@@ -91,6 +95,16 @@ def why(
         for v in verdicts:
             made.add_row(v.node, v.kind, v.state, f"{v.free_milli / 1000:g}", v.words)
         screen.out().print(made)
+
+
+def _of_claim(world: "World", job: str) -> tuple[str, str]:
+    """The job to ask about: of a pod that shares its claim, that one, and this in words; else as
+    it was asked, and "".
+    """
+    from tidemill.explain import claim_sharers
+
+    shares = None if job in world.job_number else claim_sharers.of(world, job)
+    return (job, "") if shares is None else (shares.job, claim_sharers.words(world, shares))
 
 
 def _print_held(

@@ -6,6 +6,7 @@ them. ``words`` is the same answer as plain text, in lower case with ids in back
 
 from msgspec import Struct
 
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import Confidence
 
@@ -289,6 +290,8 @@ class Board(Struct, frozen=True):
     deadlocks: tuple[GangDeadlock, ...] = ()
     held: int = 0
     """Jobs that wait for something else than GPUs (held, or after others): in no count above."""
+    claim_sharers: tuple[ClaimSharer, ...] = ()
+    """Pods that wait with the claims (DRA) of jobs, whose GPUs are requested once."""
     eta_method: str = ""
     """How the starts were found; empty where nobody asked."""
     eta_assumptions: tuple[str, ...] = ()

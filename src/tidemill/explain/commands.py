@@ -24,6 +24,7 @@ from tidemill.model.rows import (
     NODE_CLAIM,
     PARTITION,
     RESOURCE,
+    SELECTED,
     Queue,
     Role,
 )
@@ -112,9 +113,23 @@ def labels(role: Role) -> Commands:
     return (
         *(Command("kubernetes", f"kubectl get nodes -L {','.join(asked)}") for _ in asked[:1]),
         Command("kubernetes", f"kubectl get nodes -o {columns}"),
+        *_devices(role, "resourceslices"),
         *(_NODES[:1] if len(asked) < len(keys) else ()),  # a resource, which nodes advertise
         Command("slurm", "sinfo -N -O NodeList:40,Partition:40,Features:200"),
     )
+
+
+def claims(role: Role, name: str | None) -> Commands:
+    """Which devices a job selects by its claims (DRA); none: it selects none."""
+    namespace, slash, _ = (name or "").partition("/")
+    of = f" -n {shlex.quote(namespace)}" if slash else " -A"
+    return _devices(role, f"resourceclaims,resourceclaimtemplates{of}")
+
+
+def _devices(role: Role, of: str) -> Commands:
+    """What shows devices by claim, where a role asks for some of them."""
+    is_of_some = any(SELECTED in key for key, _ in role.labels)
+    return (Command("kubernetes", f"kubectl get {of} -o yaml"),) if is_of_some else ()
 
 
 def line(world: World, asked: int = -1) -> Commands:
@@ -281,7 +296,8 @@ def job(world: World, name: str | None) -> Commands:
     asks has said it.
     """
     return _of_job(world, name, "PHASE:.status.phase,NODE:.spec.nodeName"
-                                ",REQUESTS:.spec.containers[*].resources.requests")  # fmt: skip
+                                ",REQUESTS:.spec.containers[*].resources.requests"
+                                ",CLAIMS:.spec.resourceClaims[*].name")  # fmt: skip
 
 
 def _of_job(world: World, name: str | None, columns: str) -> Commands:

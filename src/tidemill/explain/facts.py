@@ -495,6 +495,7 @@ def _labels(case: Case) -> Fact:
     tolerated = phrasing.pairs(case.role.tolerates) or "no taint"
     text = f"requests {asked}; tolerates {tolerated}"
     count, shown = len(case.role.rules.keys), commands.rules(case.before, case.in_queue)
+    shown += commands.claims(case.role, case.in_queue)
     return Fact("labels asked", count, "labels", text, shown)
 
 

@@ -178,6 +178,9 @@ alone keeps; the name of the role follows, after a colon."""
 KEEPS_AWAY = "podAntiAffinity"
 """In both: by a rule of its pods others may not come to where they are; with a space after it, not
 even to other nodes."""
+SELECTED = " for which "
+"""Between a number of devices and the expression by which a claim selects them, in the place of a
+label of nodes, or among what the books cannot say."""
 UNLISTED = ("tidemill/size", "as jobs show")
 """The label of a node that no source lists: it has at least the GPUs that jobs were seen to hold
 there, and what else there is of it, and is free, is unknown."""

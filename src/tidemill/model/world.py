@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidemill.model import history, paging, tables
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.columns import (
     AT,
     CONTRACT,
@@ -234,6 +235,8 @@ class World:
     """For whom its cluster keeps nodes, and what its partitions allow."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What of quotas is used up, where their cluster counts work that waits too."""
+    claim_sharers: tuple[ClaimSharer, ...] = ()
+    """Pods that share the claims (DRA) of jobs, and are none themselves."""
 
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0

@@ -1,18 +1,26 @@
 """GPUs of a claim (DRA) that several pods use at once count once, as long as one of them does."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import Object, pod, taken
 from tests.live.kubernetes.test_import import kept
 from tests.live.kubernetes.watched import WatchedCluster
 from tests.rigs.kubernetes import wanted
-from tidemill import explain
+from tidemill import api, explain
+from tidemill.explain import claim_sharers as sharing
+from tidemill.journal import claim_sharers
+from tidemill.live.history import events
 from tidemill.live.kubernetes import translate
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.policy import Policy
+from tidemill.model.world import World
 
 GPU = "gpu.nvidia.com"
 SHARES = {"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
@@ -151,3 +159,107 @@ def test_whether_a_part_would_fit_is_unknown():
     world = kept(*machine(), waits, pod("w", 0, spec=by)).world
     found = explain.why(world, Policy(), world.job_number["ml/w"])
     assert "capacity of a part of a device" in found.words
+
+
+def seen(*objects: Object) -> World:
+    """What somebody who asks a journal of an import is told, with the facts beside its events."""
+    past = translate.translate(taken(*objects))
+    history = events.build(past.attempts, past.nodes, until_ms=past.seen_ms, shapes=past.shapes)
+    kept = history._replace(claim_sharers=past.claim_sharers).facts()
+    return claim_sharers.put_back(api.keep_history(history).world, kept, "journal")
+
+
+def said_of(world: World, pod: str) -> str:
+    """What is said of a pod before the answer of its job."""
+    found = sharing.of(world, pod)
+    return sharing.words(world, found) if found is not None else ""
+
+
+def test_who_waits_for_a_claim_beside_its_job_has_the_answer_of_that():
+    """Two GPUs are requested by the first pod; the second waits for what that one waits for."""
+    told = "0/1 nodes are available: 1 cannot allocate all claims."
+    waits = pod("w", 0, spec=SHARES), pod("x", 0, created=1, spec=SHARES, message=told)
+    world = seen(*machine(), unallocated(), *waits)
+    found = said_of(world, "ml/x")
+    assert found.startswith(
+        "pod `ml/x` waits with claim `c`, which it shares with job `ml/w`: its GPUs are requested"
+        " once, by that job, and what keeps that job waiting keeps this pod waiting"
+    )
+    assert found.endswith(f'"{told}" (kubectl describe pod -n ml x)')
+    assert said_of(world, "ml/w") == "", "it is the job"
+
+
+def test_the_list_of_what_waits_names_those_who_wait_with_a_claim():
+    """One job waits, for two GPUs; two pods with it, and one with a claim that is had."""
+    had = claim("a") | {"metadata": claim()["metadata"] | {"name": "d"}}
+    by_name = {"resourceClaims": [{"name": "x", "resourceClaimName": "d"}]}
+    waits = [pod(name, 0, created=at, spec=SHARES) for at, name in enumerate(("w", "x", "y"))]
+    world = seen(*machine(), unallocated(), *waits, had, pod("a", 0, on="n0", spec=by_name),
+                 pod("z", 0, created=4, spec=by_name))  # fmt: skip
+    found = sharing.with_sharers(explain.board(world, Policy()), world)
+    assert (found.jobs, found.asked_milli) == (1, 2_000)
+    assert "; 3 more pods wait with claims of jobs" in found.words
+    assert sharing.lines(found.claim_sharers) == [
+        "ml/w: ml/x and ml/y wait with its claim `c`, whose GPUs are requested once",
+        "ml/a: ml/z waits with its claim `d`, whose GPUs are requested once",
+    ]
+
+
+def test_who_waits_for_a_claim_that_a_job_has_is_told_so():
+    """It must be where those GPUs are, and no other GPU starts it."""
+    world = seen(*machine(), claim("a"), user("a", 0), pod("w", 0, created=1, spec=SHARES))
+    assert "whose GPUs job `ml/a` has: it needs no others, and no GPU that comes" in said_of(
+        world, "ml/w"
+    )
+
+
+def test_who_runs_with_a_claim_of_a_job_is_told_so():
+    """Also with a part of a GPU of which the job has another."""
+    world = seen(*machine(), claim("a", "b"), user("a", 0), user("b", 1))
+    assert "which it shares with job `ml/a`: its GPUs are in the books of that" in said_of(
+        world, "ml/b"
+    )
+    world = seen(*machine(), part("c0", "a"), part("c1", "b"), has_part("a", "c0"),
+                 has_part("b", "c1"))  # fmt: skip
+    assert "a part of a GPU of which job `ml/a` has another" in said_of(world, "ml/b")
+
+
+def test_pods_of_one_job_that_share_a_claim_are_told_its_name():
+    """A Job of two pods that both name one claim: the second is of that job."""
+    of = ("batch/v1", "Job", "r")
+    job = made.owner("batch/v1", "Job", "r", {"parallelism": 2, "completions": 2, "template": {
+        "spec": {"containers": [], **SHARES}}})  # fmt: skip
+    pods = [pod(f"r-{i}", 0, owner=of, created=i, spec=SHARES) for i in range(2)]
+    world = seen(*machine(), unallocated(), job, *pods)
+    (name,) = world.job_names
+    assert f"which it shares with job `{name}`" in said_of(world, "ml/r-1")
+
+
+def test_what_is_known_of_shared_claims_is_of_now():
+    """A journal of an earlier moment says nothing of them; no news is not kept again."""
+    one = ClaimSharer("ml/x", "c", "ml/w", is_waiting=True)
+    kept = claim_sharers.facts({}, [one], 5_000, "")
+    assert claim_sharers.facts(kept, [one], 9_000, "") == {}
+    assert claim_sharers.facts(kept, [], 9_000, "") != {}
+    world = World()
+    assert claim_sharers.put_back(world, kept, "").claim_sharers == ()
+    world.now_ms = 5_000
+    assert claim_sharers.put_back(world, kept, "").claim_sharers == (one,)
+
+
+def test_the_command_answers_about_such_a_pod(tmp_path: Path):
+    """`why` names the job and answers for it, by the pod's bare name too; `pending` lists it."""
+    waits = pod("w", 0, spec=SHARES), pod("x", 0, created=1, spec=SHARES)
+    shown, where = tmp_path / "shown.json", str(tmp_path / "seen.sqlite")
+    shown.write_text(json.dumps(made.listed(*machine(), unallocated(), *waits)))
+    assert tidemill("import", "kubernetes", str(shown), "-j", where).code == 0
+    first = tidemill("why", "x", "-j", where).out.splitlines()
+    assert first[0].startswith("pod `ml/x` waits with claim `c`, which it shares with job `ml/w`")
+    assert first[1].startswith("job `ml/w` of team `ml` requests 2")
+    told = json.loads(tidemill("why", "ml/x", "-j", where, "--json").out)
+    assert (told["answer"]["job"], told["shares_claim"]) == ("ml/w", first[0])
+    refused = tidemill("decision", "ml/x", "-j", where)
+    assert "`ml/x` is a pod that shares claim `c` with job `ml/w`" in refused.err
+    found = tidemill("pending", "-j", where).out
+    assert "  ml/w: ml/x waits with its claim `c`, whose GPUs are requested once" in found
+    assert "1 job waiting, 2 GPUs requested" in found

@@ -29,6 +29,7 @@ from tidemill.live.measured.pauses import PAUSES
 from tidemill.live.observing.observer import AnswerTaken, Observer
 from tidemill.live.observing.several import SeveralClusters, WatchedCluster
 from tidemill.live.prices.rules import flat
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.errors import BackendError, SpecError
 from tidemill.model.rows import Queue, Role, Shape, Share
 
@@ -202,6 +203,20 @@ def test_quotas_of_one_team_on_two_clusters_are_added(tmp_path: Path):
     told = SeveralClusters([WatchedCluster("one", one), WatchedCluster("two", two)]).poll(0)
     shares = (Share("A100", 1_000), Share("H100", 12_000, 20_000))
     assert [*told.queues] == [Queue("a", shares), Queue("b")]
+
+
+def test_who_shares_claims_is_kept_by_cluster_until_it_is_gone(tmp_path: Path):
+    """Pods and jobs are called with their cluster; what the last look showed counts."""
+    fleet = Fleet(tmp_path)
+    for at, shown in ((100, [ClaimSharer("ml/x", "c", "7", is_waiting=True)]), (200, [])):
+        fleet.at(at, [RUNNING], [])
+        east = Said(fleet.both[0].source.poll(BEGIN_S * 1000), claim_sharers=shown)
+        both = [WatchedCluster("east", east, lateness_ms=10_000), fleet.clusters[1]]
+        fleet.ask(SeveralClusters(both))
+        world, _ = api.open_world(str(fleet.where))
+        assert world.claim_sharers == tuple(
+            ClaimSharer("east/ml/x", "c", "east/7", is_waiting=True) for _ in shown
+        )
 
 
 def test_a_slurm_and_a_kubernetes_are_one_answer(tmp_path: Path):

@@ -31,6 +31,7 @@ from tidemill.live.prices.rules import PriceRule, commitments_of
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import CLUSTER, UNLISTED, Queue, Shape
 from tidemill.model.site_rules import SiteRules
@@ -83,6 +84,8 @@ class SourceAnswer(NamedTuple):
     source tells nothing of that."""
     quota_use: Sequence[QuotaUse] = ()
     """What is used up of the quotas of teams, as the cluster counts it now."""
+    claim_sharers: Sequence[ClaimSharer] = ()
+    """Pods that share the claims of jobs now."""
     pauses: pl.DataFrame = pl.DataFrame(schema=PAUSES)
     """Attempts that stood still while they held their GPUs (``measured.pauses``)."""
 

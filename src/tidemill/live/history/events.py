@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import NodeLimit
 from tidemill.journal import (
+    claim_sharers,
     cluster_kinds,
     contradictions,
     deciders,
@@ -45,6 +46,7 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn
 from tidemill.model.batch.convert import of_events
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.lives import present
@@ -99,6 +101,8 @@ class History(NamedTuple):
 
     quota_use: Sequence[QuotaUse] = ()
     """What is used up of the quotas of teams at the end."""
+    claim_sharers: Sequence[ClaimSharer] = ()
+    """Pods that share the claims of jobs then."""
 
     def facts(self) -> dict[str, str]:
         """What a journal keeps of it beside the events."""
@@ -110,6 +114,7 @@ class History(NamedTuple):
             | mfu_sources.facts({}, self.mfu_sources)
             | site_rules.facts(NO_RULES, self.site.moved(-self.begins_ms), self.length_ms)
             | quota_use.facts({}, self.quota_use, self.length_ms, "")
+            | claim_sharers.facts({}, self.claim_sharers, self.length_ms, "")
             | untold_facts(tells_submissions=tells, states=out) | cluster_kinds.facts(self.kinds)
         )  # fmt: skip
 

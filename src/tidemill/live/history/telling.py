@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
 from tidemill.live.history import by_job
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, held_name
@@ -21,7 +22,7 @@ from tidemill.model.columns import JOB
 from tidemill.model.lives import next_life, origin, present
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import SELECTED, Role, Shape
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 
@@ -173,6 +174,20 @@ class ToldJobs:
         told = self._world.shape_rows[job.shape]
         shown = [self.shapes[s] for s in {row["shape"] for row in rows}]
         return len(shown) == 1 == len(told.roles) and _is_other_by_size(told, shown[0])
+
+    def asks_anew(self, job: ToldJob, row: dict[str, Any]) -> Shape | None:
+        """What a job that waits requests now that devices which it selects (DRA) have come, or are
+        gone; None: the same as it was told.
+        """
+        told, shown = self._world.shape_rows[job.shape], self.shapes[row["shape"]]
+        if job.is_active or job.is_over or not len(told.roles) == len(shown.roles) == 1:
+            return None
+        one, other = told.roles[0], shown.roles[0]
+        if [key for key, _ in one.labels if SELECTED in key] == [
+            key for key, _ in other.labels if SELECTED in key
+        ]:
+            return None
+        return replace(told, roles=(replace(one, labels=other.labels, kinds=other.kinds),))
 
     def apart_milli(self, job: ToldJob, row: dict[str, Any]) -> int:
         """How much a job is told to hold, and does not by a row in its told roles, or inversely."""
@@ -365,6 +380,8 @@ class _Meeting:
         if len(rows) < len(told):
             self._in_other_roles(job, [*begun, *([rest] if rest else ())])
             return
+        if rest is not None and (shape := self._known.asks_anew(job, rest)) is not None:
+            self.asking.append(AskingJob(job.number, self._mark_ms, shape))
         begun, rest = rows[: len(begun)], rows[-1] if rest else None
         if not job.is_active:
             fresh = [row for row in begun if not self._was_told(job, row)]

@@ -7,7 +7,9 @@ for does not match; as in CEL, `&&` and `||` need only the side that decides.
 Understood: `device.driver`, `device.attributes["domain"].name`, `device.capacity["domain"].name`,
 strings, whole numbers, `true`, `false`, lists, `quantity("…")`, `semver("…")`; `== != < <= > >= in
 && || !` and brackets; `.compareTo`, `.isGreaterThan`, `.isLessThan`, `.startsWith`, `.endsWith`,
-`.contains`, `.lowerAscii`, `.upperAscii`; `has(…)` and `"name" in device.attributes["domain"]`.
+`.contains`, `.lowerAscii`, `.upperAscii`; `has(…)` and `"name" in device.attributes["domain"]`;
+`cel.bind(name, …, …)`; `.matches("…")` of patterns that mean the same everywhere, and are soon
+tried (``_pattern``).
 """
 
 import re
@@ -104,6 +106,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.at, self._depth = text, _tokens(text), 0, 0
+        self._bound = dict[str, _Ask]()
 
     def either(self) -> _Ask:
         self._depth += 1
@@ -153,8 +156,8 @@ class _Reader:
             return self._list()
         if told in ("true", "false"):
             return lambda _: told == "true"
-        if told == "device":
-            return self._device()
+        if kind == "name" and told in ("device", "cel", *self._bound):
+            return self._named(told)
         if told in ("quantity", "semver") and self._take("("):
             return self._literal(told)
         if told == "has" and self._take("("):
@@ -162,6 +165,12 @@ class _Reader:
             self._need(")")
             return lambda device: _is_there(found, device)
         raise UnknownExpression(f"`{told}` in `{_shown(self.text)}`")
+
+    def _named(self, name: str) -> _Ask:
+        """What a name stands for."""
+        if name == "device":
+            return self._device()
+        return self._bind() if name == "cel" else self._bound[name]
 
     def _list(self) -> _Ask:
         items = self._until("]")
@@ -202,6 +211,22 @@ class _Reader:
             return lambda device: device.attributes.get(domain, {})
         return lambda device: device.capacity.get(domain, {})
 
+    def _bind(self) -> _Ask:
+        """A name for something, and an expression with that name in it."""
+        for sign in (".", "bind", "("):
+            self._need(sign)
+        kind, name = self._next()
+        if kind != "name" or name in ("device", "cel", "true", "false"):
+            raise UnknownExpression(f"`cel.bind` of `{name}`")
+        self._need(",")
+        value, before = self.either(), self._bound
+        self._need(",")
+        self._bound = {**before, name: value}
+        found = self.either()
+        self._bound = before
+        self._need(")")
+        return found
+
     def _member(self, found: _Ask) -> _Ask:
         while True:
             if self._take("["):
@@ -219,6 +244,13 @@ class _Reader:
                 return found
 
     def _call(self, of: _Ask, name: str) -> _Ask:
+        if name == "matches":
+            kind, told = self._next()
+            if kind != "string":
+                raise UnknownExpression("`.matches()` of something else than a string")
+            self._need(")")
+            found = _pattern(_unquoted(told))
+            return lambda device: found.search(_as(str, of(device))) is not None
         if name not in _METHODS:
             raise UnknownExpression(f"`.{name}()`")
         arguments, (count, method) = self._until(")"), _METHODS[name]
@@ -257,6 +289,33 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 def _unquoted(told: str) -> str:
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), told[1:-1])
+
+
+_CLASS = r"\[\^?(?:[\w ./:-]|\\[.dw-])+\]"
+_PIECE = re.compile(
+    rf"(?P<end>\$)|(?P<sign>\^|\||\((?:\?:)?|\)\??)"
+    rf"|(?P<one>(?:{_CLASS}|\\[-.+*?()|{{}}\[\]^$/dw]|[^\\^$*+?()\[\]{{}}|])(?P<often>[*+?]?))"
+)
+_NO_CASE = "(?i)"
+MOST_REPEATS = 3
+"""Stars and pluses of a pattern: one more makes trying a text as many times longer as that has
+letters, and RE2, by which the API server tries it, has no such trouble."""
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """A regular expression, of those that Python and RE2 understand alike."""
+    rest, made = text.removeprefix(_NO_CASE), list[str]()
+    pieces = [*_PIECE.finditer(rest)]
+    repeats = sum(piece["often"] in ("*", "+") for piece in pieces if piece["often"])
+    if "".join(piece[0] for piece in pieces) != rest or repeats > MOST_REPEATS:
+        raise UnknownExpression(f"`.matches()` of `{_shown(text)}`")
+    for piece in pieces:
+        made.append(r"\Z" if piece["end"] else piece[0])
+    try:
+        flags = re.ASCII | (re.IGNORECASE if rest != text else re.NOFLAG)
+        return re.compile("".join(made), flags)
+    except re.error as error:
+        raise UnknownExpression(f"`.matches()` of `{_shown(text)}`") from error
 
 
 def _shown(text: str) -> str:

@@ -28,7 +28,7 @@ from tidemill.live.kubernetes import (
 )
 from tidemill.live.kubernetes.autoscaler import GroupsNow
 from tidemill.live.kubernetes.budgets import Budget
-from tidemill.live.kubernetes.device_parts import PublishedDevices, SelectedDevices
+from tidemill.live.kubernetes.device_parts import PublishedDevices
 from tidemill.live.kubernetes.dra import DeviceClaim
 from tidemill.live.kubernetes.extended import ExtendedResources
 from tidemill.live.kubernetes.fields import LATEST_MS, Object
@@ -45,6 +45,8 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
 from tidemill.live.kubernetes.resources import GpuRequest
+from tidemill.live.kubernetes.selected_devices import SelectedDevices
+from tidemill.model.rows import SELECTED
 
 ClaimKey = tuple[str, str]
 """Namespace and name."""
@@ -125,6 +127,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     counted."""
     end_notes: tuple[str, ...] = ()
     """Times that are younger than that, in words."""
+    cut: Mapping[str, int] = {}
+    """By node: how many whole GPUs claims (DRA) hold instances of."""
     autoscaler: GroupsNow | None = None
     """What cluster-autoscaler says of its node groups; None: it is not there, or not readable."""
 
@@ -213,7 +217,7 @@ def read(told: ToldObjects) -> Cluster:
         priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
         devices=published.numbers(), claims=by_claim, seen_ms=last.at_ms, earlier=before,
-        either=asking.extended.either(),
+        either=asking.extended.either(), cut=published.cut(claims),
         autoscaler=None if status is None else GroupsNow(status, all_nodes, last.at_ms),
         end_notes=tuple(last.said()),
     )  # fmt: skip
@@ -366,6 +370,7 @@ class _Asking:
             selected = list[SelectedDevices]()
             if own is not None:
                 total += self._published.asked(own)
+                selected += self._published.selected(own)
             for claim in claims_of(pod, self._claims):
                 key = shared_claims.key_of(pod)
                 mine = turns.get((claim.namespace, claim.name), {key: None})
@@ -375,8 +380,8 @@ class _Asking:
                 since_ms += [mine[key]] * bool(+asked)
                 total += asked
                 unkept += self._published.unkept(claim) if not pod.node else ()
-                selected += self._published.selected(claim) if not pod.node else ()
-            request = _selecting(_claiming(rest, total), selected)
+                selected += self._published.selected(claim)
+            request = _selecting(_claiming(rest, total), selected, is_placed=bool(pod.node))
             if unkept:
                 request = replace(
                     request, unkept=tuple(dict.fromkeys((*request.unkept, *unkept)))
@@ -430,22 +435,47 @@ def _claiming(request: PodRequest, total: Counter[str]) -> PodRequest:
     return replace(request, gpu=gpu, also=(*request.also, *(one for one in some if one != gpu[0])))
 
 
-def _selecting(request: PodRequest, selected: Sequence[SelectedDevices]) -> PodRequest:
+def _selecting(
+    request: PodRequest, selected: Sequence[SelectedDevices], *, is_placed: bool = False
+) -> PodRequest:
     """What a pod requests whose claims select some of the devices that there are.
 
     Which GPU types those are says it for the books; else nobody can say there what is free of them.
+    Where no node has them all, nothing that comes free does.
     """
-    if not selected or request.gpu is None or request.gpu.resource != resources.CLAIMED:
+    if request.gpu is None:
         return request
-    words = "; ".join(dra.BY_SELECTOR + one.words for one in selected)
+    selected = [one for one in selected if one.resource == request.gpu.resource]
+    if not selected:
+        return request
+    words = " and ".join(dict.fromkeys(one.words for one in selected))
     places = [one.nodes for one in selected if one.nodes is not None]
     on = frozenset.intersection(*places) if places else None
-    is_told = len(selected) == 1 and bool(selected[0].types)
-    unkept = request.unkept if is_told else (*request.unkept, words)
-    return replace(
-        request, devices_on=on, device_words=words, unkept=unkept,
-        device_types=selected[0].types if is_told else (),
+    types = [frozenset(one.types) for one in selected if one.types]
+    doubts = dict.fromkeys(one.words for one in selected if not one.is_exact)
+    is_told = not doubts or is_placed or on == frozenset()
+    found = replace(
+        request, devices_on=on, device_words=words,
+        unkept=request.unkept if is_told else (*request.unkept, " and ".join(doubts)),
+        device_types=tuple(sorted(frozenset.intersection(*types))) if types else (),
     )  # fmt: skip
+    return replace(found, instead=tuple(_instead(found, selected)))
+
+
+def _instead(request: PodRequest, selected: Sequence[SelectedDevices]) -> Iterator[PodRequest]:
+    """The same with each choice of a claim that may have other numbers of devices."""
+    choosing = next((one for one in selected if one.choices), None)
+    if choosing is None or request.gpu is None:
+        return
+    others = [one for one in selected if one is not choosing]
+    plain = replace(request, gpu=request.gpu._replace(
+        each=request.gpu.each - choosing.choices[0].number), devices_on=None, device_types=(),
+        unkept=tuple(one for one in request.unkept if SELECTED not in one))  # fmt: skip
+    for one in choosing.choices:
+        some = [*others, *([one.selected] if one.selected is not None else [])]
+        assert plain.gpu is not None, "it has some"
+        gpu = plain.gpu._replace(each=plain.gpu.each + one.number)
+        yield _selecting(replace(plain, gpu=gpu), some)
 
 
 def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list[KubeNode]:
@@ -454,7 +484,8 @@ def _with_slices(all_nodes: list[KubeNode], published: PublishedDevices) -> list
     for node in all_nodes:
         has = dict(having.get(node.name, {}))
         if not has or node.capacity:
-            found.append(node)
+            claimable = has.get(resources.CLAIMED, 0)
+            found.append(replace(node, claimable=claimable) if claimable else node)
             continue
         kind = node.gpu_type or published.type_on(node.name)
         labels = node.labels if resources.CLAIMED not in has else {

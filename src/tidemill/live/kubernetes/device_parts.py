@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import dra, resources
+from tidemill.live.kubernetes import dra, resources, selected_devices
 from tidemill.live.kubernetes.dra import (
     Device,
     DeviceClaim,
@@ -22,8 +22,10 @@ from tidemill.live.kubernetes.dra import (
     DeviceSlice,
 )
 from tidemill.live.kubernetes.resources import CLAIMED
+from tidemill.live.kubernetes.selected_devices import AlikeDevices, DeviceChoice, SelectedDevices
+from tidemill.units.mig import geometry as mig
 
-UNKNOWN = "MIG instances by claim"
+UNKNOWN = "parts of GPUs by claim"
 OF_CLASS = "devices of DeviceClass "
 """Before the name of a class that nobody shows, and that tells by no name what it is of."""
 MIG_CLASS = "mig.nvidia.com"
@@ -46,6 +48,7 @@ class PublishedDevices:
         self._classes = {one.name: one for one in self.classes}
         self._answers: dict[DeviceRequest, _Answer] = {}
         self._chosen: dict[DeviceRequest, SelectedDevices | None] = {}
+        self._sorts: dict[str, AlikeDevices] = {}
         self._node: dict[DeviceId, str] = {}
         self._device: dict[DeviceId, Device] = {}
         slices = [*slices]
@@ -102,6 +105,15 @@ class PublishedDevices:
                 counts[node, resource] += 1
         return found
 
+    def cut(self, claims: Iterable[DeviceClaim]) -> Counter[str]:
+        """By node: of how many whole GPUs claims hold instances, so that nobody has them whole."""
+        whole = {name: device for device in self._device.values() if device.is_whole
+                 for name in _counter_sets(device)}  # fmt: skip
+        held = {key for claim in claims for key in claim.held if key in self._device}
+        found = {whole[name].id for key in held if not self._device[key].is_whole
+                 for name in _counter_sets(self._device[key]) if name in whole}  # fmt: skip
+        return Counter(self._node[key] for key in found)
+
     def asked(self, claim: DeviceClaim, *, is_placed: bool = False) -> Counter[str]:
         """What a claim holds, or asks for, by resource; what is ``is_unknown`` nobody can count.
 
@@ -118,7 +130,7 @@ class PublishedDevices:
         for one in self._wanted(claim):
             answer = self._answer(one)
             if answer.resource:
-                found[answer.resource] += one.count or max(1, min(answer.on_each, default=1))
+                found[answer.resource] += self._number(one)
         return Counter({one: min(count, dra.MOST_DEVICES) for one, count in found.items()})
 
     def unkept(self, claim: DeviceClaim) -> tuple[str, ...]:
@@ -126,56 +138,96 @@ class PublishedDevices:
         some = [] if claim.is_allocated else [*self._wanted(claim)]
         differ = any(not one.count and len({*self._answer(one).on_each}) > 1 for one in some)
         is_part = any(one.unkept == dra.OF_CAPACITY for one in some)
-        return (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
+        is_tied = bool(some) and bool(claim.unkept)
+        return (
+            (dra.ALL_DIFFER,) * differ + (dra.OF_CAPACITY,) * is_part
+            + (dra.OTHER_CONSTRAINTS,) * is_tied
+        )  # fmt: skip
 
-    def selected(self, claim: DeviceClaim) -> Iterator["SelectedDevices"]:
-        """What a claim that waits selects of the whole GPUs that there are, where that is not all.
+    def selected(self, claim: DeviceClaim) -> Iterator[SelectedDevices]:
+        """What a claim selects of the devices that there are of a sort, where that is not all.
 
-        For each of its requests.
+        For each of its requests, those for the same together, and for what all have in common.
         """
-        for one in self._wanted(claim) if not claim.is_allocated else ():
-            if self._answer(one).resource == CLAIMED:
-                found = self._selected(replace(one, name=""))
-                if found is not None:
-                    yield found
+        forms, choices = Counter[DeviceRequest](), list[list[DeviceRequest]]()
+        others = 0
+        for some in self._choices(claim):
+            if not self._is_of_sort(some[0]):
+                others += self._number(some[0])
+            elif len(some) > 1:
+                choices.append(some)
+            else:
+                forms[replace(some[0], name="", count=min(some[0].count, 1))] += some[0].count
+        wanted = [[replace(one, count=count)] for one, count in forms.items()] + choices
+        for some in wanted:
+            found = selected_devices.either(
+                [DeviceChoice(self._number(one), self._selected(one)) for one in some]
+            )
+            if found is not None:
+                yield found
+        if wanted and claim.alike and not claim.unkept:
+            yield from self._alike(wanted, claim.alike, others)
 
-    def _selected(self, one: DeviceRequest) -> "SelectedDevices | None":
+    def _is_of_sort(self, one: DeviceRequest) -> bool:
+        """Whether a request is for GPUs, or for instances, that are counted."""
+        resource = self._answer(one).resource
+        return bool(resource) and not is_unknown(resource)
+
+    def _alike(
+        self, wanted: Iterable[list[DeviceRequest]], attributes: tuple[str, ...], others: int
+    ) -> Iterator[SelectedDevices]:
+        """Where devices have attributes in common; ``others``: with so many of another sort."""
+        number = sum(self._number(some[0]) for some in wanted)
+        every = [one for some in wanted for one in some]
+        resource = self._answer(every[0]).resource
+        if others:  # which of those are free nobody counts here
+            words = selected_devices.alike_words(attributes, number + others)
+            yield SelectedDevices(words, None, resource=resource)
+        if number > 1:
+            devices = {one.id: one for request in every for one in self._matching(request)}
+            found = self._of_sort(resource).alike(devices.values(), attributes, number)
+            if found is not None:
+                yield found
+
+    def _number(self, one: DeviceRequest) -> int:
+        """How many devices a request is for; all of a node are as many as the fewest are."""
+        return one.count or max(1, min(self._answer(one).on_each, default=1))
+
+    def _selected(self, one: DeviceRequest) -> SelectedDevices | None:
+        one = replace(one, name="")
         if one not in self._chosen:
-            self._chosen[one] = self._select(one)
+            known = self._classes.get(one.device_class)
+            by_class = known.selectors if known is not None else ()
+            if known is None and one.device_class in dra.DRIVERS:  # as drivers make theirs
+                by_class = (f'device.driver == "{one.device_class}"',)
+            shown = " && ".join(one.selectors or by_class)
+            sort = self._of_sort(self._answer(one).resource)
+            self._chosen[one] = sort.selected((*by_class, *one.selectors), shown, one.count)
         return self._chosen[one]
 
-    def _select(self, one: DeviceRequest) -> "SelectedDevices | None":
-        known = self._classes.get(one.device_class)
-        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
-        every = [device for device in self._device.values() if device.is_whole]
-        words = " && ".join(one.selectors or selectors)
-        if problem := dra.unknown_in(selectors):
-            return SelectedDevices(f"{words} (not understood: {problem})", None)
-        mine = [device for device in every if dra.matches(selectors, device)]
-        if len(mine) == len(every):
-            return None
-        counts, whole = (Counter(self._node[d.id] for d in some) for some in (mine, every))
-        is_enough = max(counts.values(), default=0) >= max(1, one.count)
-        others = frozenset(whole.keys() - counts.keys())
-        is_alone = all(counts[node] == whole[node] for node in counts)
-        types = [frozenset(map(self._type_of, some)) for some in (counts, others)]
-        is_sure = is_enough and is_alone and "" not in types[0] and not types[0] & types[1]
-        return SelectedDevices(
-            words, frozenset(counts) if is_enough else frozenset(),
-            tuple(sorted(types[0])) if is_sure else (),
-        )  # fmt: skip
+    def _of_sort(self, resource: str) -> AlikeDevices:
+        if resource not in self._sorts:
+            every = [one for one in self._device.values() if self.resource_of(one) == resource]
+            self._sorts[resource] = AlikeDevices(resource, every, self._node, self._type_of)
+        return self._sorts[resource]
 
     def _type_of(self, node: str) -> str:
         return self._types.get(node) or self.type_on(node)
 
     def _wanted(self, claim: DeviceClaim) -> Iterator[DeviceRequest]:
         """The requests of a claim that hold something; of a choice the first that a node holds."""
+        return (some[0] for some in self._choices(claim))
+
+    def _choices(self, claim: DeviceClaim) -> Iterator[list[DeviceRequest]]:
+        """The same, each with all that a node holds instead; of what it was given, as many."""
         for one in claim.requests:
-            found = one
-            if one.choices:
-                found = dra.first_held(one.choices, self._is_held) or one.choices[0]
-            if found.unkept != dra.ADMIN:
-                yield found
+            held = [found for found in one.choices if self._is_held(found)] or [*one.choices[:1]]
+            given = next((found for found in one.choices if found.name in claim.answered), None)
+            if given is not None:
+                held = [given, *(found for found in held
+                                 if found.count == given.count and found != given)]  # fmt: skip
+            if (held or [one])[0].unkept != dra.ADMIN:
+                yield held or [one]
 
     def _is_held(self, one: DeviceRequest) -> bool:
         """Whether a node has as many devices as a request asks for, whoever holds them."""
@@ -204,7 +256,23 @@ class PublishedDevices:
         having = {self.resource_of(device) for device in found}
         if having and not any(map(resources.is_whole_name, having)):
             return (having.pop() if len(having) == 1 else "") or UNKNOWN
+        if not having and (profile := self._profile_asked(one)):
+            return resources.mig_name(profile) or UNKNOWN
         return UNKNOWN if name == MIG_CLASS else CLAIMED
+
+    def _profile_asked(self, one: DeviceRequest) -> str:
+        """The one MIG profile of which a request would take instances, if there were any."""
+        known = self._classes.get(one.device_class)
+        selectors = (*(known.selectors if known is not None else ()), *one.selectors)
+        if dra.unknown_in(selectors) or not any("profile" in text for text in selectors):
+            return ""
+        like = {device.gpu_type: device for device in self._device.values()}
+        found = {
+            row.name for kind, device in like.items() if (geometry := mig.of_kind(kind)) is not None
+            for row in geometry.profiles
+            if dra.matches(selectors, dra.as_instance(device, row.name))
+        }  # fmt: skip
+        return found.pop() if len(found) == 1 else ""
 
     def _is_for_accelerators(self, name: str, selectors: tuple[str, ...]) -> bool:
         return dra.is_for_accelerators(name, selectors, self._every)
@@ -227,17 +295,6 @@ class PublishedDevices:
         if known is None and is_whole and not one.count:
             return [d for d in found if d.is_whole and d.driver == one.device_class]
         return [device for device in found if device.is_whole] or found
-
-
-class SelectedDevices(NamedTuple):
-    """The devices that a request selects."""
-
-    words: str
-    """By which expressions."""
-    nodes: frozenset[str] | None
-    """Where there are any, if there are as many as it wants on one; None: nobody can say."""
-    types: tuple[str, ...] = ()
-    """The GPU types that they are, where all GPUs of these types are such; () tells nothing."""
 
 
 class _Answer(NamedTuple):

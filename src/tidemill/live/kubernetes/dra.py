@@ -14,8 +14,9 @@ from tidemill.live.kubernetes.fields import Object
 GROUP = "resource.k8s.io"
 DRIVERS = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", "neuron.aws.com", "tpu.google.com")
 """Drivers whose devices are accelerators."""
-_WHOLE = ("gpu", "")
-"""Types of devices that are whole; others are parts (`mig`) or something else."""
+_WHOLE = ("gpu", "amdgpu", "")
+"""Types of devices that are whole, as drivers say it; others are parts (`mig`) or something else.
+"""
 MOST_DEVICES = 10_000
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """On a claim that is allocated, as the API's own controllers expect it."""
@@ -71,8 +72,7 @@ ADMIN = "adminAccess"
 OF_CAPACITY = "capacity of a part of a device"
 ALL_DIFFER = "allocationMode All on machines that have different numbers of them"
 """Why nobody can say how many devices such a claim wants."""
-BY_SELECTOR = "devices for which "
-"""Before the expression of a claim of which nobody can say, by machines alone, what meets it."""
+OTHER_CONSTRAINTS = "constraints other than matchAttribute of all requests"
 MOST_CHOICES = 8
 """As many as the API server lets a request have."""
 
@@ -328,7 +328,7 @@ def _asked(spec: Object) -> dict[str, Any]:
     for one in fields.each(spec, "devices", "constraints"):
         attribute = fields.text(one, "matchAttribute")
         if not attribute or names - {*(fields.texts(one, "requests") or names)}:
-            unkept = "constraints other than matchAttribute of all requests"
+            unkept = OTHER_CONSTRAINTS
         alike.append(attribute)
     return {
         "requests": tuple(map(_request, fields.each(spec, "devices", "requests"))),
@@ -388,6 +388,26 @@ def unknown_in(selectors: Iterable[str]) -> str:
 def matches(selectors: Iterable[str], device: Device) -> bool:
     """Whether all of these expressions, which are understood, hold of a device."""
     return all(cel.selector(one).holds(device.facts) for one in selectors)
+
+
+def as_instance(device: Device, profile: str) -> Device:
+    """What a driver would publish of a GPU if it were cut so; what it can do is as of the whole."""
+    mine = {**device.facts.attributes.get(device.driver, {}), "type": "mig", "profile": profile}
+    attributes = {**device.facts.attributes, device.driver: mine}
+    return replace(device, facts=device.facts._replace(attributes=attributes), profile=profile)
+
+
+def alike(devices: Iterable[Device], attributes: tuple[str, ...]) -> dict[object, list[Device]]:
+    """Devices by the values of attributes that they must have in common; those without: none."""
+    found = dict[object, list[Device]]()
+    for device in devices:
+        values = []
+        for attribute in attributes:
+            domain, _, name = attribute.rpartition("/")
+            values.append(device.facts.attributes.get(domain, {}).get(name))
+        if None not in values:
+            found.setdefault(tuple(values), []).append(device)
+    return found
 
 
 def is_for_accelerators(

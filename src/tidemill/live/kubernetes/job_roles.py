@@ -53,7 +53,8 @@ def _form(request: PodRequest) -> PodRequest:
         selector=request.selector, terms=request.terms,
         tolerations=tuple(t for t in request.tolerations if not t.key.startswith(OF_CONDITIONS)),
         scheduler="", priority=0, priority_class="", claims=(), extras=request.extras,
-        part_milli=request.part_milli,
+        part_milli=request.part_milli, devices_on=request.devices_on,
+        device_types=request.device_types, device_words=request.device_words,
     )  # fmt: skip
 
 

@@ -33,4 +33,11 @@ def said(all_parts: Iterable[KubeNode], *, looks_back: bool) -> list[str]:
             notes.append(
                 f"node `{node.name}` has more than {MAX_DEVICES} {what}: the rest is left out"
             )
+        if node.claimable:
+            notes.append(
+                f"node `{node.name}` gives out its GPUs by a device plugin and by claims (DRA), and"
+                " neither knows of the other: pods may be given one twice, and the books count it"
+                f" once (kubectl describe node {name}; kubectl get resourceslices --field-selector"
+                f" spec.nodeName={name})"
+            )
     return notes

@@ -110,10 +110,22 @@ class KubeNode(Struct, frozen=True, kw_only=True):
     """What pods might have, and from when on, as a watch saw it; the first: when it was listed."""
     unseen: tuple[tuple[int, int], ...] = ()
     """Stretches of time in which it, or who has its devices, could not be read any more."""
+    claimable: int = 0
+    """Whole devices that claims (DRA) give out too, beside its plug-in: the same ones."""
 
     def vanished(self, last_ms: int, gone_ms: int) -> "KubeNode":
         """The node, gone by a moment and last seen before."""
         return replace(self, last_ms=last_ms, gone_ms=gone_ms)
+
+    @property
+    def by_either(self) -> "KubeNode":
+        """The node with what claims give out beside what its plug-in does."""
+        if not self.claimable:
+            return self
+        more = {resources.CLAIMED: self.claimable}
+        return replace(
+            self, capacity={**self.capacity, **more}, allocatable={**self.allocatable, **more}
+        )
 
     @property
     def takes_work(self) -> bool:

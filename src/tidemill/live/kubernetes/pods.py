@@ -19,6 +19,7 @@ from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import NAME
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTest, NodeRules, Pair
 
 _DISRUPTED = {
@@ -135,9 +136,11 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """The nodes that have such devices as its claims select, if one has enough of them; None: all
     that have any, or nobody can say."""
     device_types: tuple[str, ...] = ()
-    """Of which GPU types those are, where that tells them from the others; () is any."""
+    """The GPU types of the nodes that have some; () is any, or unknown."""
     device_words: str = ""
     """By which expressions of its claims; "": it selects none."""
+    instead: tuple["PodRequest", ...] = ()
+    """What would do as well, by the other choices of its claims (`firstAvailable`)."""
     part_milli: int = 1000
     """How much it has of each of its accelerators: less than all of them by KAI (``kai_parts``)."""
 
@@ -173,6 +176,12 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     def label_keys(self) -> set[str]:
         """The labels of nodes that it is placed by."""
         return self.rules.keys | {rule.key for rule in self.near}
+
+    @property
+    def is_of_parts(self) -> bool:
+        """Whether it has less than all of a GPU: by KAI, or by a claim for which GPUs are cut."""
+        is_cut = self.gpu is not None and resources.is_cut_by_claim(self.gpu.resource)
+        return is_cut or self.part_milli < WHOLE_MILLI
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Whether it accepts a taint; those that only prefer keep nobody out."""

@@ -15,13 +15,13 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import beside_gpus
+from tidemill.live.kubernetes import beside_gpus, selected_devices
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pod_rules import PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.live.kubernetes.selected_devices import ENOUGH
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer, PlaceRule
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -29,7 +29,6 @@ LONGEST_WORDS = 500
 """Of a reason, as events keep it."""
 SHORTEST_QUOTE = 20
 _NAMED = 3
-_CLAIMED = re.compile(f"{CLAIMED}(?!/)")
 REFUSALS = {
     "MalformedRequest": "what it requests makes no sense: no room that comes free starts it",
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
@@ -90,9 +89,10 @@ class FleetNow:
     """Nodes as they are now, and what pods hold of them."""
 
     either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
+    cut: Mapping[str, int] = {}  # by node: whole GPUs of which claims hold instances
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
-        self.nodes = list(nodes)
+        self.nodes = [node.by_either for node in nodes]
         self._by_name = {node.name: node for node in self.nodes}
         self._used: dict[str, Counter[str]] = {}
         self.answered: dict[tuple[PodRequest, int, int, OnePlace], WhyPending] = {}
@@ -112,7 +112,7 @@ class FleetNow:
     def _hold(self, pod: KubePod) -> None:
         mine = self._used.setdefault(pod.node, Counter())
         mine.update(_beside(pod.request))
-        if pod.request.gpu is not None and pod.request.part_milli == WHOLE_MILLI:
+        if pod.request.gpu is not None and not pod.request.is_of_parts:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
 
     @cached_property
@@ -148,8 +148,9 @@ class FleetNow:
         return max(0, node.allocatable.get(resource, 0) - self._held(node, resource))
 
     def _held(self, node: KubeNode, resource: str) -> int:
+        cut = self.cut.get(node.name, 0) if resource == CLAIMED else 0
         mine = self._used.get(node.name)
-        return mine[resource] if mine is not None else 0
+        return cut + (mine[resource] if mine is not None else 0)
 
     def hosts(self, node: KubeNode, request: PodRequest, *, of_gpus: bool = False) -> int:
         """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone."""
@@ -214,16 +215,18 @@ def by_facts(
     fleet: FleetNow, request: PodRequest, missing: int, size: int, where: OnePlace = ANYWHERE
 ) -> WhyPending | None:
     """Why ``missing`` pods of a gang of ``size`` find no place; None: no node was given."""
-    if request.gpu is None or not fleet.nodes or request.part_milli < WHOLE_MILLI:
+    if request.gpu is None or not fleet.nodes or request.is_of_parts:
         return None  # of parts of GPUs no resource says what is free
     asked = (request, missing, size, where)
     if asked not in fleet.answered:
-        found = _by_facts(fleet, request, missing, size, where)
+        every = request.instead or (request,)  # any of them would do
         if other := fleet.either.get(request.gpu.resource):  # a claim would do as well
             gpu = request.gpu._replace(resource=other)
-            by_claim = _by_facts(fleet, replace(request, gpu=gpu), missing, size, where)
-            found = min(found, by_claim, key=lambda one: (one.is_sure, one.cause in NEVER))
-        words = _CLAIMED.sub("GPUs by claim", found.words)
+            every = (*every, replace(request, gpu=gpu))
+        tried = [_by_facts(fleet, one, missing, size, where) for one in every]
+        found = min(tried, key=lambda one: (one.is_sure, one.cause in NEVER))
+        one = every[tried.index(found)]
+        words = selected_devices.said(found.words, one.device_types, one.unkept)
         fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]
 
@@ -396,7 +399,7 @@ def _no_room(
     fits = sum(fleet.hosts(node, request) for node in usable)
     by_gpus = sum(fleet.hosts(node, request, of_gpus=True) for node in usable)
     if fits >= missing:
-        words = f"{sum(free)} {resource} are free, which is enough for it"
+        words = f"{sum(free)} {resource} are free{ENOUGH}"
         return WhyPending(Cause.NONE, L3, words, is_sure=False)
     if by_gpus >= missing:
         what = next(fleet.lacking(usable, request))

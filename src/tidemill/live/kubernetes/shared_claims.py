@@ -6,15 +6,18 @@ on. Pods that wait have them when nobody else has.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceId
 from tidemill.live.kubernetes.fields import LATEST_MS
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.measures import count_text
 
 NEVER_MS = -1  # before any pod
+_LONGEST_SAID = 300
 ClaimKey = tuple[str, str]
 """Namespace and name."""
 PodKey = tuple[str, str]
@@ -82,19 +85,66 @@ def taken_over(pod: KubePod, since_ms: int | None) -> KubePod:
     return replace(pod, created_ms=max(pod.created_ms, since_ms), bound_ms=since_ms, up_ms=up_ms)
 
 
-def notes(pods: Sequence[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> Iterator[str]:
-    """What to say of pods whose accelerators are in the books of others, or wanted by them."""
-    others, in_part, waiting = dict[str, str](), dict[str, str](), dict[str, str]()
+class _Shared(NamedTuple):
+    """A pod that is no job for a claim of it, and why."""
+
+    pod: KubePod
+    claim: DeviceClaim
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it has a part of a device of which others have parts."""
+        return bool(self.pod.node) and bool(self.claim.shared)
+
+
+def _shared(pods: Sequence[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> Iterator[_Shared]:
+    """Pods whose accelerators are in the books of others, or wanted by them."""
     wanted = {(pod.namespace, name) for pod in pods if pod.request.gpu is not None
               for name in _names(pod)}  # fmt: skip
     for pod in pods:
         for name in _names(pod) if pod.request.gpu is None and not pod.is_over else ():
             key = (pod.namespace, name)
             claim = claims.get(key)
-            if claim is not None and claim.held and pod.node:
-                (in_part if claim.shared else others)[pod.full_name] = claim.name
-            elif claim is not None and pod.is_pending and key in wanted:
-                waiting[pod.full_name] = claim.name
+            is_had = claim is not None and bool(claim.held) and bool(pod.node)
+            if claim is not None and (is_had or (pod.is_pending and key in wanted)):
+                yield _Shared(pod, claim)
+
+
+def sharers(
+    pods: Sequence[KubePod], claims: Mapping[ClaimKey, DeviceClaim],
+    job_of: Mapping[tuple[str, str], str],
+) -> Iterator[ClaimSharer]:  # fmt: skip
+    """Pods that share the claim of a job, each once; ``job_of``: the job of each pod."""
+    some = [*_shared(pods, claims)]
+    of_claim, of_device = dict[ClaimKey, str](), dict[DeviceId, str]()
+    for pod in sorted(
+        pods if some else (), key=lambda pod: (pod.is_over, pod.created_ms, pod.full_name)
+    ):
+        job = job_of.get((pod.namespace, pod.name))
+        for name in _names(pod) if job is not None and pod.request.gpu is not None else ():
+            of_claim.setdefault((pod.namespace, name), job or "")
+            known = claims.get((pod.namespace, name))
+            for device in known.held if known is not None else ():
+                of_device.setdefault(device, job or "")
+    found = dict[str, ClaimSharer]()
+    for one in some:
+        pod, claim = one.pod, one.claim
+        whose = [of_claim.get((claim.namespace, claim.name), "")]
+        whose += [of_device.get(device, "") for device in claim.held]
+        if job := next(filter(None, whose), ""):
+            found.setdefault(pod.full_name, ClaimSharer(
+                pod.full_name, claim.name, job, pod.is_pending, one.is_part,
+                " ".join(pod.message.split())[:_LONGEST_SAID] if pod.is_pending else "",
+            ))  # fmt: skip
+    yield from found.values()
+
+
+def notes(pods: Sequence[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> Iterator[str]:
+    """What to say of pods whose accelerators are in the books of others, or wanted by them."""
+    others, in_part, waiting = dict[str, str](), dict[str, str](), dict[str, str]()
+    for one in _shared(pods, claims):
+        kind = waiting if not one.pod.node else in_part if one.is_part else others
+        kind[one.pod.full_name] = one.claim.name
     if others:
         yield _note(
             others, "a claim of GPUs (DRA) that others share: in the books of who had them first"
@@ -108,7 +158,8 @@ def notes(pods: Sequence[KubePod], claims: Mapping[ClaimKey, DeviceClaim]) -> It
     if waiting:
         yield _note(
             waiting,
-            "a claim of GPUs (DRA) that others have, or wait for too: their wait is told of none",
+            "a claim of GPUs (DRA) that others have, or wait for too: its GPUs are requested once,"
+            " and `tidemill why` of each pod names by which job",
         )
 
 

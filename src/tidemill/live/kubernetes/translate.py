@@ -27,6 +27,7 @@ from tidemill.live.kubernetes import (
     resources,
     shared_claims,
     unkept_rules,
+    unmet,
     vanished,
 )
 from tidemill.live.kubernetes import cluster as clusters
@@ -45,12 +46,25 @@ from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
+from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
+from tidemill.model.rows import (
+    MAX_COUNT,
+    MAX_DEVICES,
+    OF,
+    RESOURCE,
+    UNKEPT,
+    Queue,
+    Role,
+    Shape,
+    whole_type,
+)
 
 _ROWS_AT_ONCE = 1 << 13
+_LONGEST_WORDS = 200
+"""Of what no node has, in the place of a label."""
 
 
 class KubernetesPast(NamedTuple):
@@ -72,6 +86,8 @@ class KubernetesPast(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What is used up of the quotas of namespaces that are teams."""
+    claim_sharers: tuple[ClaimSharer, ...] = ()
+    """Pods that share the claims of jobs, and are none themselves."""
     end_notes: tuple[str, ...] = ()
     """Which times in the files are younger than ``seen_ms``, and why they are not believed."""
     is_idle: bool = False
@@ -142,6 +158,7 @@ def translate(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
         quota_uses.of(cluster, _kinds(every)) if rule.by == "namespace" else (),
+        claim_sharers=tuple(shared_claims.sharers(cluster.pods, cluster.claims, made.pods)),
         end_notes=cluster.end_notes,
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
@@ -161,11 +178,16 @@ class _Translation:
         """Labels that jobs select nodes by."""
         there = [node for node in cluster.nodes if node.gone_ms is None]
         self._fleet = FleetNow(there, cluster.pods)
-        self._fleet.either = cluster.either
+        self._fleet.either, self._fleet.cut = cluster.either, cluster.cut
         self.parts = [(part, node) for node in cluster.nodes for part in parts.of_node(node)]
         """All nodes, those with several sorts of accelerators in parts; and what they are of."""
         self._part = {(node.name, resource): part for part, node in self.parts
                       for resource in part.capacity}  # fmt: skip
+        by_both = [(part, node) for part, node in self.parts if node.claimable]
+        self._is_either = bool(by_both)
+        """Whether nodes give out the same devices by a plug-in and by claims."""
+        self._part |= {(node.name, resources.CLAIMED): part for part, node in by_both
+                       if any(map(is_whole_name, part.capacity))}  # fmt: skip
         self._kinds = {kind_of(part.gpu_type) for part, _ in self.parts if part.devices}
         self._having = dict[str, set[str]]()
         for (_, resource), part in self._part.items():
@@ -286,11 +308,15 @@ class _Translation:
         assert role.request.gpu is not None, "roles without GPUs are left out"
         rules, resource = role.request.rules, role.request.gpu.resource
         by_claim = self._having.get(resources.CLAIMED, set())
+        if not any(pod.node for pod in role.pods) and unmet.lacks_devices(role.request):
+            words = role.request.device_words
+            lacking = words if len(words) <= _LONGEST_WORDS else f"{words[: _LONGEST_WORDS - 1]}…"
+            rules = rules._replace(labels=tuple(sorted((*rules.labels, (lacking, "yes")))))
         if resource in self.cluster.either:
             return rules
         if resource == resources.CLAIMED or resources.is_cut_by_claim(resource):
             others = (having for one, having in self._having.items() if one != resources.CLAIMED)
-            if by_claim.isdisjoint(set().union(*others)):
+            if self._is_either or by_claim.isdisjoint(set().union(*others)):
                 return rules
             return rules._replace(
                 labels=tuple(sorted((*rules.labels, (resources.BY_CLAIM, "yes"))))
@@ -312,6 +338,7 @@ class _Translation:
         sizes = {kind: cut_gpus.instance_milli(kind, profile) for kind in sorted(self._kinds)}
         here = [self._part.get((pod.node, resources.CLAIMED)) for pod in role.pods if pod.node]
         mine = {kind_of(part.gpu_type) for part in here if part} or {k for k in sizes if sizes[k]}
+        mine = mine & {*map(kind_of, role.request.device_types)} or mine
         milli = {sizes.get(kind, 0) for kind in mine}
         if len(milli) != 1 or not (found := milli.pop()):
             self._notes[f"jobs have MIG instances of a profile ({profile}) whose size nobody knows:"
@@ -330,11 +357,14 @@ class _Translation:
                 for pod in role.pods if pod.node and (one := pod.request.gpu))  # fmt: skip
         by_claim = self._having.get(self.cluster.either.get(resource, ""), set())
         having = {kind_of(part.gpu_type) for part in here if part}
+        is_placed = bool(having)
         having = having or self._having.get(resource, set()) | by_claim
         if not having:  # who wants parts of GPUs that no node has does not get others instead
             return () if is_whole_name(resource) else (resource,)
-        told = {*map(kind_of, role.request.device_types)}
-        having = having & told or having
+        if told := {*map(kind_of, role.request.device_types)}:
+            anywhere = self._having.get(resource, set()) | by_claim
+            chosen = {kind for kind in anywhere if whole_type(kind) in told}
+            having = chosen | (having if is_placed else set()) or having
         is_any = having == self._kinds and not any(OF in kind for kind in having)
         return () if is_any else tuple(sorted(having))
 

@@ -3,6 +3,7 @@
 from tidemill.journal import deciders
 from tidemill.live.kubernetes import dra, pod_rules, ties
 from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.model.rows import SELECTED
 
 _NAMED = 3
 
@@ -42,7 +43,7 @@ def _tied(job: KubeJob) -> list[str]:
         one
         for request in asks
         for one in request.unkept
-        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY) or one.startswith(dra.BY_SELECTOR)
+        if one in (dra.ALL_DIFFER, dra.OF_CAPACITY, dra.OTHER_CONSTRAINTS) or SELECTED in one
     ][:1]
     unkept = dict.fromkeys(one for request in asks for one in request.unkept)
     told += filter(pod_rules.is_unread_rule, unkept)

@@ -12,12 +12,16 @@ from tidemill.model.reasons import LAYER_OF, Cause
 _OVER_PLACES = {RuleKind.TOGETHER: "be with other pods in one", RuleKind.SPREAD: "be spread over"}
 
 
+def lacks_devices(request: PodRequest) -> bool:
+    """Whether no node publishes as many devices as its claims select."""
+    return request.devices_on is not None and not request.devices_on
+
+
 def by_devices(fleet: FleetNow, request: PodRequest) -> WhyPending | None:
     """That no node publishes as many devices as a claim selects; None: one does, or may."""
-    if request.gpu is None or not fleet.nodes or request.devices_on is None or request.devices_on:
+    if request.gpu is None or not fleet.nodes or not lacks_devices(request):
         return None
-    words = f"its claim wants {request.gpu.each:,} of the {request.device_words}"
-    words = f"{words}: no node publishes so many"
+    words = f"its claims want {request.device_words}: no node publishes so many"
     cause = Cause.IMPOSSIBLE_LABEL
     return WhyPending(cause, LAYER_OF[cause], words, is_of_facts=True)
 

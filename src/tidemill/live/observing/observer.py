@@ -12,6 +12,7 @@ from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal import (
     Journal,
     asked_sources,
+    claim_sharers,
     cluster_kinds,
     completeness,
     contradictions,
@@ -293,6 +294,7 @@ class Observer:
             if kept.get(key, "{}") != value:
                 self._journal.set_meta(key, value)
         used = quota_use.facts(kept, answer.quota_use, now_ms, self._journal.where)
+        used |= claim_sharers.facts(kept, answer.claim_sharers, now_ms, self._journal.where)
         for key, value in used.items():
             self._journal.set_meta(key, value)
 

@@ -156,6 +156,9 @@ class SeveralClusters:
             shapes=[self._shape(shape, labels) for shape in answer.shapes],
             pods={pod: prefix + job for pod, job in answer.pods.items()},
             deciders={prefix + job: who for job, who in answer.deciders.items()},
+            claim_sharers=[
+                it._replace(pod=prefix + it.pod, job=prefix + it.job) for it in answer.claim_sharers
+            ],
             kinds={one.name if prefix else of: kind for of, kind in answer.kinds.items()},
             numbers={number: prefix + job for number, job in answer.numbers.items()},
             site=answer.site
@@ -188,6 +191,7 @@ class SeveralClusters:
             shapes=shapes, queues=_added_up(self._queues),
             pods=_only_once([one.pods for one in every]),
             deciders={job: who for one in every for job, who in one.deciders.items()},
+            claim_sharers=[it for one in every for it in one.claim_sharers],
             kinds={of: kind for one in every for of, kind in one.kinds.items()},
             site=_rules_of_all([one.site for one in every if one.site is not None]),
             numbers=_only_once([*(one.numbers for one in every), *self._bare(answers)]),

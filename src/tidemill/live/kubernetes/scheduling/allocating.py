@@ -22,7 +22,6 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import MERGE, Written
 from tidemill.live.kubernetes.dra import Device, DeviceClaim, DeviceId
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claims
 from tidemill.live.kubernetes.scheduling.claims import Key
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 
@@ -283,7 +282,7 @@ class ClaimWriter:
         planned = [one for bit, one in enumerate(ids) if seat.devices >> bit & 1]
         await self._free(planned, seat)
         every = book.published(seat.node)
-        some = claims.alike(every, claim.alike).values() if claim.alike else [every]
+        some = dra.alike(every, claim.alike).values() if claim.alike else [every]
         tries = (self._among(claim, one, ids, planned) for one in some)
         able = [one for one in tries if one is not None and self._fits(seat, one)]
         return max(able, key=lambda one: sum(row.device in planned for row in one), default=None)

@@ -70,7 +70,7 @@ class DeviceForm(NamedTuple):
         matching = [device for device in devices if self.holds(device)]
         if not self.alike:
             return bool(matching)
-        return any(len(some) >= self.number for some in alike(matching, self.alike).values())
+        return any(len(some) >= self.number for some in dra.alike(matching, self.alike).values())
 
 
 class DeviceGroup(NamedTuple):
@@ -525,7 +525,7 @@ def _short_of(
 
 def _most_alike(form: DeviceForm, able: Iterable[Device]) -> list[Device]:
     """Of devices that a form may have, the most that have in common what it says."""
-    return max(alike(able, form.alike).values(), key=len, default=[])
+    return max(dra.alike(able, form.alike).values(), key=len, default=[])
 
 
 def _selects_some(form: DeviceForm, devices: Iterable[Device]) -> bool:
@@ -534,19 +534,6 @@ def _selects_some(form: DeviceForm, devices: Iterable[Device]) -> bool:
     for one in devices:
         found.setdefault((one.gpu_type, one.profile), set()).add(form.holds(one))
     return any(len(answers) > 1 for answers in found.values())
-
-
-def alike(devices: Iterable[Device], attributes: tuple[str, ...]) -> dict[object, list[Device]]:
-    """Devices by the values of attributes that they must have in common; those without: none."""
-    found = dict[object, list[Device]]()
-    for device in devices:
-        values = []
-        for attribute in attributes:
-            domain, _, name = attribute.rpartition("/")
-            values.append(device.facts.attributes.get(domain, {}).get(name))
-        if None not in values:
-            found.setdefault(tuple(values), []).append(device)
-    return found
 
 
 def _is_older(row: DeviceClaim, known: DeviceClaim) -> bool:

@@ -13,8 +13,9 @@ from fractions import Fraction
 from itertools import islice
 from typing import NamedTuple
 
+from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.dra import CounterName, Device, DeviceId
-from tidemill.live.kubernetes.scheduling.claims import ClaimBook, DeviceForm, Key, alike
+from tidemill.live.kubernetes.scheduling.claims import ClaimBook, DeviceForm, Key
 
 MOST_JOBS = 200
 """So many jobs that wait are looked at, the oldest ones."""
@@ -73,7 +74,7 @@ class _Shelf:
                 if device.id not in self.taken and (is_cut or device.id in self.before)
                 and form.holds(device)]  # fmt: skip
         able.sort(key=lambda device: (device.id not in self.before, not self.is_begun(device)))
-        for some in alike(able, form.alike).values() if form.alike else (able,):
+        for some in dra.alike(able, form.alike).values() if form.alike else (able,):
             found = list[Device]()
             for device in some:
                 if len(found) < count and self.lacking(device) is None:
@@ -204,7 +205,7 @@ def _put(left: dict[str, list[Device]], pod: PodWants) -> bool:
         for form, count in pod.asks if is_able else ():
             able = [device for device in rest if form.holds(device)]
             if form.alike:
-                able = max(alike(able, form.alike).values(), key=len, default=[])
+                able = max(dra.alike(able, form.alike).values(), key=len, default=[])
             is_able = is_able and len(able) >= count
             taken = {device.id for device in able[:count]}
             rest = [device for device in rest if device.id not in taken]
