@@ -346,7 +346,10 @@ def kubernetes(
     del whose
     history = build(past.attempts, past.nodes, said, window, measured, **more)
     history = history._replace(
-        deciders=past.deciders, kinds={"": KUBERNETES}, quota_use=past.quota_use
+        deciders=past.deciders,
+        kinds={"": KUBERNETES},
+        quota_use=past.quota_use,
+        admission=past.admission,
     )
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)

@@ -83,6 +83,7 @@ def copy(world: World) -> World:
     made.keepers, made.rules_of = world.keepers, world.rules_of
     made.cluster_kinds, made.site = world.cluster_kinds, world.site
     made.quota_use, made.is_live = world.quota_use, world.is_live
+    made.admission = world.admission
     return made
 
 

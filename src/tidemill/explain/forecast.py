@@ -25,6 +25,7 @@ from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
 from tidemill.explain.supply import Place
 from tidemill.model import events as ev
+from tidemill.model.admission import Entrance
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy
@@ -97,6 +98,24 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     if job.name in world.job_number:
         job = replace(job, name=f"{job.name} (asked at {world.seq})")
     _refuse_unknown_team(world, job)
+    ways = () if job.shape.quota else site.entrances(world, job.shape.team)
+    if not ways:
+        return _fit_here(world, policy, job, sides)
+    found = [_fit_through(world, policy, job, sides, way) for way in ways]
+    best = min(found, key=_start)
+    if best.verdict == "never":
+        return replace(best, words="\n".join(one.words for one in found))
+    return best
+
+
+def _fit_through(world: World, policy: Policy, job: Job, sides: Sides, way: Entrance) -> Forecast:
+    """The same of a job that another scheduler's queue has to admit."""
+    admitted = replace(job, shape=replace(job.shape, quota=way.queue))
+    found = _fit_here(world, policy, admitted, sides)
+    return replace(found, words=f"through Kueue's queue `{way.name}`: {found.words}")
+
+
+def _fit_here(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     if (never := _never(world, policy, job)) is not None:
         return never
     if (refused := site.refusal(world, job)) is not None:
@@ -308,7 +327,7 @@ def _words(world: World, name: str, verdict: str, seen: Futures, j: int, answer:
 
 def _refuse_unknown_team(world: World, job: Job) -> None:
     if job.shape.team not in world.queue_number:
-        known = phrasing.ids(sorted(world.queue_number), most=8)
+        known = phrasing.ids(phrasing.teams(world), most=8)
         raise SpecError(
             f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
             hint="name one of these teams",

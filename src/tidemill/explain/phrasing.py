@@ -9,6 +9,7 @@ from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.explain.told import WaitsFor
 from tidemill.model import lives
+from tidemill.model.admission import ADMITTED
 from tidemill.model.columns import NODE
 from tidemill.model.measures import (
     HOUR_MS,
@@ -22,8 +23,10 @@ from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, 
 from tidemill.model.rows import (
     BY_CLAIM,
     CLUSTER,
+    COHORT,
     MOST_OF_HOST,
     PER_ACCELERATOR,
+    QUOTA_QUEUE,
     RESOURCE,
     UNKEPT,
     Piece,
@@ -115,9 +118,12 @@ def label(world: World, name: str) -> str:
 
 def cause(world: World, found: Cause) -> str:
     """A cause as people say it; of a cluster with a scheduler of its own, no more than is known."""
-    return (
-        _OBSERVED_CAUSES.get(found, CAUSES[found]) if _is_said_of(world, found) else CAUSES[found]
-    )
+    words = CAUSES[found]
+    if _is_said_of(world, found):
+        words = _OBSERVED_CAUSES.get(found, words)
+    if any(row.name.startswith(QUOTA_QUEUE) for row in world.admission.queues):
+        words = words.replace("its team's", "its team's or queue's")
+    return words
 
 
 def waits_for(world: World, found: WaitsFor) -> str:
@@ -206,6 +212,21 @@ def ids(names: Sequence[str], most: int = 3) -> str:
     if rest:
         return ", ".join(shown) + f" and {rest:,} more"
     return ", ".join(shown[:-1]) + " and " * (len(shown) > 1) + (shown[-1] if shown else "none")
+
+
+def team(name: str) -> str:
+    """Whose a quota is: a team's, or that of another scheduler's queue beside them."""
+    if name.startswith(QUOTA_QUEUE):
+        return f"Kueue's queue `{name.removeprefix(QUOTA_QUEUE)}`"
+    return f"team `{name}`"
+
+
+def teams(world: World) -> list[str]:
+    """Whose work there may be, by name."""
+    others = (COHORT, QUOTA_QUEUE)
+    return sorted(
+        name for name in world.queue_number if not name.startswith(others) and name != ADMITTED
+    )
 
 
 def either(names: Iterable[str]) -> str:

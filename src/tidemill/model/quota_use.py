@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 PODS, CORES, MEMORY = "pods", "cpu_milli", "memory_mib"
 """Kinds of quotas that are of no accelerators."""
-KUEUE = "kueue:"
-"""Before the name of the cluster queue that keeps a quota: what is beyond waits."""
 
 
 class QuotaUse(NamedTuple):
@@ -16,8 +14,6 @@ class QuotaUse(NamedTuple):
     name: str
     used: int
     hard: int
-    keeper: str = ""
-    """Who keeps it; "": the API server, which makes no pod beyond it."""
 
     @property
     def left(self) -> int:

@@ -87,7 +87,7 @@ def _too_wide(world: World, shape: Shape) -> Cause:
 
 def is_over_limits(world: World, shape: Shape) -> bool:
     """Whether maximum quotas alone keep a gang out, whatever nodes there are of its GPU types."""
-    q = world.queue_number[shape.team]
+    q = world.queue_of(shape)
     for role in shape.roles:
         kinds = _numbers(world, role)
         most = sum if world.is_looked_on else max
@@ -110,7 +110,7 @@ def limit_cause(world: World, shape: Shape) -> Cause:
     """Whether quotas keep a gang off every GPU type that could hold it; NONE: off not all."""
     if is_over_limits(world, shape):
         return Cause.OVER_LIMIT_ALWAYS
-    q = world.queue_number[shape.team]
+    q = world.queue_of(shape)
     for role in shape.roles:
         kinds = [kind for kind in role.kinds or world.kinds if kind in world.kind_number]
         if world.is_looked_on and len(kinds) > 1:

@@ -11,6 +11,8 @@ from tidemill.live.kubernetes.owners import MOST_PODS, PodTemplate
 from tidemill.live.kubernetes.pods import Owner
 
 GROUP = "kueue.x-k8s.io"
+LEAST_PODS = "kueue.x-k8s.io/job-min-parallelism"
+"""The annotation of a Job that may be admitted in part: with how many of its pods at least."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 """Scheduling gates that Kueue takes off when it admits a pod."""
@@ -43,6 +45,8 @@ class KueueWorkload(Struct, frozen=True, kw_only=True):
     """The cluster queue of whose quota it holds some."""
     usage: tuple[tuple[str, str, int], ...] = ()
     """What of that, of accelerators: flavor, resource and how many."""
+    least: int = 0
+    """With how many of its pods with accelerators it may be admitted (`minCount`); 0: with all."""
 
     @property
     def shown_by(self) -> str:
@@ -127,7 +131,7 @@ def read_workload(one: Object) -> KueueWorkload:
         message=fields.text(reserved, "message"),
         evicted=fields.text(evicted, "message") * is_evicted,
         charged_to=fields.text(one, "status", "admission", "clusterQueue"),
-        usage=tuple(_usage(one)),
+        usage=tuple(_usage(one)), least=_least(one),
     )  # fmt: skip
 
 
@@ -144,6 +148,12 @@ def _usage(one: Object) -> Iterator[tuple[str, str, int]]:
             if resources.is_accelerator(resource):
                 held = int(amount) * max(0, count - gone) // count if count else int(amount)
                 yield flavors.get(resource, ""), resource, held
+
+
+def _least(one: Object) -> int:
+    """The fewest pods with accelerators that Kueue admits; partial admission is of one pod set."""
+    told = [fields.number(part, "minCount") for part in fields.each(one, "spec", "podSets")]
+    return max(0, told[0]) if len(told) == 1 and told[0] else 0
 
 
 def _templates(one: Object) -> tuple[PodTemplate, ...]:

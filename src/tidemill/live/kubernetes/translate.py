@@ -13,6 +13,7 @@ from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
+    admission,
     beyond,
     cohorts,
     device_parts,
@@ -21,7 +22,6 @@ from tidemill.live.kubernetes import (
     objects,
     parts,
     pending,
-    quota_uses,
     quotas,
     resources,
     shared_claims,
@@ -44,6 +44,7 @@ from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
+from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
@@ -71,6 +72,8 @@ class KubernetesPast(NamedTuple):
     """By job: who decides for it, where that is not the cluster's own scheduler."""
     quota_use: tuple[QuotaUse, ...] = ()
     """What is used up of the quotas of namespaces that are teams."""
+    admission: Admission = NO_ADMISSION
+    """By which queues of Kueue's work is let in, and what of their quotas is used up."""
     end_notes: tuple[str, ...] = ()
     """Which times in the files are younger than ``seen_ms``, and why they are not believed."""
     is_idle: bool = False
@@ -128,6 +131,7 @@ def translate(
     every = [part for part, _ in made.parts]
     notes = [*made.said(), *node_notes.said(every, looks_back=looks_back), *vanished.said(cluster)]
     queues = _queues(cluster, every, rule, notes)
+    admits = admission.of(cluster, _kinds(every), rule.by, made.admitted, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
             "cluster-autoscaler's status is not the YAML that it writes since 1.30 and is not"
@@ -139,8 +143,9 @@ def translate(
     return KubernetesPast(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
-        quota_uses.of(cluster, _kinds(every)) if rule.by == "namespace" else (),
+        quotas.used(cluster.quotas, _kinds(every)) if rule.by == "namespace" else (),
         end_notes=cluster.end_notes,
+        admission=admits,
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
 
@@ -155,6 +160,8 @@ class _Translation:
         self.shapes: list[Shape] = []
         self.pods: dict[tuple[str, str], str] = {}
         self.deciders: dict[str, str] = {}
+        self.admitted = list[str]()
+        """Jobs that hold quota of Kueue's, and wait."""
         self.selected: set[str] = set()
         """Labels that jobs select nodes by."""
         there = [node for node in cluster.nodes if node.gone_ms is None]
@@ -213,7 +220,7 @@ class _Translation:
         shape = Shape(
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
             job.priority, job.is_preemptible,
-            may_preempt=job.may_preempt,
+            may_preempt=job.may_preempt, quota=job.quota[:LONGEST_NAME],
         )  # fmt: skip
         self._refused += [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
         held = held_pods(job)
@@ -223,10 +230,17 @@ class _Translation:
         self._rows += rows
         if len(self._rows) >= _ROWS_AT_ONCE:
             self._put_away()
+        self._note_admitted(job, rows[-1:])
         for row in rows[:1]:
             self.pods |= {(pod.namespace, pod.name): row["job"] for pod in (*job.pods, *job.beyond)}
             if decider := unkept_rules.decider(job):
                 self.deciders[lives.numbered(row["job"], job.life)] = decider
+
+    def _note_admitted(self, job: KubeJob, last: list[dict[str, Any]]) -> None:
+        """Remember a job that holds quota of Kueue's, and waits."""
+        is_let_in = job.workload is not None and job.workload.has_quota
+        waits = [row for row in last if is_let_in and row["outcome"] is AttemptEnd.WAITING]
+        self.admitted += [lives.numbered(row["job"], job.life) for row in waits]
 
     def _put_away(self) -> None:
         """Make columns of the rows: as dictionaries they take ten times as much memory."""

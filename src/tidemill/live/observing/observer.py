@@ -11,6 +11,7 @@ import tidemill
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal import (
     Journal,
+    admission,
     asked_sources,
     cluster_kinds,
     completeness,
@@ -292,8 +293,9 @@ class Observer:
         for key, value in node_limits.facts(kept, limits, now_ms, self._journal.where).items():
             if kept.get(key, "{}") != value:
                 self._journal.set_meta(key, value)
-        used = quota_use.facts(kept, answer.quota_use, now_ms, self._journal.where)
-        for key, value in used.items():
+        where = self._journal.where
+        used = quota_use.facts(kept, answer.quota_use, now_ms, where)
+        for key, value in (used | admission.facts(kept, answer.admission, now_ms, where)).items():
             self._journal.set_meta(key, value)
 
     def _keep_site(self, answer: SourceAnswer, until_ms: int) -> None:

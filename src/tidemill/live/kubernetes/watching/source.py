@@ -104,7 +104,7 @@ class KubernetesSource:
         return SourceAnswer(
             past.attempts, past.nodes, now_ms, not past.refusals, tuple(notes), past.shapes,
             past.queues, past.pods, cluster=self._cluster, deciders=past.deciders,
-            kinds={"": KUBERNETES}, quota_use=past.quota_use,
+            kinds={"": KUBERNETES}, quota_use=past.quota_use, admission=past.admission,
         )  # fmt: skip
 
     def _in_thread(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
