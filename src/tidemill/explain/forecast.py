@@ -6,6 +6,7 @@ What never fits is proved by the contracts; when anything else starts is ``futur
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
+from tidemill.engine.fold.admission import as_admitted
 from tidemill.engine.fold.one_event import fold
 from tidemill.explain import (
     certificates,
@@ -100,7 +101,8 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     _refuse_unknown_team(world, job)
     ways = () if job.shape.quota else site.entrances(world, job.shape.team)
     if not ways:
-        return _fit_here(world, policy, job, sides)
+        admitted = replace(job, shape=as_admitted(world, job.shape))
+        return _fit_here(world, policy, admitted, sides)
     found = [_fit_through(world, policy, job, sides, way) for way in ways]
     best = min(found, key=_start)
     if best.verdict == "never":
@@ -110,8 +112,8 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
 
 def _fit_through(world: World, policy: Policy, job: Job, sides: Sides, way: Entrance) -> Forecast:
     """The same of a job that another scheduler's queue has to admit."""
-    admitted = replace(job, shape=replace(job.shape, quota=way.queue))
-    found = _fit_here(world, policy, admitted, sides)
+    shape = as_admitted(world, replace(job.shape, quota=way.queue))
+    found = _fit_here(world, policy, replace(job, shape=shape), sides)
     return replace(found, words=f"through Kueue's queue `{way.name}`: {found.words}")
 
 

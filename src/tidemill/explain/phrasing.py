@@ -25,6 +25,7 @@ from tidemill.model.rows import (
     CLUSTER,
     COHORT,
     MOST_OF_HOST,
+    OF_FLAVOR,
     PER_ACCELERATOR,
     QUOTA_QUEUE,
     RESOURCE,
@@ -217,7 +218,8 @@ def ids(names: Sequence[str], most: int = 3) -> str:
 def team(name: str) -> str:
     """Whose a quota is: a team's, or that of another scheduler's queue beside them."""
     if name.startswith(QUOTA_QUEUE):
-        return f"Kueue's queue `{name.removeprefix(QUOTA_QUEUE)}`"
+        queue, _, flavor = name.removeprefix(QUOTA_QUEUE).partition(OF_FLAVOR)
+        return f"Kueue's queue `{queue}`" + (f" (flavor `{flavor}`)" if flavor else "")
     return f"team `{name}`"
 
 

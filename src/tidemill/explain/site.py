@@ -83,7 +83,8 @@ def entrances(world: World, team: str) -> tuple[Entrance, ...]:
         if shape.team == team and shape.quota.startswith(QUOTA_QUEUE):
             name = shape.quota.removeprefix(QUOTA_QUEUE)
             told.setdefault(shape.quota, Entrance(team, name, shape.quota))
-    return tuple(told[name] for name in sorted(told) if name in world.queue_number)
+    known = {one.of for one in world.admission.flavors}
+    return tuple(told[name] for name in sorted(told) if name in known)
 
 
 class Refusal(NamedTuple):

@@ -6,6 +6,7 @@ keeps it as a fact beside them, as of the last look.
 
 from typing import NamedTuple
 
+from tidemill.model.node_rules import Pair
 from tidemill.model.rows import Queue
 
 ADMITTED = "admitted"
@@ -28,6 +29,22 @@ class Entrance(NamedTuple):
     queue: str
 
 
+class QuotaFlavor(NamedTuple):
+    """One of the sorts of nodes for which a queue has quota; the first that has enough is taken."""
+
+    of: str
+    """The queue, as shapes name it (``Shape.quota``), or its team's name."""
+    name: str
+    queue: str
+    """The queue that counts what is admitted by it."""
+    labels: tuple[Pair, ...] = ()
+    """Those of its nodes: whoever admits adds them to what work requires."""
+    tolerates: tuple[Pair, ...] = ()
+    """Taints that it lets work tolerate."""
+    taints: tuple[Pair, ...] = ()
+    """Taints that work has to tolerate by itself."""
+
+
 class Admission(NamedTuple):
     """All of them."""
 
@@ -38,6 +55,12 @@ class Admission(NamedTuple):
     entrances: tuple[Entrance, ...] = ()
     admitted: tuple[str, ...] = ()
     """Jobs that hold quota, and wait."""
+    flavors: tuple[QuotaFlavor, ...] = ()
+    """Of each queue in the order in which it tries them."""
+
+    def flavors_of(self, queue: str) -> list[QuotaFlavor]:
+        """Those of one queue."""
+        return [one for one in self.flavors if one.of == queue]
 
 
 NO_ADMISSION = Admission()

@@ -47,10 +47,10 @@ class Work:
 
     def __init__(
         self, name: str, pods: int, gpus: int, local: str, *, namespace: str = "ml",
-        is_gang: bool = True, **metadata: Any,
+        is_gang: bool = True, metadata: Object | None = None,
     ) -> None:  # fmt: skip
         self.name, self.pods, self.gpus, self._namespace = name, pods, gpus, namespace
-        self._local, self._is_gang, self._metadata = local, is_gang, metadata
+        self._local, self._is_gang, self._metadata = local, is_gang, metadata or {}
 
     def job(self, *, suspend: bool) -> Object:
         """The Job."""

@@ -1,7 +1,7 @@
 """Quotas of Kueue's queues hold for whatever goes through them, whatever teams are."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class Books(NamedTuple):
 
 
 @pytest.fixture
-def read(tmp_path: Path) -> Iterator[Callable[..., Books]]:
+def read(tmp_path: Path) -> Callable[..., Books]:
     """An import of objects."""
 
     def read_(*objects: Object, by: str = "namespace") -> Books:
@@ -58,7 +58,7 @@ def read(tmp_path: Path) -> Iterator[Callable[..., Books]]:
         assert done.code == 0, done.err
         return Books(journal)
 
-    yield read_
+    return read_
 
 
 Reads = Callable[..., Books]
@@ -176,7 +176,7 @@ def test_a_plain_job_is_admitted_whole(read: Reads, by: str):
 def test_a_job_that_may_be_admitted_in_part_says_with_how_many(read: Reads):
     """`kueue.x-k8s.io/job-min-parallelism` is 2: in the workload it is the `minCount`."""
     note = {"annotations": {"kueue.x-k8s.io/job-min-parallelism": "2"}}
-    part = Work("part", 4, 2, "lq", is_gang=False, **note)
+    part = Work("part", 4, 2, "lq", is_gang=False, metadata=note)
     books = read(*FULL, *part.waits(pod_set={"minCount": 2}))
     assert books.why("ml/part")["asks"].startswith("2 to 4×2 ")
     alone = read(*FULL, part.job(suspend=True))

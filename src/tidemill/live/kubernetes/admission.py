@@ -6,34 +6,41 @@ workloads that hold quota, as Kueue does: also by those whose pods wait for node
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import cohorts
 from tidemill.live.kubernetes.cluster import Cluster
-from tidemill.model.admission import NO_ADMISSION, Admission, Entrance, UsedQuota
+from tidemill.live.kubernetes.kueue import ClusterQueue, QuotaOf
+from tidemill.model.admission import NO_ADMISSION, Admission, Entrance, QuotaFlavor, UsedQuota
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import QUOTA_QUEUE, Queue, Share
+from tidemill.model.rows import COHORT, OF_FLAVOR, QUOTA_QUEUE, Queue, Share
 
 
 def of(
     cluster: Cluster, kinds: cohorts.Kinds, teams: str, admitted: Iterable[str], notes: list[str]
 ) -> Admission:
     """All of them; ``teams``: what those are. Work goes through local queues of its namespace."""
-    if not cluster.cluster_queues:
+    names = list(
+        dict.fromkeys(one.flavor for queue in cluster.cluster_queues for one in queue.quotas)
+    )
+    if not names:
         return NO_ADMISSION
-    is_same, told = teams == "queue", (cluster.cluster_queues, cluster.cohorts, cluster.flavors)
-    rows = cohorts.queues(*told, kinds, [] if is_same else notes)
-    if not is_same:
-        rows = [_closed(cluster, kinds, row) for row in rows]
+    named = _RowNames(teams, is_of_many=len(names) > 1)
+    rows, said = list[Queue](), notes if teams != "queue" else []
+    for name in names:
+        rows += _queues(cluster, kinds, named, name, said)
+    known = {one.name for one in cluster.cluster_queues}
     entrances = (
-        Entrance(namespace, name, row_name(local.cluster_queue, teams))
+        Entrance(namespace, name, named.team(local.cluster_queue))
         for (namespace, name), local in sorted(cluster.local_queues.items())
-        if teams == "namespace" and local.cluster_queue in {one.name for one in told[0]}
+        if teams == "namespace" and local.cluster_queue in known
     )
     return Admission(
-        tuple(rows), tuple(_used(cluster, kinds, teams)), tuple(entrances), tuple(admitted)
-    )
+        tuple(rows), tuple(_used(cluster, kinds, named)), tuple(entrances), tuple(admitted),
+        tuple(_flavors(cluster, named)),
+    )  # fmt: skip
 
 
 def row_name(cluster_queue: str, teams: str) -> str:
@@ -41,23 +48,61 @@ def row_name(cluster_queue: str, teams: str) -> str:
     return cluster_queue if teams == "queue" else f"{QUOTA_QUEUE}{cluster_queue}"
 
 
-def _closed(cluster: Cluster, kinds: cohorts.Kinds, row: Queue) -> Queue:
-    """A queue with nothing of the GPU types that it has no quota for: Kueue lets no such work in.
+class _RowNames(NamedTuple):
+    """What queues and cohorts are called."""
 
-    (As a team it may have work beside Kueue.) A cohort is as it was.
+    teams: str
+    is_of_many: bool
+    """Whether there are several flavors: a quota is of one of them, and so is its row."""
+
+    def team(self, cluster_queue: str) -> str:
+        """A queue, as shapes name it."""
+        return row_name(cluster_queue, self.teams)
+
+    def row(self, name: str, flavor: str) -> str:
+        """The row of a queue, or of a cohort, for a flavor."""
+        if not self.is_of_many:
+            return name if name.startswith(COHORT) else self.team(name)
+        name = name if name.startswith(COHORT) else f"{QUOTA_QUEUE}{name}"
+        return f"{name}{OF_FLAVOR}{flavor}"
+
+
+def _queues(
+    cluster: Cluster, kinds: cohorts.Kinds, named: _RowNames, flavor: str, notes: list[str]
+) -> Iterator[Queue]:
+    """The queues with quota of a flavor, below their cohorts; those above come first."""
+    mine = [
+        replace(one, quotas=its) for one in cluster.cluster_queues
+        if (its := _of_flavor(one.quotas, flavor))
+    ]  # fmt: skip
+    above = [replace(one, quotas=_of_flavor(one.quotas, flavor)) for one in cluster.cohorts]
+    names = {one.name: one for one in mine}
+    for row in cohorts.queues(mine, above, cluster.flavors, kinds, notes):
+        name, parent = named.row(row.name, flavor), row.parent and named.row(row.parent, flavor)
+        shares = row.shares
+        if row.name in names and name != row.name:
+            shares += _closed(cluster, kinds, names[row.name], shares)
+        yield Queue(name, shares, parent)
+
+
+def _of_flavor(quotas: tuple[QuotaOf, ...], flavor: str) -> tuple[QuotaOf, ...]:
+    return tuple(one for one in quotas if one.flavor == flavor)
+
+
+def _closed(
+    cluster: Cluster, kinds: cohorts.Kinds, queue: ClusterQueue, shares: tuple[Share, ...]
+) -> tuple[Share, ...]:
+    """The GPU types that a queue has no quota for: Kueue lets no such work in.
+
+    (As a team it may have work beside Kueue.)
     """
-    found = next((one for one in cluster.cluster_queues if one.name == row.name), None)
-    if found is None:
-        return row
-    its = {share.kind for share in row.shares}
-    if cohorts.own(found.quotas, cluster.flavors, kinds).unread:
-        return replace(row, name=f"{QUOTA_QUEUE}{row.name}")
-    other = sorted({kind for kind, _, _ in kinds} - its)
-    shares = (*row.shares, *(Share(kind, 0, 0) for kind in other))
-    return replace(row, name=f"{QUOTA_QUEUE}{row.name}", shares=shares)
+    if cohorts.own(queue.quotas, cluster.flavors, kinds).unread:
+        return ()
+    other = {kind for kind, _, _ in kinds} - {share.kind for share in shares}
+    return tuple(Share(kind, 0, 0) for kind in sorted(other))
 
 
-def _used(cluster: Cluster, kinds: cohorts.Kinds, teams: str) -> Iterator[UsedQuota]:
+def _used(cluster: Cluster, kinds: cohorts.Kinds, named: _RowNames) -> Iterator[UsedQuota]:
     """What is charged to each queue of each GPU type that it has quota for; none: no workload is
     shown, and nobody knows.
     """
@@ -69,9 +114,21 @@ def _used(cluster: Cluster, kinds: cohorts.Kinds, teams: str) -> Iterator[UsedQu
             for flavor, resource, count in workload.usage:
                 usage[workload.charged_to, flavor, resource] += count
     for queue in cluster.cluster_queues:
-        found = Counter[str]()
+        found = Counter[tuple[str, str]]()
         for one in queue.quotas:
             for kind in cohorts.own((one,), cluster.flavors, kinds).nominal:
-                found[kind] += usage[queue.name, one.flavor, one.resource]
-        for kind, count in sorted(found.items()):
-            yield UsedQuota(row_name(queue.name, teams), kind, count * WHOLE_MILLI)
+                found[one.flavor, kind] += usage[queue.name, one.flavor, one.resource]
+        for (flavor, kind), count in found.items():
+            yield UsedQuota(named.row(queue.name, flavor), kind, count * WHOLE_MILLI)
+
+
+def _flavors(cluster: Cluster, named: _RowNames) -> Iterator[QuotaFlavor]:
+    """What queues admit work by, in their order."""
+    for queue in cluster.cluster_queues:
+        for name in dict.fromkeys(one.flavor for one in queue.quotas):
+            told = cluster.flavors.get(name)
+            if told is not None:
+                yield QuotaFlavor(
+                    named.team(queue.name), name, named.row(queue.name, name),
+                    tuple(sorted(told.labels.items())), told.tolerates, told.taints,
+                )  # fmt: skip

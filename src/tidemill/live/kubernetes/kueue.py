@@ -9,6 +9,7 @@ from tidemill.live.kubernetes import fields, pods, resources
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.owners import MOST_PODS, PodTemplate
 from tidemill.live.kubernetes.pods import Owner
+from tidemill.model.node_rules import Pair
 
 GROUP = "kueue.x-k8s.io"
 LEAST_PODS = "kueue.x-k8s.io/job-min-parallelism"
@@ -95,6 +96,10 @@ class Flavor(Struct, frozen=True):
 
     name: str
     labels: Mapping[str, str]
+    tolerates: tuple[Pair, ...] = ()
+    """What it lets pods tolerate."""
+    taints: tuple[Pair, ...] = ()
+    """What pods have to tolerate by themselves."""
 
 
 def read_workload(one: Object) -> KueueWorkload:
@@ -218,4 +223,12 @@ def read_local_queue(one: Object) -> LocalQueue:
 
 def read_flavor(one: Object) -> Flavor:
     """A ResourceFlavor."""
-    return Flavor(fields.text(one, "metadata", "name"), fields.words(one, "spec", "nodeLabels"))
+    taints = (
+        pods.taint_pair(*(fields.text(taint, key) for key in ("key", "value", "effect")))
+        for taint in fields.each(one, "spec", "nodeTaints")
+        if fields.text(taint, "effect") != "PreferNoSchedule"
+    )
+    return Flavor(
+        fields.text(one, "metadata", "name"), fields.words(one, "spec", "nodeLabels"),
+        pods.tolerated(fields.inner(one, "spec")), tuple(taints),
+    )  # fmt: skip
