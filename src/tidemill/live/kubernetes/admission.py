@@ -14,7 +14,7 @@ from tidemill.live.kubernetes import cohorts
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.kueue import ClusterQueue, QuotaOf
 from tidemill.model.admission import NO_ADMISSION, Admission, Entrance, QuotaFlavor, UsedQuota
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import COHORT, OF_FLAVOR, QUOTA_QUEUE, Queue, Share
 
 
@@ -79,7 +79,8 @@ def _queues(
     names = {one.name: one for one in mine}
     for row in cohorts.queues(mine, above, cluster.flavors, kinds, notes):
         name, parent = named.row(row.name, flavor), row.parent and named.row(row.parent, flavor)
-        shares = row.shares
+        # what a queue does not lend bounds others' quotas (``cohorts``), and keeps no nodes free
+        shares = tuple(replace(share, lend_milli=FOREVER_MS) for share in row.shares)
         if row.name in names and name != row.name:
             shares += _closed(cluster, kinds, names[row.name], shares)
         yield Queue(name, shares, parent)

@@ -8,6 +8,8 @@ it a queue that borrows would look as if more nodes were all that it lacks.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.live.kubernetes.kueue import ClusterQueue, Cohort, Flavor, QuotaOf
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import COHORT, Queue, Share
@@ -25,6 +27,18 @@ class _Own(NamedTuple):
     unread: tuple[str, ...]
     """Flavors that are not the nodes of one GPU type."""
 
+    def of(self, kind: str) -> int:
+        """What it is sure of."""
+        return self.nominal.get(kind, 0)
+
+    def borrows(self, kind: str) -> int:
+        """The most above that."""
+        return self.borrow.get(kind, FOREVER_MS)
+
+    def lends(self, kind: str) -> int:
+        """The most of that which others may have."""
+        return self.lend.get(kind, FOREVER_MS)
+
 
 def queues(
     told: Iterable[ClusterQueue],
@@ -41,8 +55,9 @@ def queues(
     mine = sorted(told, key=lambda queue: queue.name)
     tree = _Tree({one.name: one for one in cohorts}, mine, notes)
     rows, below = list[Queue](), {name: _Sum() for name in tree.parents}
+    owns = {queue.name: own(queue.quotas, flavors, kinds) for queue in mine}
     for queue in mine:
-        its = own(queue.quotas, flavors, kinds)
+        its = owns[queue.name]
         notes += (
             f"queue `{queue.name}`: flavor `{flavor}` is not the nodes of one GPU type, so its"
             " quota is not read" for flavor in its.unread
@@ -50,17 +65,66 @@ def queues(
         rows.append(_row(queue.name, its, its.nominal, queue.cohort))
         if queue.cohort:
             below[queue.cohort].add(its.nominal, is_whole=not its.unread)
-    above = list[Queue]()
+    above, held = list[Queue](), dict[str, _Own]()
     for name in tree.upward():
         one, parent = tree.objects.get(name), tree.parents[name]
-        its = own(one.quotas if one is not None else (), flavors, kinds)
+        its = held[name] = own(one.quotas if one is not None else (), flavors, kinds)
         total = below[name]
         total.add(its.nominal, is_whole=not its.unread)
         row = _row(cohort_name(name), its, total.milli, parent)
         above.append(row if total.is_whole else Queue(row.name, parent=row.parent))
         if parent:
             below[parent].add(total.milli, is_whole=total.is_whole)
+    if all(total.is_whole for total in below.values()):
+        most = _mosts(tree, mine, owns, held)
+        rows = [_bounded(row, most.get(row.name, {})) for row in rows]
     return [*reversed(above), *rows]
+
+
+def _mosts(
+    tree: "_Tree", mine: Iterable[ClusterQueue], owns: Mapping[str, _Own], held: Mapping[str, _Own]
+) -> dict[str, dict[str, int]]:
+    """The most that each queue in a cohort may use of a GPU type where others do not lend all: what
+    it keeps for itself, and what comes to its cohort, as Kueue counts it.
+    """
+    kinds = {kind for one in (*owns.values(), *held.values()) for kind in one.nominal}
+    found = dict[str, dict[str, int]]()
+    for kind in kinds:
+        if all(
+            one.lend.get(kind, FOREVER_MS) >= FOREVER_MS for one in (*owns.values(), *held.values())
+        ):
+            continue
+        lent, most = dict.fromkeys(tree.parents, 0), dict[str, int]()
+        for queue in mine:
+            if queue.cohort:
+                lent[queue.cohort] += min(owns[queue.name].of(kind), owns[queue.name].lends(kind))
+        for name in tree.upward():
+            lent[name] += held[name].of(kind)
+            if parent := tree.parents[name]:
+                lent[parent] += min(lent[name], held[name].lends(kind))
+        for name in reversed(tree.upward()):
+            parent, its = tree.parents[name], held[name]
+            kept = max(0, lent[name] - its.lends(kind))
+            comes = (
+                min(kept + most[parent], lent[name] + its.borrows(kind)) if parent else lent[name]
+            )
+            most[name] = comes
+        for queue in mine:
+            if queue.cohort:
+                its = owns[queue.name]
+                kept = max(0, its.of(kind) - its.lends(kind))
+                found.setdefault(queue.name, {})[kind] = kept + most[queue.cohort]
+    return found
+
+
+def _bounded(row: Queue, most: Mapping[str, int]) -> Queue:
+    """A queue that uses at most so much."""
+    shares = tuple(
+        replace(share, limit_milli=max(share.floor_milli, min(share.limit_milli, most[share.kind])))
+        if share.kind in most else share
+        for share in row.shares
+    )  # fmt: skip
+    return replace(row, shares=shares)
 
 
 class _Sum:
