@@ -306,9 +306,9 @@ def _over_limit(claim: Claim) -> Certificate:
         return _kept_back(claim, q, named)
     if limit >= role.total_milli:
         return _over_limit_together(claim, q)
-    hosts = _hosts_by_kind(claim)
+    hosts, of = _hosts_by_kind(claim), phrasing.quota_kind(world, team, kind)
     said = (
-        f"the maximum quota of {phrasing.team(team)} is {phrasing.amount(limit)} `{kind}`, it"
+        f"the maximum quota of {phrasing.team(team)} is {phrasing.amount(limit)} {of}, it"
         f" requests {phrasing.amount(role.total_milli)}"
     )
     most = sum(hosts.values()) if world.is_looked_on else hosts[kind]

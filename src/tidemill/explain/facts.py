@@ -233,9 +233,10 @@ def _use(case: Case) -> Fact | None:
     found = binds(case)
     if found is None:
         return None
+    kind = phrasing.quota_kind(case.world, found.name, found.kind)
     text = (
         f"{phrasing.team(found.name)} uses {phrasing.amount(found.used)} of {found.bound}"
-        f" `{found.kind}`{found.below}{commands.quota_words(case.world)}"
+        f" {kind}{found.below}{commands.quota_words(case.world)}"
     )
     return Fact("team use", found.used, MILLI, text, commands.team(case.world, found.name))
 

@@ -102,7 +102,8 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     ways = () if job.shape.quota else site.entrances(world, job.shape.team)
     if not ways:
         admitted = replace(job, shape=as_admitted(world, job.shape))
-        return _fit_here(world, policy, admitted, sides)
+        barred = _barred(world, admitted)
+        return barred or _fit_here(world, policy, admitted, sides)
     found = [_fit_through(world, policy, job, sides, way) for way in ways]
     best = min(found, key=_start)
     if best.verdict == "never":
@@ -113,8 +114,25 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
 def _fit_through(world: World, policy: Policy, job: Job, sides: Sides, way: Entrance) -> Forecast:
     """The same of a job that another scheduler's queue has to admit."""
     shape = as_admitted(world, replace(job.shape, quota=way.queue))
-    found = _fit_here(world, policy, replace(job, shape=shape), sides)
+    found = _barred(world, replace(job, shape=shape), way.closed)
+    if found is None:
+        found = _fit_here(world, policy, replace(job, shape=shape), sides)
     return replace(found, words=f"through Kueue's queue `{way.name}`: {found.words}")
+
+
+def _barred(world: World, job: Job, closed: str = "") -> Forecast | None:
+    """What another scheduler's queue says against a job, whatever quota it has; None: nothing."""
+    if closed := closed or site.closed(world, job.shape):
+        text = f"when job `{job.name}` starts is unknown: its queue lets nothing in: it {closed}"
+        return replace(_unknown(job.name, text, Cause.NOT_ELIGIBLE), decided_by=OTHER)
+    if first := site.ahead_in_queue(world, job.shape):
+        names = phrasing.ids([world.job_names[j] for j in first])
+        text = (
+            f"when job `{job.name}` starts is unknown: nobody passes in its queue (StrictFIFO), and"
+            f" {names} {'goes' if len(first) == 1 else 'go'} first"
+        )
+        return replace(_unknown(job.name, text, Cause.BEHIND), decided_by=OTHER)
+    return None
 
 
 def _fit_here(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:

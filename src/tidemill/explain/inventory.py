@@ -131,6 +131,8 @@ def teams(world: World) -> list[TeamRow]:
     """Every team and GPU type of which it uses, is guaranteed or is limited to something."""
     found, elsewhere = [], _charged_elsewhere(world)
     for q, row in enumerate(world.queue_rows):
+        if row.name in world.admission.together:  # that is of no type
+            continue
         for k, kind in enumerate(world.kinds):
             used, floor, limit = (int(m[q, k]) for m in (world.used, world.floor, world.limit))
             used += elsewhere[row.name, k]

@@ -223,6 +223,11 @@ def team(name: str) -> str:
     return f"team `{name}`"
 
 
+def quota_kind(world: World, name: str, kind: str) -> str:
+    """Of what a quota is: of a GPU type, or of several together."""
+    return "GPUs of all types" if name in world.admission.together else f"`{kind}`"
+
+
 def teams(world: World) -> list[str]:
     """Whose work there may be, by name."""
     others = (COHORT, QUOTA_QUEUE)

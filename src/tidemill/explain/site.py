@@ -87,6 +87,31 @@ def entrances(world: World, team: str) -> tuple[Entrance, ...]:
     return tuple(told[name] for name in sorted(told) if name in known)
 
 
+def ahead_in_queue(world: World, shape: Shape, without: int = -1) -> tuple[int, ...]:
+    """Jobs that nobody passes in the queue that has to admit new work of this shape."""
+    told = world.admission
+    mine = _admitting(world, shape)
+    if not mine or not told.rule_of(mine).is_strict:
+        return ()
+    first = [
+        j for s in world.queued if world.shapes.priority[s] >= shape.priority
+        and _admitting(world, world.shape_rows[s]) == mine
+        for j in world.asking(s) if j != without
+    ]  # fmt: skip
+    return tuple(sorted(first))
+
+
+def closed(world: World, shape: Shape) -> str:
+    """Why the queue that has to admit a shape lets nothing more in, in words; "": it does."""
+    return world.admission.rule_of(_admitting(world, shape)).closed
+
+
+def _admitting(world: World, shape: Shape) -> str:
+    """The queue that has to admit a shape, as rules name it; "": none, or it was admitted."""
+    every = world.admission.flavors
+    return next((one.of for one in every if one.queue == (shape.quota or shape.team)), "")
+
+
 class Refusal(NamedTuple):
     """Why a job does not run in any partition that it may be in."""
 

@@ -27,6 +27,19 @@ class Entrance(NamedTuple):
     team: str
     name: str
     queue: str
+    closed: str = ""
+    """Why it lets nothing more in, in words; "": it does."""
+
+
+class QueueRule(NamedTuple):
+    """How a queue lets work in, where that is not by its quota alone."""
+
+    queue: str
+    """As shapes name it, or its team's name."""
+    closed: str = ""
+    """Why it lets nothing more in, in words; "": it does."""
+    is_strict: bool = False
+    """Whether nobody passes who waits in it."""
 
 
 class QuotaFlavor(NamedTuple):
@@ -57,6 +70,15 @@ class Admission(NamedTuple):
     """Jobs that hold quota, and wait."""
     flavors: tuple[QuotaFlavor, ...] = ()
     """Of each queue in the order in which it tries them."""
+    rules: tuple[QueueRule, ...] = ()
+    """Of those queues that have some."""
+    together: tuple[str, ...] = ()
+    """Queues of which one quota is for GPUs of several types together: what all of them use counts
+    for each."""
+
+    def rule_of(self, queue: str) -> QueueRule:
+        """That of one queue."""
+        return next((one for one in self.rules if one.queue == queue), QueueRule(queue))
 
     def flavors_of(self, queue: str) -> list[QuotaFlavor]:
         """Those of one queue."""

@@ -59,6 +59,8 @@ def as_admitted(world: World, shape: Shape) -> Shape:
     if i < 0:
         i = max(range(len(rooms)), key=lambda i: (rooms[i][1], -i))
     flavor = some[i]
+    if not rooms[i][1]:  # it has none of these GPU types, and that is why
+        return replace(shape, quota=flavor.queue)
     quota = flavor.queue if flavor.queue != shape.team else shape.quota
     roles = tuple(_on(role, flavor) if role.accelerators else role for role in shape.roles)
     return replace(shape, quota=quota, roles=roles)

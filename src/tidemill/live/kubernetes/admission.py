@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes import cohorts
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.kueue import ClusterQueue, QuotaOf
-from tidemill.model.admission import NO_ADMISSION, Admission, Entrance, QuotaFlavor, UsedQuota
+from tidemill.model.admission import (
+    NO_ADMISSION,
+    Admission,
+    Entrance,
+    QueueRule,
+    QuotaFlavor,
+    UsedQuota,
+)
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import COHORT, OF_FLAVOR, QUOTA_QUEUE, Queue, Share
 
@@ -33,13 +40,18 @@ def of(
         rows += _queues(cluster, kinds, named, name, said)
     known = {one.name for one in cluster.cluster_queues}
     entrances = (
-        Entrance(namespace, name, named.team(local.cluster_queue))
+        Entrance(namespace, name, named.team(local.cluster_queue), local.closed)
         for (namespace, name), local in sorted(cluster.local_queues.items())
         if teams == "namespace" and local.cluster_queue in known
     )
     return Admission(
         tuple(rows), tuple(_used(cluster, kinds, named)), tuple(entrances), tuple(admitted),
         tuple(_flavors(cluster, named)),
+        tuple(
+            QueueRule(named.team(one.name), one.closed, one.is_strict)
+            for one in cluster.cluster_queues if one.closed or one.is_strict
+        ),
+        tuple(sorted({row.name for row in rows if len(_limited(row)) > 1})),
     )  # fmt: skip
 
 
@@ -77,13 +89,20 @@ def _queues(
     ]  # fmt: skip
     above = [replace(one, quotas=_of_flavor(one.quotas, flavor)) for one in cluster.cohorts]
     names = {one.name: one for one in mine}
-    for row in cohorts.queues(mine, above, cluster.flavors, kinds, notes):
+    for row in cohorts.queues(mine, above, cluster.flavors, kinds, notes, spreads=True):
         name, parent = named.row(row.name, flavor), row.parent and named.row(row.parent, flavor)
         # what a queue does not lend bounds others' quotas (``cohorts``), and keeps no nodes free
         shares = tuple(replace(share, lend_milli=FOREVER_MS) for share in row.shares)
         if row.name in names and name != row.name:
             shares += _closed(cluster, kinds, names[row.name], shares)
         yield Queue(name, shares, parent)
+
+
+def _limited(row: Queue) -> list[Share]:
+    """The GPU types of which a queue has some, and a quota counts all of them together: each row is
+    of one flavor.
+    """
+    return [share for share in row.shares if share.limit_milli]
 
 
 def _of_flavor(quotas: tuple[QuotaOf, ...], flavor: str) -> tuple[QuotaOf, ...]:
@@ -97,7 +116,7 @@ def _closed(
 
     (As a team it may have work beside Kueue.)
     """
-    if cohorts.own(queue.quotas, cluster.flavors, kinds).unread:
+    if cohorts.own(queue.quotas, cluster.flavors, kinds, spreads=True).unread:
         return ()
     other = {kind for kind, _, _ in kinds} - {share.kind for share in shares}
     return tuple(Share(kind, 0, 0) for kind in sorted(other))
@@ -117,7 +136,8 @@ def _used(cluster: Cluster, kinds: cohorts.Kinds, named: _RowNames) -> Iterator[
     for queue in cluster.cluster_queues:
         found = Counter[tuple[str, str]]()
         for one in queue.quotas:
-            for kind in cohorts.own((one,), cluster.flavors, kinds).nominal:
+            # what a quota of several types has used counts for each of them
+            for kind in cohorts.own((one,), cluster.flavors, kinds, spreads=True).nominal:
                 found[one.flavor, kind] += usage[queue.name, one.flavor, one.resource]
         for (flavor, kind), count in found.items():
             yield UsedQuota(named.row(queue.name, flavor), kind, count * WHOLE_MILLI)

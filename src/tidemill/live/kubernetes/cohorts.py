@@ -6,6 +6,7 @@ it a queue that borrows would look as if more nodes were all that it lacks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -46,16 +47,19 @@ def queues(
     flavors: Mapping[str, Flavor],
     kinds: Kinds,
     notes: list[str],
+    *,
+    spreads: bool = False,
 ) -> list[Queue]:
     """Cluster queues as teams, below their cohorts; those above come first.
 
     A flavor whose nodes have several GPU types, or none, is no quota on a GPU type: that is said,
-    and what is above it has no limit.
+    and what is above it has no limit. ``spreads``: of several types each may have all of it, which
+    holds where what all of them use counts for each.
     """
     mine = sorted(told, key=lambda queue: queue.name)
     tree = _Tree({one.name: one for one in cohorts}, mine, notes)
     rows, below = list[Queue](), {name: _Sum() for name in tree.parents}
-    owns = {queue.name: own(queue.quotas, flavors, kinds) for queue in mine}
+    owns = {queue.name: own(queue.quotas, flavors, kinds, spreads=spreads) for queue in mine}
     for queue in mine:
         its = owns[queue.name]
         notes += (
@@ -68,7 +72,9 @@ def queues(
     above, held = list[Queue](), dict[str, _Own]()
     for name in tree.upward():
         one, parent = tree.objects.get(name), tree.parents[name]
-        its = held[name] = own(one.quotas if one is not None else (), flavors, kinds)
+        its = held[name] = own(
+            one.quotas if one is not None else (), flavors, kinds, spreads=spreads
+        )
         total = below[name]
         total.add(its.nominal, is_whole=not its.unread)
         row = _row(cohort_name(name), its, total.milli, parent)
@@ -175,17 +181,19 @@ class _Tree:
         return found
 
 
-def own(told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds) -> _Own:
+def own(
+    told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds, *, spreads: bool = False
+) -> _Own:
     """By GPU type: several flavors may be of one."""
     found, unread = _Own({}, {}, {}, ()), list[str]()
     for one in told:
         having = [(kind, labels) for kind, labels, has in kinds if has == one.resource]
-        kind = _kind_of(flavors.get(one.flavor), having)
-        if not kind:
+        its = _kinds_of(flavors.get(one.flavor), having)
+        if not its or (len(its) > 1 and not spreads):
             unread.append(one.flavor)
             continue
         amounts = (one.nominal, one.borrow, one.lend)
-        for mine, units in zip(found[:3], amounts, strict=True):
+        for kind, (mine, units) in product(sorted(its), zip(found[:3], amounts, strict=True)):
             milli = FOREVER_MS if units is None else units * WHOLE_MILLI
             mine[kind] = min(mine.get(kind, 0) + milli, FOREVER_MS)
     return found._replace(unread=tuple(unread))
@@ -213,9 +221,8 @@ def cohort_name(name: str) -> str:
     return f"{COHORT}{name}"
 
 
-def _kind_of(flavor: Flavor | None, kinds: list[tuple[str, Mapping[str, str]]]) -> str:
+def _kinds_of(flavor: Flavor | None, kinds: list[tuple[str, Mapping[str, str]]]) -> set[str]:
     if flavor is None:
-        return ""
+        return set()
     wanted = flavor.labels.items()
-    found = {kind for kind, labels in kinds if all(labels.get(k) == v for k, v in wanted)}
-    return found.pop() if len(found) == 1 else ""
+    return {kind for kind, labels in kinds if all(labels.get(k) == v for k, v in wanted)}

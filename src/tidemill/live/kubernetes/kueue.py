@@ -1,6 +1,6 @@
 """Kueue: workloads that wait for quota, queues and cohorts with their quotas, and flavors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from tidemill.model.node_rules import Pair
 GROUP = "kueue.x-k8s.io"
 LEAST_PODS = "kueue.x-k8s.io/job-min-parallelism"
 """The annotation of a Job that may be admitted in part: with how many of its pods at least."""
+POD_GROUP = "kueue.x-k8s.io/pod-group-name"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 """Scheduling gates that Kueue takes off when it admits a pod."""
@@ -72,6 +73,10 @@ class ClusterQueue(Struct, frozen=True):
     name: str
     cohort: str
     quotas: tuple[QuotaOf, ...]
+    closed: str = ""
+    """Why it lets nothing more in, in words; "": it does."""
+    is_strict: bool = False
+    """Whether nobody passes the first that waits in it (`StrictFIFO`)."""
 
 
 class Cohort(Struct, frozen=True):
@@ -89,6 +94,8 @@ class LocalQueue(Struct, frozen=True):
     namespace: str
     name: str
     cluster_queue: str
+    closed: str = ""
+    """Why it lets nothing more in, in words; "": it does."""
 
 
 class Flavor(Struct, frozen=True):
@@ -100,6 +107,29 @@ class Flavor(Struct, frozen=True):
     """What it lets pods tolerate."""
     taints: tuple[Pair, ...] = ()
     """What pods have to tolerate by themselves."""
+
+
+def heads(
+    workloads: Iterable[KueueWorkload],
+    local: Mapping[tuple[str, str], LocalQueue],
+    queues: Iterable[ClusterQueue],
+) -> dict[tuple[str, str], KueueWorkload]:
+    """Who goes first in queues in which nobody passes, by their local queues."""
+    strict, first = {one.name for one in queues if one.is_strict}, dict[str, KueueWorkload]()
+    for one in workloads if strict else ():
+        queue = local.get((one.namespace, one.queue))
+        name = queue.cluster_queue if queue is not None else ""
+        waits = one.is_active and not one.has_quota and one.finished_ms is None
+        if name in strict and waits and (name not in first or _turn(one) < _turn(first[name])):
+            first[name] = one
+    return {
+        key: first[one.cluster_queue] for key, one in local.items() if one.cluster_queue in first
+    }
+
+
+def _turn(one: KueueWorkload) -> tuple[int, int]:
+    """Its place in the order of its queue."""
+    return -one.priority, one.waits_since_ms or 0
 
 
 def read_workload(one: Object) -> KueueWorkload:
@@ -185,7 +215,22 @@ def _templates(one: Object) -> tuple[PodTemplate, ...]:
 def read_cluster_queue(one: Object) -> ClusterQueue:
     """A ClusterQueue."""
     cohort = fields.text(one, "spec", "cohort") or fields.text(one, "spec", "cohortName")
-    return ClusterQueue(fields.text(one, "metadata", "name"), cohort, _quotas(one))
+    return ClusterQueue(
+        fields.text(one, "metadata", "name"), cohort, _quotas(one), _closed(one),
+        fields.text(one, "spec", "queueingStrategy") == "StrictFIFO",
+    )  # fmt: skip
+
+
+def _closed(one: Object) -> str:
+    """Why a queue lets nothing more in, in words; "": it does."""
+    policy = fields.text(one, "spec", "stopPolicy")
+    if policy not in ("", "None"):
+        return f"is stopped (stopPolicy: {policy})"
+    active = fields.condition(one, "Active")
+    if fields.text(active, "status") != "False":
+        return ""
+    said = fields.text(active, "message") or fields.text(active, "reason")
+    return f"is not active{f': {said}' * bool(said)}"
 
 
 def read_cohort(one: Object) -> Cohort:
@@ -218,6 +263,7 @@ def read_local_queue(one: Object) -> LocalQueue:
     return LocalQueue(
         fields.text(one, "metadata", "namespace") or "default",
         fields.text(one, "metadata", "name"), fields.text(one, "spec", "clusterQueue"),
+        _closed(one),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tidemill.live.kubernetes import beside_gpus
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
+from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
@@ -89,6 +90,7 @@ class FleetNow:
     """Nodes as they are now, and what pods hold of them."""
 
     either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
+    heads: Mapping[tuple[str, str], KueueWorkload] = {}  # of local queues in which nobody passes
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
         self.nodes = list(nodes)
@@ -537,6 +539,11 @@ _QUOTAS: tuple[tuple[str, Cause, str], ...] = (
     ),
     (r"topology|TopologyPlacementFailed", Cause.TOPOLOGY, "no topology domain has room for it"),
     (r"insufficient (?:unused )?quota", Cause.OVER_LIMIT, "the quota of its queue is used up"),
+    (
+        r"preempted to accommodate",
+        Cause.OVER_LIMIT,
+        "was preempted for another workload, and waits for quota again",
+    ),
     (r"preempt", Cause.PROMISED, "waits for workloads that are being preempted"),
     (r"affinity|taint", Cause.IMPOSSIBLE_LABEL, "no flavor of its queue has what it selects"),
 )

@@ -18,6 +18,7 @@ from tidemill.live.kubernetes import (
     cohorts,
     device_parts,
     kai_parts,
+    kueue,
     node_notes,
     objects,
     parts,
@@ -167,6 +168,8 @@ class _Translation:
         there = [node for node in cluster.nodes if node.gone_ms is None]
         self._fleet = FleetNow(there, cluster.pods)
         self._fleet.either = cluster.either
+        queued = (cluster.workloads, cluster.local_queues, cluster.cluster_queues)
+        self._fleet.heads = kueue.heads(*queued)
         self.parts = [(part, node) for node in cluster.nodes for part in parts.of_node(node)]
         """All nodes, those with several sorts of accelerators in parts; and what they are of."""
         self._part = {(node.name, resource): part for part, node in self.parts
