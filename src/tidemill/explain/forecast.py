@@ -117,6 +117,10 @@ def _fit_through(world: World, policy: Policy, job: Job, sides: Sides, way: Entr
     found = _barred(world, replace(job, shape=shape), way.closed)
     if found is None:
         found = _fit_here(world, policy, replace(job, shape=shape), sides)
+    rules = site.preempts(world, shape)
+    if rules and found.cause == Cause.OVER_LIMIT.name.lower():
+        more = f"; its queue may preempt others for it ({rules}), which is not played forward"
+        found = replace(found, words=f"{found.words}{more}")
     return replace(found, words=f"through Kueue's queue `{way.name}`: {found.words}")
 
 

@@ -106,6 +106,11 @@ def closed(world: World, shape: Shape) -> str:
     return world.admission.rule_of(_admitting(world, shape)).closed
 
 
+def preempts(world: World, shape: Shape) -> str:
+    """By which rules the queue that has to admit a shape stops others for it; "": by none."""
+    return world.admission.rule_of(_admitting(world, shape)).preempts
+
+
 def _admitting(world: World, shape: Shape) -> str:
     """The queue that has to admit a shape, as rules name it; "": none, or it was admitted."""
     every = world.admission.flavors

@@ -40,6 +40,8 @@ class QueueRule(NamedTuple):
     """Why it lets nothing more in, in words; "": it does."""
     is_strict: bool = False
     """Whether nobody passes who waits in it."""
+    preempts: str = ""
+    """By which rules it stops others for its work, in words; "": by none."""
 
 
 class QuotaFlavor(NamedTuple):

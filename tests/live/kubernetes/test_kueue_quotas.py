@@ -334,3 +334,12 @@ def test_a_pod_group_that_is_not_whole_is_shown_by_its_pods(read: Reads):
     ]
     assert "1 of the 3 pods that it needs to start does not exist" in reason
     assert "kubectl get pods -n ml -l kueue.x-k8s.io/pod-group-name=g" in reason
+
+
+def test_a_queue_that_may_preempt_says_so(read: Reads):
+    """What Kueue stops for a new job is not played forward: what it waits for is no promise."""
+    rules = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Never"}
+    books = read(*nodes(2), flavor(), *queue("research", 8, local="lq", preemption=rules),
+                 *Work("runs", 1, 8, "lq").runs("research", "n0"))  # fmt: skip
+    found = books.fit("--gpus", "8", "--priority", "10")
+    assert "its queue may preempt others for it (withinClusterQueue: LowerPriority)" in found

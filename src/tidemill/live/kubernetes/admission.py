@@ -48,8 +48,8 @@ def of(
         tuple(rows), tuple(_used(cluster, kinds, named)), tuple(entrances), tuple(admitted),
         tuple(_flavors(cluster, named)),
         tuple(
-            QueueRule(named.team(one.name), one.closed, one.is_strict)
-            for one in cluster.cluster_queues if one.closed or one.is_strict
+            QueueRule(named.team(one.name), one.closed, one.is_strict, one.preempts)
+            for one in cluster.cluster_queues if one.closed or one.is_strict or one.preempts
         ),
         tuple(sorted({row.name for row in rows if len(_limited(row)) > 1})),
     )  # fmt: skip

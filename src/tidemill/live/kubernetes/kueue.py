@@ -77,6 +77,8 @@ class ClusterQueue(Struct, frozen=True):
     """Why it lets nothing more in, in words; "": it does."""
     is_strict: bool = False
     """Whether nobody passes the first that waits in it (`StrictFIFO`)."""
+    preempts: str = ""
+    """By which rules it stops others for its work, in words; "": by none."""
 
 
 class Cohort(Struct, frozen=True):
@@ -217,8 +219,17 @@ def read_cluster_queue(one: Object) -> ClusterQueue:
     cohort = fields.text(one, "spec", "cohort") or fields.text(one, "spec", "cohortName")
     return ClusterQueue(
         fields.text(one, "metadata", "name"), cohort, _quotas(one), _closed(one),
-        fields.text(one, "spec", "queueingStrategy") == "StrictFIFO",
+        fields.text(one, "spec", "queueingStrategy") == "StrictFIFO", _preempts(one),
     )  # fmt: skip
+
+
+def _preempts(one: Object) -> str:
+    """By which rules a queue stops others for its work, in words; "": by none."""
+    rules = {key: fields.text(one, "spec", "preemption", key) for key in _PREEMPTION}
+    return ", ".join(f"{key}: {rule}" for key, rule in rules.items() if rule not in ("", "Never"))
+
+
+_PREEMPTION = ("withinClusterQueue", "reclaimWithinCohort")
 
 
 def _closed(one: Object) -> str:
