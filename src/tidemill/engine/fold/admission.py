@@ -62,6 +62,8 @@ def as_admitted(world: World, shape: Shape) -> Shape:
     if not rooms[i][1]:  # it has none of these GPU types, and that is why
         return replace(shape, quota=flavor.queue)
     quota = flavor.queue if flavor.queue != shape.team else shape.quota
+    shown = {key for group in world.groups for key, _ in group.labels}  # others nobody kept
+    flavor = flavor._replace(labels=tuple(one for one in flavor.labels if one[0] in shown))
     roles = tuple(_on(role, flavor) if role.accelerators else role for role in shape.roles)
     return replace(shape, quota=quota, roles=roles)
 

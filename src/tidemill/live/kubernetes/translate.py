@@ -163,8 +163,8 @@ class _Translation:
         self.deciders: dict[str, str] = {}
         self.admitted = list[str]()
         """Jobs that hold quota of Kueue's, and wait."""
-        self.selected: set[str] = set()
-        """Labels that jobs select nodes by."""
+        self.selected = {key for one in cluster.flavors.values() for key in one.labels}
+        """Labels that jobs select nodes by, or will by a flavor of Kueue's."""
         there = [node for node in cluster.nodes if node.gone_ms is None]
         self._fleet = FleetNow(there, cluster.pods)
         self._fleet.either = cluster.either
