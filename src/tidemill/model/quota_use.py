@@ -14,6 +14,8 @@ class QuotaUse(NamedTuple):
     name: str
     used: int
     hard: int
+    keeper: str = ""
+    """A queue of Kueue's, in journals of before those were facts of their own (``admission``)."""
 
     @property
     def left(self) -> int:
