@@ -318,7 +318,7 @@ def test_who_was_preempted_waits_for_quota_and_stops_nobody(read: Reads):
     books = read(*FULL, *Work("gone", 1, 8, "lq").waits(said))
     answer = books.why("ml/gone")
     assert answer["cause"] == "over_limit"
-    assert "was preempted for another workload, and waits for quota again" in answer["reason"]
+    assert "was preempted, and waits for quota again" in answer["reason"]
 
 
 def test_a_pod_group_that_is_not_whole_is_shown_by_its_pods(read: Reads):

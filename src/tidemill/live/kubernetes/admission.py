@@ -89,7 +89,7 @@ def _queues(
     ]  # fmt: skip
     above = [replace(one, quotas=_of_flavor(one.quotas, flavor)) for one in cluster.cohorts]
     names = {one.name: one for one in mine}
-    for row in cohorts.queues(mine, above, cluster.flavors, kinds, notes, spreads=True):
+    for row in cohorts.queues(mine, above, cluster.flavors, kinds, notes, admits=True):
         name, parent = named.row(row.name, flavor), row.parent and named.row(row.parent, flavor)
         # what a queue does not lend bounds others' quotas (``cohorts``), and keeps no nodes free
         shares = tuple(replace(share, lend_milli=FOREVER_MS) for share in row.shares)
@@ -116,7 +116,7 @@ def _closed(
 
     (As a team it may have work beside Kueue.)
     """
-    if cohorts.own(queue.quotas, cluster.flavors, kinds, spreads=True).unread:
+    if cohorts.own(queue.quotas, cluster.flavors, kinds, admits=True).unread:
         return ()
     other = {kind for kind, _, _ in kinds} - {share.kind for share in shares}
     return tuple(Share(kind, 0, 0) for kind in sorted(other))
@@ -137,7 +137,7 @@ def _used(cluster: Cluster, kinds: cohorts.Kinds, named: _RowNames) -> Iterator[
         found = Counter[tuple[str, str]]()
         for one in queue.quotas:
             # what a quota of several types has used counts for each of them
-            for kind in cohorts.own((one,), cluster.flavors, kinds, spreads=True).nominal:
+            for kind in cohorts.own((one,), cluster.flavors, kinds, admits=True).nominal:
                 found[one.flavor, kind] += usage[queue.name, one.flavor, one.resource]
         for (flavor, kind), count in found.items():
             yield UsedQuota(named.row(queue.name, flavor), kind, count * WHOLE_MILLI)

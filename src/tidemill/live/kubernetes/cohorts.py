@@ -48,18 +48,19 @@ def queues(
     kinds: Kinds,
     notes: list[str],
     *,
-    spreads: bool = False,
+    admits: bool = False,
 ) -> list[Queue]:
     """Cluster queues as teams, below their cohorts; those above come first.
 
     A flavor whose nodes have several GPU types, or none, is no quota on a GPU type: that is said,
-    and what is above it has no limit. ``spreads``: of several types each may have all of it, which
-    holds where what all of them use counts for each.
+    and what is above it has no limit. ``admits``: as Kueue counts them when it lets work in; then
+    each of several types may have all of it, which holds where what all of them use counts for
+    each, and what others do not lend is not to be had.
     """
     mine = sorted(told, key=lambda queue: queue.name)
     tree = _Tree({one.name: one for one in cohorts}, mine, notes)
     rows, below = list[Queue](), {name: _Sum() for name in tree.parents}
-    owns = {queue.name: own(queue.quotas, flavors, kinds, spreads=spreads) for queue in mine}
+    owns = {queue.name: own(queue.quotas, flavors, kinds, admits=admits) for queue in mine}
     for queue in mine:
         its = owns[queue.name]
         notes += (
@@ -72,16 +73,14 @@ def queues(
     above, held = list[Queue](), dict[str, _Own]()
     for name in tree.upward():
         one, parent = tree.objects.get(name), tree.parents[name]
-        its = held[name] = own(
-            one.quotas if one is not None else (), flavors, kinds, spreads=spreads
-        )
+        its = held[name] = own(one.quotas if one is not None else (), flavors, kinds, admits=admits)
         total = below[name]
         total.add(its.nominal, is_whole=not its.unread)
         row = _row(cohort_name(name), its, total.milli, parent)
         above.append(row if total.is_whole else Queue(row.name, parent=row.parent))
         if parent:
             below[parent].add(total.milli, is_whole=total.is_whole)
-    if all(total.is_whole for total in below.values()):
+    if admits and all(total.is_whole for total in below.values()):
         most = _mosts(tree, mine, owns, held)
         rows = [_bounded(row, most.get(row.name, {})) for row in rows]
     return [*reversed(above), *rows]
@@ -182,14 +181,14 @@ class _Tree:
 
 
 def own(
-    told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds, *, spreads: bool = False
+    told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds, *, admits: bool = False
 ) -> _Own:
     """By GPU type: several flavors may be of one."""
     found, unread = _Own({}, {}, {}, ()), list[str]()
     for one in told:
         having = [(kind, labels) for kind, labels, has in kinds if has == one.resource]
         its = _kinds_of(flavors.get(one.flavor), having)
-        if not its or (len(its) > 1 and not spreads):
+        if not its or (len(its) > 1 and not admits):
             unread.append(one.flavor)
             continue
         amounts = (one.nominal, one.borrow, one.lend)

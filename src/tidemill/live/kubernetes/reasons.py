@@ -539,11 +539,7 @@ _QUOTAS: tuple[tuple[str, Cause, str], ...] = (
     ),
     (r"topology|TopologyPlacementFailed", Cause.TOPOLOGY, "no topology domain has room for it"),
     (r"insufficient (?:unused )?quota", Cause.OVER_LIMIT, "the quota of its queue is used up"),
-    (
-        r"preempted to accommodate",
-        Cause.OVER_LIMIT,
-        "was preempted for another workload, and waits for quota again",
-    ),
+    (r"preempted to accommodate", Cause.OVER_LIMIT, "was preempted, and waits for quota again"),
     (r"preempt", Cause.PROMISED, "waits for workloads that are being preempted"),
     (r"affinity|taint", Cause.IMPOSSIBLE_LABEL, "no flavor of its queue has what it selects"),
 )
