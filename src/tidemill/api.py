@@ -21,10 +21,12 @@ import msgspec
 from tidemill import __version__
 from tidemill.compiled import collecting
 from tidemill.engine.fold import machine_hosts
+from tidemill.engine.fold.admission import admitting
 from tidemill.engine.fold.one_event import pass_time
 from tidemill.journal import (
     MEMORY,
     Journal,
+    admission,
     claim_sharers,
     cluster_kinds,
     completeness,
@@ -390,8 +392,9 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     world = cluster_kinds.put_back(scheduled.put_back(world, facts, where), facts, where)
     world = site_rules.put_back(world, facts, where)
     world = claim_sharers.put_back(quota_use.put_back(world, facts, where), facts, where)
-    world = machine_hosts.put_together(world)
-    return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
+    world = admission.put_back(machine_hosts.put_together(world), facts, where)
+    world = world if at_ms is None else pass_time(world, at_ms)
+    return admitting(world), policy_of(journal)
 
 
 def read_statement(

@@ -277,13 +277,19 @@ def test_a_queue_of_kueue_that_is_used_up_lets_nothing_more_in(imported: Asks):
     """8 of its 8 are held: what goes through it waits, whatever is free; 4 of 8 leave 4."""
     nodes = (node("g0"), node("g1"), pod("a", 4, on="g0"))
     full = imported(*nodes, *kueue_of("ml", 8), admitted("w", 8))
-    says = "Kueue's queue `lq` of namespace `ml` has 0 of 8 H100 left, and it requests 1: what goes"
-    assert says in fit(full, "--gpus", "1")
+    found = fit(full, "--gpus", "1")
+    assert "through Kueue's queue `lq`: when job `(not submitted)` starts is unknown" in found
+    assert "Kueue's queue `cq` uses 8 of its maximum quota of 8 `H100`" in found
     half = imported(*nodes, *kueue_of("ml", 8), admitted("w", 4))
     assert "would run now" in fit(half, "--gpus", "4")
-    assert "has 4 of 8 H100 left, and it requests 5" in fit(half, "--gpus", "5", "--per-node", "5")
-    lent = imported(*nodes, *kueue_of("ml", 8, cohort="all"), admitted("w", 8))
-    assert "would run now" in fit(lent, "--gpus", "1")  # its cohort may lend some
+    found = fit(half, "--gpus", "5", "--per-node", "5")
+    assert "Kueue's queue `cq` uses 4 of its maximum quota of 8 `H100`" in found
+    assert "would run now instead: 4 GPUs" in found
+    _, lender, _ = kueue_of("x", 4, cohort="all")
+    lender["metadata"]["name"] = "lender"
+    lent = imported(*nodes, *kueue_of("ml", 8, cohort="all"), lender, admitted("w", 8))
+    assert "would run now" in fit(lent, "--gpus", "4")  # its cohort lends as much
+    assert "would run now instead: 4 GPUs" in fit(lent, "--gpus", "5", "--per-node", "5")
 
 
 A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}

@@ -20,7 +20,7 @@ def with_team(world: World, team: str, cluster: str) -> tuple[World, tuple[str, 
     is_theirs = world.is_looked_on and cluster_kinds.of_all(world, cluster) == "kubernetes"
     if not team or team in world.queue_number or not is_theirs:
         return world, ()
-    known = phrasing.ids(sorted(world.queue_number), most=_NAMED)
+    known = phrasing.ids(phrasing.teams(world), most=_NAMED)
     words = f"no job of team `{team}` is known here: it is taken to be new, and to have no quota"
     words += f" (known teams: {known})" if world.queue_number else ""
     made = snapshot.branch(world)

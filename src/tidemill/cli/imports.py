@@ -347,7 +347,7 @@ def kubernetes(
     history = build(past.attempts, past.nodes, said, window, measured, **more)
     history = history._replace(
         deciders=past.deciders, kinds={"": KUBERNETES}, quota_use=past.quota_use,
-        claim_sharers=past.claim_sharers,
+        claim_sharers=past.claim_sharers, admission=past.admission,
     )  # fmt: skip
     del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)

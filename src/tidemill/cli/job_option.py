@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from tidemill.explain import phrasing
 from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
@@ -59,7 +60,7 @@ def from_options(
 
     ``is_cut``: whether these are there already, or are not to be had, as on Kubernetes.
     """
-    teams = sorted(world.queue_number)
+    teams = phrasing.teams(world)
     team = team or (teams[0] if len(teams) == 1 else "")
     if team not in world.queue_number:
         asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"

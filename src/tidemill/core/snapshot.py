@@ -83,7 +83,7 @@ def copy(world: World) -> World:
     made.keepers, made.rules_of = world.keepers, world.rules_of
     made.cluster_kinds, made.site = world.cluster_kinds, world.site
     made.quota_use, made.is_live = world.quota_use, world.is_live
-    made.claim_sharers = world.claim_sharers
+    made.claim_sharers, made.admission = world.claim_sharers, world.admission
     return made
 
 

@@ -297,7 +297,7 @@ def _too_wide(claim: Claim) -> Certificate:
 
 def _over_limit(claim: Claim) -> Certificate:
     world, shape, role = claim.world, claim.shape, claim.role
-    q = world.queue_number[shape.team]
+    q = world.queue_of(shape)
     named = contract_capacity.kinds_that_hold(world, role)
     mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in named}
     kind = max(mosts, key=lambda name: mosts[name][0])
@@ -306,10 +306,10 @@ def _over_limit(claim: Claim) -> Certificate:
         return _kept_back(claim, q, named)
     if limit >= role.total_milli:
         return _over_limit_together(claim, q)
-    hosts = _hosts_by_kind(claim)
+    hosts, of = _hosts_by_kind(claim), phrasing.quota_kind(world, team, kind)
     said = (
-        f"the maximum quota of team `{team}` is {phrasing.amount(limit)} `{kind}`, it requests"
-        f" {phrasing.amount(role.total_milli)}"
+        f"the maximum quota of {phrasing.team(team)} is {phrasing.amount(limit)} {of}, it"
+        f" requests {phrasing.amount(role.total_milli)}"
     )
     most = sum(hosts.values()) if world.is_looked_on else hosts[kind]
     if most < role.count:
@@ -341,7 +341,7 @@ def _less_of_both(claim: Claim, kind: str, most: int, limit: int) -> str:
     if count:
         return f"request at most {less}{shut}"
     milli = most * role.replica_milli
-    over = _ids_below(world, world.queue_number[claim.shape.team], kind, milli)
+    over = _ids_below(world, world.queue_of(claim.shape), kind, milli)
     to = phrasing.amount(milli)
     return f"raise the maximum quota of {over} to {to}, and request at most {less}{shut}"
 
@@ -364,8 +364,8 @@ def _over_limit_together(claim: Claim, q: int) -> Certificate:
         less = f"{more}, and request at most {phrasing.amount(there)} in all of its roles"
     return Certificate(
         "limit", need, limit, "accelerator_milli",
-        f"the maximum quota of team `{team}` is {told}, its roles request {phrasing.amount(need)}"
-        " together",
+        f"the maximum quota of {phrasing.team(team)} is {told}, its roles request"
+        f" {phrasing.amount(need)} together",
         less if is_wide else f"{less}, or {more}" if limit else more, team=team,
     )  # fmt: skip
 

@@ -22,7 +22,9 @@ from tidemill.model.rows import (
     COHORT,
     FEATURE,
     NODE_CLAIM,
+    OF_FLAVOR,
     PARTITION,
+    QUOTA_QUEUE,
     RESOURCE,
     SELECTED,
     Queue,
@@ -192,8 +194,9 @@ def _quota_of_kubernetes(world: World, name: str) -> Commands:
     if world.is_observed and name.startswith(COHORT):
         return tuple(Command("kubernetes", one) for one in _of_cohort(world))
     is_queue = bool(row.parent) or any(share.floor_milli for share in row.shares)
-    if world.is_observed and is_queue:
-        shown = f"kubectl describe clusterqueues.kueue.x-k8s.io {shlex.quote(name)}"
+    if world.is_observed and (is_queue or name.startswith(QUOTA_QUEUE)):
+        queue = shlex.quote(name.removeprefix(QUOTA_QUEUE).partition(OF_FLAVOR)[0])
+        shown = f"kubectl describe clusterqueues.kueue.x-k8s.io {queue}"
         return (Command("kubernetes", shown),)
     return (Command("kubernetes", f"kubectl describe resourcequota -n {shlex.quote(name)}"),)
 

@@ -47,7 +47,8 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
         return found
     uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"
     lacking = max(1, case.role.count - prices.most_ready(case))
-    return prices.launch(case, lacking, f"wait until jobs of team `{bound.name}` end ({uses})")
+    whose = phrasing.team(bound.name)
+    return prices.launch(case, lacking, f"wait until jobs of {whose} end ({uses})")
 
 
 def _nothing(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one signature for the table
@@ -165,7 +166,7 @@ def _unlent(world: World, shape: Shape, row: Contract) -> int:
     """How many nodes have to come so that what other teams keep back leaves enough."""
     if not world.tree.keeps:
         return 0
-    q, k, need = world.queue_number[shape.team], world.kind_number[row.kind], _on(shape, row.kind)
+    q, k, need = world.queue_of(shape), world.kind_number[row.kind], _on(shape, row.kind)
     kept = shares.kept_after(world, shares.when_idle(world), q, k, need)
     short = need + kept - diagnose.claimed_milli(world, k)
     return -(-short // (row.node.devices * _PER_DEVICE))

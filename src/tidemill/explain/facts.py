@@ -234,9 +234,10 @@ def _use(case: Case) -> Fact | None:
     found = binds(case)
     if found is None:
         return None
+    kind = phrasing.quota_kind(case.world, found.name, found.kind)
     text = (
-        f"team `{found.name}` uses {phrasing.amount(found.used)} of {found.bound} `{found.kind}`"
-        f"{found.below}{commands.quota_words(case.world)}"
+        f"{phrasing.team(found.name)} uses {phrasing.amount(found.used)} of {found.bound}"
+        f" {kind}{found.below}{commands.quota_words(case.world)}"
     )
     return Fact("team use", found.used, MILLI, text, commands.team(case.world, found.name))
 
@@ -273,7 +274,8 @@ def binds(case: Case) -> Binds | None:
     if any(share.kind == kind and share.limit_milli > limit for share in row.shares):
         lent = phrasing.amount(limit - floor)
         bound = f"its guaranteed quota of {phrasing.amount(floor)} and the {lent} it may borrow"
-    below = f", with all teams below it (`{case.shape.team}` is one)" if a != q else ""
+    mine = world.queue_rows[q].name
+    below = f", with all teams below it (`{mine}` is one)" if a != q else ""
     return Binds(row.name, kind, int(world.used[a, k]), limit, bound, below)
 
 
@@ -305,8 +307,8 @@ def _guarantee(case: Case) -> Fact | None:
     if owed is None:
         return None
     text = (
-        f"team `{owed.team}` is guaranteed {phrasing.amount(owed.floor)} `{owed.kind}` and uses"
-        f" {phrasing.amount(owed.used)}{commands.quota_words(case.world)}"
+        f"{phrasing.team(owed.team)} is guaranteed {phrasing.amount(owed.floor)} `{owed.kind}`"
+        f" and uses {phrasing.amount(owed.used)}{commands.quota_words(case.world)}"
     )
     if owed.held:
         text += (

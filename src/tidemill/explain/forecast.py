@@ -6,6 +6,7 @@ What never fits is proved by the contracts; when anything else starts is ``futur
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
+from tidemill.engine.fold.admission import as_admitted
 from tidemill.engine.fold.one_event import fold
 from tidemill.explain import (
     certificates,
@@ -25,6 +26,7 @@ from tidemill.explain.bands import USUAL, Sides
 from tidemill.explain.futures import Futures
 from tidemill.explain.supply import Place
 from tidemill.model import events as ev
+from tidemill.model.admission import Entrance
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy
@@ -97,6 +99,47 @@ def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     if job.name in world.job_number:
         job = replace(job, name=f"{job.name} (asked at {world.seq})")
     _refuse_unknown_team(world, job)
+    ways = () if job.shape.quota else site.entrances(world, job.shape.team)
+    if not ways:
+        admitted = replace(job, shape=as_admitted(world, job.shape))
+        barred = _barred(world, admitted)
+        return barred or _fit_here(world, policy, admitted, sides)
+    found = [_fit_through(world, policy, job, sides, way) for way in ways]
+    best = min(found, key=_start)
+    if best.verdict == "never":
+        return replace(best, words="\n".join(one.words for one in found))
+    return best
+
+
+def _fit_through(world: World, policy: Policy, job: Job, sides: Sides, way: Entrance) -> Forecast:
+    """The same of a job that another scheduler's queue has to admit."""
+    shape = as_admitted(world, replace(job.shape, quota=way.queue))
+    found = _barred(world, replace(job, shape=shape), way.closed)
+    if found is None:
+        found = _fit_here(world, policy, replace(job, shape=shape), sides)
+    rules = site.preempts(world, shape)
+    if rules and found.cause == Cause.OVER_LIMIT.name.lower():
+        more = f"; its queue may preempt others for it ({rules}), which is not played forward"
+        found = replace(found, words=f"{found.words}{more}")
+    return replace(found, words=f"through Kueue's queue `{way.name}`: {found.words}")
+
+
+def _barred(world: World, job: Job, closed: str = "") -> Forecast | None:
+    """What another scheduler's queue says against a job, whatever quota it has; None: nothing."""
+    if closed := closed or site.closed(world, job.shape):
+        text = f"when job `{job.name}` starts is unknown: its queue lets nothing in: it {closed}"
+        return replace(_unknown(job.name, text, Cause.NOT_ELIGIBLE), decided_by=OTHER)
+    if first := site.ahead_in_queue(world, job.shape):
+        names = phrasing.ids([world.job_names[j] for j in first])
+        text = (
+            f"when job `{job.name}` starts is unknown: nobody passes in its queue (StrictFIFO), and"
+            f" {names} {'goes' if len(first) == 1 else 'go'} first"
+        )
+        return replace(_unknown(job.name, text, Cause.BEHIND), decided_by=OTHER)
+    return None
+
+
+def _fit_here(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     if (never := _never(world, policy, job)) is not None:
         return never
     if (refused := site.refusal(world, job)) is not None:
@@ -308,7 +351,7 @@ def _words(world: World, name: str, verdict: str, seen: Futures, j: int, answer:
 
 def _refuse_unknown_team(world: World, job: Job) -> None:
     if job.shape.team not in world.queue_number:
-        known = phrasing.ids(sorted(world.queue_number), most=8)
+        known = phrasing.ids(phrasing.teams(world), most=8)
         raise SpecError(
             f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
             hint="name one of these teams",

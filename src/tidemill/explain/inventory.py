@@ -3,6 +3,7 @@
 What is in use is counted by ``supply.in_use_milli``, as in every other answer.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -128,13 +129,28 @@ def states(world: World) -> dict[str, int]:
 
 def teams(world: World) -> list[TeamRow]:
     """Every team and GPU type of which it uses, is guaranteed or is limited to something."""
-    found = []
+    found, elsewhere = [], _charged_elsewhere(world)
     for q, row in enumerate(world.queue_rows):
+        if row.name in world.admission.together:  # that is of no type
+            continue
         for k, kind in enumerate(world.kinds):
             used, floor, limit = (int(m[q, k]) for m in (world.used, world.floor, world.limit))
+            used += elsewhere[row.name, k]
             if used or floor or limit < FOREVER_MS:
                 most = limit if limit < FOREVER_MS else None
                 found.append(TeamRow(row.name, row.parent, kind, used, floor, most))
+    return found
+
+
+def _charged_elsewhere(world: World) -> Counter[tuple[str, int]]:
+    """What teams hold of each GPU type by quotas of queues that are no teams (Kueue's)."""
+    found, kinds = Counter[tuple[str, int]](), world.nodes.kind
+    for s, shape in enumerate(world.shape_rows[: world.shape_count]):
+        if world.shapes.queue[s] == world.queue_number[shape.team]:
+            continue
+        for piece in (piece for j in world.active[s] for piece in world.placements[j]):
+            held = piece.replicas * shape.roles[piece.role].replica_milli
+            found[shape.team, kinds.item(piece.node)] += held
     return found
 
 

@@ -47,7 +47,7 @@ class Wish(NamedTuple):
     @property
     def queue(self) -> int:
         """Whose it is."""
-        return self.room.world.queue_number[self.shape.team]
+        return self.room.world.queue_of(self.shape)
 
 
 class Candidate(NamedTuple):

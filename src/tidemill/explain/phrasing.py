@@ -9,6 +9,7 @@ from tidemill.core.places import LOST
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.explain.told import SAY_LITTLE, WaitsFor
 from tidemill.model import lives
+from tidemill.model.admission import ADMITTED
 from tidemill.model.columns import NODE
 from tidemill.model.measures import (
     HOUR_MS,
@@ -23,8 +24,11 @@ from tidemill.model.rows import (
     BESIDE,
     BY_CLAIM,
     CLUSTER,
+    COHORT,
     MOST_OF_HOST,
+    OF_FLAVOR,
     PER_ACCELERATOR,
+    QUOTA_QUEUE,
     RESOURCE,
     UNKEPT,
     Piece,
@@ -116,9 +120,12 @@ def label(world: World, name: str) -> str:
 
 def cause(world: World, found: Cause) -> str:
     """A cause as people say it; of a cluster with a scheduler of its own, no more than is known."""
-    return (
-        _OBSERVED_CAUSES.get(found, CAUSES[found]) if _is_said_of(world, found) else CAUSES[found]
-    )
+    words = CAUSES[found]
+    if _is_said_of(world, found):
+        words = _OBSERVED_CAUSES.get(found, words)
+    if any(row.name.startswith(QUOTA_QUEUE) for row in world.admission.queues):
+        words = words.replace("its team's", "its team's or queue's")
+    return words
 
 
 def waits_for(world: World, found: WaitsFor) -> str:
@@ -215,6 +222,27 @@ def ids(names: Sequence[str], most: int = 3) -> str:
     if rest:
         return ", ".join(shown) + f" and {rest:,} more"
     return ", ".join(shown[:-1]) + " and " * (len(shown) > 1) + (shown[-1] if shown else "none")
+
+
+def team(name: str) -> str:
+    """Whose a quota is: a team's, or that of another scheduler's queue beside them."""
+    if name.startswith(QUOTA_QUEUE):
+        queue, _, flavor = name.removeprefix(QUOTA_QUEUE).partition(OF_FLAVOR)
+        return f"Kueue's queue `{queue}`" + (f" (flavor `{flavor}`)" if flavor else "")
+    return f"team `{name}`"
+
+
+def quota_kind(world: World, name: str, kind: str) -> str:
+    """Of what a quota is: of a GPU type, or of several together."""
+    return "GPUs of all types" if name in world.admission.together else f"`{kind}`"
+
+
+def teams(world: World) -> list[str]:
+    """Whose work there may be, by name."""
+    others = (COHORT, QUOTA_QUEUE)
+    return sorted(
+        name for name in world.queue_number if not name.startswith(others) and name != ADMITTED
+    )
 
 
 def either(names: Iterable[str]) -> str:

@@ -119,18 +119,19 @@ def words(case: Case, k: int, queues: tuple[Queue, ...]) -> str:
     """By how much teams are raised, of a GPU type."""
     world, kind, parts = case.world, case.world.kinds[k], []
     for row in queues:
+        whose, of = phrasing.team(row.name), phrasing.quota_kind(world, row.name, kind)
         a = world.queue_number[row.name]
         old = next(share for share in world.queue_rows[a].shares if share.kind == kind)
         new = next(share for share in row.shares if share.kind == kind)
         if new.limit_milli != old.limit_milli:
             parts.append(
-                f"the maximum quota of team `{row.name}` from {phrasing.amount(old.limit_milli)} to"
-                f" {phrasing.amount(new.limit_milli)} `{kind}`"
+                f"the maximum quota of {whose} from {phrasing.amount(old.limit_milli)} to"
+                f" {phrasing.amount(new.limit_milli)} {of}"
             )
         if new.borrow_milli != old.borrow_milli:
             parts.append(
-                f"what team `{row.name}` may borrow from {phrasing.amount(old.borrow_milli)} to"
-                f" {phrasing.amount(new.borrow_milli)} `{kind}`"
+                f"what {whose} may borrow from {phrasing.amount(old.borrow_milli)} to"
+                f" {phrasing.amount(new.borrow_milli)} {of}"
             )
     return "raise " + " and ".join(parts)
 

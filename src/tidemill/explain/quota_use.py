@@ -1,12 +1,11 @@
 """Quotas that are used up by work that waits too, where the cluster itself refuses what is more.
 
 By the books such work holds nothing; the API server of Kubernetes counts the requests of all pods.
-Kueue lets in what its queues have quota for, and the rest waits.
 """
 
 from tidemill.explain import phrasing
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.quota_use import CORES, KUEUE, MEMORY, PODS, QuotaUse
+from tidemill.model.quota_use import CORES, MEMORY, PODS, QuotaUse
 from tidemill.model.rows import Shape
 from tidemill.model.world import World
 from tidemill.scheduling import elastic
@@ -15,15 +14,9 @@ from tidemill.scheduling import elastic
 def refusal(world: World, shape: Shape) -> str:
     """Why work that is submitted now would be refused by the quota of its team; "": it is not."""
     shape = elastic.smallest(shape)
-    mine = [one for one in world.quota_use if one.team == shape.team]
-    for keeper in (False, True):
-        some = {one.kind: one for one in mine if bool(one.keeper) is keeper}
-        if some and (words := _refusal(world, shape, some)):
-            return words
-    return ""
-
-
-def _refusal(world: World, shape: Shape, mine: dict[str, QuotaUse]) -> str:
+    mine = {one.kind: one for one in world.quota_use if one.team == shape.team}
+    if not mine:
+        return ""
     asked = {
         PODS: sum(role.count for role in shape.roles),
         CORES: sum(role.count * role.cpu_milli for role in shape.roles),
@@ -49,13 +42,6 @@ def _is_over(mine: dict[str, QuotaUse], kind: str, asked: int) -> bool:
 def _words(quota: QuotaUse, asked: int) -> str:
     left, hard, wants = (_amount(quota.kind, some) for some in (quota.left, quota.hard, asked))
     has = f"{left} of {hard} {_NAMES.get(quota.kind, quota.kind)} left, and it requests {wants}"
-    if quota.keeper:
-        cluster_queue = quota.keeper.removeprefix(KUEUE)
-        return (
-            f"Kueue's queue `{quota.name}` of namespace `{quota.team}` has {has}: what goes through"
-            " it waits for those that hold its quota, and only work past Kueue would run"
-            f" (kubectl describe clusterqueues.kueue.x-k8s.io {cluster_queue})"
-        )
     return (
         f"the quota `{quota.name}` of namespace `{quota.team}` has {has}: pods that wait"
         " count there too, and the API server makes no pod beyond it"

@@ -238,7 +238,8 @@ def _over_limit(case: Case) -> Remedy:
         return _fits_now(case)
     lift = quota.suggestion(case)
     free = case.units(case.blocks.free_milli)
-    ends = f"wait until jobs of team `{found.name}` end: it uses {phrasing.amount(found.used)}"
+    whose, used = phrasing.team(found.name), phrasing.amount(found.used)
+    ends = f"wait until jobs of {whose} end: it uses {used}"
     wait = PricedFix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
     fixes: tuple[PricedFix, ...] = (wait,)
     if lift is not None:
@@ -247,8 +248,7 @@ def _over_limit(case: Case) -> Remedy:
         if not fits_when_others_end(case.world, case.memo, case.s):
             fixes = (raised,)  # waiting never helps: services under the quota do not end
     return _make(
-        f"do not buy: {free} are free, and more do not raise the maximum quota of team"
-        f" `{found.name}`",
+        f"do not buy: {free} are free, and more do not raise the maximum quota of {whose}",
         *fixes, *_instead(case),
     )  # fmt: skip
 

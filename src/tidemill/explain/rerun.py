@@ -155,6 +155,10 @@ def _mixes(world: World, memo: Glance, s: int) -> bool:
     if not mixed_types.may_mix(world, world.shape_rows[s], memo.known(world, s).options):
         return False
     q, room = world.shapes.queue.item(s), memo.room(world)
+    if world.queue_rows[q].name in world.admission.together:  # what all types use counts for each
+        need = smallest(world.shape_rows[s]).total_milli
+        if ((world.used + need > world.limit)[list(world.tree.paths[q])]).any():
+            return False
     return mixed_types.fits(room, q, smallest(world.shape_rows[s]), memo.known(world, s).options)
 
 

@@ -85,15 +85,16 @@ def _too_little_memory(case: Case) -> Certificate:
 
 def _limit_reached(case: Case) -> Certificate:
     world, path = case.world, case.world.tree.paths[int(case.world.shapes.queue[case.s])]
+    whose = world.queue_rows[path[0]].name
     kinds = [option.kind for option in case.options if option.kind >= 0]
     left, k = max((int((world.limit - world.used)[path, k].min()), -k) for k in kinds)
     kind, asked = world.kinds[-k], case.role.total_milli
     return Certificate(
         "limit", asked, max(0, left), "accelerator_milli",
-        f"team `{case.shape.team}` may use {phrasing.amount(max(0, left))} `{kind}` more, it"
+        f"{phrasing.team(whose)} may use {phrasing.amount(max(0, left))} `{kind}` more, it"
         " requests"
         f" {phrasing.amount(asked)}",
-        f"raise the maximum quota of `{case.shape.team}`, or wait for its own jobs to end",
+        f"raise the maximum quota of `{whose}`, or wait for its own jobs to end",
     )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""What the cluster itself rules: nodes that it keeps for others, and limits of its partitions.
+"""What the cluster itself rules: nodes that it keeps for others, limits of its partitions, and by
+which queues it lets work in.
 
 One rule for `why`, its nodes and `fit`: on nodes that a reservation keeps nobody here can tell who
 may run, and what a partition does not allow never runs there.
@@ -13,10 +14,11 @@ from tidemill.engine.fold.one_event import fold_all
 from tidemill.explain import phrasing, rerun, supply
 from tidemill.explain.supply import Mask
 from tidemill.model import events as ev
+from tidemill.model.admission import Entrance
 from tidemill.model.measures import WHOLE_MILLI, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import CLUSTER, PARTITION, Job, Role, Shape
+from tidemill.model.rows import CLUSTER, PARTITION, QUOTA_QUEUE, Job, Role, Shape
 from tidemill.model.site_rules import KeptNodes, PartitionLimit
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
@@ -69,6 +71,50 @@ def mask_of(world: World, kept: KeptNodes) -> Mask:
     found = np.zeros(world.node_count, bool)
     found[[world.node_number[name] for name in kept.nodes if name in world.node_number]] = True
     return found
+
+
+def entrances(world: World, team: str) -> tuple[Entrance, ...]:
+    """The queues with quotas through which the work of a team comes; (): there are none.
+
+    Those of its namespace, where that is the team; else those through which its jobs have come.
+    """
+    told = {one.queue: one for one in world.admission.entrances if one.team == team}
+    for shape in world.shape_rows if world.admission.queues else ():
+        if shape.team == team and shape.quota.startswith(QUOTA_QUEUE):
+            name = shape.quota.removeprefix(QUOTA_QUEUE)
+            told.setdefault(shape.quota, Entrance(team, name, shape.quota))
+    known = {one.of for one in world.admission.flavors}
+    return tuple(told[name] for name in sorted(told) if name in known)
+
+
+def ahead_in_queue(world: World, shape: Shape, without: int = -1) -> tuple[int, ...]:
+    """Jobs that nobody passes in the queue that has to admit new work of this shape."""
+    told = world.admission
+    mine = _admitting(world, shape)
+    if not mine or not told.rule_of(mine).is_strict:
+        return ()
+    first = [
+        j for s in world.queued if world.shapes.priority[s] >= shape.priority
+        and _admitting(world, world.shape_rows[s]) == mine
+        for j in world.asking(s) if j != without
+    ]  # fmt: skip
+    return tuple(sorted(first))
+
+
+def closed(world: World, shape: Shape) -> str:
+    """Why the queue that has to admit a shape lets nothing more in, in words; "": it does."""
+    return world.admission.rule_of(_admitting(world, shape)).closed
+
+
+def preempts(world: World, shape: Shape) -> str:
+    """By which rules the queue that has to admit a shape stops others for it; "": by none."""
+    return world.admission.rule_of(_admitting(world, shape)).preempts
+
+
+def _admitting(world: World, shape: Shape) -> str:
+    """The queue that has to admit a shape, as rules name it; "": none, or it was admitted."""
+    every = world.admission.flavors
+    return next((one.of for one in every if one.queue == (shape.quota or shape.team)), "")
 
 
 class Refusal(NamedTuple):

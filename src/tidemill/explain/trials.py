@@ -68,6 +68,8 @@ class Trials:
         may, self.left = self.may_try(), self.left - 1
         if not may:
             return False
+        if self._world.is_looked_on and site.ahead_in_queue(self._world, job.shape, without):
+            return False
         try:
             world, j = resubmitted(self._world, job, without)
         except (EventRefused, ValueError):  # nothing that could be submitted: not on offer

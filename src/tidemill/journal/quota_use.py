@@ -41,5 +41,5 @@ def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
     """A cluster state that knows it, as far as it was so by then."""
     found = kept_facts.read(kept, FACT, SeenUse, where) or NOTHING
     if found.since_ms <= world.now_ms:
-        world.quota_use = found.quotas
+        world.quota_use = tuple(one for one in found.quotas if not one.keeper)
     return world

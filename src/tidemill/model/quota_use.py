@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 PODS, CORES, MEMORY = "pods", "cpu_milli", "memory_mib"
 """Kinds of quotas that are of no accelerators."""
-KUEUE = "kueue:"
-"""Before the name of the cluster queue that keeps a quota: what is beyond waits."""
 
 
 class QuotaUse(NamedTuple):
@@ -17,7 +15,7 @@ class QuotaUse(NamedTuple):
     used: int
     hard: int
     keeper: str = ""
-    """Who keeps it; "": the API server, which makes no pod beyond it."""
+    """A queue of Kueue's, in journals of before those were facts of their own (``admission``)."""
 
     @property
     def left(self) -> int:

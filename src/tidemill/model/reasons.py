@@ -73,10 +73,10 @@ BY_FACTS = "by its nodes and pods"
 of that scheduler's."""
 UNDECIDED = frozenset({
     "None", "SchedDefer", "Prolog", "SystemFailure", "NonZeroExitCode", "RaisedSignal", "TimeLimit",
-    "InactiveLimit", "OutOfMemory",
+    "InactiveLimit", "OutOfMemory", "Kueue has not decided",
 })  # fmt: skip
-"""Words of Slurm's that do not say for what a job waits: it was not looked at yet, is about to
-start, or how an attempt ended."""
+"""Words that do not say for what a job waits, mostly of Slurm's: it was not looked at yet, is about
+to start, or how an attempt ended."""
 CLOSED = frozenset({"PartitionDown", "PartitionInactive"})
 """Words of Slurm's for what is closed as a whole: no node that comes back starts a job there."""
 

@@ -164,6 +164,10 @@ NODE_CLAIM = "nodeclaim/"
 """Before the name of a claim of Karpenter's, in that of its machine while that is no node yet."""
 COHORT = "cohort "
 """Before the name of a cohort of Kueue's, in that of the team that is all queues below it."""
+QUOTA_QUEUE = "queue "
+"""Before the name of a cluster queue of Kueue's, where teams are something else."""
+OF_FLAVOR = " flavor "
+"""Before the name of a flavor, after that of a queue or cohort of Kueue's that has several."""
 RESOURCE = "tidemill/resource"
 """The label of nodes with the resource that they advertise, where types alone do not tell it."""
 PER_ACCELERATOR = " or more per accelerator"
@@ -277,7 +281,8 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     the full speed), rising; none is a straight line. ``bonds`` are of the whole gang, all roles
     together. Where ``parallelism`` is stated, bonds of its groups are derived from it, preferred
     and not required. Without ``may_preempt`` nobody is stopped, moved or made smaller for it; an
-    order of all jobs (``may_reorder``) does not heed that.
+    order of all jobs (``may_reorder``) does not heed that. ``quota``: the queue that admits it,
+    where another scheduler's queues do that are no teams (``QUOTA_QUEUE``); no books heed it.
     """
 
     team: Name
@@ -289,6 +294,7 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True, cache_hash=True):
     bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()
     parallelism: Parallelism | None = None
     may_preempt: bool = True
+    quota: Annotated[str, Meta(max_length=200)] = ""
 
     @property
     def elastic_role(self) -> int | None:

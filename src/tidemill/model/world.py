@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tidemill.model import history, paging, tables
+from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.columns import (
     AT,
@@ -238,6 +239,9 @@ class World:
     claim_sharers: tuple[ClaimSharer, ...] = ()
     """Pods that share the claims (DRA) of jobs, and are none themselves."""
 
+    admission: Admission = NO_ADMISSION
+    """By which queues and quotas another scheduler lets work in, whatever teams are."""
+
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
         self.job_names = JobNames()
@@ -394,6 +398,13 @@ class World:
     def is_unseen(self, node: str) -> bool:
         """Whether nobody watches a node of this name."""
         return any(is_among(node, prefix) for prefix in self.unseen)
+
+    def queue_of(self, shape: Shape) -> int:
+        """The queue whose quota counts a shape: the one that admits it, if it is one here; or its
+        team's.
+        """
+        q = self.queue_number.get(shape.quota)
+        return self.queue_number[shape.team] if q is None else q
 
     def reason_of(self, j: int) -> SeenReason | None:
         """Why another scheduler says that a job waits, if it said so in this wait."""

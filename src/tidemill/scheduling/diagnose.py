@@ -87,14 +87,16 @@ def _too_wide(world: World, shape: Shape) -> Cause:
 
 def is_over_limits(world: World, shape: Shape) -> bool:
     """Whether maximum quotas alone keep a gang out, whatever nodes there are of its GPU types."""
-    q = world.queue_number[shape.team]
+    q = world.queue_of(shape)
+    is_of_all = world.queue_rows[q].name in world.admission.together
     for role in shape.roles:
         kinds = _numbers(world, role)
-        most = sum if world.is_looked_on else max
+        most = max if is_of_all or not world.is_looked_on else sum
         if role.total_milli and kinds and role.total_milli > most(_mosts(world, q, kinds)):
             return True
     every = {k for role in shape.roles if role.total_milli for k in _numbers(world, role)}
-    return bool(every) and shape.total_milli > sum(_mosts(world, q, every))
+    total = max if is_of_all else sum
+    return bool(every) and shape.total_milli > total(_mosts(world, q, every))
 
 
 def _numbers(world: World, role: Role) -> list[int]:
@@ -110,7 +112,7 @@ def limit_cause(world: World, shape: Shape) -> Cause:
     """Whether quotas keep a gang off every GPU type that could hold it; NONE: off not all."""
     if is_over_limits(world, shape):
         return Cause.OVER_LIMIT_ALWAYS
-    q = world.queue_number[shape.team]
+    q = world.queue_of(shape)
     for role in shape.roles:
         kinds = [kind for kind in role.kinds or world.kinds if kind in world.kind_number]
         if world.is_looked_on and len(kinds) > 1:

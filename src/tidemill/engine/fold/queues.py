@@ -86,6 +86,14 @@ def fit_matrices(world: World) -> None:
     )
 
 
+def count_again(world: World, used: I64) -> None:
+    """The lowest queues use so much; those above them what these use together."""
+    w, tree = world.ink.w, world.tree
+    w.quotas[:, :, QUOTA.USED] = trees.summed(tree, used)
+    below, kind_kept = trees.kept(tree, world.guard, world.used) if tree.keeps else (0, 0)
+    w.quotas[:, :, QUOTA.BELOW], w.kinds[:, KIND.KEPT_MILLI] = below, kind_kept
+
+
 def _settle_all(world: World, at_ms: int) -> None:
     """Bring the past use of all queues up to a moment: from now on it is counted otherwise."""
     w = world.ink.w
@@ -98,9 +106,7 @@ def _write(world: World, tree: Tree, amounts: Amounts) -> None:
     world.tree, w = tree, world.ink.w
     for column, values in zip((QUOTA.FLOOR, QUOTA.LIMIT, QUOTA.GUARD), amounts, strict=True):
         w.quotas[:, :, column] = values
-    w.quotas[:, :, QUOTA.USED] = trees.summed(tree, world.used)
-    below, kind_kept = trees.kept(tree, world.guard, world.used) if tree.keeps else (0, 0)
-    w.quotas[:, :, QUOTA.BELOW], w.kinds[:, KIND.KEPT_MILLI] = below, kind_kept
+    count_again(world, world.used)
     w.queues[:, QUEUE.PARENT] = [path[1] if len(path) > 1 else NONE for path in tree.paths]
     w.at[AT.KEEPS] = tree.keeps
 

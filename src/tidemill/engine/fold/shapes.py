@@ -20,6 +20,7 @@ def queue_of(world: World, job: Job) -> int:
             f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
             hint="declare the team before its jobs",
         )
+    q = world.queue_of(job.shape)
     if not world.tree.is_leaf[q]:
         raise EventRefused(
             f"job `{job.name}` belongs to team `{job.shape.team}`, which has teams below it",

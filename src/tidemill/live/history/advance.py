@@ -29,6 +29,7 @@ from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices import commitments
 from tidemill.live.prices.rules import PriceRule, commitments_of
 from tidemill.model import events as ev
+from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.claim_sharers import ClaimSharer
@@ -82,6 +83,8 @@ class SourceAnswer(NamedTuple):
     site: SiteRules | None = None
     """For whom nodes are kept, and what partitions allow; its times are since 1970. None: the
     source tells nothing of that."""
+    admission: Admission = NO_ADMISSION
+    """By which queues another scheduler lets work in, and what of their quotas is used up."""
     quota_use: Sequence[QuotaUse] = ()
     """What is used up of the quotas of teams, as the cluster counts it now."""
     claim_sharers: Sequence[ClaimSharer] = ()

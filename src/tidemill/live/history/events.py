@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.engine.fold.earlier import NodeLimit
 from tidemill.journal import (
+    admission,
     claim_sharers,
     cluster_kinds,
     contradictions,
@@ -44,6 +45,7 @@ from tidemill.live.prices.commitments import Unfilled
 from tidemill.live.prices.rules import PriceRule, commitments_of, unpriced
 from tidemill.model import codes
 from tidemill.model import events as ev
+from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.batch import Batch, Dictionary, EventColumn
 from tidemill.model.batch.convert import of_events
 from tidemill.model.claim_sharers import ClaimSharer
@@ -99,6 +101,8 @@ class History(NamedTuple):
     mfu_sources: Sequence[tuple[str, str]] = ()
     """Jobs, and who says how efficient they were."""
 
+    admission: Admission = NO_ADMISSION
+    """By which queues another scheduler lets work in, and what of their quotas is used up."""
     quota_use: Sequence[QuotaUse] = ()
     """What is used up of the quotas of teams at the end."""
     claim_sharers: Sequence[ClaimSharer] = ()
@@ -113,6 +117,7 @@ class History(NamedTuple):
             | contradictions.facts(contradictions.gone_on((), self.contradictions))
             | mfu_sources.facts({}, self.mfu_sources)
             | site_rules.facts(NO_RULES, self.site.moved(-self.begins_ms), self.length_ms)
+            | admission.facts({}, self.admission, self.length_ms, "")
             | quota_use.facts({}, self.quota_use, self.length_ms, "")
             | claim_sharers.facts({}, self.claim_sharers, self.length_ms, "")
             | untold_facts(tells_submissions=tells, states=out) | cluster_kinds.facts(self.kinds)

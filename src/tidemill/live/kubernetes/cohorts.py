@@ -6,7 +6,10 @@ it a queue that borrows would look as if more nodes were all that it lacks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidemill.live.kubernetes.kueue import ClusterQueue, Cohort, Flavor, QuotaOf
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
@@ -25,6 +28,18 @@ class _Own(NamedTuple):
     unread: tuple[str, ...]
     """Flavors that are not the nodes of one GPU type."""
 
+    def of(self, kind: str) -> int:
+        """What it is sure of."""
+        return self.nominal.get(kind, 0)
+
+    def borrows(self, kind: str) -> int:
+        """The most above that."""
+        return self.borrow.get(kind, FOREVER_MS)
+
+    def lends(self, kind: str) -> int:
+        """The most of that which others may have."""
+        return self.lend.get(kind, FOREVER_MS)
+
 
 def queues(
     told: Iterable[ClusterQueue],
@@ -32,17 +47,22 @@ def queues(
     flavors: Mapping[str, Flavor],
     kinds: Kinds,
     notes: list[str],
+    *,
+    admits: bool = False,
 ) -> list[Queue]:
     """Cluster queues as teams, below their cohorts; those above come first.
 
     A flavor whose nodes have several GPU types, or none, is no quota on a GPU type: that is said,
-    and what is above it has no limit.
+    and what is above it has no limit. ``admits``: as Kueue counts them when it lets work in; then
+    each of several types may have all of it, which holds where what all of them use counts for
+    each, and what others do not lend is not to be had.
     """
     mine = sorted(told, key=lambda queue: queue.name)
     tree = _Tree({one.name: one for one in cohorts}, mine, notes)
     rows, below = list[Queue](), {name: _Sum() for name in tree.parents}
+    owns = {queue.name: own(queue.quotas, flavors, kinds, admits=admits) for queue in mine}
     for queue in mine:
-        its = own(queue.quotas, flavors, kinds)
+        its = owns[queue.name]
         notes += (
             f"queue `{queue.name}`: flavor `{flavor}` is not the nodes of one GPU type, so its"
             " quota is not read" for flavor in its.unread
@@ -50,17 +70,66 @@ def queues(
         rows.append(_row(queue.name, its, its.nominal, queue.cohort))
         if queue.cohort:
             below[queue.cohort].add(its.nominal, is_whole=not its.unread)
-    above = list[Queue]()
+    above, held = list[Queue](), dict[str, _Own]()
     for name in tree.upward():
         one, parent = tree.objects.get(name), tree.parents[name]
-        its = own(one.quotas if one is not None else (), flavors, kinds)
+        its = held[name] = own(one.quotas if one is not None else (), flavors, kinds, admits=admits)
         total = below[name]
         total.add(its.nominal, is_whole=not its.unread)
         row = _row(cohort_name(name), its, total.milli, parent)
         above.append(row if total.is_whole else Queue(row.name, parent=row.parent))
         if parent:
             below[parent].add(total.milli, is_whole=total.is_whole)
+    if admits and all(total.is_whole for total in below.values()):
+        most = _mosts(tree, mine, owns, held)
+        rows = [_bounded(row, most.get(row.name, {})) for row in rows]
     return [*reversed(above), *rows]
+
+
+def _mosts(
+    tree: "_Tree", mine: Iterable[ClusterQueue], owns: Mapping[str, _Own], held: Mapping[str, _Own]
+) -> dict[str, dict[str, int]]:
+    """The most that each queue in a cohort may use of a GPU type where others do not lend all: what
+    it keeps for itself, and what comes to its cohort, as Kueue counts it.
+    """
+    kinds = {kind for one in (*owns.values(), *held.values()) for kind in one.nominal}
+    found = dict[str, dict[str, int]]()
+    for kind in kinds:
+        if all(
+            one.lend.get(kind, FOREVER_MS) >= FOREVER_MS for one in (*owns.values(), *held.values())
+        ):
+            continue
+        lent, most = dict.fromkeys(tree.parents, 0), dict[str, int]()
+        for queue in mine:
+            if queue.cohort:
+                lent[queue.cohort] += min(owns[queue.name].of(kind), owns[queue.name].lends(kind))
+        for name in tree.upward():
+            lent[name] += held[name].of(kind)
+            if parent := tree.parents[name]:
+                lent[parent] += min(lent[name], held[name].lends(kind))
+        for name in reversed(tree.upward()):
+            parent, its = tree.parents[name], held[name]
+            kept = max(0, lent[name] - its.lends(kind))
+            comes = (
+                min(kept + most[parent], lent[name] + its.borrows(kind)) if parent else lent[name]
+            )
+            most[name] = comes
+        for queue in mine:
+            if queue.cohort:
+                its = owns[queue.name]
+                kept = max(0, its.of(kind) - its.lends(kind))
+                found.setdefault(queue.name, {})[kind] = kept + most[queue.cohort]
+    return found
+
+
+def _bounded(row: Queue, most: Mapping[str, int]) -> Queue:
+    """A queue that uses at most so much."""
+    shares = tuple(
+        replace(share, limit_milli=max(share.floor_milli, min(share.limit_milli, most[share.kind])))
+        if share.kind in most else share
+        for share in row.shares
+    )  # fmt: skip
+    return replace(row, shares=shares)
 
 
 class _Sum:
@@ -111,17 +180,19 @@ class _Tree:
         return found
 
 
-def own(told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds) -> _Own:
+def own(
+    told: Iterable[QuotaOf], flavors: Mapping[str, Flavor], kinds: Kinds, *, admits: bool = False
+) -> _Own:
     """By GPU type: several flavors may be of one."""
     found, unread = _Own({}, {}, {}, ()), list[str]()
     for one in told:
         having = [(kind, labels) for kind, labels, has in kinds if has == one.resource]
-        kind = _kind_of(flavors.get(one.flavor), having)
-        if not kind:
+        its = _kinds_of(flavors.get(one.flavor), having)
+        if not its or (len(its) > 1 and not admits):
             unread.append(one.flavor)
             continue
         amounts = (one.nominal, one.borrow, one.lend)
-        for mine, units in zip(found[:3], amounts, strict=True):
+        for kind, (mine, units) in product(sorted(its), zip(found[:3], amounts, strict=True)):
             milli = FOREVER_MS if units is None else units * WHOLE_MILLI
             mine[kind] = min(mine.get(kind, 0) + milli, FOREVER_MS)
     return found._replace(unread=tuple(unread))
@@ -149,9 +220,8 @@ def cohort_name(name: str) -> str:
     return f"{COHORT}{name}"
 
 
-def _kind_of(flavor: Flavor | None, kinds: list[tuple[str, Mapping[str, str]]]) -> str:
+def _kinds_of(flavor: Flavor | None, kinds: list[tuple[str, Mapping[str, str]]]) -> set[str]:
     if flavor is None:
-        return ""
+        return set()
     wanted = flavor.labels.items()
-    found = {kind for kind, labels in kinds if all(labels.get(k) == v for k, v in wanted)}
-    return found.pop() if len(found) == 1 else ""
+    return {kind for kind, labels in kinds if all(labels.get(k) == v for k, v in wanted)}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import (
+    admission,
     groups,
     job_roles,
     job_rules,
@@ -91,6 +92,9 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     """Pods that its group does not need, and that no node can hold (``beyond``)."""
     templates: tuple[PodTemplate, ...] = ()
     """The pods that are wanted, as whoever makes them describes them; none: nobody does."""
+    quota: str = ""
+    """The cluster queue of Kueue's that admits it, as it is called beside teams; "": none, or that
+    is its team."""
     life: int = 1
     """Which of several objects it is that had its name after each other."""
 
@@ -215,6 +219,13 @@ class TeamRule:
             local = self._cluster.local_queues.get((job.key.namespace, queue))
             return local.cluster_queue if local and local.cluster_queue else queue
         return job.key.namespace
+
+    def quota(self, namespace: str, queue: str) -> str:
+        """The cluster queue of a local queue of Kueue's, where teams are something else."""
+        local = self._cluster.local_queues.get((namespace, queue))
+        if self.by == "queue" or local is None or not local.cluster_queue:
+            return ""
+        return admission.row_name(local.cluster_queue, self.by)
 
     def job_class(self, job: "RuledJob") -> JobClass | None:
         """What a job is for, if a rule says it."""
@@ -526,17 +537,21 @@ def _job(
         above = (cluster.owner(one, key.namespace) for one in _above(cluster, pods[0]))
         labels += [one.labels for one in above if one is not None]
     queue, ruled = _queue(labels, known, workload), RuledJob(key, labels, pods)
+    least = wanted.least(owner, gangs, roles, templates)
+    if (local := _queue_of_kueue(labels, workload)) and (workload is not None or not pods):
+        least = wanted.least_by_kueue(owner, workload, roles, least)
     return KubeJob(
         key=key, name=key.shown, team=rule.team(ruled, queue),
         job_class=class_of(cluster, rule, ruled),
         submit_ms=_submit_ms(key, pods, owner, workload),
-        roles=roles, least=wanted.least(owner, gangs, roles, templates),
+        roles=roles, least=least,
         priority=_priority(cluster, known, roles, workload),
         is_suspended=owner is not None and owner.is_suspended and workload is None,
         is_preemptible=all(pod.is_over or _may_be_stopped(cluster, pod) for pod in pods),
         may_preempt=all(pod.request.may_preempt for pod in pods),
         end=owner.end if owner is not None else None, owner=owner,
         groups=tuple(known), workload=workload, templates=templates,
+        quota=rule.quota(key.namespace, local),
     )  # fmt: skip
 
 
@@ -566,10 +581,11 @@ def _of_workload(
     return KubeJob(
         key=key, name=key.shown, team=rule.team(ruled, workload.queue),
         job_class=class_of(cluster, rule, ruled), submit_ms=workload.waits_since_ms,
-        roles=roles, least=sum(role.count for role in roles),
+        roles=roles, least=wanted.least_by_kueue(above, workload, roles, 0),
         priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
         may_preempt=all(role.request.may_preempt for role in roles),
         end=None, owner=None, groups=(), workload=workload, templates=workload.templates,
+        quota=rule.quota(key.namespace, workload.queue),
     )  # fmt: skip
 
 
@@ -583,6 +599,12 @@ def _queue(
             if one.get(key):
                 return one[key]
     return next((group.queue for group in known if group.queue), "")
+
+
+def _queue_of_kueue(labels: Iterable[Mapping[str, str]], workload: KueueWorkload | None) -> str:
+    """The local queue through which a job goes; "": it does not go through Kueue."""
+    told = (one[kueue.QUEUE_LABEL] for one in labels if one.get(kueue.QUEUE_LABEL))
+    return workload.queue if workload is not None and workload.queue else next(told, "")
 
 
 def _priority(

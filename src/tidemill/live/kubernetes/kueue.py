@@ -1,6 +1,6 @@
 """Kueue: workloads that wait for quota, queues and cohorts with their quotas, and flavors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -9,8 +9,12 @@ from tidemill.live.kubernetes import fields, pods, resources
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.owners import MOST_PODS, PodTemplate
 from tidemill.live.kubernetes.pods import Owner
+from tidemill.model.node_rules import Pair
 
 GROUP = "kueue.x-k8s.io"
+LEAST_PODS = "kueue.x-k8s.io/job-min-parallelism"
+"""The annotation of a Job that may be admitted in part: with how many of its pods at least."""
+POD_GROUP = "kueue.x-k8s.io/pod-group-name"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 """Scheduling gates that Kueue takes off when it admits a pod."""
@@ -43,6 +47,8 @@ class KueueWorkload(Struct, frozen=True, kw_only=True):
     """The cluster queue of whose quota it holds some."""
     usage: tuple[tuple[str, str, int], ...] = ()
     """What of that, of accelerators: flavor, resource and how many."""
+    least: int = 0
+    """With how many of its pods with accelerators it may be admitted (`minCount`); 0: with all."""
 
     @property
     def shown_by(self) -> str:
@@ -67,6 +73,12 @@ class ClusterQueue(Struct, frozen=True):
     name: str
     cohort: str
     quotas: tuple[QuotaOf, ...]
+    closed: str = ""
+    """Why it lets nothing more in, in words; "": it does."""
+    is_strict: bool = False
+    """Whether nobody passes the first that waits in it (`StrictFIFO`)."""
+    preempts: str = ""
+    """By which rules it stops others for its work, in words; "": by none."""
 
 
 class Cohort(Struct, frozen=True):
@@ -84,6 +96,8 @@ class LocalQueue(Struct, frozen=True):
     namespace: str
     name: str
     cluster_queue: str
+    closed: str = ""
+    """Why it lets nothing more in, in words; "": it does."""
 
 
 class Flavor(Struct, frozen=True):
@@ -91,6 +105,33 @@ class Flavor(Struct, frozen=True):
 
     name: str
     labels: Mapping[str, str]
+    tolerates: tuple[Pair, ...] = ()
+    """What it lets pods tolerate."""
+    taints: tuple[Pair, ...] = ()
+    """What pods have to tolerate by themselves."""
+
+
+def heads(
+    workloads: Iterable[KueueWorkload],
+    local: Mapping[tuple[str, str], LocalQueue],
+    queues: Iterable[ClusterQueue],
+) -> dict[tuple[str, str], KueueWorkload]:
+    """Who goes first in queues in which nobody passes, by their local queues."""
+    strict, first = {one.name for one in queues if one.is_strict}, dict[str, KueueWorkload]()
+    for one in workloads if strict else ():
+        queue = local.get((one.namespace, one.queue))
+        name = queue.cluster_queue if queue is not None else ""
+        waits = one.is_active and not one.has_quota and one.finished_ms is None
+        if name in strict and waits and (name not in first or _turn(one) < _turn(first[name])):
+            first[name] = one
+    return {
+        key: first[one.cluster_queue] for key, one in local.items() if one.cluster_queue in first
+    }
+
+
+def _turn(one: KueueWorkload) -> tuple[int, int]:
+    """Its place in the order of its queue."""
+    return -one.priority, one.waits_since_ms or 0
 
 
 def read_workload(one: Object) -> KueueWorkload:
@@ -127,7 +168,7 @@ def read_workload(one: Object) -> KueueWorkload:
         message=fields.text(reserved, "message"),
         evicted=fields.text(evicted, "message") * is_evicted,
         charged_to=fields.text(one, "status", "admission", "clusterQueue"),
-        usage=tuple(_usage(one)),
+        usage=tuple(_usage(one)), least=_least(one),
     )  # fmt: skip
 
 
@@ -144,6 +185,12 @@ def _usage(one: Object) -> Iterator[tuple[str, str, int]]:
             if resources.is_accelerator(resource):
                 held = int(amount) * max(0, count - gone) // count if count else int(amount)
                 yield flavors.get(resource, ""), resource, held
+
+
+def _least(one: Object) -> int:
+    """The fewest pods with accelerators that Kueue admits; partial admission is of one pod set."""
+    told = [fields.number(part, "minCount") for part in fields.each(one, "spec", "podSets")]
+    return max(0, told[0]) if len(told) == 1 and told[0] else 0
 
 
 def _templates(one: Object) -> tuple[PodTemplate, ...]:
@@ -170,7 +217,31 @@ def _templates(one: Object) -> tuple[PodTemplate, ...]:
 def read_cluster_queue(one: Object) -> ClusterQueue:
     """A ClusterQueue."""
     cohort = fields.text(one, "spec", "cohort") or fields.text(one, "spec", "cohortName")
-    return ClusterQueue(fields.text(one, "metadata", "name"), cohort, _quotas(one))
+    return ClusterQueue(
+        fields.text(one, "metadata", "name"), cohort, _quotas(one), _closed(one),
+        fields.text(one, "spec", "queueingStrategy") == "StrictFIFO", _preempts(one),
+    )  # fmt: skip
+
+
+def _preempts(one: Object) -> str:
+    """By which rules a queue stops others for its work, in words; "": by none."""
+    rules = {key: fields.text(one, "spec", "preemption", key) for key in _PREEMPTION}
+    return ", ".join(f"{key}: {rule}" for key, rule in rules.items() if rule not in ("", "Never"))
+
+
+_PREEMPTION = ("withinClusterQueue", "reclaimWithinCohort")
+
+
+def _closed(one: Object) -> str:
+    """Why a queue lets nothing more in, in words; "": it does."""
+    policy = fields.text(one, "spec", "stopPolicy")
+    if policy not in ("", "None"):
+        return f"is stopped (stopPolicy: {policy})"
+    active = fields.condition(one, "Active")
+    if fields.text(active, "status") != "False":
+        return ""
+    said = fields.text(active, "message") or fields.text(active, "reason")
+    return f"is not active{f': {said}' * bool(said)}"
 
 
 def read_cohort(one: Object) -> Cohort:
@@ -203,9 +274,18 @@ def read_local_queue(one: Object) -> LocalQueue:
     return LocalQueue(
         fields.text(one, "metadata", "namespace") or "default",
         fields.text(one, "metadata", "name"), fields.text(one, "spec", "clusterQueue"),
+        _closed(one),
     )  # fmt: skip
 
 
 def read_flavor(one: Object) -> Flavor:
     """A ResourceFlavor."""
-    return Flavor(fields.text(one, "metadata", "name"), fields.words(one, "spec", "nodeLabels"))
+    taints = (
+        pods.taint_pair(*(fields.text(taint, key) for key in ("key", "value", "effect")))
+        for taint in fields.each(one, "spec", "nodeTaints")
+        if fields.text(taint, "effect") != "PreferNoSchedule"
+    )
+    return Flavor(
+        fields.text(one, "metadata", "name"), fields.words(one, "spec", "nodeLabels"),
+        pods.tolerated(fields.inner(one, "spec")), tuple(taints),
+    )  # fmt: skip

@@ -16,6 +16,7 @@ from tidemill.live.kubernetes import (
 )
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.reasons import FleetNow, OnePlace, WhyPending
 from tidemill.model.measures import count_text
@@ -53,6 +54,8 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
     if workload is not None and not workload.is_active:
         held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, "its workload is deactivated")
         return _made(held, "Kueue", workload.message, workload.shown_by, is_eligible=False)
+    if workload is not None and not workload.has_quota and not workload.message:
+        return _behind(fleet, workload)
     if workload is not None and not workload.has_quota:
         found = reasons.by_kueue(workload.reason, workload.message)
         return _made(found, "Kueue", workload.message, workload.shown_by)
@@ -66,6 +69,17 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
         return kept_out or _of_pods(cluster, fleet, job, waits)
     made = _not_up(job) or _refused(cluster, job) or _limited(cluster, job)
     return made or _incomplete(cluster, job)
+
+
+def _behind(fleet: FleetNow, workload: KueueWorkload) -> PendingReason:
+    """Of what Kueue has not looked at: who goes first, where nobody passes."""
+    head = fleet.heads.get((workload.namespace, workload.queue))
+    if head is None or head == workload:
+        words = f"Kueue has not decided: it waits in its queue ({workload.shown_by})"
+        return PendingReason(words, Cause.NONE, Layer.SCHEDULING)
+    words = f"nobody passes in its queue (StrictFIFO), and {head.namespace}/{head.name} goes first"
+    found = WhyPending(Cause.BEHIND, Layer.SCHEDULING, words)
+    return _made(found, "Kueue", "", workload.shown_by)
 
 
 _STUCK = {
@@ -274,6 +288,8 @@ def _shown(pod: KubePod) -> str:
 
 
 def _shown_owner(job: KubeJob) -> str:
+    if (job.key.group, job.key.kind) == (kueue.GROUP, "PodGroup"):  # its groups are no objects
+        return f"kubectl get pods -n {job.key.namespace} -l {kueue.POD_GROUP}={job.key.name}"
     return f"kubectl describe {job.kubectl_kind} -n {job.key.namespace} {job.key.name}"
 
 

@@ -501,6 +501,12 @@ def label_condition(one: Object) -> LabelCondition:
     return LabelCondition(fields.text(one, "key")[:LONGEST_KEY], test or LabelTest.IN, values)
 
 
+def tolerated(spec: Object) -> tuple[Pair, ...]:
+    """The taints that a spec tolerates, as the model has them."""
+    told = map(_toleration, fields.each(spec, "tolerations"))
+    return tuple(sorted({pair for one in told for pair in one.pairs}))
+
+
 def _toleration(one: Object) -> Toleration:
     return Toleration(
         fields.text(one, "key"), fields.text(one, "operator") or "Equal",

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from tidemill.live.kubernetes import beside_gpus, selected_devices
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
+from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.pod_rules import PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
@@ -90,6 +91,7 @@ class FleetNow:
 
     either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
     cut: Mapping[str, int] = {}  # by node: whole GPUs of which claims hold instances
+    heads: Mapping[tuple[str, str], KueueWorkload] = {}  # of local queues in which nobody passes
 
     def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
         self.nodes = [node.by_either for node in nodes]
@@ -581,6 +583,7 @@ _QUOTAS: tuple[tuple[str, Cause, str], ...] = (
     ),
     (r"topology|TopologyPlacementFailed", Cause.TOPOLOGY, "no topology domain has room for it"),
     (r"insufficient (?:unused )?quota", Cause.OVER_LIMIT, "the quota of its queue is used up"),
+    (r"preempted to accommodate", Cause.OVER_LIMIT, "was preempted, and waits for quota again"),
     (r"preempt", Cause.PROMISED, "waits for workloads that are being preempted"),
     (r"affinity|taint", Cause.IMPOSSIBLE_LABEL, "no flavor of its queue has what it selects"),
 )

@@ -13,16 +13,17 @@ from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
+    admission,
     beyond,
     cohorts,
     device_parts,
     kai_parts,
+    kueue,
     node_clocks,
     node_notes,
     objects,
     parts,
     pending,
-    quota_uses,
     quotas,
     resources,
     shared_claims,
@@ -46,6 +47,7 @@ from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
+from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.claim_sharers import ClaimSharer
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
@@ -88,6 +90,8 @@ class KubernetesPast(NamedTuple):
     """What is used up of the quotas of namespaces that are teams."""
     claim_sharers: tuple[ClaimSharer, ...] = ()
     """Pods that share the claims of jobs, and are none themselves."""
+    admission: Admission = NO_ADMISSION
+    """By which queues of Kueue's work is let in, and what of their quotas is used up."""
     end_notes: tuple[str, ...] = ()
     """Which times in the files are younger than ``seen_ms``, and why they are not believed."""
     is_idle: bool = False
@@ -146,6 +150,7 @@ def translate(
     notes = [*made.said(), *node_notes.said(every, looks_back=looks_back), *vanished.said(cluster)]
     notes += clocks
     queues = _queues(cluster, every, rule, notes)
+    admits = admission.of(cluster, _kinds(every), rule.by, made.admitted, notes)
     if cluster.autoscaler is not None and not cluster.autoscaler.is_understood:
         notes.append(
             "cluster-autoscaler's status is not the YAML that it writes since 1.30 and is not"
@@ -157,9 +162,10 @@ def translate(
     return KubernetesPast(
         made.attempts(), made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
         cluster.seen_ms, made.pods, made.deciders,
-        quota_uses.of(cluster, _kinds(every)) if rule.by == "namespace" else (),
+        quotas.used(cluster.quotas, _kinds(every)) if rule.by == "namespace" else (),
         claim_sharers=tuple(shared_claims.sharers(cluster.pods, cluster.claims, made.pods)),
         end_notes=cluster.end_notes,
+        admission=admits,
         is_idle=bool(cluster.pods) and any(node.gpus for node in nodes) and not told.refusals,
     )  # fmt: skip
 
@@ -174,11 +180,15 @@ class _Translation:
         self.shapes: list[Shape] = []
         self.pods: dict[tuple[str, str], str] = {}
         self.deciders: dict[str, str] = {}
-        self.selected: set[str] = set()
-        """Labels that jobs select nodes by."""
+        self.admitted = list[str]()
+        """Jobs that hold quota of Kueue's, and wait."""
+        self.selected = {key for one in cluster.flavors.values() for key in one.labels}
+        """Labels that jobs select nodes by, or will by a flavor of Kueue's."""
         there = [node for node in cluster.nodes if node.gone_ms is None]
         self._fleet = FleetNow(there, cluster.pods)
         self._fleet.either, self._fleet.cut = cluster.either, cluster.cut
+        queued = (cluster.workloads, cluster.local_queues, cluster.cluster_queues)
+        self._fleet.heads = kueue.heads(*queued)
         self.parts = [(part, node) for node in cluster.nodes for part in parts.of_node(node)]
         """All nodes, those with several sorts of accelerators in parts; and what they are of."""
         self._part = {(node.name, resource): part for part, node in self.parts
@@ -238,7 +248,7 @@ class _Translation:
         shape = Shape(
             job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
             job.priority, job.is_preemptible,
-            may_preempt=job.may_preempt,
+            may_preempt=job.may_preempt, quota=job.quota[:LONGEST_NAME],
         )  # fmt: skip
         self._outlived += [job] * (self._looks_back and job.is_outlived)
         self._refused += [pod for pod in job.pods if pod.outcome is AttemptEnd.REJECTED]
@@ -249,10 +259,17 @@ class _Translation:
         self._rows += rows
         if len(self._rows) >= _ROWS_AT_ONCE:
             self._put_away()
+        self._note_admitted(job, rows[-1:])
         for row in rows[:1]:
             self.pods |= {(pod.namespace, pod.name): row["job"] for pod in (*job.pods, *job.beyond)}
             if decider := unkept_rules.decider(job):
                 self.deciders[lives.numbered(row["job"], job.life)] = decider
+
+    def _note_admitted(self, job: KubeJob, last: list[dict[str, Any]]) -> None:
+        """Remember a job that holds quota of Kueue's, and waits."""
+        is_let_in = job.workload is not None and job.workload.has_quota
+        waits = [row for row in last if is_let_in and row["outcome"] is AttemptEnd.WAITING]
+        self.admitted += [lives.numbered(row["job"], job.life) for row in waits]
 
     def _put_away(self) -> None:
         """Make columns of the rows: as dictionaries they take ten times as much memory."""

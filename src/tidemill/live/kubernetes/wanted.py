@@ -6,6 +6,7 @@ from tidemill.live.kubernetes import groups, job_roles
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
+from tidemill.live.kubernetes.kueue import LEAST_PODS, KueueWorkload
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
 
@@ -83,3 +84,18 @@ def least(
     bare = sum(part.count for part in templates if part.request.gpu is None)
     others = min(bare, max(0, sum(part.count for part in templates) - size))
     return min(max(told - others, 1), size) if len(roles) == 1 or is_ray else size
+
+
+def least_by_kueue(
+    owner: OwnerObject | None, workload: KueueWorkload | None, roles: tuple[JobRole, ...], told: int
+) -> int:
+    """The same of a job that Kueue has to admit: it does so whole, whatever its pods could work
+    with (``told``), unless the job may be admitted in part. What is missing once it is admitted
+    comes as without Kueue.
+    """
+    size = sum(role.count for role in roles)
+    if workload is not None and workload.has_quota:
+        return told or (1 if owner is not None and not owner.is_gang else size)
+    said = owner.annotations.get(LEAST_PODS, "") if owner is not None else ""
+    fewest = workload.least if workload is not None else int(said) if said.isdecimal() else 0
+    return min(fewest, size) if fewest and len(roles) == 1 else size

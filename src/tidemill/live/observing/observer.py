@@ -11,6 +11,7 @@ import tidemill
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal import (
     Journal,
+    admission,
     asked_sources,
     claim_sharers,
     cluster_kinds,
@@ -293,9 +294,10 @@ class Observer:
         for key, value in node_limits.facts(kept, limits, now_ms, self._journal.where).items():
             if kept.get(key, "{}") != value:
                 self._journal.set_meta(key, value)
-        used = quota_use.facts(kept, answer.quota_use, now_ms, self._journal.where)
-        used |= claim_sharers.facts(kept, answer.claim_sharers, now_ms, self._journal.where)
-        for key, value in used.items():
+        where = self._journal.where
+        used = quota_use.facts(kept, answer.quota_use, now_ms, where)
+        used |= claim_sharers.facts(kept, answer.claim_sharers, now_ms, where)
+        for key, value in (used | admission.facts(kept, answer.admission, now_ms, where)).items():
             self._journal.set_meta(key, value)
 
     def _keep_site(self, answer: SourceAnswer, until_ms: int) -> None:

@@ -150,7 +150,7 @@ def _carrier(world: World, shape: Shape, role: Role, *, is_spread: bool) -> Node
 
 def _may_have(world: World, shape: Shape, role: Role, one: NodeSort) -> bool:
     """Whether the team may have so much of what is gone: of that nobody keeps anything back."""
-    q, k = world.queue_number[shape.team], world.kind_number[one.contract.kind]
+    q, k = world.queue_of(shape), world.kind_number[one.contract.kind]
     return role.total_milli <= shares.most_milli(world, q, k)[0]
 
 

@@ -97,7 +97,7 @@ class KubernetesSource:
             past.attempts, past.nodes, now_ms, not past.refusals, tuple(notes), past.shapes,
             past.queues, past.pods, cluster=self._cluster, deciders=past.deciders,
             kinds={"": KUBERNETES}, quota_use=past.quota_use,
-            claim_sharers=past.claim_sharers,
+            claim_sharers=past.claim_sharers, admission=past.admission,
         )  # fmt: skip
 
     def _in_thread(self, asked: Coroutine[Any, Any, Answer]) -> Answer:
