@@ -590,6 +590,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),
     Cause.MEMORY_BINDS: (free, _memory, _hosted),
+    Cause.HOST_BINDS: (free, _cpu, _memory, _hosted),
     Cause.KEPT_BACK: (kept, free, _busy),
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
     Cause.NOT_ELIGIBLE: _ROOM,

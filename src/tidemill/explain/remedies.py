@@ -458,32 +458,47 @@ def _apart(case: Case) -> Remedy:
 
 
 def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU", "cores", holders.host(case, is_cpu=True))
+    return _host(case, "CPU is", [_holder(case, "cores")])
 
 
 def _memory(case: Case) -> Remedy:
-    return _host(case, "memory", "GiB", holders.host(case, is_cpu=False))
+    return _host(case, "memory is", [_holder(case, "GiB")])
 
 
-def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
+def _cpu_and_memory(case: Case) -> Remedy:
+    return _host(case, "CPU and memory are", [_holder(case, "cores"), _holder(case, "GiB")])
+
+
+def _host(case: Case, what: str, most: Sequence[tuple[int, str] | None]) -> Remedy:
+    """What to do about CPU or memory; ``most``: who holds most of each, and how much it is."""
     free = case.units(case.blocks.free_milli)
     wait, (moved, later) = _wait(case), _moves(case)
-    if held and held[0].job == holders.OTHERS:
-        wait = PricedFix(
-            "wait until work without GPUs ends, which no books tell of: it holds"
-            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
-        )
-    elif held:
-        first = case.world.job_names[held[0].job]
-        wait = PricedFix(
-            f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"
-            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
-        )
+    held = dict[int, str]()
+    for job, amount in filter(None, most):
+        held[job] = f"{held[job]} and {amount}" if job in held else amount
+    if held:
+        ends = " and ".join(_end(case, job, amount) for job, amount in held.items())
+        wait = PricedFix(f"wait until {ends} where GPUs are free")
     return _make(
-        f"do not buy accelerators: {free} are free, {resource} is what is missing",
+        f"do not buy accelerators: {free} are free, {what} what is missing",
         *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
         *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
+
+
+def _holder(case: Case, unit: str) -> tuple[int, str] | None:
+    """Who holds most of the cores, or of the memory, where GPUs are free; and how much."""
+    held = holders.host(case, is_cpu=unit == "cores")
+    return (held[0].job, holders.amount(held[0].amount, unit)) if held else None
+
+
+def _end(case: Case, job: int, amount: str) -> str:
+    """Whose end is waited for, and what it holds."""
+    if job == holders.OTHERS:
+        return f"work without GPUs ends, which no books tell of: it holds {amount}"
+    return (
+        f"`{case.world.job_names[job]}` ends ({holders.until(case.world, job)}): it holds {amount}"
+    )
 
 
 def _wait(case: Case) -> PricedFix:
@@ -594,6 +609,7 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.TOPOLOGY: _apart,
     Cause.CPU_BINDS: _cpu,
     Cause.MEMORY_BINDS: _memory,
+    Cause.HOST_BINDS: _cpu_and_memory,
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)

@@ -83,6 +83,17 @@ def _too_little_memory(case: Case) -> Certificate:
     )  # fmt: skip
 
 
+def _too_little_of_both(case: Case) -> Certificate:
+    most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
+    return Certificate(
+        "CPU and memory on one node", asked, most, "cpu_milli",
+        f"at most {phrasing.many_cores(most)} and {phrasing.gib(case.blocks.memory_most_mib)} GiB"
+        " free beside enough accelerators, and not both on enough nodes; each replica requests"
+        f" {phrasing.cores(asked)} and {phrasing.gib(case.role.memory_mib)}",
+        "wait for running jobs to end, or request fewer cores and less memory per replica",
+    )  # fmt: skip
+
+
 def _limit_reached(case: Case) -> Certificate:
     world, path = case.world, case.world.tree.paths[int(case.world.shapes.queue[case.s])]
     kinds = [option.kind for option in case.options if option.kind >= 0]
@@ -135,5 +146,6 @@ _SHORTFALLS: dict[Cause, Callable[[Case], Certificate]] = {
     Cause.SCATTERED: _too_scattered,
     Cause.CPU_BINDS: _too_few_cores,
     Cause.MEMORY_BINDS: _too_little_memory,
+    Cause.HOST_BINDS: _too_little_of_both,
     Cause.TOPOLOGY: _too_far_apart,
 }

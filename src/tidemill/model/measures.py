@@ -18,7 +18,12 @@ YEAR_MS = 365 * DAY_MS
 _BINS_AT_MOST = 400
 
 WHOLE_MILLI = 1_000
+MOST_OF_HOST = 10**11
+"""CPU (milli-cores) or memory (MiB) as the books have it of pods, jobs and nodes that say more: 100
+PB are more than any has, and all pods of the largest gang together can still be counted."""
 ONE_PPM = 1_000_000
+MILLION = 1_000_000
+GIB_MIB = 1024
 DOLLAR_MICRO = 1_000_000
 
 FOREVER_MS = 2**62  # later than any event; leaves room to add to it without overflow
@@ -93,8 +98,43 @@ def duration_text(ms: int) -> str:
 
 def count_text(count: float, noun: str) -> str:
     """A number of things: ``1 job``, ``2,000 jobs``, ``0.5 GPUs``."""
-    number = f"{count:,g}" if count % 1 else f"{int(count):,}"
-    return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
+    number = f"{count:,.3f}".rstrip("0") if count % 1 else f"{int(count):,}"
+    return f"{number} {noun_text(count, noun)}"
+
+
+def noun_text(count: float, noun: str) -> str:
+    """A noun as it is said after a number: ``job`` after 1, ``jobs`` after every other."""
+    return noun if count == 1 else f"{noun[:-1]}ies" if _ENDS_IN_Y.search(noun) else f"{noun}s"
+
+
+_ENDS_IN_Y = re.compile(r"[^aeiou]y$")
+
+
+def milli_text(milli: int, per: int = WHOLE_MILLI) -> str:
+    """Milli-units as a plain number, exactly: ``48``, ``0.5``, ``12,000``."""
+    whole, rest = divmod(milli, per)
+    digits = len(str(per)) - 1
+    return f"{whole:,}" + (f".{rest:0{digits}d}".rstrip("0") if rest else "")
+
+
+def cores_text(cpu_milli: int) -> str:
+    """CPU as cores; of more than the books count, that: ``at least 100 million``."""
+    if cpu_milli >= MOST_OF_HOST:
+        return f"at least {cpu_milli // WHOLE_MILLI // MILLION} million"
+    return milli_text(cpu_milli)
+
+
+def gib_text(memory_mib: int) -> str:
+    """Memory as GiB, to one place where it is not whole; of more than the books count, that."""
+    if memory_mib >= MOST_OF_HOST:
+        return f"at least {memory_mib // GIB_MIB // MILLION} million"
+    tenths = memory_mib * 10 // GIB_MIB
+    return f"{tenths // 10:,}" + (f".{tenths % 10}" if tenths % 10 else "")
+
+
+def amount_text(milli: int, noun: str) -> str:
+    """Milli-units of things: ``1 GPU``, ``0.5 GPUs``, ``12,000 cores``."""
+    return f"{milli_text(milli)} {noun_text(milli / WHOLE_MILLI, noun)}"
 
 
 UNKNOWN_DOLLARS = "unknown"

@@ -8,7 +8,8 @@ the line is quoted. Where no nodes were given the line has to do.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -20,7 +21,7 @@ from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, 
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, cores_text, gib_text, noun_text
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -121,13 +122,19 @@ class FleetNow:
         mine = self._used.get(node.name)
         return mine[resource] if mine is not None else 0
 
-    def hosts(self, node: KubeNode, request: PodRequest, *, of_gpus: bool = False) -> int:
-        """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone."""
+    def hosts(
+        self, node: KubeNode, request: PodRequest, *,
+        of_gpus: bool = False, without: Sequence[str] = (),
+    ) -> int:  # fmt: skip
+        """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone;
+        ``without``: if it had enough of these.
+        """
         assert request.gpu is not None
         count = self.free(node, request.gpu.resource) // request.gpu.each
         if of_gpus:
             return count
-        return min([count, *self._hosts_beside(node, request).values()])
+        beside = self._hosts_beside(node, request)
+        return min([count, *(most for name, most in beside.items() if name not in without)])
 
     def _hosts_beside(self, node: KubeNode, request: PodRequest) -> dict[str, int]:
         """How many fit on a node, by each of what it has beside accelerators."""
@@ -138,14 +145,28 @@ class FleetNow:
         }  # fmt: skip
 
     def lacking(self, nodes: Iterable[KubeNode], request: PodRequest) -> Iterator[str]:
-        """What keeps pods off nodes whose accelerators are free, node by node: of what there is
-        least.
+        """What keeps pods off nodes whose accelerators are free, node by node: all of it, and that
+        of which there is least first.
         """
         for node in nodes:
             beside = self._hosts_beside(node, request)
-            least = min(beside, key=beside.__getitem__, default="")
-            if least and beside[least] < self.hosts(node, request, of_gpus=True):
-                yield least
+            by_gpus = self.hosts(node, request, of_gpus=True)
+            yield from sorted(
+                (name for name, most in beside.items() if most < by_gpus), key=beside.__getitem__
+            )
+
+    def lacks(
+        self, nodes: Sequence[KubeNode], request: PodRequest, missing: int
+    ) -> tuple[str, ...]:
+        """Of what there is too little beside free accelerators: the fewest without which all that
+        is missing would fit, of those that are equally few the first.
+        """
+        names = [*dict.fromkeys(self.lacking(nodes, request))]
+        for count in range(1, len(names)):
+            for some in combinations(names, count):
+                if sum(self.hosts(one, request, without=some) for one in nodes) >= missing:
+                    return some
+        return tuple(names)
 
 
 def _beside(request: PodRequest) -> dict[str, int]:
@@ -172,12 +193,27 @@ def _has(node: KubeNode, name: str) -> int | None:
             return node.extras.get(name, 0)
 
 
-_UNITS = {
-    CPU: (1000, "CPUs"), MEMORY: (1024, "GiB of memory"), DISK: (2**30, "GiB of its node's disk"),
+_BOUND = {
+    frozenset({CPU}): Cause.CPU_BINDS, frozenset({MEMORY}): Cause.MEMORY_BINDS,
+    frozenset({CPU, MEMORY}): Cause.HOST_BINDS,
 }  # fmt: skip
-"""By how much an amount is divided for people, and what it then is."""
-_BOUND = {CPU: Cause.CPU_BINDS, MEMORY: Cause.MEMORY_BINDS}
 """Of what else is short, the books have nothing: no cause of theirs is it."""
+
+
+def _amount(name: str, amount: int) -> str:
+    """So much of a resource as people read it, without its unit."""
+    match name:
+        case "cpu":
+            return cores_text(amount)
+        case "memory":
+            return gib_text(amount)
+        case "ephemeral-storage":
+            return gib_text(amount >> 20)
+    return f"{amount:,}"
+
+
+_UNITS = {MEMORY: "GiB of memory", DISK: "GiB of its node's disk"}
+"""What the amounts are; of other resources these are their names."""
 
 
 def by_facts(
@@ -266,23 +302,31 @@ def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:
 
 
 def _too_large_beside(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
-    """No node that it could use has as much of something else as one pod requests."""
+    """No node that it could use has as much of something else as one pod requests; all of it is
+    told, and whose no cause of ours is counts first.
+    """
+    over = dict[str, int]()
     for name, asked in _beside(request).items():
         have = [_has(node, name) for node in chosen]
         most = max((0 if one is None else one for one in have), default=0)
-        if asked <= most or any(one is None for one in have):
-            continue
-        by, unit = _UNITS.get(name, (1, name))
-        words = f"requests {asked / by:,.6g} {unit} on one node; the largest that it could use has"
-        words = (
-            f"{words} {most / by:,.6g}"
-            if most
-            else f"requests {name}, which no node that it could use has"
-        )
-        if name in _BOUND:
-            return _ours(Cause.IMPOSSIBLE_SIZE, words)
-        return WhyPending(Cause.NONE, L4, words)
-    return None
+        if asked > most and not any(one is None for one in have):
+            over[name] = most
+    if not over:
+        return None
+    words = "; it ".join(_larger(name, _beside(request)[name], most) for name, most in over.items())
+    if all(frozenset({name}) in _BOUND for name in over):
+        return _ours(Cause.IMPOSSIBLE_SIZE, words)
+    return WhyPending(Cause.NONE, L4, words)
+
+
+def _larger(name: str, asked: int, most: int) -> str:
+    if not most:
+        return f"requests {name}, which no node that it could use has"
+    unit = noun_text(asked / WHOLE_MILLI, "CPU") if name == CPU else _UNITS.get(name, name)
+    return (
+        f"requests {_amount(name, asked)} {unit} on one node; the largest that it could use has"
+        f" {_amount(name, most)}"
+    )
 
 
 def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPending | None:
@@ -369,9 +413,9 @@ def _no_room(
         words = f"{sum(free)} {resource} are free, which is enough for it"
         return WhyPending(Cause.NONE, L3, words, is_sure=False)
     if by_gpus >= missing:
-        what = next(fleet.lacking(usable, request))
-        words = f"enough {resource} are free, but {beside_gpus.short(what)}"
-        return WhyPending(_BOUND.get(what, Cause.NONE), L3, words)
+        what = fleet.lacks(usable, request, missing)
+        words = f"enough {resource} are free, but {beside_gpus.short(*sorted(what))}"
+        return WhyPending(_BOUND.get(frozenset(what), Cause.NONE), L3, words)
     if sum(free) >= missing * count and count > 1:
         words = f"{sum(free)} {resource} are free, but at most {max(free)} on one node"
         return _ours(Cause.SCATTERED, words)
@@ -575,7 +619,7 @@ SCALING: Mapping[str, str] = {
 """Events of autoscalers, in words."""
 OF_NODES = frozenset({
     Cause.NOTHING_CLAIMED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY, Cause.BUSY,
-    Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS,
+    Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.HOST_BINDS,
     Cause.IMPOSSIBLE_LABEL, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG,
 })  # fmt: skip
 """Causes that one more node, of the right kind, would end."""

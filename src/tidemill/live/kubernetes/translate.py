@@ -118,7 +118,7 @@ def translate(
             mine = replace(mine, advertised=_advertised(part))
             nodes.append(parts.seen(mine, part, whole))
     taken = HostsTaken(cluster.nodes, cluster.pods, made.pods)
-    nodes = [taken.put_into(node) for node in nodes]
+    nodes = taken.put_into(nodes)
     if looks_back:  # an observer sees when a node is first shown to be out, or is gone
         nodes += _left(cluster)
         unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
