@@ -43,7 +43,9 @@ LONGEST_MS = 100 * YEAR_MS
 """Of any duration that somebody writes."""
 _PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?(ms|s|m|h|d|w|y)")
 _PARTS = re.compile(rf" ?{_PART.pattern}(?: ?{_PART.pattern})* ?")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_MOST_DIGITS = 18
+_WHOLE = re.compile(rf"[+-]?[0-9]{{1,{_MOST_DIGITS}}}")
+_LONG = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?"
 )
@@ -52,7 +54,9 @@ _NUMBER = re.compile(
 def whole_number(text: str) -> int:
     """Read a whole number in plain digits; ValueError on ``1_0``, full-width digits and words."""
     if not _WHOLE.fullmatch(text.strip(" ")):
-        raise ValueError(f"`{text}` is not a whole number")
+        if _LONG.fullmatch(text.strip(" ")):
+            raise ValueError(f"`{text}` has more digits than the {_MOST_DIGITS} that are read here; give less")
+        raise ValueError(f"`{text}` is not a whole number; write it in digits")
     return int(text)
 
 
@@ -60,7 +64,7 @@ def decimal_number(text: str) -> float:
     """Read a finite number in plain digits; ValueError on ``1_0``, ``inf``, ``nan`` and words."""
     found = float(text) if _NUMBER.fullmatch(text.strip(" ")) else nan
     if not isfinite(found):
-        raise ValueError(f"`{text}` is not a number")
+        raise ValueError(f"`{text}` is not a number; write it in digits")
     return found
 
 
