@@ -167,7 +167,7 @@ def _whole(world: World, host: Role, gpus: int, per_node: int) -> Role:
         raise SpecError(f"--per-node is {size}; a node has at most {MAX_DEVICES}", hint="give less")
     if gpus % size:
         raise SpecError(
-            f"{gpus} GPUs do not divide into replicas of {size}",
+            f"--gpus is {gpus:,}, which does not divide into replicas of {size}",
             hint="give a --per-node that divides --gpus",
         )
     return replace(host, count=gpus // size, accelerators=size)

@@ -365,12 +365,15 @@ def _over_limit(claim: Claim) -> Certificate:
 
 def _held_of_all(claim: Claim, hosts: dict[str, int]) -> str:
     named = " and ".join(f"`{kind}`" for kind in sorted(hosts))
-    most = f"{sum(hosts.values()):,} of its {claim.role.count:,} replicas"
+    most = f"{sum(hosts.values()):,} of its {phrasing.many(claim.role.count, 'replica')}"
     return f"all of {named} together, empty, would hold {most}"
 
 
 def _held_of(claim: Claim, kind: str, most: int) -> str:
-    return f"all of `{kind}`, empty, would hold {most:,} of its {claim.role.count:,} replicas"
+    return (
+        f"all of `{kind}`, empty, would hold {most:,} of its"
+        f" {phrasing.many(claim.role.count, 'replica')}"
+    )
 
 
 def _less_of_both(claim: Claim, kind: str, most: int, limit: int) -> str:

@@ -127,7 +127,7 @@ def _whole(wish: Wish, candidate: Candidate) -> str:
     if not others:
         return candidate.words
     left = wish.role.total_milli - candidate.role.total_milli
-    fewer = f", {phrasing.amount(left)} GPUs fewer" if left > 0 else ""
+    fewer = f", {phrasing.amounts(left, 'GPU')} fewer" if left > 0 else ""
     stay = " and ".join(phrasing.all_replicas(others))
     return f"{candidate.words} beside {stay}{fewer}"
 
@@ -301,5 +301,5 @@ def _made(change: str, role: Role, but: str = "") -> Candidate:
     if not role.profile and not kinds:
         text = phrasing.replicas_of(role, 1).removeprefix("1 replica of ")
     if role.count > 1:
-        text = f"{role.count:,} replicas of {text}"
+        text = f"{phrasing.many(role.count, 'replica')} of {text}"
     return Candidate(change, role, f"{text} {but}" if but else text)

@@ -295,7 +295,7 @@ def asks(shape: Shape) -> str:
 def replicas(role: Role, count: int) -> str:
     """So many replicas of a role and the size of each: ``2 replicas of 4``."""
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
-    size = size if role.accelerators else f"{cores(role.cpu_milli)} cores"
+    size = size if role.accelerators else many_cores(role.cpu_milli)
     return f"{many(count, 'replica')} of {size}"
 
 
@@ -430,7 +430,7 @@ def _hourly(fix: PricedFix) -> str:
 def _asks(role: Role) -> str:
     count = f"{role.least} to {role.count}×" if 0 < role.least < role.count else f"{role.count}×"
     if not role.accelerators:
-        size = f"{cores(role.cpu_milli)} cores"
+        size = many_cores(role.cpu_milli)
         return f"{count}{size}" if role.count > 1 else size
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
     is_one = role.count == 1 and size == "1"

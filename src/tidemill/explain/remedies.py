@@ -121,14 +121,14 @@ def _fewer(case: Case) -> PricedFix:
 def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
     lot = _needed(case, lot) if place is Place.CORDONED else lot
-    what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
+    what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amounts(lot.milli, 'accelerator')})"
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
         ways = ways | {Place.UNHEALTHY: _JOINS}
     text = ways[place].format(
         what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
-        count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
+        count=phrasing.amounts(lot.milli, "accelerator"),
         are="is" if lot.milli == WHOLE_MILLI else "are",
         node=lives.origin("".join(lot.examples[:1]), case.world.node_number).partition("/")[0],
         claim="".join(lot.examples[:1]).removeprefix(NODE_CLAIM),
@@ -377,15 +377,18 @@ def _busy(case: Case) -> Remedy:
 def _partial(case: Case) -> Remedy:
     role, hosted, others = case.role, case.hosted, case.beside
     milli = hosted * role.replica_milli + sum(one.total_milli for one in others)
-    part = f"{hosted:,} of its {role.count:,} replicas: {'it' if hosted == 1 else 'they'}"
+    part = (
+        f"{hosted:,} of its {phrasing.many(role.count, 'replica')}:"
+        f" {'it' if hosted == 1 else 'they'}"
+    )
     if others:
         named = phrasing.all_replicas(others)
         named += [phrasing.replicas(role, hosted)] * bool(hosted)
         part = f"only a part of it: {' and '.join(named)}"
     first, later = _moves(case)
     return _make(
-        f"do not start {part} would hold {phrasing.amount(milli)} accelerators and do nothing until"
-        " the others start",
+        f"do not start {part} would hold {phrasing.amounts(milli, 'accelerator')} and"
+        " do nothing until the others start",
         *first, *_opened(case, is_enough=True), _wait(case), *later,
         *_opened(case, is_enough=False),
         prices.launch(case, case.missing), *_instead(case),
@@ -551,7 +554,7 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     milli = sum(supply.held_milli(case.world, j) for j in jobs)
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
-    text = f"cancel {names}: {phrasing.amount(milli)} accelerators held and not used"
+    text = f"cancel {names}: {phrasing.amounts(milli, 'accelerator')} held and not used"
     return _unless_alone(
         case, PricedFix(text, 0, loss.milli_ms, loss.usd_micro), is_enough=is_enough
     )

@@ -57,7 +57,7 @@ def _too_few_replicas(case: Case) -> Certificate:
     beside = " beside its other roles" if case.beside else ""
     return Certificate(
         "gang", role.count, hosted, "replicas",
-        f"{hosted:,} of its {role.count:,} replicas of {size} would fit{beside}",
+        f"{hosted:,} of its {phrasing.many(role.count, 'replica')} of {size} would fit{beside}",
         "wait for running jobs to end, or request fewer or smaller replicas",
     )  # fmt: skip
 
@@ -66,7 +66,7 @@ def _too_few_cores(case: Case) -> Certificate:
     most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
     return Certificate(
         "CPU on one node", asked, most, "cpu_milli",
-        f"at most {phrasing.cores(most)} cores free beside enough accelerators, each replica"
+        f"at most {phrasing.many_cores(most)} free beside enough accelerators, each replica"
         " requests"
         f" {phrasing.cores(asked)}",
         "wait for running jobs to end, or request fewer cores per replica",

@@ -168,7 +168,8 @@ def unlisted_words(world: World) -> str:
         return ""
     here = int((world.nodes.state[: world.node_count] != NodeState.GONE).sum())
     return (
-        f"listed by no source: {count:,} of {here:,} nodes, taken as large as the most GPUs that"
+        f"listed by no source: {count:,} of {phrasing.many(here, 'node')}, taken as"
+        " large as the most GPUs that"
         " jobs held there at once; how many they have, and whether more are free, is unknown"
     )
 

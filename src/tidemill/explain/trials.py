@@ -16,6 +16,7 @@ from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain import rerun, site
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
+from tidemill.model.measures import count_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
@@ -58,9 +59,10 @@ class Trials:
             return ""
         return (
             "not all was tried that might start now instead:"
-            f" {len(self._world.queued):,} different requests wait on"
-            f" {self._world.node_count:,} nodes, and each trial is a scheduling cycle with all of"
-            " them; ask `fit` about one change at a time"
+            f" on {count_text(self._world.node_count, 'node')} with"
+            f" {count_text(len(self._world.queued), 'different request')} in the queue"
+            " each trial is a"
+            " scheduling cycle with all of them; ask `fit` about one change at a time"
         )
 
     def places(self, job: Job, *, without: int = -1) -> bool:

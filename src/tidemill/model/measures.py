@@ -55,7 +55,9 @@ def whole_number(text: str) -> int:
     """Read a whole number in plain digits; ValueError on ``1_0``, full-width digits and words."""
     if not _WHOLE.fullmatch(text.strip(" ")):
         if _LONG.fullmatch(text.strip(" ")):
-            raise ValueError(f"`{text}` has more digits than the {_MOST_DIGITS} that are read here; give less")
+            raise ValueError(
+                f"`{text}` has more digits than the {_MOST_DIGITS} that are read here; give less"
+            )
         raise ValueError(f"`{text}` is not a whole number; write it in digits")
     return int(text)
 

@@ -456,7 +456,7 @@ def test_a_gang_that_has_to_be_in_one_rack_waits_for_one(spec: Object, names: di
     mine[0] = pod("p0", 8, on="n0", **told)
     _, cause, words = reason(world_of(*racks, whole, *mine, *held), "ml/g")
     assert cause == Cause.TOPOLOGY
-    assert f"8 nvidia.com/gpu are free, but at most 0 of its 1 missing pods fit in one {RACK}" in (
+    assert f"8 nvidia.com/gpu are free, but at most 0 of its 1 missing pod fit in one {RACK}" in (
         words
     )
     many = replace_least(whole, 3)

@@ -21,7 +21,7 @@ from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, 
 from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
-from tidemill.model.measures import WHOLE_MILLI, cores_text, gib_text, noun_text
+from tidemill.model.measures import WHOLE_MILLI, cores_text, count_text, gib_text, noun_text
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -335,7 +335,10 @@ def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPen
     most = sum(node.capacity.get(resource, 0) // count for node in chosen)
     if size <= most:
         return None
-    words = f"a gang of {size} pods of {count} {resource}; all nodes that it may use hold {most}"
+    words = (
+        f"a gang of {count_text(size, 'pod')} of {count} {resource}; all nodes that it may"
+        f" use hold {most}"
+    )
     return _ours(Cause.IMPOSSIBLE_GANG, words)
 
 
@@ -349,7 +352,7 @@ def _too_large_for_one(
     hold = [sum(one.capacity.get(resource, 0) // count for one in nodes) for nodes in places]
     if not where.labels or size <= max(hold, default=0):
         return None
-    words = f"a gang of {size} pods of {count} {resource}{where.words}"
+    words = f"a gang of {count_text(size, 'pod')} of {count} {resource}{where.words}"
     found = f"the largest that it may use holds {max(hold)}" if hold else "no node has that label"
     return _ours(Cause.IMPOSSIBLE_TOPOLOGY, f"{words}; {found}")
 
@@ -365,8 +368,8 @@ def _apart(
     if fits >= missing:
         return None
     free = sum(fleet.free(node, request.gpu.resource) for node in usable)
-    words = f"{free} {request.gpu.resource} are free, but at most {fits} of its {missing} missing"
-    return _ours(Cause.TOPOLOGY, f"{words} pods fit{where.words}")
+    words = f"{free} {request.gpu.resource} are free, but at most {fits} of its"
+    return _ours(Cause.TOPOLOGY, f"{words} {count_text(missing, 'missing pod')} fit{where.words}")
 
 
 def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
@@ -404,7 +407,10 @@ def _no_room(
     usable = [node for node in chosen if _takes(node, request) and not _taints(node, request)]
     most = sum(node.allocatable.get(resource, 0) // count for node in usable)
     if size > most:
-        words = f"a gang of {size} pods of {count} {resource}; nodes that take work hold {most}"
+        words = (
+            f"a gang of {count_text(size, 'pod')} of {count} {resource}; nodes that take"
+            f" work hold {most}"
+        )
         return _ours(Cause.NOT_ENOUGH_READY, words)
     free = [fleet.free(node, resource) for node in usable]
     fits = sum(fleet.hosts(node, request) for node in usable)
@@ -420,7 +426,10 @@ def _no_room(
         words = f"{sum(free)} {resource} are free, but at most {max(free)} on one node"
         return _ours(Cause.SCATTERED, words)
     if fits and missing > 1:
-        words = f"only {fits} of its {missing} missing pods fit: {sum(free)} {resource} are free"
+        words = (
+            f"only {fits} of its {count_text(missing, 'missing pod')} fit: {sum(free)}"
+            f" {resource} are free"
+        )
         return _ours(
             Cause.PARTIAL_GANG, words + beside_gpus.also_short(fleet.lacking(usable, request))
         )

@@ -44,7 +44,7 @@ from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, count_text
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
@@ -245,7 +245,8 @@ class _Translation:
         notes += kai_parts.misread(self.cluster.pods)
         if self._refused:
             many = len(self._refused)
-            whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
+            by = "was refused by its node" if many == 1 else "were refused"
+            whose = f"{count_text(many, 'pod')} {by}"
             first = f"{self._refused[0].full_name} ({self._refused[0].refusal})"
             notes.append(f"{whose}: others had taken the GPUs first; the first is {first}")
         return notes
