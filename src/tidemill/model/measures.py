@@ -113,6 +113,17 @@ def noun_text(count: float, noun: str) -> str:
     return noun if count == 1 else f"{noun[:-1]}ies" if _ENDS_IN_Y.search(noun) else f"{noun}s"
 
 
+def clause_text(count: int, clause: str) -> str:
+    """A number, and what is said of so many: ``3 pods have claims``, ``1 pod has claims``; the
+    clause is as of several, with the noun first and then the verb.
+    """
+    if count != 1:
+        return f"{count:,} {clause}"
+    nouns, verb, rest = clause.split(" ", 2)
+    return f"1 {nouns.removesuffix('s')} {_OF_ONE.get(verb, f'{verb}s')} {rest}"
+
+
+_OF_ONE = {"are": "is", "have": "has", "do": "does"}
 _ENDS_IN_Y = re.compile(r"[^aeiou]y$")
 
 

@@ -59,7 +59,7 @@ def test_a_selector_that_tells_types_apart_is_one_of_types():
              "status": held}  # fmt: skip
     found = why(PRODUCT, *of_type("n0", 4, H100), *of_type("n1", 4, A100), claim, *full)
     assert found.cause == "busy"
-    assert "needs 1 GPUs by claim, and 0 are free" in found.words
+    assert "needs 1 GPU by claim, and 0 are free" in found.words
 
 
 def test_a_selector_of_some_devices_of_a_node_is_unknown_to_the_books():

@@ -576,7 +576,7 @@ def test_a_pod_group_that_nobody_shows_makes_no_gang_of_what_runs():
     pods = [pod(f"g{i}", 8, on="n0" if not i else "", **told) for i in range(3)]
     past = translate(taken(node("n0"), node("n1"), *pods))
     (note,) = past.notes
-    assert note.startswith("1 jobs are of pod groups that nobody shows")
+    assert note.startswith("1 job is of pod groups that nobody shows")
     assert note.endswith("(kubectl get podgroups.scheduling.x-k8s.io -A -o json)")
     world = kept(node("n0"), node("n1"), *pods).world
     assert JobState(world.jobs.state[world.job_number["ml/ghost"]]) is JobState.RUNNING

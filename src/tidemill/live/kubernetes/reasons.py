@@ -29,7 +29,7 @@ LONGEST_WORDS = 500
 """Of a reason, as events keep it."""
 SHORTEST_QUOTE = 20
 _NAMED = 3
-_CLAIMED = re.compile(f"{CLAIMED}(?!/)")
+_CLAIMED = re.compile(rf"(\b1 )?{CLAIMED}(?!/)")
 REFUSALS = {
     "MalformedRequest": "what it requests makes no sense: no room that comes free starts it",
     "MalformedGang": "what it says of its gang cannot be read: no room that comes free starts it",
@@ -229,9 +229,14 @@ def by_facts(
             gpu = request.gpu._replace(resource=other)
             by_claim = _by_facts(fleet, replace(request, gpu=gpu), missing, size, where)
             found = min(found, by_claim, key=lambda one: (one.is_sure, one.cause in NEVER))
-        words = _CLAIMED.sub("GPUs by claim", found.words)
+        words = _CLAIMED.sub(_by_claim, found.words)
         fleet.answered[asked] = replace(found, words=words, is_of_facts=True)
     return fleet.answered[asked]
+
+
+def _by_claim(found: re.Match[str]) -> str:
+    """What is requested by claims, as people say it of one or of several."""
+    return "1 GPU by claim" if found[1] else "GPUs by claim"
 
 
 def _by_facts(

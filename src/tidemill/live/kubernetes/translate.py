@@ -44,7 +44,7 @@ from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model import lives
-from tidemill.model.measures import WHOLE_MILLI, count_text
+from tidemill.model.measures import WHOLE_MILLI, clause_text, count_text
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, RESOURCE, UNKEPT, Queue, Role, Shape
@@ -240,7 +240,7 @@ class _Translation:
 
     def said(self) -> list[str]:
         """What people should know of it."""
-        notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
+        notes = [clause_text(count, words) for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
         notes += kai_parts.misread(self.cluster.pods)
         if self._refused:
