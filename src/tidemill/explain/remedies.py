@@ -156,7 +156,7 @@ def _at_least(case: Case) -> str:
 
 def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     """The fix, and what keeps the job out when nodes that are closed take work: it is tried."""
-    if place not in supply.CLOSED or not case.trials.may_try():
+    if place not in (*supply.CLOSED, Place.UNHEALTHY) or not case.trials.may_try():
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):

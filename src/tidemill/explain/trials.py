@@ -143,8 +143,8 @@ class Trials:
 
 
 def opened(world: World, nodes: Iterable[int]) -> World:
-    """The state in which these spare or cordoned nodes take work; one that is full of pods too
-    takes none when it is uncordoned.
+    """The state in which these spare, cordoned or unhealthy nodes take work; one that is full of
+    pods too takes none when it is uncordoned.
     """
     made = snapshot.copy(world)
     for n in nodes:
@@ -152,7 +152,8 @@ def opened(world: World, nodes: Iterable[int]) -> World:
             c = int(made.nodes.contract[n])
             made.contract_rows[c] = replace(made.contract_rows[c], spares=0)
             fold(made, ev.AskedSpare(made.now_ms, n, False))
-        if made.nodes.state[n] == NodeState.CORDONED and not made.is_full_too(n):
+        is_shut = made.nodes.state[n] in (NodeState.CORDONED, NodeState.UNHEALTHY)
+        if is_shut and not made.is_full_too(n):
             fold(made, ev.NodeMoved(made.now_ms, n, NodeState.READY))
     return made
 

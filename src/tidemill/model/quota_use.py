@@ -19,6 +19,11 @@ class QuotaUse(NamedTuple):
     keeper: str = ""
     """Who keeps it; "": the API server, which makes no pod beyond it."""
 
+    kinds: tuple[str, ...] = ()
+    """The GPU types that it counts together, where these are several; ``kind`` is then the name of
+    their resource.
+    """
+
     @property
     def left(self) -> int:
         """How many may be requested yet."""

@@ -145,3 +145,35 @@ def test_smaller_replicas_that_are_named_have_the_cores_for_it(cpu: int, hint: s
     proof = fit(world, Role(count=2, accelerators=8, cpu_milli=cpu)).certificate
     assert proof is not None
     assert proof.nearest == hint
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [(2, "now"), (3, "unknown"), (9, "unknown")])
+def test_a_quota_of_gpus_of_all_types_together_is_counted(asked: int, verdict: str):
+    """Two of eight are left of what counts both types: the API server makes no third pod."""
+    amounts = {"requests.nvidia.com/gpu": "8"}
+    quota: Object = {
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "ml", "uid": "q",
+                     "creationTimestamp": made.moment(0)},
+        "spec": {"hard": amounts},
+        "status": {"hard": amounts, "used": {"requests.nvidia.com/gpu": "6"}},
+    }  # fmt: skip
+    world = imported(node("h0"), node("a0", labels=A100), pod("held", 6, on="h0"), quota)
+    found = fit(world, Role(count=asked))
+    assert found.verdict == verdict
+    left = "has 2 of 8 nvidia.com/gpu left, and it requests 3: pods that wait"
+    over = "is 8 nvidia.com/gpu in all, and it requests 9: until that is raised"
+    assert verdict == "now" or (left if asked == 3 else over) in found.words
+
+
+def test_a_repair_that_does_not_start_the_job_says_so():
+    """A gang of two pods, a node of two that is not Ready and one that is held: when the first is
+    mended there is room for one of them, and `why` says what keeps the gang out then.
+    """
+    down = node("n1", 2, ready=False, turned=0)
+    busy = [node("n0", 2), pod("held", 2, on="n0")]
+    found = why(imported(down, *busy, *workers("gang", 2, 2, [])), "ml/gang")
+    assert found.fix.words == (
+        "repair `n1`: unhealthy, 2 accelerators; then it still waits, because only part of the"
+        " gang fits"
+    )
