@@ -327,10 +327,13 @@ def _too_wide(claim: Claim) -> Certificate:
             f"{_while_shut(claim, replace(role, count=most))}",
         )  # fmt: skip
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
-    rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
+    rest = ""
+    if len(hosts) > 1:
+        every = sum(hosts.values())
+        rest = f"; a role runs on one GPU type (all GPU types together: {every:,})"
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
-        f"{_held_of(claim, kind, hosts[kind])}; a role runs on one GPU type{rest}",
+        f"{_held_of(claim, kind, hosts[kind])}{rest}",
         f"request at most {phrasing.replicas_of(role, hosts[kind])}"
         f"{_while_shut(claim, replace(role, count=hosts[kind]))}",
     )  # fmt: skip

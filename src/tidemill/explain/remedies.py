@@ -134,7 +134,17 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
         claim="".join(lot.examples[:1]).removeprefix(NODE_CLAIM),
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )  # fmt: skip
+    if place is Place.UNHEALTHY and (shut := _cordoned_too(case)):
+        are = "is" if len(shut) == 1 else "are"
+        text += f"; {_as_called(case, shut)} {are} cordoned too: uncordon what is mended"
     return PricedFix(text, None if place in _UNPRICED else 0)
+
+
+def _cordoned_too(case: Case) -> list[str]:
+    """Nodes that it may use and that are unhealthy, and would be cordoned if they were not."""
+    world = case.world
+    sick = np.flatnonzero(supply.kept_in(world, case.options, Place.UNHEALTHY)).tolist()
+    return [world.node_rows[n].name for n in sick if "cordoned" in world.node_words.get(n, "")]
 
 
 def _needed(case: Case, lot: Lot) -> Lot:

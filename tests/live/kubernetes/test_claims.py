@@ -177,3 +177,21 @@ def test_a_repair_that_does_not_start_the_job_says_so():
         "repair `n1`: unhealthy, 2 accelerators; then it still waits, because only part of the"
         " gang fits"
     )
+
+
+def test_a_node_that_is_down_and_cordoned_is_to_be_uncordoned_too():
+    """Whoever cordons a node that breaks has to uncordon it when it is mended: both are said."""
+    down = node("n1", ready=False, turned=0, unschedulable=True)
+    held = [node("n0"), pod("held", 8, on="n0")]
+    found = why(imported(down, *held, *workers("gang", 2, 8, [])), "ml/gang")
+    assert "`n1`: not Ready; cordoned (spec.unschedulable)" in found.words
+    fixes = [fix.words for fix in (found.fix, *found.other_fixes)]
+    assert any(fix.endswith("`n1` is cordoned too: uncordon what is mended") for fix in fixes)
+
+
+def test_nodes_to_add_are_named_with_their_size():
+    """Of nodes of two GPUs four are lacking, of larger ones fewer: how large is said."""
+    small = [node("n0", 2), pod("held", 1, on="n0")]
+    words = why(imported(*small, *workers("gang", 5, 2, [])), "ml/gang").words
+    assert "or: add 4 nodes of 2×`H100` ($16.00 an hour)" in words
+    assert "one GPU type" not in words

@@ -23,6 +23,7 @@ PRODUCTS = {"H100": "NVIDIA-H100-80GB-HBM3", "A100-80GB": "NVIDIA-A100-SXM4-80GB
 REPLICAS = ("fewer replicas", "fewer accelerators")
 """Changes of which the largest that runs is named."""
 CHANGED = re.compile(r"(uncordon|repair|move|stop) (.*?)(?::| off | on )")
+_FIELDS = dict(zip(REPLICAS, ("count", "accelerators"), strict=True))
 NOT_ENOUGH = ("that alone does not start", "then it still waits")
 
 
@@ -98,8 +99,8 @@ def check_offers(world: World, proof: Certificate | None, asked: Role) -> None:
         told = explain.fit(world, Policy(), Job("instead", offer.shape))
         assert told.verdict == "now", (offer.words, told.words)
         (role,) = offer.shape.roles
-        larger = replace(role, count=role.count + (offer.change == REPLICAS[0]),
-                         accelerators=role.accelerators + (offer.change == REPLICAS[1]))  # fmt: skip
+        one = role.count if offer.change == REPLICAS[0] else role.accelerators
+        larger = replace(role, **{_FIELDS.get(offer.change, "count"): one + 1})
         if offer.change in REPLICAS and larger != asked:
             assert fit(world, larger).verdict != "now", offer.words
 
