@@ -471,47 +471,28 @@ def _apart(case: Case) -> Remedy:
 
 
 def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU is", [_holder(case, "cores")])
+    return _host(case, "CPU is", "cores")
 
 
 def _memory(case: Case) -> Remedy:
-    return _host(case, "memory is", [_holder(case, "GiB")])
+    return _host(case, "memory is", "GiB")
 
 
 def _cpu_and_memory(case: Case) -> Remedy:
-    return _host(case, "CPU and memory are", [_holder(case, "cores"), _holder(case, "GiB")])
+    return _host(case, "CPU and memory are", "cores", "GiB")
 
 
-def _host(case: Case, what: str, most: Sequence[tuple[int, str] | None]) -> Remedy:
-    """What to do about CPU or memory; ``most``: who holds most of each, and how much it is."""
+def _host(case: Case, what: str, *units: str) -> Remedy:
+    """What to do about CPU or memory, or both."""
     free = case.units(case.blocks.free_milli)
-    wait, (moved, later) = _wait(case), _moves(case)
-    held = dict[int, str]()
-    for job, amount in filter(None, most):
-        held[job] = f"{held[job]} and {amount}" if job in held else amount
-    if held:
-        ends = " and ".join(_end(case, job, amount) for job, amount in held.items())
-        wait = PricedFix(f"wait until {ends} where GPUs are free")
+    ends = holders.ends(case, units)
+    wait = PricedFix(f"wait until {ends} where GPUs are free") if ends else _wait(case)
+    moved, later = _moves(case)
     return _make(
         f"do not buy accelerators: {free} are free, {what} what is missing",
         *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
         *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
-
-
-def _holder(case: Case, unit: str) -> tuple[int, str] | None:
-    """Who holds most of the cores, or of the memory, where GPUs are free; and how much."""
-    held = holders.host(case, is_cpu=unit == "cores")
-    return (held[0].job, holders.amount(held[0].amount, unit)) if held else None
-
-
-def _end(case: Case, job: int, amount: str) -> str:
-    """Whose end is waited for, and what it holds."""
-    if job == holders.OTHERS:
-        return f"work without GPUs ends, which no books tell of: it holds {amount}"
-    return (
-        f"`{case.world.job_names[job]}` ends ({holders.until(case.world, job)}): it holds {amount}"
-    )
 
 
 def _wait(case: Case) -> PricedFix:
@@ -530,25 +511,12 @@ def _wait(case: Case) -> PricedFix:
             f"wait until `{case.world.job_names[first]}` ends"
             f" ({holders.until(case.world, first)}): it holds"
             f" {phrasing.amount(owed.held[0].amount)}"
-            f" `{owed.kind}`{_unmoved(case, first)}"
+            f" `{owed.kind}`{holders.unmoved(case, first)}"
         )
     busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
     also = without_host.what_else(case)
     return PricedFix(f"wait until some of the {busy} {taken} become free{also}{polite.words(case)}")
-
-
-def _unmoved(case: Case, j: int) -> str:
-    """Why a team that is below its guaranteed quota does not take it back from this job."""
-    if case.world.is_looked_on:  # by rules that are not ours
-        return ""
-    if not case.world.shape_of(j).is_preemptible:
-        return " and may not be preempted"
-    if not case.shape.may_preempt:
-        return " and is not preempted for it: it may not preempt others"
-    if not case.policy.may_reclaim:
-        return " and is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
-    return " and is not preempted for it now"
 
 
 def _opened(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:

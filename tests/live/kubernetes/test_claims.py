@@ -185,8 +185,9 @@ def test_a_node_that_is_down_and_cordoned_is_to_be_uncordoned_too():
     held = [node("n0"), pod("held", 8, on="n0")]
     found = why(imported(down, *held, *workers("gang", 2, 8, [])), "ml/gang")
     assert "`n1`: not Ready; cordoned (spec.unschedulable)" in found.words
-    fixes = [fix.words for fix in (found.fix, *found.other_fixes)]
-    assert any(fix.endswith("`n1` is cordoned too: uncordon what is mended") for fix in fixes)
+    assert found.fix.words.startswith(
+        "repair `n1`: unhealthy, 8 accelerators; `n1` is cordoned too: uncordon what is mended"
+    )
 
 
 def test_nodes_to_add_are_named_with_their_size():

@@ -7,19 +7,22 @@ the line is quoted. Where no nodes were given the line has to do.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import beside_gpus
-from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
+from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY
+from tidemill.live.kubernetes.fleet_now import (
+    ANYWHERE,
+    FleetNow,
+    OnePlace,
+    WhyPending,
+    beside,
+    has_of,
+)
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
-from tidemill.live.kubernetes.pod_rules import PodRule
-from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.pods import PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.measures import WHOLE_MILLI, cores_text, count_text, gib_text, noun_text
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer
@@ -41,156 +44,8 @@ REFUSALS = {
 """Reasons of pods whose scheduler does not look for room: what is free has no part in it."""
 
 
-class WhyPending(Struct, frozen=True):
-    """Why something waits: our nearest cause, the layer that owns it, in words."""
-
-    cause: Cause
-    layer: Layer
-    words: str
-    is_sure: bool = True
-    """False: by nodes and pods it would fit, so that what the scheduler says counts."""
-    is_of_facts: bool = False
-    """Whether nodes and pods show it, and not only what somebody says."""
-
-
 def _ours(cause: Cause, words: str) -> WhyPending:
     return WhyPending(cause, LAYER_OF[cause], words)
-
-
-class OnePlace(NamedTuple):
-    """That all pods of a gang have to be where nodes have the same values of these labels."""
-
-    labels: tuple[str, ...] = ()
-    bound: tuple[str, ...] = ()
-    """Nodes that some of them are on."""
-
-    @property
-    def words(self) -> str:
-        """Said after what they request."""
-        return f" in one {' and one '.join(self.labels)}" if self.labels else ""
-
-    def places(self, fleet: "FleetNow", nodes: Iterable[KubeNode]) -> list[list[KubeNode]]:
-        """Nodes of each place where they may all be; without labels all are one place."""
-        mine = {self._place(node) for node in map(fleet.node, self.bound) if node is not None}
-        found = dict[tuple[str, ...], list[KubeNode]]()
-        for node in nodes:
-            place = self._place(node)
-            if all(place) and (not mine or place in mine):
-                found.setdefault(place, []).append(node)
-        return [*found.values()]
-
-    def _place(self, node: KubeNode) -> tuple[str, ...]:
-        return tuple(node.labels.get(label, "") for label in self.labels)
-
-
-ANYWHERE = OnePlace()
-
-
-class FleetNow:
-    """Nodes as they are now, and what pods hold of them."""
-
-    either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
-
-    def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
-        self.nodes = list(nodes)
-        self._by_name = {node.name: node for node in self.nodes}
-        self._used: dict[str, Counter[str]] = {}
-        self.answered: dict[tuple[PodRequest, int, int, OnePlace], WhyPending] = {}
-        """Of what was asked before: thousands of pods that wait are a few forms."""
-        self.alive = [pod for pod in pods if not pod.is_over]
-        self.named: dict[tuple[str, PodRule], bool] = {}
-        """By namespace and rule: whether any pod is named by it, of what was asked before."""
-        for pod in self.alive:
-            if pod.node:
-                self._hold(pod)
-
-    def _hold(self, pod: KubePod) -> None:
-        mine = self._used.setdefault(pod.node, Counter())
-        mine.update(_beside(pod.request))
-        if pod.request.gpu is not None and pod.request.part_milli == WHOLE_MILLI:
-            mine[pod.request.gpu.resource] += pod.request.gpu.each
-
-    def node(self, name: str) -> KubeNode | None:
-        """The node of a name."""
-        return self._by_name.get(name)
-
-    def free(self, node: KubeNode, resource: str) -> int:
-        """How many of a resource nobody holds on a node."""
-        return max(0, node.allocatable.get(resource, 0) - self._held(node, resource))
-
-    def _held(self, node: KubeNode, resource: str) -> int:
-        mine = self._used.get(node.name)
-        return mine[resource] if mine is not None else 0
-
-    def hosts(
-        self, node: KubeNode, request: PodRequest, *,
-        of_gpus: bool = False, without: Sequence[str] = (),
-    ) -> int:  # fmt: skip
-        """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone;
-        ``without``: if it had enough of these.
-        """
-        assert request.gpu is not None
-        count = self.free(node, request.gpu.resource) // request.gpu.each
-        if of_gpus:
-            return count
-        beside = self._hosts_beside(node, request)
-        return min([count, *(most for name, most in beside.items() if name not in without)])
-
-    def _hosts_beside(self, node: KubeNode, request: PodRequest) -> dict[str, int]:
-        """How many fit on a node, by each of what it has beside accelerators."""
-        has = ((name, asked, _has(node, name)) for name, asked in _beside(request).items())
-        return {
-            name: max(0, most - self._held(node, name)) // asked
-            for name, asked, most in has if most is not None
-        }  # fmt: skip
-
-    def lacking(self, nodes: Iterable[KubeNode], request: PodRequest) -> Iterator[str]:
-        """What keeps pods off nodes whose accelerators are free, node by node: all of it, and that
-        of which there is least first.
-        """
-        for node in nodes:
-            beside = self._hosts_beside(node, request)
-            by_gpus = self.hosts(node, request, of_gpus=True)
-            yield from sorted(
-                (name for name, most in beside.items() if most < by_gpus), key=beside.__getitem__
-            )
-
-    def lacks(
-        self, nodes: Sequence[KubeNode], request: PodRequest, missing: int
-    ) -> tuple[str, ...]:
-        """Of what there is too little beside free accelerators: the fewest without which all that
-        is missing would fit, of those that are equally few the first.
-        """
-        names = [*dict.fromkeys(self.lacking(nodes, request))]
-        for count in range(1, len(names)):
-            for some in combinations(names, count):
-                if sum(self.hosts(one, request, without=some) for one in nodes) >= missing:
-                    return some
-        return tuple(names)
-
-
-def _beside(request: PodRequest) -> dict[str, int]:
-    """What a pod takes of its node beside accelerators."""
-    asked = {
-        CPU: request.cpu_milli, MEMORY: request.memory_mib, DISK: request.disk_bytes, PODS: 1,
-        **dict(request.extras),
-    }  # fmt: skip
-    return {name: amount for name, amount in asked.items() if amount}
-
-
-def _has(node: KubeNode, name: str) -> int | None:
-    """How much a node has of that; None: nobody says, and it may have any amount."""
-    match name:
-        case "cpu":
-            return node.cpu_milli or None
-        case "memory":
-            return node.memory_mib or None
-        case "ephemeral-storage":
-            return node.disk_bytes or 0
-        case "pods":
-            return node.most_pods
-        case _:
-            return node.extras.get(name, 0)
 
 
 _BOUND = {
@@ -311,14 +166,14 @@ def _too_large_beside(chosen: list[KubeNode], request: PodRequest) -> WhyPending
     told, and whose no cause of ours is counts first.
     """
     over = dict[str, int]()
-    for name, asked in _beside(request).items():
-        have = [_has(node, name) for node in chosen]
+    for name, asked in beside(request).items():
+        have = [has_of(node, name) for node in chosen]
         most = max((0 if one is None else one for one in have), default=0)
         if asked > most and not any(one is None for one in have):
             over[name] = most
     if not over:
         return None
-    words = "; it ".join(_larger(name, _beside(request)[name], most) for name, most in over.items())
+    words = "; it ".join(_larger(name, beside(request)[name], most) for name, most in over.items())
     if all(frozenset({name}) in _BOUND for name in over):
         return _ours(Cause.IMPOSSIBLE_SIZE, words)
     return WhyPending(Cause.NONE, L4, words)

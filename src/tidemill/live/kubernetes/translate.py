@@ -32,13 +32,13 @@ from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes.beside_jobs import HostsTaken
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
+from tidemill.live.kubernetes.fleet_now import FleetNow
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
 from tidemill.live.kubernetes.kai_parts import SharedGpus
 from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
-from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import is_whole_name
 from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
