@@ -122,7 +122,7 @@ def test_a_run_never_writes_into_another_story(tiny: Path) -> None:
         (("ledger", "-j", "tiny.sqlite", "--bucket", "gone"), 2, "one of: not_observed"),
         (("ledger", "-j", "tiny.sqlite", "--from", "noon"), 2, "not a time"),
         (("fit", "-j", "tiny.sqlite", "--gpus", "3", "--per-node", "2", "--team", "lab"), 2,
-         "do not divide"),
+         "does not divide"),
         (("fit", "-j", "tiny.sqlite", "--gpus", "8"), 2, "teams: core, lab, web"),
         (("twin", "run", "absent.toml"), 2, "absent.toml"),
         (("journal", "export", "tiny.sqlite", "events.txt"), 3, "which form"),

@@ -127,7 +127,7 @@ def test_a_job_whose_pods_come_one_by_one_may_be_wider_than_its_quota(imported: 
     ("requests.cpu", "20", "8", "has 12 of 20 cores left, and it requests 16"),
     ("cpu", "20", "8500m", "has 11.5 of 20 cores left, and it requests 16"),
     ("limits.cpu", "20", "8", "has 12 of 20 cores left, and it requests 16"),
-    ("requests.memory", "100Gi", "64Gi", "has 36 of 100 GiB of memory left, and it requests 128"),
+    ("requests.memory", "100Gi", "64Gi", "is 100 GiB of memory in all, and it requests 128"),
 ])  # fmt: skip
 def test_a_quota_of_pods_cores_or_memory_refuses_too(
     imported: Asks, key: str, hard: str, used: str, says: str

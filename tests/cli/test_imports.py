@@ -430,7 +430,7 @@ def test_nodes_that_nobody_lists_are_no_full_fleet(tmp_path: Path):
     )
     typed = ("import", "csv", str(path), "--zone", "UTC", "--to", "2026-11-02T10:00Z")
     assert tidemill(*typed, "-j", journal).code == 0
-    told = "listed by no source: 1 of 1 nodes"
+    told = "listed by no source: 1 of 1 node"
     (node,) = json.loads(tidemill("fleet", "--nodes", "--json", "-j", journal).out)["nodes"]
     assert (node["accelerators"], node["free_milli"]) == (2, None)
     assert "≥ 2" in tidemill("fleet", "--nodes", "-j", journal).out

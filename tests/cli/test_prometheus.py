@@ -54,7 +54,7 @@ def test_check_says_what_is_there_and_what_is_missing():
         found = json.loads(run("check", url, "--at", "2026-09-21T14:30", "--json")[1])
     assert code == 0
     assert "DCGM_FI_DEV_GPU_UTIL" in printed
-    assert "1 GPUs on 1 nodes, 120 samples in the hour; held by a pod: 1" in printed
+    assert "1 GPU on 1 node, 120 samples in the hour; held by a pod: 1" in printed
     assert "memory interface active: share of cycles is missing: add DCGM_FI_PROF_DRAM" in said
     assert "the clock of Prometheus is" in said
     assert found["scrape_ms"] == 30_000

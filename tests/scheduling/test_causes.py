@@ -211,6 +211,21 @@ def memory_is_taken() -> World:
     return asking(world, job(WAITING, memory_mib=1))
 
 
+def both_are_taken() -> World:
+    world = busy(fleet(contract(**FULL_HOST)), job("runs", cpu_milli=8_000, memory_mib=64))
+    return asking(world, job(WAITING, cpu_milli=1, memory_mib=1))
+
+
+def each_is_taken_on_a_node() -> World:
+    rows = [contract("one", **FULL_HOST), contract("two", **FULL_HOST)]
+    runs = [job("one", gpus=1, cpu_milli=8_000), job("two", gpus=1, memory_mib=64)]
+    world = fleet(*rows)
+    submit(world, *runs)
+    place(world, "one", Piece(0, 0, 1, 1))
+    place(world, "two", Piece(0, 1, 1, 0b1))
+    return asking(world, job(WAITING, gpus=10, per_node=1, cpu_milli=1, memory_mib=1))
+
+
 def memory_is_taken_from_a_driver() -> World:
     world = busy(fleet(contract(**FULL_HOST)), job("runs", memory_mib=64))
     return asking(world, job(WAITING, gpus=0, memory_mib=1))
@@ -296,6 +311,8 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (cpu_is_taken, Cause.CPU_BINDS),
     (memory_is_taken, Cause.MEMORY_BINDS),
     (memory_is_taken_from_a_driver, Cause.MEMORY_BINDS),
+    (both_are_taken, Cause.HOST_BINDS),
+    (each_is_taken_on_a_node, Cause.HOST_BINDS),
     (free_but_kept_for_another_team, Cause.KEPT_BACK),
     (free_in_two_racks, Cause.TOPOLOGY),
     (more_than_any_rack_has, Cause.IMPOSSIBLE_TOPOLOGY),

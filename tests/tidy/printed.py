@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +68,20 @@ ALLOWED = {
 """House words that stay, by file, each with the reason."""
 
 
+COUNTED = (
+    "accelerators", "claims", "clusters", "containers", "contracts", "cores", "CPUs", "devices",
+    "domains", "events", "gangs", "GPUs", "groups", "instances", "jobs", "nodes", "objects", "pods",
+    "queues", "replicas", "requests", "teams",
+)  # fmt: skip
+"""Nouns that are counted, in the plural."""
+ADJECTIVES = "active|different|failed|free|idle|missing|more|other|running|waiting"
+_COUNTED = re.compile(rf" (?:(?:{ADJECTIVES}) )?({'|'.join(COUNTED)})\b(?!-)")
+COUNTS = ("explain", "cli", "live/kubernetes", "report")
+"""Packages in which a number is not put before a plural: it may be 1."""
+UNCOUNTED = {"waited", "self.kind"}
+"""What stands before a plural and is no number."""
+
+
 class Found(NamedTuple):
     """A house word in a printed text."""
 
@@ -85,6 +100,28 @@ def found() -> list[Found]:
         for pattern, say in HOUSE_WORDS.items()
         for match in re.finditer(rf"\b{pattern}\b", _prose(text))
     ]
+
+
+def counted() -> list[str]:
+    """Every plural that stands right after a number, which may be 1: `count_text` has the rule."""
+    return [
+        f"{path}:{line}: {{{value}}}{text[:40]}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.relative_to(PACKAGE).as_posix().startswith(COUNTS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.JoinedStr)
+        for line, value, text in _numbered(node)
+        if not value.isupper() and value not in UNCOUNTED
+    ]
+
+
+def _numbered(node: ast.JoinedStr) -> Iterator[tuple[int, str, str]]:
+    """What is written right before a plural, and the text from there."""
+    for value, text in pairwise(node.values):
+        if not isinstance(value, ast.FormattedValue) or isinstance(value.value, ast.IfExp):
+            continue
+        if isinstance(text, ast.Constant) and _COUNTED.match(str(text.value)):
+            yield text.lineno, ast.unparse(value.value), str(text.value)
 
 
 @cache

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.model.measures import count_text
 
 if TYPE_CHECKING:
     from tidemill.explain.decision.answers import Decision, Filtering, Ranking
@@ -100,7 +101,7 @@ def _print_filters(one: "Filtering") -> None:
     made = screen.table("filter", "removed", "why", "such as", right_from=9)
     for row in one.removed:
         made.add_row(row.filter.replace("_", " "), f"{row.nodes:,}", row.words, row.examples[0])
-    made.add_row("left", f"{one.remaining:,}", f"of {one.nodes:,} nodes", "")
+    made.add_row("left", f"{one.remaining:,}", f"of {count_text(one.nodes, 'node')}", "")
     console.print(made)
 
 
@@ -128,4 +129,6 @@ def _print_bind(found: "Decision", calendar: "Calendar") -> None:
     for row in bind.freed:
         console.print(f"  {calendar.text(row.at_ms)}: {row.words}", markup=False, soft_wrap=True)
     if bind.freed_jobs > len(bind.freed):
-        console.print(f"  and {bind.freed_jobs - len(bind.freed):,} more jobs made room")
+        console.print(
+            f"  and {count_text(bind.freed_jobs - len(bind.freed), 'more job')} made room"
+        )

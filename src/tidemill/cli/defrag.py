@@ -6,7 +6,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.cli.job_names import job_number
-from tidemill.model.measures import dollars_text
+from tidemill.model.measures import dollars_text, milli_text
 
 if TYPE_CHECKING:
     from tidemill.explain.defragment import Defrag
@@ -51,7 +51,7 @@ def _print_moves(found: "Defrag") -> None:
             move.job,
             ", ".join(move.leaves),
             ", ".join(move.goes_to),
-            f"{move.accelerator_milli / 1000:,g}",
+            milli_text(move.accelerator_milli),
             dollars_text(move.lost_usd_micro),
         )
     screen.out().print(made)

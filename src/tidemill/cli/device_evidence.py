@@ -7,7 +7,7 @@ from tidemill import api
 from tidemill.journal import device_errors
 from tidemill.journal.device_errors import DeviceErrors
 from tidemill.model import lives
-from tidemill.model.measures import duration_text
+from tidemill.model.measures import count_text, duration_text
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.units.catalogue import xids
@@ -55,7 +55,10 @@ def lines(found: Sequence[NodeErrors], now_ms: int) -> Iterator[str]:
     for one in found[:SHOWN]:
         yield f"evidence on node `{one.node}` ({one.state}): {words(one.errors, now_ms)}"
     if len(found) > SHOWN:
-        yield f"and errors of GPU drivers on {len(found) - SHOWN:,} more nodes: --json has all"
+        yield (
+            f"and errors of GPU drivers on {count_text(len(found) - SHOWN, 'more node')}:"
+            " --json has all"
+        )
 
 
 def words(errors: Sequence[DeviceErrors], now_ms: int) -> str:

@@ -6,6 +6,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 if TYPE_CHECKING:
     from tidemill.ledger.attempts import HeldAttempt
@@ -147,7 +148,7 @@ def _number(statement: "Statement", job: str) -> int:
         return known[job]
     near = meant(job, {*[*known][:100_000]})[:3]
     raise SpecError(
-        f"--job is `{job}`; the journal has {len(known):,} jobs, and none of that name",
+        f"--job is `{job}`; the journal has {count_text(len(known), 'job')}, and none of that name",
         hint=f"is one of these meant: {', '.join(near)}?" if near else
         "`tidemill efficiency --top 0` lists all",
     )  # fmt: skip

@@ -18,8 +18,10 @@ from tidemill.model.measures import (
     ONE_PPM,
     UNKNOWN_DOLLARS,
     WHOLE_MILLI,
+    amount_text,
     count_text,
     duration_text,
+    milli_text,
 )
 from tidemill.model.states import Confidence
 from tidemill.model.whys import Why
@@ -243,7 +245,9 @@ def job_lines(statement: Statement, row: HeldRow) -> list[str]:
     gpus = facts.gpu_milli / WHOLE_MILLI
     requested = [count_text(gpus, "GPU")]
     if facts.cpu_milli is not None:
-        requested.append(f"{facts.cpu_milli / 1000:,g} CPUs (used: {_used(facts.host.cpu_ppm)})")
+        requested.append(
+            f"{amount_text(facts.cpu_milli, 'CPU')} (used: {_used(facts.host.cpu_ppm)})"
+        )
     if facts.memory_mib is not None:
         most = _used(facts.host.memory_ppm, " at its peak")
         requested.append(f"{facts.memory_mib / 1024:,.1f} GiB of memory (used: {most})")
@@ -272,7 +276,7 @@ def hosts(found: Efficiencies) -> Table | None:
         return None
     made = screen.table(found.by, "CPUs", "CPU efficiency", "memory", "memory efficiency")
     for key, facts in some:
-        cpus = UNKNOWN if facts.cpu_milli is None else f"{facts.cpu_milli / 1000:,g}"
+        cpus = UNKNOWN if facts.cpu_milli is None else milli_text(facts.cpu_milli)
         memory = UNKNOWN if facts.memory_mib is None else f"{facts.memory_mib / 1024:,.1f} GiB"
         used = facts.host
         made.add_row(key, cpus, _used(used.cpu_ppm), memory, _used(used.memory_ppm))

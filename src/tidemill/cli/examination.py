@@ -16,6 +16,7 @@ from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model import paging
+from tidemill.model.measures import count_text
 from tidemill.model.rows import whole_type
 from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.world import World
@@ -60,7 +61,11 @@ def of_journal(where: str) -> list[Finding]:
         told = [*sources.look(journal, world, statement)] if world.is_observed else []
     is_whole = not extent.words
     findings = [
-        Finding(True, "journal", f"{world.seq:,} events, {world.job_count:,} jobs"),
+        Finding(
+            True,
+            "journal",
+            f"{count_text(world.seq, 'event')}, {count_text(world.job_count, 'job')}",
+        ),
         Finding(is_whole, "run that wrote it", extent.state, extent.words),
         *(Finding(*found) for found in told),
     ]

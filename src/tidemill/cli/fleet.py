@@ -6,7 +6,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import dollars_text, duration_text
+from tidemill.model.measures import dollars_text, duration_text, milli_text
 
 if TYPE_CHECKING:
     from tidemill.explain.inventory import ContractRow, NodeRow, TeamRow
@@ -152,8 +152,8 @@ def _show_nodes(
             row.node, row.kind, row.contract, row.state, duration_text(now_ms - row.since_ms),
             ("≥ " if row.free_milli is None else "") + f"{row.accelerators:,}",
             f"{row.failed:,}" if row.failed else "",
-            "?" if row.usable_milli is None else f"{row.usable_milli / 1000:,g}",
-            "?" if row.cpu_free_milli is None else f"{row.cpu_free_milli / 1000:,g}",
+            "?" if row.usable_milli is None else milli_text(row.usable_milli),
+            "?" if row.cpu_free_milli is None else milli_text(row.cpu_free_milli),
             "?" if row.memory_free_mib is None else f"{row.memory_free_mib / 1024:,.0f}", jobs,
             *([row.reason] if has_words else []),
             *([", ".join(str(one.xid) for one in row.errors)] if has_errors else []),
@@ -180,11 +180,11 @@ def _show_teams(rows: "list[TeamRow]", world: "World", journal: str) -> None:
                         "maximum quota", right_from=3)  # fmt: skip
     for row in rows:
         unsaid = "not told" if world.is_observed else "none"
-        most = unsaid if row.maximum_milli is None else f"{row.maximum_milli / 1000:,g}"
-        sure = f"{row.guaranteed_milli / 1000:,g}"
+        most = unsaid if row.maximum_milli is None else milli_text(row.maximum_milli)
+        sure = milli_text(row.guaranteed_milli)
         if world.is_observed and not row.guaranteed_milli:
             sure = unsaid
-        made.add_row(row.team, row.parent, row.kind, f"{row.used_milli / 1000:,g}", sure, most)
+        made.add_row(row.team, row.parent, row.kind, milli_text(row.used_milli), sure, most)
     screen.out().print(made)
 
 
@@ -200,7 +200,7 @@ def _print_contracts(rows: "list[ContractRow]", world: "World") -> None:
         counts = (row.paid_milli, row.launched_milli, row.can_work_milli, row.in_use_milli)
         made.add_row(
             row.contract, row.kind, terms.get(row.terms, row.terms),
-            *(f"{count / 1000:,g}" for count in counts), dollars_text(row.seam_usd_micro_per_hour),
+            *(milli_text(count) for count in counts), dollars_text(row.seam_usd_micro_per_hour),
         )  # fmt: skip
     screen.out().print(made)
 
@@ -211,7 +211,7 @@ def _print_lots(lots: "tuple[FreeLot, ...]") -> None:
                         "arrived", "fit now", "if together", right_from=2)  # fmt: skip
     made.columns[6].justify = "left"
     for lot in lots:
-        head = (lot.kind, lot.pool or "all", f"{lot.free_milli / 1000:,g}", f"{lot.nodes:,}",
+        head = (lot.kind, lot.pool or "all", milli_text(lot.free_milli), f"{lot.nodes:,}",
                 _share(lot.usable_milli, lot.free_milli),
                 _share(lot.consolidated_milli, lot.free_milli))  # fmt: skip
         for i, fits in enumerate(lot.sizes):
@@ -242,8 +242,8 @@ def _print_cuts(cuts: "tuple[Cut, ...]") -> None:
                         "fit beside", "fit on empty")  # fmt: skip
     made.columns[4].justify = "left"
     for cut in cuts:
-        head = (cut.kind, f"{cut.devices:,}", f"{cut.free_milli / 1000:,g}",
-                f"{cut.stranded_milli / 1000:,g}")  # fmt: skip
+        head = (cut.kind, f"{cut.devices:,}", milli_text(cut.free_milli),
+                milli_text(cut.stranded_milli))  # fmt: skip
         for i, fits in enumerate(cut.fits):
             made.add_row(*("" if i else part for part in head), fits.profile,
                          f"{fits.beside:,}", f"{fits.empty:,}")  # fmt: skip
@@ -258,5 +258,5 @@ def _share(milli: int | None, free_milli: int) -> str:
 
 
 def _size(fits: "Fits") -> str:
-    replica = f"{fits.accelerators * fits.milli / 1000:g}"
+    replica = milli_text(fits.accelerators * fits.milli)
     return replica if fits.replicas == 1 else f"{fits.replicas:,}×{replica}"

@@ -10,7 +10,7 @@ import typer
 
 from tidemill.cli import screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import WHOLE_MILLI, decimal_number
+from tidemill.model.measures import WHOLE_MILLI, amount_text, decimal_number
 from tidemill.model.rows import UNPRICED
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
 
 def _gpus(exact: Fraction) -> str:
     milli = round(exact)
-    return f"{milli / WHOLE_MILLI:,g} GPU{'' if milli == WHOLE_MILLI else 's'}"
+    return amount_text(milli, "GPU")
 
 
 _DECIMAL_COMMA = re.compile(r"(?<![\w.])(\d+), *(\d[\d.]*) *(?=,|$)")

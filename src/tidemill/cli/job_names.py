@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from tidemill.cli import screen
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import MINUTE_MS
+from tidemill.model.measures import MINUTE_MS, count_text
 from tidemill.model.states import JobState
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def job_number(
     more = f" and {len(near) - MOST_NAMED:,} more" if len(near) > MOST_NAMED else ""
     hint = f"did you mean {like}{more}?" if near else located("see `tidemill pending`", journal)
     raise SpecError(
-        f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
+        f"no job is called `{name}`; the journal has {count_text(world.job_count, 'job')}",
         hint=hint + _of_pods(world, name),
     )
 

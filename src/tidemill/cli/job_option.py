@@ -12,7 +12,18 @@ from tidemill.model import decoding
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.node_rules import Pair
-from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, OF, PARTITION, Job, Role, Shape, whole_type
+from tidemill.model.rows import (
+    LEAST_PRIORITY,
+    MAX_COUNT,
+    MAX_DEVICES,
+    MOST_PRIORITY,
+    OF,
+    PARTITION,
+    Job,
+    Role,
+    Shape,
+    whole_type,
+)
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.twin.fleet import replica_size
@@ -68,6 +79,12 @@ def from_options(
         other = "; another namespace may be asked about, too" * is_cut
         raise SpecError(asked, hint=f"teams: {known}{other}")
     _refuse_misspelt(world, kinds)
+    if not LEAST_PRIORITY <= priority <= MOST_PRIORITY:
+        raise SpecError(
+            f"--priority is {priority:,}; a job has one from {LEAST_PRIORITY:,} to"
+            f" {MOST_PRIORITY:,}",
+            hint="give one of those: jobs with a higher priority go first",
+        )
     _refuse_endless(cpus=cpus or 0, memory_gib=memory_gib or 0, hours=hours)
     _refuse_unknown_partition(world, partition)
     host = Role(
@@ -151,7 +168,7 @@ def _whole(world: World, host: Role, gpus: int, per_node: int) -> Role:
         raise SpecError(f"--per-node is {size}; a node has at most {MAX_DEVICES}", hint="give less")
     if gpus % size:
         raise SpecError(
-            f"{gpus} GPUs do not divide into replicas of {size}",
+            f"--gpus is {gpus:,}, which does not divide into replicas of {size}",
             hint="give a --per-node that divides --gpus",
         )
     return replace(host, count=gpus // size, accelerators=size)
@@ -177,7 +194,8 @@ def _refuse_endless(**given: float) -> None:
     for name, value in given.items():
         if not math.isfinite(value) or value > MAX_COUNT:
             option = f"--{name.replace('_', '-')}"
-            raise SpecError(f"{option} is {value:g}", hint=f"give from 0 to {MAX_COUNT:,}")
+            shown = f"{value:,.0f}" if math.isfinite(value) else f"{value:g}"
+            raise SpecError(f"{option} is {shown}, too much", hint=f"give from 0 to {MAX_COUNT:,}")
 
 
 def _refuse_misspelt(world: World, kinds: tuple[str, ...]) -> None:

@@ -70,7 +70,7 @@ def _refuse_unless_plain(text: str, value: float, ctx: Any, param: Any) -> None:
     try:
         read(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{error}; write it in digits", ctx=ctx, param=param) from None
+        raise typer.BadParameter(str(error), ctx=ctx, param=param) from None
 
 
 _UNREAD = object()

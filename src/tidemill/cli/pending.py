@@ -10,7 +10,15 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import SECOND_MS, WHOLE_MILLI, count_text, dollars_text, duration_text
+from tidemill.model.measures import (
+    SECOND_MS,
+    WHOLE_MILLI,
+    amount_text,
+    count_text,
+    dollars_text,
+    duration_text,
+    milli_text,
+)
 from tidemill.model.names import visible
 
 if TYPE_CHECKING:
@@ -102,11 +110,13 @@ def _headline(board: "Board", mine: "Sequence[PendingJob]", team: str, user: str
     whose = " and ".join(
         f"{what} `{name}`" for what, name in (("team", team), ("user", user)) if name
     )
-    asked = sum(job.accelerator_milli for job in mine) / WHOLE_MILLI
+    asked = milli_text(sum(job.accelerator_milli for job in mine))
+    are = "is" if len(mine) == 1 else "are"
     return (
-        f"{len(mine):,} of {board.jobs:,} waiting jobs are of {whose}, with {asked:,g} of"
-        f" {board.asked_milli / WHOLE_MILLI:,g} GPUs requested;"
-        f" {board.free_milli / WHOLE_MILLI:,g} GPUs free"
+        f"{len(mine):,} of {count_text(board.jobs, 'waiting job')} {are} of {whose},"
+        f" with {asked} of"
+        f" {amount_text(board.asked_milli, 'GPU')} requested;"
+        f" {amount_text(board.free_milli, 'GPU')} free"
     )
 
 
@@ -139,7 +149,7 @@ def _print_causes(
         idle = dollars_text(usd).removeprefix("$") if is_all else ""
         made.add_row(
             label(row.cause, row.says), row.owner, f"{len(jobs):,}",
-            f"{sum(job.accelerator_milli for job in jobs) / WHOLE_MILLI:,g}",
+            milli_text(sum(job.accelerator_milli for job in jobs)),
             f"{oldest.job} ({duration_text(oldest.waited_ms)})", idle,
         )  # fmt: skip
     screen.out().print(made)
@@ -221,7 +231,7 @@ def _print_partial(board: "Board") -> None:
 
 def _requested(job: "PendingJob") -> str:
     """GPUs requested; of an elastic job from its smallest size: ``8 to 32``."""
-    full, least = (f"{m / WHOLE_MILLI:,g}" for m in (job.accelerator_milli, job.least_milli))
+    full, least = (milli_text(m) for m in (job.accelerator_milli, job.least_milli))
     return f"{least} to {full}" if job.least_milli < job.accelerator_milli else full
 
 
@@ -259,7 +269,7 @@ def _print_csv(rows: "Sequence[PendingJob]") -> None:
         waits = [None] * 3 if row.eta is None else _parts(row.eta)
         names = (visible(text, one_line=True) for text in (row.job, row.team, row.user))
         writer.writerow(
-            [row.position, *names, row.priority, f"{row.accelerator_milli / WHOLE_MILLI:g}",
+            [row.position, *names, row.priority, milli_text(row.accelerator_milli).replace(",", ""),
              visible(row.asks, one_line=True), row.cause, row.waited_ms // SECOND_MS,
              *("" if ms is None else ms // SECOND_MS for ms in waits)]
         )  # fmt: skip

@@ -8,6 +8,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 if TYPE_CHECKING:
     from tidemill.live.prometheus.client import Client
@@ -301,11 +302,14 @@ def _print_check(found: dict[str, object]) -> None:
         made.add_row(row["quantity"], row["says"], source, gpus)
     screen.out().print(made)
     _print_loads(found["loads"])
-    held = found["held"]
+    held, devices, machines = found["held"], found["gpus"], found["nodes"]
     assert isinstance(held, dict), "made above"
+    assert isinstance(devices, int), "a count"
+    assert isinstance(machines, int), "a count"
     screen.out().print(
-        f"{found['gpus']:,} GPUs on {found['nodes']:,} nodes, {found['samples']:,} samples in the"
-        f" hour; held by a pod: {held['pod']:,}, by a batch job: {held['batch job']:,}",
+        f"{count_text(devices, 'GPU')} on {count_text(machines, 'node')},"
+        f" {found['samples']:,} samples in the hour; held by a pod: {held['pod']:,},"
+        f" by a batch job: {held['batch job']:,}",
         soft_wrap=True,
     )
     for row in rows:

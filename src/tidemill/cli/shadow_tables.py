@@ -8,7 +8,7 @@ from tidemill.explain import phrasing
 from tidemill.ledger import comparison
 from tidemill.ledger.account import CENT_MICRO, rounded
 from tidemill.ledger.unknowns import unknowns_of
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text, milli_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -188,7 +188,7 @@ def _starts(title: str, some: "Sequence[JobStart]", world: "World") -> "Table":
     for one in some[:SHOWN]:
         seen, shadow = (waited(one, at) for at in (one.seen_ms, one.shadow_ms))
         why = phrasing.label(world, one.cause) if one.cause else ""
-        made.add_row(one.name, one.team, why, f"{one.milli / 1000:g}", seen, shadow)
+        made.add_row(one.name, one.team, why, milli_text(one.milli), seen, shadow)
     if len(some) > SHOWN:
         made.add_row(f"… {len(some) - SHOWN:,} more", "", "", "", "", "")
     return made

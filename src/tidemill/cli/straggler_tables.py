@@ -17,7 +17,7 @@ from tidemill.live.measured.stragglers import (
     Suspect,
     UnlikeLaunch,
 )
-from tidemill.model.measures import HOUR_MS, ONE_PPM, dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, ONE_PPM, count_text, dollars_text, duration_text
 from tidemill.workload.slow.devices import FEWEST_MINUTES, DeviceFigures
 from tidemill.workload.slow.peers import RULE
 from tidemill.workload.slow.ranks import Missing
@@ -168,7 +168,8 @@ def _sentences(found: Stragglers, calendar: Calendar) -> Iterator[str]:
     for node in found.nodes:
         if node.is_repeated:
             yield (
-                f"node `{node.node}` was slow in {node.jobs_slow} of {node.jobs_judged} jobs that"
+                f"node `{node.node}` was slow in {node.jobs_slow} of"
+                f" {count_text(node.jobs_judged, 'job')} that"
                 " ran on it: the node, not a job; drain it and test it (`tidemill probe`)"
             )
     for place in found.placements:

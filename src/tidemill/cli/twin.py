@@ -10,6 +10,7 @@ import typer
 from tidemill.cli import options, screen
 from tidemill.cli import replay as replays
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 if TYPE_CHECKING:
     from tidemill.api import Run
@@ -158,7 +159,7 @@ def import_(
         screen.note(f"{screen.count(read.skipped, 'broken row')} left out")
     way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
     begun = api.begun_from(trace, told.nodes, said=repr((form, told)))
-    replaying = f"replaying {len(read.arrivals):,} jobs"
+    replaying = f"replaying {count_text(len(read.arrivals), 'job')}"
     with screen.progress(replaying) as update, going_on(journal), way:
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(
@@ -217,7 +218,8 @@ def _print_parts(found: "Load") -> None:
     if made.row_count:
         screen.out().print(made)
     screen.out().print(
-        f"offered load {_percent(found.share)} of {found.parts[-1].accelerators:,} accelerators,"
+        f"offered load {_percent(found.share)} of"
+        f" {count_text(found.parts[-1].accelerators, 'accelerator')},"
         f" {_percent(found.parts[-1].busiest)} in the busiest hour"
     )
     for part in found.short:

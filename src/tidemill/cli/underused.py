@@ -6,7 +6,7 @@ import typer
 
 from tidemill.cli import activity, options, screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import HOUR_MS, dollars_text
+from tidemill.model.measures import HOUR_MS, count_text, dollars_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,7 +114,9 @@ def _print(found: "Underused", devices: "tuple[UsedDevice, ...]", top: int) -> N
         if devices:
             console.print(_devices(devices[:DEVICES_SHOWN]))
             if len(devices) > DEVICES_SHOWN:
-                screen.note(f"and {len(devices) - DEVICES_SHOWN:,} more GPUs; --json has all")
+                screen.note(
+                    f"and {count_text(len(devices) - DEVICES_SHOWN, 'more GPU')}; --json has all"
+                )
         screen.note(
             "compute (SMs active; busy where that is not measured) and bandwidth on average, memory"
             " at most, of all GPUs of a job; sharing: how many such jobs its busiest GPU has room"
@@ -176,7 +178,10 @@ def advice(row: "UnderusedJob") -> str:
         return f"ask {whom} whether it needs a GPU; end it where it only waits"
     if not row.idle_gpus:
         return _shared(row)
-    return f"give back {row.idle_gpus:,} of its {row.gpus:,} GPUs, hardly used; {_shared(row)}"
+    return (
+        f"give back {row.idle_gpus:,} of its {count_text(row.gpus, 'GPU')}, hardly used;"
+        f" {_shared(row)}"
+    )
 
 
 def _shared(row: "UnderusedJob") -> str:

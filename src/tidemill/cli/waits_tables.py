@@ -11,7 +11,7 @@ from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import PrintedMoney, TopJob, worth_unknown
 from tidemill.ledger.waits import WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import dollars_text, duration_text
+from tidemill.model.measures import dollars_text, duration_text, milli_text
 
 NONE = "—"
 _FIGURES = (
@@ -130,7 +130,7 @@ def top(rows: list[TopJob], cents: Mapping[str, PrintedMoney]) -> Table:
     made.columns[8].justify = made.columns[9].justify = "left"
     for row in rows:
         made.add_row(
-            row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
+            row.job, row.team, row.user, milli_text(row.gpu_milli),
             printed.hours_text(row.paid_milli_ms),
             dollars_text(
                 None if row.paid_usd_micro is None else cents[row.job].paid * CENT_MICRO

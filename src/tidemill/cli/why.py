@@ -10,6 +10,7 @@ from tidemill.cli import options, screen
 from tidemill.cli.job_names import full, held_job, job_number, names_of
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import milli_text
 
 if TYPE_CHECKING:
     from tidemill.explain.answers import Answer, Certificate, Forecast
@@ -93,7 +94,7 @@ def why(
     if verdicts is not None:
         made = screen.table("node", "GPU type", "state", "free", "verdict", right_from=9)
         for v in verdicts:
-            made.add_row(v.node, v.kind, v.state, f"{v.free_milli / 1000:g}", v.words)
+            made.add_row(v.node, v.kind, v.state, milli_text(v.free_milli), v.words)
         screen.out().print(made)
 
 

@@ -15,7 +15,7 @@ from tidemill.explain.answers import Certificate
 from tidemill.explain.trials import Trials
 from tidemill.model import lives
 from tidemill.model.reasons import NEVER, Cause
-from tidemill.model.rows import Contract, Role, Shape
+from tidemill.model.rows import Contract, Role, Shape, Template
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import contract_capacity, diagnose, mixed_types, shares
@@ -191,34 +191,49 @@ def _no_profile(role: Role, kinds: list[str]) -> Certificate:
 
 
 def _too_many_devices(claim: Claim, devices: int) -> Certificate:
-    role = claim.role
-    total = role.count * role.accelerators
-    best = devices if total % devices == 0 else _largest_divisor(role.accelerators, devices)
-    pieces, of = total // best, f" of {phrasing.either(role.kinds)}" if role.kinds else ""
-    asked = replace(role, profile="", accelerators=best, count=pieces)
-    way = (
-        f"request {phrasing.replicas_of(asked, pieces)} instead of"
-        f" {role.count:,} of {role.accelerators}"
-    )
-    if _most(claim, best) < pieces and (whole := _most(claim, devices)):
-        asked = replace(asked, accelerators=devices, count=whole)
-        way = f"request at most {phrasing.replicas_of(asked, whole)}"
-    way += _while_shut(claim, asked)
+    role, of = claim.role, f" of {phrasing.either(claim.role.kinds)}" if claim.role.kinds else ""
+    way = _in_smaller_replicas(claim, devices)
     asks = phrasing.dropped(role)
     if claim.whose and asks and max(n.node.devices for n in claim.contracts) >= role.accelerators:
         way += f"; or do not require {asks}: other nodes have more"
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
-        f"the largest node{of}{claim.whose} has {devices} GPUs, it requests"
+        f"the largest node{of}{claim.whose} has {phrasing.many(devices, 'GPU')}, it requests"
         f" {role.accelerators} on one node",
         way,
     )  # fmt: skip
 
 
-def _most(claim: Claim, accelerators: int) -> int:
-    """Replicas of another size that one kind would hold, if nothing ran."""
-    made = claim._replace(role=replace(claim.role, accelerators=accelerators))
-    return mixed_types.most(claim.world, _hosts_by_kind(made))
+def _in_smaller_replicas(claim: Claim, devices: int) -> str:
+    """The same GPUs in replicas that nodes hold; else as many as they hold; else what a replica may
+    have of CPU or memory too.
+    """
+    role = replace(claim.role, profile="")
+    total, sizes = role.count * role.accelerators, range(devices, 0, -1)
+    first = [devices] if total % devices == 0 else []
+    for size in (*first, *(size for size in sizes if role.accelerators % size == 0)):
+        asked = replace(role, accelerators=size, count=total // size)
+        if _most(claim, asked) >= asked.count:
+            return (
+                f"request {phrasing.replicas_of(asked, asked.count)} instead of"
+                f" {role.count:,} of {role.accelerators}{_while_shut(claim, asked)}"
+            )
+    made = [replace(role, accelerators=size) for size in sizes]
+    made = [replace(asked, count=_most(claim, asked)) for asked in made]
+    asked = max(made, key=lambda asked: asked.count * asked.accelerators)
+    if asked.count:
+        return f"request at most {phrasing.replicas_of(asked, asked.count)}" + _while_shut(
+            claim, asked
+        )
+    node = max(
+        (row.node for row in claim.labelled), key=lambda node: (node.devices, node.cpu_milli)
+    )
+    return _with_less_host(claim, replace(role, accelerators=devices), node)
+
+
+def _most(claim: Claim, asked: Role) -> int:
+    """Replicas as another role has them that one kind would hold, if nothing ran."""
+    return mixed_types.most(claim.world, _hosts_by_kind(claim._replace(role=asked)))
 
 
 def _while_shut(claim: Claim, asked: Role) -> str:
@@ -235,6 +250,8 @@ def _while_shut(claim: Claim, asked: Role) -> str:
     if most >= asked.count:
         return ""
     needed = [n for some in shut.values() for n in some]
+    if not needed:
+        return ""
     return _once_open(world, needed, f"at most {phrasing.replicas_of(asked, most)}" if most else "")
 
 
@@ -255,25 +272,49 @@ def _once_open(world: World, nodes: Sequence[int], less: str) -> str:
 
 
 def _too_much_host(claim: Claim, rows: list[Contract]) -> Certificate:
-    role = claim.role
-    fitting = [row for row in rows if row.node.cpu_milli >= role.cpu_milli]
-    if not fitting:
-        most = max(row.node.cpu_milli for row in rows)
-        shut = _while_shut(claim, replace(role, cpu_milli=most, memory_mib=0, count=1))
+    """CPU, memory or both of a replica are more than nodes have that have its accelerators."""
+    role, nodes = claim.role, [row.node for row in rows]
+    largest, size = f"the largest node{claim.whose}", lambda node: (node.cpu_milli, node.memory_mib)
+    able = [node for node in nodes if node.cpu_milli >= role.cpu_milli]
+    if able:
+        node = max(able, key=lambda node: node.memory_mib)
         return Certificate(
-            "CPU on one node", role.cpu_milli, most, "cpu_milli",
-            f"the largest node{claim.whose} has {phrasing.cores(most)} cores, each replica requests"
-            f" {phrasing.cores(role.cpu_milli)}",
-            f"request at most {phrasing.cores(most)} cores per replica{shut}",
+            "memory on one node", role.memory_mib, node.memory_mib, "memory_mib",
+            f"{largest} with its cores has {phrasing.gib(node.memory_mib)} GiB, each replica"
+            f" requests {phrasing.gib(role.memory_mib)}",
+            _with_less_host(claim, role, node),
         )  # fmt: skip
-    most = max(row.node.memory_mib for row in fitting)
-    shut = _while_shut(claim, replace(role, memory_mib=most, count=1))
+    most = max(node.cpu_milli for node in nodes)
+    said = (
+        f"{largest} has {phrasing.many_cores(most)}, each replica requests"
+        f" {phrasing.cores(role.cpu_milli)}"
+    )
+    able = [node for node in nodes if node.memory_mib >= role.memory_mib]
+    if not able:
+        memory = max(node.memory_mib for node in nodes)
+        said += (
+            f"; {largest} by memory has {phrasing.gib(memory)} GiB, each requests"
+            f" {phrasing.gib(role.memory_mib)}"
+        )
     return Certificate(
-        "memory on one node", role.memory_mib, most, "memory_mib",
-        f"the largest node{claim.whose} with its cores has {phrasing.gib(most)} GiB, each replica"
-        f" requests {phrasing.gib(role.memory_mib)}",
-        f"request at most {phrasing.gib(most)} GiB per replica{shut}",
+        "CPU on one node", role.cpu_milli, most, "cpu_milli", said,
+        _with_less_host(claim, role, max(able or nodes, key=size)),
     )  # fmt: skip
+
+
+def _with_less_host(claim: Claim, asked: Role, node: Template) -> str:
+    """What a replica may have of the CPU and memory of a node, and how many there may be then."""
+    made = replace(
+        asked, cpu_milli=min(asked.cpu_milli, node.cpu_milli),
+        memory_mib=min(asked.memory_mib, node.memory_mib),
+    )  # fmt: skip
+    less = [phrasing.many_cores(made.cpu_milli)] * (made.cpu_milli < asked.cpu_milli)
+    less += [f"{phrasing.gib(made.memory_mib)} GiB"] * (made.memory_mib < asked.memory_mib)
+    made = replace(made, count=min(asked.count, _most(claim, made)))
+    said = f"request at most {' and '.join(less)} per replica"
+    if made.count < asked.count or asked.accelerators < claim.role.accelerators:
+        said += f", and at most {phrasing.replicas_of(made, made.count)}"
+    return said + _while_shut(claim, made)
 
 
 def _too_wide(claim: Claim) -> Certificate:
@@ -286,10 +327,13 @@ def _too_wide(claim: Claim) -> Certificate:
             f"{_while_shut(claim, replace(role, count=most))}",
         )  # fmt: skip
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
-    rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
+    rest = ""
+    if len(hosts) > 1:
+        every = sum(hosts.values())
+        rest = f"; a role runs on one GPU type (all GPU types together: {every:,})"
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
-        f"{_held_of(claim, kind, hosts[kind])}; a role runs on one GPU type{rest}",
+        f"{_held_of(claim, kind, hosts[kind])}{rest}",
         f"request at most {phrasing.replicas_of(role, hosts[kind])}"
         f"{_while_shut(claim, replace(role, count=hosts[kind]))}",
     )  # fmt: skip
@@ -324,12 +368,15 @@ def _over_limit(claim: Claim) -> Certificate:
 
 def _held_of_all(claim: Claim, hosts: dict[str, int]) -> str:
     named = " and ".join(f"`{kind}`" for kind in sorted(hosts))
-    most = f"{sum(hosts.values()):,} of its {claim.role.count:,} replicas"
+    most = f"{sum(hosts.values()):,} of its {phrasing.many(claim.role.count, 'replica')}"
     return f"all of {named} together, empty, would hold {most}"
 
 
 def _held_of(claim: Claim, kind: str, most: int) -> str:
-    return f"all of `{kind}`, empty, would hold {most:,} of its {claim.role.count:,} replicas"
+    return (
+        f"all of `{kind}`, empty, would hold {most:,} of its"
+        f" {phrasing.many(claim.role.count, 'replica')}"
+    )
 
 
 def _less_of_both(claim: Claim, kind: str, most: int, limit: int) -> str:
@@ -458,7 +505,3 @@ def _values(seen: frozenset[tuple[str, str]], key: str) -> list[str]:
 
 def _hosts_by_kind(claim: Claim) -> dict[str, int]:
     return contract_capacity.hosts_by_kind(claim.world, claim.role, claim.contracts)
-
-
-def _largest_divisor(accelerators: int, most: int) -> int:
-    return max(size for size in range(1, most + 1) if accelerators % size == 0)

@@ -32,7 +32,7 @@ NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY, Cause.NOT_EN
 _LACKS_ROOM = frozenset(Cause) - NEVER - NO_SUPPLY - {Cause.NONE}
 _SHOWN_ALWAYS = frozenset({
     Cause.NONE, Cause.NOT_ELIGIBLE, Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED,
-    Cause.CPU_BINDS, Cause.MEMORY_BINDS,
+    Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.HOST_BINDS,
 })  # fmt: skip
 """Causes of which what jobs hold is evidence enough, whoever says them."""
 

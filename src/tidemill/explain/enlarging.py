@@ -87,7 +87,12 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
     count = phrasing.many(best.nodes, "node")
     kind, name = best.row.kind, best.row.name
     is_observed = case.world.is_observed
-    do = f"add {count} of `{kind}`" if is_observed else f"enlarge contract `{name}` by {count}"
+    size = best.row.node.devices
+    do = (
+        f"add {count} of {size}×`{kind}`"
+        if is_observed
+        else f"enlarge contract `{name}` by {count}"
+    )
     words = _with(case, best.raised, kind, do)
     usd = best.usd_micro if best.row.is_priced else None
     return (PricedFix(words, usd, sets=best.raised),)

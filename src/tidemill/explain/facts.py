@@ -65,7 +65,7 @@ def _due(case: Case) -> Fact | None:
         return None
     milli = sum(supply.held_milli(case.world, j) for j in case.due)
     names = phrasing.ids([case.world.job_names[j] for j in case.due])
-    counted = f"{phrasing.amount(milli)} GPUs, no longer free for it"
+    counted = f"{phrasing.amounts(milli, 'GPU')}, no longer free for it"
     text = f"the next cycle places {names} before it ({counted})"
     return Fact("placed before it", milli, MILLI, text, commands.line(case.before, case.j))
 
@@ -183,7 +183,7 @@ def _barred(case: Case) -> Fact | None:
 def _hosted(case: Case) -> Fact | None:
     if case.role.count == 1 and not case.role.profile and not case.beside:
         return None
-    text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
+    text = f"{case.hosted:,} of {phrasing.many(case.role.count, 'replica')} would fit now"
     if case.beside:
         asked = phrasing.replicas(case.role, case.role.count)
         named = " and ".join(phrasing.all_replicas(case.beside))
@@ -331,8 +331,8 @@ def _cpu(case: Case) -> Fact:
     most, nodes = case.blocks.cpu_most_milli, case.blocks.roomy_nodes
     text = (
         f"{phrasing.many(nodes, 'node')} with enough free accelerators, at most"
-        f" {phrasing.cores(most)}"
-        f" cores free there; each replica requests {phrasing.cores(case.role.cpu_milli)}"
+        f" {phrasing.many_cores(most)} free there; each replica requests"
+        f" {phrasing.cores(case.role.cpu_milli)}"
     )
     text += _held_by(case, "cores", holders.host(case, is_cpu=True))
     return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.in_queue))
@@ -594,6 +594,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),
     Cause.MEMORY_BINDS: (free, _memory, _hosted),
+    Cause.HOST_BINDS: (free, _cpu, _memory, _hosted),
     Cause.KEPT_BACK: (kept, free, _busy),
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
     Cause.NOT_ELIGIBLE: _ROOM,

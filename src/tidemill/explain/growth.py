@@ -31,8 +31,9 @@ def facts(world: World, policy: Policy, memo: Glance, j: int) -> tuple[Fact, ...
     most = held + min(role.count - size, _allowed(world, j, role)) * role.replica_milli
     has = "runs on" if world.jobs.state[j] == JobState.RUNNING else "holds"
     runs = (
-        f"it {has} {phrasing.amount(held)} of the {phrasing.amount(full)} GPUs that it requests"
-        f" ({size:,} of {role.count:,} replicas) and could grow to {phrasing.amount(most)}"
+        f"it {has} {phrasing.amount(held)} of the {phrasing.amounts(full, 'GPU')} that it requests"
+        f" ({size:,} of {phrasing.many(role.count, 'replica')}) and could grow to"
+        f" {phrasing.amount(most)}"
     ) + " within the maximum quota of its team" * (most < full)
     if world.is_looked_on:  # another scheduler gives sizes here
         return (Fact("runs on", held, MILLI, runs, commands.nodes(world.job_names[j])),)

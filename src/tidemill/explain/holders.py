@@ -4,7 +4,7 @@ Who holds the guaranteed quota of a team that is below it, and whose cores or me
 from being used. An end is the owner's estimate; where nobody gave one, it is unknown.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -93,6 +93,37 @@ def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
                     held[j] = held.get(j, 0) + piece.replicas * asks
                     held[OTHERS] -= piece.replicas * asks
     return _largest(Held(j, amount) for j, amount in held.items() if amount > 0)
+
+
+def ends(case: Case, units: Sequence[str]) -> str:
+    """Whose end is waited for where cores, or GiB, are short beside free GPUs: of each of these who
+    holds most of it, and how much; "": nobody does.
+    """
+    found = dict[int, str]()
+    for unit in units:
+        if held := host(case, is_cpu=unit == "cores"):
+            holds = amount(held[0].amount, unit)
+            found[held[0].job] = " and ".join([*filter(None, [found.get(held[0].job)]), holds])
+    return " and ".join(_end(case.world, job, holds) for job, holds in found.items())
+
+
+def _end(world: World, job: int, holds: str) -> str:
+    if job == OTHERS:
+        return f"work without GPUs ends, which no books tell of: it holds {holds}"
+    return f"`{world.job_names[job]}` ends ({until(world, job)}): it holds {holds}"
+
+
+def unmoved(case: Case, j: int) -> str:
+    """Why a team that is below its guaranteed quota does not take it back from this job."""
+    if case.world.is_looked_on:  # by rules that are not ours
+        return ""
+    if not case.world.shape_of(j).is_preemptible:
+        return " and may not be preempted"
+    if not case.shape.may_preempt:
+        return " and is not preempted for it: it may not preempt others"
+    if not case.policy.may_reclaim:
+        return " and is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
+    return " and is not preempted for it now"
 
 
 def _machines(world: World, nodes: list[int]) -> list[list[int]]:

@@ -17,7 +17,7 @@ from tidemill.explain.trials import Trials
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import OF, Job, Role, Shape
 from tidemill.model.topology import Bond
-from tidemill.scheduling import eligibility, shares
+from tidemill.scheduling import eligibility, mixed_types
 from tidemill.scheduling.snapshot import Snapshot
 from tidemill.units import capability
 from tidemill.units.mig import geometry as mig
@@ -63,7 +63,7 @@ class Candidate(NamedTuple):
 def alternatives(wish: Wish, trials: Trials) -> tuple[Alternative, ...]:
     """What would run now instead, the smallest change first; empty when nothing near would."""
     found: dict[Shape, Alternative] = {}
-    for change in _CHANGES if wish.role.accelerators else (_cores, _memory):
+    for change in _CHANGES if wish.role.accelerators else _OF_HOST:
         if not trials.may_try():
             break
         _keep(found, (tried(wish, trials, candidate) for candidate in change(wish)))
@@ -127,7 +127,7 @@ def _whole(wish: Wish, candidate: Candidate) -> str:
     if not others:
         return candidate.words
     left = wish.role.total_milli - candidate.role.total_milli
-    fewer = f", {phrasing.amount(left)} GPUs fewer" if left > 0 else ""
+    fewer = f", {phrasing.amounts(left, 'GPU')} fewer" if left > 0 else ""
     stay = " and ".join(phrasing.all_replicas(others))
     return f"{candidate.words} beside {stay}{fewer}"
 
@@ -138,35 +138,16 @@ def _with_role(wish: Wish, role: Role) -> Shape:
 
 
 def hosted(wish: Wish, role: Role) -> int:
-    """How many replicas of a role would run now: on the one kind that takes most of them."""
-    room, most = wish.room, 0
-    for option in eligibility.options(room.world, role):
-        k, need = option.kind, role.replica_milli
-        count = min(room.count_hosts(role, option.is_ok), role.count)
-        if not need:
-            most = max(most, count)
-            continue
-        count = min(count, room.kind_free[k] // need)
-        if count > most:
-            most = max(most, _allowed(wish, k, need, count))
-    return most
-
-
-def _allowed(wish: Wish, k: int, need: int, count: int) -> int:
-    """The largest part of ``count`` replicas that limits, and what others keep back, allow."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high + 1) // 2
-        if _may(wish, k, middle * need):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _may(wish: Wish, k: int, milli: int) -> bool:
+    """How many replicas of a role would run now: on the type that takes most of them, or on all
+    types together where whoever decides asks each replica alone.
+    """
     room, q = wish.room, wish.queue
-    return shares.allow(room.world, room, room.kind_free, q, k, milli)
+    options = eligibility.options(room.world, role)
+    if not role.accelerators:
+        options = (eligibility.anywhere(room.world, role),)
+    counts = [mixed_types.may_hold(room, q, role, one) for one in options]
+    is_alone = mixed_types.are_asked_alone(room.world, _with_role(wish, role))
+    return min(role.count, sum(counts) if is_alone else max(counts, default=0))
 
 
 def _split(wish: Wish) -> Iterator[Candidate]:
@@ -186,7 +167,7 @@ def _split(wish: Wish) -> Iterator[Candidate]:
 
 def _divided(role: Role) -> str:
     """What is left of cores and memory for each of the smaller replicas, where any was asked."""
-    parts = [f"{phrasing.cores(role.cpu_milli)} cores"] * bool(role.cpu_milli)
+    parts = [phrasing.many_cores(role.cpu_milli)] * bool(role.cpu_milli)
     parts += [f"{phrasing.gib(role.memory_mib)} GiB"] * bool(role.memory_mib)
     return f"with {' and '.join(parts)} per replica" if parts else ""
 
@@ -266,7 +247,7 @@ def _cores(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.cpu_milli):
         made = replace(wish.role, cpu_milli=asked)
         if hosted(wish, made) >= made.count:
-            yield _made("fewer cores", made, f"with {phrasing.cores(asked)} cores per replica")
+            yield _made("fewer cores", made, f"with {phrasing.many_cores(asked)} per replica")
 
 
 def _memory(wish: Wish) -> Iterator[Candidate]:
@@ -274,6 +255,17 @@ def _memory(wish: Wish) -> Iterator[Candidate]:
         made = replace(wish.role, memory_mib=asked)
         if hosted(wish, made) >= made.count:
             yield _made("less memory", made, f"with {phrasing.gib(asked)} GiB per replica")
+
+
+def _cores_and_memory(wish: Wish) -> Iterator[Candidate]:
+    """Less of both, where less of one alone does not do."""
+    if any(_cores(wish)) or any(_memory(wish)):
+        return
+    for cpu_milli in _halves(wish.role.cpu_milli):
+        for memory_mib in _halves(wish.role.memory_mib):
+            made = replace(wish.role, cpu_milli=cpu_milli, memory_mib=memory_mib)
+            if hosted(wish, made) >= made.count:
+                yield _made("less CPU and memory", made, _divided(made))
 
 
 def _preferred(wish: Wish) -> Iterator[Candidate]:
@@ -290,8 +282,9 @@ def _loose(bonds: tuple[Bond, ...]) -> tuple[Bond, ...]:
     return tuple(replace(bond, is_required=False) for bond in bonds)
 
 
+_OF_HOST = (_cores, _memory, _cores_and_memory)
 _CHANGES: tuple[Callable[[Wish], Iterator[Candidate]], ...] = (
-    _cores, _memory, _preferred, _split, _tolerating, _unlabelled, _other_profile, _elsewhere,
+    *_OF_HOST, _preferred, _split, _tolerating, _unlabelled, _other_profile, _elsewhere,
 )  # fmt: skip
 
 
@@ -308,5 +301,5 @@ def _made(change: str, role: Role, but: str = "") -> Candidate:
     if not role.profile and not kinds:
         text = phrasing.replicas_of(role, 1).removeprefix("1 replica of ")
     if role.count > 1:
-        text = f"{role.count:,} replicas of {text}"
+        text = f"{phrasing.many(role.count, 'replica')} of {text}"
     return Candidate(change, role, f"{text} {but}" if but else text)

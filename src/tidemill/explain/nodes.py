@@ -223,10 +223,10 @@ def _reserved(found: Survey, n: int) -> str:
 def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int]) -> str:
     match verdict:
         case Verdict.TOO_SMALL:
-            return f"too small: {devices} of {role.accelerators} devices"
+            return f"too small: {devices} of {phrasing.many(role.accelerators, 'device')}"
         case Verdict.CPU:
             return (
-                f"CPU: {_span(free, phrasing.cores)} of {phrasing.cores(role.cpu_milli)} cores free"
+                f"CPU: {_span(free, phrasing.cores)} of {phrasing.many_cores(role.cpu_milli)} free"
             )
         case Verdict.MEMORY:
             return (

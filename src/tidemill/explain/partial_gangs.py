@@ -76,7 +76,8 @@ def _works_with_fewer(world: World, j: int) -> tuple[Fact, ...]:
         return ()
     placed, wanted, on = _extent(world, j)
     text = (
-        f"{placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; the others ended, or"
+        f"{placed:,} of {phrasing.many(wanted, 'replica')} are placed, on"
+        f" {phrasing.ids(on)}; the others ended, or"
         " are gone"
     )
     if lost := _lost_then(world, j):
@@ -236,8 +237,9 @@ def _gang(world: World, part: Rest) -> PartialGang:
     does = f"does not work before {rest} are placed"
     does = does.replace("replica are", "replica is")
     words = (
-        f"partial gang: {placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it"
-        f" holds {phrasing.amount(held)} GPUs ({hourly_text(usd)}) and {does}"
+        f"partial gang: {placed:,} of {phrasing.many(wanted, 'replica')} are placed,"
+        f" on {phrasing.ids(on)}; it"
+        f" holds {phrasing.amounts(held, 'GPU')} ({hourly_text(usd)}) and {does}"
     )
     if proof := never_whole(world, j):
         words += f", which the cluster can never hold: {proof.words}"
@@ -252,7 +254,7 @@ def _deadlock(world: World, group: Sequence[Rest]) -> GangDeadlock:
     held = sum(supply.held_milli(world, part.job) for part in group)
     usd = _usd_per_hour(world, group)
     words = (
-        f"mutual deadlock: {phrasing.ids(names)} together hold {phrasing.amount(held)} GPUs"
+        f"mutual deadlock: {phrasing.ids(names)} together hold {phrasing.amounts(held, 'GPU')}"
         f" ({hourly_text(usd)}), each lacks what the others hold, and even if every other job ended"
         " none of them could be completed on nodes that take work"
     )

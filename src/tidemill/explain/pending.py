@@ -356,4 +356,4 @@ def _words(world: World, rows: list[BoardRow], free: _FreeGpus, has_parts: bool)
 
 
 def _gpus(milli: int) -> str:
-    return f"{phrasing.amount(milli)} GPU{'' if milli == WHOLE_MILLI else 's'}"
+    return phrasing.amounts(milli, "GPU")

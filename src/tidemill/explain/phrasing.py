@@ -14,10 +14,15 @@ from tidemill.model.columns import NODE
 from tidemill.model.measures import (
     HOUR_MS,
     WHOLE_MILLI,
+    amount_text,
+    cores_text,
     count_text,
     dollars_text,
     duration_text,
+    gib_text,
     hourly_text,
+    milli_text,
+    noun_text,
 )
 from tidemill.model.reasons import CLAIM_NOTHING, JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import (
@@ -25,7 +30,6 @@ from tidemill.model.rows import (
     BY_CLAIM,
     CLUSTER,
     COHORT,
-    MOST_OF_HOST,
     OF_FLAVOR,
     PER_ACCELERATOR,
     QUOTA_QUEUE,
@@ -39,7 +43,6 @@ from tidemill.model.states import CONFIDENCES, Confidence, NodeState
 from tidemill.model.topology import APART, NO_HOP, Bond
 from tidemill.model.world import World
 
-GIB_MIB = 1024
 AFFINITY = "node affinity"
 TAINTED = "tainted"
 """The state of a node that its cluster has tainted for a condition, and nobody cordoned."""
@@ -63,6 +66,7 @@ CAUSES = {
     Cause.SCATTERED: "enough is free, but scattered over nodes",
     Cause.CPU_BINDS: "accelerators are free, CPU is not",
     Cause.MEMORY_BINDS: "accelerators are free, memory is not",
+    Cause.HOST_BINDS: "accelerators are free, CPU and memory are not",
     Cause.KEPT_BACK: "what is free is kept for other teams",
     Cause.IMPOSSIBLE_TOPOLOGY: "no topology domain is large enough to hold it together",
     Cause.TOPOLOGY: "enough is free, but not close enough together",
@@ -97,6 +101,7 @@ LABELS = {
     Cause.SCATTERED: "scattered",
     Cause.CPU_BINDS: "CPU",
     Cause.MEMORY_BINDS: "memory",
+    Cause.HOST_BINDS: "CPU and memory",
     Cause.KEPT_BACK: "lending limits",
     Cause.IMPOSSIBLE_TOPOLOGY: "never: topology",
     Cause.TOPOLOGY: "topology",
@@ -193,23 +198,12 @@ def claimed(world: World) -> str:
     return "in the cluster" if world.is_observed else "under contract"
 
 
-def amount(milli: int, per: int = WHOLE_MILLI) -> str:
-    """Milli-units as a plain number: ``48``, ``0.5``, ``12,000``."""
-    whole, rest = divmod(milli, per)
-    digits = len(str(per)) - 1
-    return f"{whole:,}" + (f".{rest:0{digits}d}".rstrip("0") if rest else "")
+amount, amounts, cores, gib = milli_text, amount_text, cores_text, gib_text
 
 
-def cores(cpu_milli: int) -> str:
-    """CPU as cores; of more than the books count, that."""
-    return amount(cpu_milli) + " or more" * (cpu_milli == MOST_OF_HOST)
-
-
-def gib(memory_mib: int) -> str:
-    """Memory as GiB, to one place where it is not whole."""
-    tenths = memory_mib * 10 // GIB_MIB
-    rest = f".{tenths % 10}" if memory_mib % GIB_MIB and tenths % 10 else ""
-    return f"{tenths // 10:,}{rest}" + " or more" * (memory_mib == MOST_OF_HOST)
+def many_cores(cpu_milli: int) -> str:
+    """The same with its noun: ``1 core``, ``96 cores``."""
+    return f"{cores(cpu_milli)} {noun_text(cpu_milli / WHOLE_MILLI, 'core')}"
 
 
 many = count_text
@@ -344,7 +338,7 @@ def asks(shape: Shape) -> str:
 def replicas(role: Role, count: int) -> str:
     """So many replicas of a role and the size of each: ``2 replicas of 4``."""
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
-    size = size if role.accelerators else f"{cores(role.cpu_milli)} cores"
+    size = size if role.accelerators else many_cores(role.cpu_milli)
     return f"{many(count, 'replica')} of {size}"
 
 
@@ -479,7 +473,7 @@ def _hourly(fix: PricedFix) -> str:
 def _asks(role: Role) -> str:
     count = f"{role.least} to {role.count}×" if 0 < role.least < role.count else f"{role.count}×"
     if not role.accelerators:
-        size = f"{cores(role.cpu_milli)} cores"
+        size = many_cores(role.cpu_milli)
         return f"{count}{size}" if role.count > 1 else size
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
     is_one = role.count == 1 and size == "1"

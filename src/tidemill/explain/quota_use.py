@@ -27,12 +27,23 @@ def refusal(world: World, shape: Shape) -> str:
             return _unsaid(mine[kind])
         if _is_over(mine, kind, count):
             return _words(mine[kind], count)
+    for quota in mine.values():
+        if quota.kinds and (count := _of_kinds(world, shape, quota.kinds)) > quota.left:
+            return _words(quota, count)
     for role in shape.roles:
         count = -(-role.count * role.replica_milli // WHOLE_MILLI)
         full = [mine[kind] for kind in role.kinds or world.kinds if _is_over(mine, kind, count)]
         if full and len(full) == len(role.kinds or world.kinds):
             return _words(full[0], count)
     return ""
+
+
+def _of_kinds(world: World, shape: Shape, kinds: tuple[str, ...]) -> int:
+    """How many GPUs of these types together are requested, by roles that may have no others."""
+    return sum(
+        -(-role.count * role.replica_milli // WHOLE_MILLI)
+        for role in shape.roles if {*(role.kinds or world.kinds)} <= {*kinds}
+    )  # fmt: skip
 
 
 def _is_over(mine: dict[str, QuotaUse], kind: str, asked: int) -> bool:
@@ -42,6 +53,13 @@ def _is_over(mine: dict[str, QuotaUse], kind: str, asked: int) -> bool:
 def _words(quota: QuotaUse, asked: int) -> str:
     left, hard, wants = (_amount(quota.kind, some) for some in (quota.left, quota.hard, asked))
     has = f"{left} of {hard} {_NAMES.get(quota.kind, quota.kind)} left, and it requests {wants}"
+    if asked > quota.hard:
+        return (
+            f"the quota `{quota.name}` of namespace `{quota.team}` is {hard}"
+            f" {_NAMES.get(quota.kind, quota.kind)} in all, and it requests {wants}: until that is"
+            " raised the API server never makes all of its pods"
+            f" (kubectl describe resourcequota -n {quota.team})"
+        )
     return (
         f"the quota `{quota.name}` of namespace `{quota.team}` has {has}: pods that wait"
         " count there too, and the API server makes no pod beyond it"

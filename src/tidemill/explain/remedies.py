@@ -122,20 +122,30 @@ def _fewer(case: Case) -> PricedFix:
 def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
     lot = _needed(case, lot) if place is Place.CORDONED else lot
-    what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
+    what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amounts(lot.milli, 'accelerator')})"
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
         ways = ways | {Place.UNHEALTHY: _JOINS}
     text = ways[place].format(
         what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
-        count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
+        count=phrasing.amounts(lot.milli, "accelerator"),
         are="is" if lot.milli == WHOLE_MILLI else "are",
         node=lives.origin("".join(lot.examples[:1]), case.world.node_number).partition("/")[0],
         claim="".join(lot.examples[:1]).removeprefix(NODE_CLAIM),
         devices=_at_least(case) + phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )  # fmt: skip
+    if place is Place.UNHEALTHY and (shut := _cordoned_too(case)):
+        are = "is" if len(shut) == 1 else "are"
+        text += f"; {_as_called(case, shut)} {are} cordoned too: uncordon what is mended"
     return PricedFix(text, None if place in _UNPRICED else 0)
+
+
+def _cordoned_too(case: Case) -> list[str]:
+    """Nodes that it may use and that are unhealthy, and would be cordoned if they were not."""
+    world = case.world
+    sick = np.flatnonzero(supply.kept_in(world, case.options, Place.UNHEALTHY)).tolist()
+    return [world.node_rows[n].name for n in sick if "cordoned" in world.node_words.get(n, "")]
 
 
 def _needed(case: Case, lot: Lot) -> Lot:
@@ -157,7 +167,7 @@ def _at_least(case: Case) -> str:
 
 def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
     """The fix, and what keeps the job out when nodes that are closed take work: it is tried."""
-    if place not in supply.CLOSED or not case.trials.may_try():
+    if place not in (*supply.CLOSED, Place.UNHEALTHY) or not case.trials.may_try():
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
@@ -379,15 +389,18 @@ def _busy(case: Case) -> Remedy:
 def _partial(case: Case) -> Remedy:
     role, hosted, others = case.role, case.hosted, case.beside
     milli = hosted * role.replica_milli + sum(one.total_milli for one in others)
-    part = f"{hosted:,} of its {role.count:,} replicas: {'it' if hosted == 1 else 'they'}"
+    part = (
+        f"{hosted:,} of its {phrasing.many(role.count, 'replica')}:"
+        f" {'it' if hosted == 1 else 'they'}"
+    )
     if others:
         named = phrasing.all_replicas(others)
         named += [phrasing.replicas(role, hosted)] * bool(hosted)
         part = f"only a part of it: {' and '.join(named)}"
     first, later = _moves(case)
     return _make(
-        f"do not start {part} would hold {phrasing.amount(milli)} accelerators and do nothing until"
-        " the others start",
+        f"do not start {part} would hold {phrasing.amounts(milli, 'accelerator')} and"
+        " do nothing until the others start",
         *first, *_opened(case, is_enough=True), _wait(case), *later,
         *_opened(case, is_enough=False),
         prices.launch(case, case.missing), *_instead(case),
@@ -460,29 +473,25 @@ def _apart(case: Case) -> Remedy:
 
 
 def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU", "cores", holders.host(case, is_cpu=True))
+    return _host(case, "CPU is", "cores")
 
 
 def _memory(case: Case) -> Remedy:
-    return _host(case, "memory", "GiB", holders.host(case, is_cpu=False))
+    return _host(case, "memory is", "GiB")
 
 
-def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
+def _cpu_and_memory(case: Case) -> Remedy:
+    return _host(case, "CPU and memory are", "cores", "GiB")
+
+
+def _host(case: Case, what: str, *units: str) -> Remedy:
+    """What to do about CPU or memory, or both."""
     free = case.units(case.blocks.free_milli)
-    wait, (moved, later) = _wait(case), _moves(case)
-    if held and held[0].job == holders.OTHERS:
-        wait = PricedFix(
-            "wait until work without GPUs ends, which no books tell of: it holds"
-            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
-        )
-    elif held:
-        first = case.world.job_names[held[0].job]
-        wait = PricedFix(
-            f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"
-            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
-        )
+    ends = holders.ends(case, units)
+    wait = PricedFix(f"wait until {ends} where GPUs are free") if ends else _wait(case)
+    moved, later = _moves(case)
     return _make(
-        f"do not buy accelerators: {free} are free, {resource} is what is missing",
+        f"do not buy accelerators: {free} are free, {what} what is missing",
         *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
         *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
@@ -504,25 +513,12 @@ def _wait(case: Case) -> PricedFix:
             f"wait until `{case.world.job_names[first]}` ends"
             f" ({holders.until(case.world, first)}): it holds"
             f" {phrasing.amount(owed.held[0].amount)}"
-            f" `{owed.kind}`{_unmoved(case, first)}"
+            f" `{owed.kind}`{holders.unmoved(case, first)}"
         )
     busy = case.units(case.supply.milli(Place.BUSY))
     taken = "that are busy or taken first" if case.due else "that are busy"
     also = without_host.what_else(case)
     return PricedFix(f"wait until some of the {busy} {taken} become free{also}{polite.words(case)}")
-
-
-def _unmoved(case: Case, j: int) -> str:
-    """Why a team that is below its guaranteed quota does not take it back from this job."""
-    if case.world.is_looked_on:  # by rules that are not ours
-        return ""
-    if not case.world.shape_of(j).is_preemptible:
-        return " and may not be preempted"
-    if not case.shape.may_preempt:
-        return " and is not preempted for it: it may not preempt others"
-    if not case.policy.may_reclaim:
-        return " and is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
-    return " and is not preempted for it now"
 
 
 def _opened(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
@@ -538,7 +534,7 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     milli = sum(supply.held_milli(case.world, j) for j in jobs)
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
-    text = f"cancel {names}: {phrasing.amount(milli)} accelerators held and not used"
+    text = f"cancel {names}: {phrasing.amounts(milli, 'accelerator')} held and not used"
     return _unless_alone(
         case, PricedFix(text, 0, loss.milli_ms, loss.usd_micro), is_enough=is_enough
     )
@@ -596,6 +592,7 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.TOPOLOGY: _apart,
     Cause.CPU_BINDS: _cpu,
     Cause.MEMORY_BINDS: _memory,
+    Cause.HOST_BINDS: _cpu_and_memory,
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)

@@ -57,7 +57,7 @@ def _too_few_replicas(case: Case) -> Certificate:
     beside = " beside its other roles" if case.beside else ""
     return Certificate(
         "gang", role.count, hosted, "replicas",
-        f"{hosted:,} of its {role.count:,} replicas of {size} would fit{beside}",
+        f"{hosted:,} of its {phrasing.many(role.count, 'replica')} of {size} would fit{beside}",
         "wait for running jobs to end, or request fewer or smaller replicas",
     )  # fmt: skip
 
@@ -66,7 +66,7 @@ def _too_few_cores(case: Case) -> Certificate:
     most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
     return Certificate(
         "CPU on one node", asked, most, "cpu_milli",
-        f"at most {phrasing.cores(most)} cores free beside enough accelerators, each replica"
+        f"at most {phrasing.many_cores(most)} free beside enough accelerators, each replica"
         " requests"
         f" {phrasing.cores(asked)}",
         "wait for running jobs to end, or request fewer cores per replica",
@@ -80,6 +80,17 @@ def _too_little_memory(case: Case) -> Certificate:
         f"at most {phrasing.gib(most)} GiB free beside enough accelerators, each replica requests"
         f" {phrasing.gib(asked)}",
         "wait for running jobs to end, or request less memory per replica",
+    )  # fmt: skip
+
+
+def _too_little_of_both(case: Case) -> Certificate:
+    most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
+    return Certificate(
+        "CPU and memory on one node", asked, most, "cpu_milli",
+        f"at most {phrasing.many_cores(most)} and {phrasing.gib(case.blocks.memory_most_mib)} GiB"
+        " free beside enough accelerators, and not both on enough nodes; each replica requests"
+        f" {phrasing.cores(asked)} and {phrasing.gib(case.role.memory_mib)}",
+        "wait for running jobs to end, or request fewer cores and less memory per replica",
     )  # fmt: skip
 
 
@@ -136,5 +147,6 @@ _SHORTFALLS: dict[Cause, Callable[[Case], Certificate]] = {
     Cause.SCATTERED: _too_scattered,
     Cause.CPU_BINDS: _too_few_cores,
     Cause.MEMORY_BINDS: _too_little_memory,
+    Cause.HOST_BINDS: _too_little_of_both,
     Cause.TOPOLOGY: _too_far_apart,
 }

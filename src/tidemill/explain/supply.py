@@ -168,7 +168,8 @@ def unlisted_words(world: World) -> str:
         return ""
     here = int((world.nodes.state[: world.node_count] != NodeState.GONE).sum())
     return (
-        f"listed by no source: {count:,} of {here:,} nodes, taken as large as the most GPUs that"
+        f"listed by no source: {count:,} of {phrasing.many(here, 'node')}, taken as"
+        " large as the most GPUs that"
         " jobs held there at once; how many they have, and whether more are free, is unknown"
     )
 
@@ -195,11 +196,16 @@ def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
 
 
 def kept_in(world: World, options: tuple[Option, ...], place: Place) -> Mask:
-    """Which nodes that it may use are spares, or are closed in one of the ways there are."""
+    """Which nodes that it may use are spares, or unhealthy, or closed in one of the ways there
+    are.
+    """
     mine = node_mask(world, options)
-    if place is not Place.SPARE:
-        return mine & closed(world)[place]
     rows, nodes = world.node_count, world.nodes
+    if place is not Place.SPARE:
+        is_there = closed(world)[place]
+        if place is Place.UNHEALTHY:
+            is_there |= nodes.state[:rows] == NodeState.UNHEALTHY
+        return mine & is_there
     return mine & (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 1)
 
 

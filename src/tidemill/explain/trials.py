@@ -16,6 +16,7 @@ from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain import rerun, site
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
+from tidemill.model.measures import count_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
@@ -58,9 +59,10 @@ class Trials:
             return ""
         return (
             "not all was tried that might start now instead:"
-            f" {len(self._world.queued):,} different requests wait on"
-            f" {self._world.node_count:,} nodes, and each trial is a scheduling cycle with all of"
-            " them; ask `fit` about one change at a time"
+            f" on {count_text(self._world.node_count, 'node')} with"
+            f" {count_text(len(self._world.queued), 'different request')} in the queue"
+            " each trial is a"
+            " scheduling cycle with all of them; ask `fit` about one change at a time"
         )
 
     def places(self, job: Job, *, without: int = -1) -> bool:
@@ -145,8 +147,8 @@ def stopped(world: World, jobs: Iterable[int]) -> World:
 
 
 def opened(world: World, nodes: Iterable[int]) -> World:
-    """The state in which these spare or cordoned nodes take work; one that is full of pods too
-    takes none when it is uncordoned.
+    """The state in which these spare, cordoned or unhealthy nodes take work; one that is full of
+    pods too takes none when it is uncordoned.
     """
     made = snapshot.copy(world)
     for n in nodes:
@@ -154,7 +156,8 @@ def opened(world: World, nodes: Iterable[int]) -> World:
             c = int(made.nodes.contract[n])
             made.contract_rows[c] = replace(made.contract_rows[c], spares=0)
             fold(made, ev.AskedSpare(made.now_ms, n, False))
-        if made.nodes.state[n] == NodeState.CORDONED and not made.is_full_too(n):
+        is_shut = made.nodes.state[n] in (NodeState.CORDONED, NodeState.UNHEALTHY)
+        if is_shut and not made.is_full_too(n):
             fold(made, ev.NodeMoved(made.now_ms, n, NodeState.READY))
     return made
 

@@ -7,7 +7,6 @@ asked about is not to fit where those that were submitted do not.
 from msgspec.structs import replace
 
 from tidemill.explain import phrasing
-from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import OF, Job, Role
 from tidemill.model.world import World
 from tidemill.scheduling.demand_mix import Ask, Mix
@@ -32,12 +31,8 @@ def filled(world: World, job: Job, *, is_cpu: bool, is_memory: bool) -> tuple[Jo
         memory_mib=memory if is_memory else role.memory_mib,
     )  # fmt: skip
     shape = replace(job.shape, roles=(role, *job.shape.roles[1:]))
-    each = (
-        f"{phrasing.amount(role.replica_milli)} GPUs"
-        if role.replica_milli != WHOLE_MILLI
-        else "1 GPU"
-    )
-    told = [_cores(cpu) if cpu else "no CPU"] * is_cpu
+    each = phrasing.amounts(role.replica_milli, "GPU")
+    told = [phrasing.many_cores(cpu) if cpu else "no CPU"] * is_cpu
     told += [f"{phrasing.gib(memory)} GiB of memory" if memory else "no memory"] * is_memory
     given = [*["--cpus"] * is_cpu, *["--memory-gib"] * is_memory]
     jobs = sum(counts.values())
@@ -46,10 +41,6 @@ def filled(world: World, job: Job, *, is_cpu: bool, is_memory: bool) -> tuple[Jo
         why = f"for no job here has {each} a replica"
     words = f"each replica requests {' and '.join(told)}, {why}; say more with {', '.join(given)}"
     return replace(job, shape=shape), (words,)
-
-
-def _cores(milli: int) -> str:
-    return f"{phrasing.cores(milli)} core{'s' * (milli != WHOLE_MILLI)}"
 
 
 def _is_alike(ask: Ask, role: Role) -> bool:

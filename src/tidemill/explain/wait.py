@@ -149,7 +149,7 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
         if on and not parts:
             text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         if over := world.matrices.jobs.item(j, JOB.OVER_MILLI):
-            shared = f"{phrasing.amount(over)} GPUs that others hold as well: not booked to it"
+            shared = f"{phrasing.amounts(over, 'GPU')} that others hold as well: not booked to it"
             text += f", {'and ' * bool(on)}on {shared}"
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
         text += _down(world, j)

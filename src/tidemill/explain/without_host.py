@@ -37,7 +37,7 @@ def fact(case: Case) -> Fact | None:
     for found, words in (
         (
             cpu(case),
-            lambda most: f"{phrasing.cores(most)} of {phrasing.cores(role.cpu_milli)} cores",
+            lambda most: f"{phrasing.cores(most)} of {phrasing.many_cores(role.cpu_milli)}",
         ),
         (memory(case), lambda most: f"{phrasing.gib(most)} of {phrasing.gib(role.memory_mib)} GiB"),
     ):

@@ -179,6 +179,7 @@ _CLAIMS: dict[Cause, Bucket] = {
     Cause.SCATTERED: Bucket.FRAGMENTED,
     Cause.CPU_BINDS: Bucket.FRAGMENTED,
     Cause.MEMORY_BINDS: Bucket.FRAGMENTED,
+    Cause.HOST_BINDS: Bucket.FRAGMENTED,
     Cause.KEPT_BACK: Bucket.QUOTA,
     Cause.TOPOLOGY: Bucket.TOPOLOGY,
     Cause.RESERVED: Bucket.HELD,

@@ -18,7 +18,12 @@ YEAR_MS = 365 * DAY_MS
 _BINS_AT_MOST = 400
 
 WHOLE_MILLI = 1_000
+MOST_OF_HOST = 10**11
+"""CPU (milli-cores) or memory (MiB) as the books have it of pods, jobs and nodes that say more: 100
+PB are more than any has, and all pods of the largest gang together can still be counted."""
 ONE_PPM = 1_000_000
+MILLION = 1_000_000
+GIB_MIB = 1024
 DOLLAR_MICRO = 1_000_000
 
 FOREVER_MS = 2**62  # later than any event; leaves room to add to it without overflow
@@ -38,7 +43,9 @@ LONGEST_MS = 100 * YEAR_MS
 """Of any duration that somebody writes."""
 _PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?(ms|s|m|h|d|w|y)")
 _PARTS = re.compile(rf" ?{_PART.pattern}(?: ?{_PART.pattern})* ?")
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_MOST_DIGITS = 18
+_WHOLE = re.compile(rf"[+-]?[0-9]{{1,{_MOST_DIGITS}}}")
+_LONG = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(
     r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?"
 )
@@ -47,7 +54,11 @@ _NUMBER = re.compile(
 def whole_number(text: str) -> int:
     """Read a whole number in plain digits; ValueError on ``1_0``, full-width digits and words."""
     if not _WHOLE.fullmatch(text.strip(" ")):
-        raise ValueError(f"`{text}` is not a whole number")
+        if _LONG.fullmatch(text.strip(" ")):
+            raise ValueError(
+                f"`{text}` has more digits than the {_MOST_DIGITS} that are read here; give less"
+            )
+        raise ValueError(f"`{text}` is not a whole number; write it in digits")
     return int(text)
 
 
@@ -55,7 +66,7 @@ def decimal_number(text: str) -> float:
     """Read a finite number in plain digits; ValueError on ``1_0``, ``inf``, ``nan`` and words."""
     found = float(text) if _NUMBER.fullmatch(text.strip(" ")) else nan
     if not isfinite(found):
-        raise ValueError(f"`{text}` is not a number")
+        raise ValueError(f"`{text}` is not a number; write it in digits")
     return found
 
 
@@ -93,8 +104,54 @@ def duration_text(ms: int) -> str:
 
 def count_text(count: float, noun: str) -> str:
     """A number of things: ``1 job``, ``2,000 jobs``, ``0.5 GPUs``."""
-    number = f"{count:,g}" if count % 1 else f"{int(count):,}"
-    return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
+    number = f"{count:,.3f}".rstrip("0") if count % 1 else f"{int(count):,}"
+    return f"{number} {noun_text(count, noun)}"
+
+
+def noun_text(count: float, noun: str) -> str:
+    """A noun as it is said after a number: ``job`` after 1, ``jobs`` after every other."""
+    return noun if count == 1 else f"{noun[:-1]}ies" if _ENDS_IN_Y.search(noun) else f"{noun}s"
+
+
+def clause_text(count: int, clause: str) -> str:
+    """A number, and what is said of so many: ``3 pods have claims``, ``1 pod has claims``; the
+    clause is as of several, with the noun first and then the verb.
+    """
+    if count != 1:
+        return f"{count:,} {clause}"
+    nouns, verb, rest = clause.split(" ", 2)
+    return f"1 {nouns.removesuffix('s')} {_OF_ONE.get(verb, f'{verb}s')} {rest}"
+
+
+_OF_ONE = {"are": "is", "have": "has", "do": "does"}
+_ENDS_IN_Y = re.compile(r"[^aeiou]y$")
+
+
+def milli_text(milli: int, per: int = WHOLE_MILLI) -> str:
+    """Milli-units as a plain number, exactly: ``48``, ``0.5``, ``12,000``."""
+    whole, rest = divmod(milli, per)
+    digits = len(str(per)) - 1
+    return f"{whole:,}" + (f".{rest:0{digits}d}".rstrip("0") if rest else "")
+
+
+def cores_text(cpu_milli: int) -> str:
+    """CPU as cores; of more than the books count, that: ``at least 100 million``."""
+    if cpu_milli >= MOST_OF_HOST:
+        return f"at least {cpu_milli // WHOLE_MILLI // MILLION} million"
+    return milli_text(cpu_milli)
+
+
+def gib_text(memory_mib: int) -> str:
+    """Memory as GiB, to one place where it is not whole; of more than the books count, that."""
+    if memory_mib >= MOST_OF_HOST:
+        return f"at least {memory_mib // GIB_MIB // MILLION} million"
+    tenths = memory_mib * 10 // GIB_MIB
+    return f"{tenths // 10:,}" + (f".{tenths % 10}" if tenths % 10 else "")
+
+
+def amount_text(milli: int, noun: str) -> str:
+    """Milli-units of things: ``1 GPU``, ``0.5 GPUs``, ``12,000 cores``."""
+    return f"{milli_text(milli)} {noun_text(milli / WHOLE_MILLI, noun)}"
 
 
 UNKNOWN_DOLLARS = "unknown"

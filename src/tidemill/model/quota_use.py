@@ -17,6 +17,11 @@ class QuotaUse(NamedTuple):
     keeper: str = ""
     """A queue of Kueue's, in journals of before those were facts of their own (``admission``)."""
 
+    kinds: tuple[str, ...] = ()
+    """The GPU types that it counts together, where these are several; ``kind`` is then the name of
+    their resource.
+    """
+
     @property
     def left(self) -> int:
         """How many may be requested yet."""

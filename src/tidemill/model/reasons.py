@@ -42,6 +42,7 @@ class Cause(IntEnum):
     RESERVED = 20
     NOT_ELIGIBLE = 21  # only other schedulers say so
     LOST_RACE = 22  # the same
+    HOST_BINDS = 23
 
 
 class PlaceRule(StrEnum):
@@ -98,6 +99,7 @@ LAYER_OF = {
     Cause.SCATTERED: Layer.SCHEDULING,
     Cause.CPU_BINDS: Layer.SCHEDULING,
     Cause.MEMORY_BINDS: Layer.SCHEDULING,
+    Cause.HOST_BINDS: Layer.SCHEDULING,
     Cause.KEPT_BACK: Layer.SCHEDULING,
     Cause.IMPOSSIBLE_TOPOLOGY: Layer.WORKLOAD,
     Cause.TOPOLOGY: Layer.SCHEDULING,

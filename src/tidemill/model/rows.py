@@ -14,9 +14,6 @@ from tidemill.model.topology import Bond, Parallelism
 MAX_DEVICES = 64  # devices of a node are a 64-bit mask; the largest known box has 16 (trn2)
 MAX_REQUESTED = 1_024  # accelerators of one replica: more than any node has, and told as such
 MAX_COUNT = 10_000_000
-MOST_OF_HOST = 10**11
-"""CPU (milli-cores) or memory (MiB) as the books have it of pods, jobs and nodes that say more: 100
-PB are more than any has, and all pods of the largest gang together can still be counted."""
 LEAST_PRIORITY, MOST_PRIORITY = -(2**31), 2**32 - 1
 """All that clusters say: Kubernetes has 32 bits with a sign, Slurm 32 without. No code multiplies
 priorities or packs them into fewer bits than those of a column, which are 64."""

@@ -182,7 +182,7 @@ def minded_at(w, n, now):
     elif nodes[n, NODE.ASKED] != 0 or (state != UNHEALTHY and state != DRAINING):
         is_due = False
     elif state == UNHEALTHY:
-        is_due = True
+        is_due = nodes[n, NODE.FIRST_PIECE] < 0  # others may show work on it: that ends first
     elif nodes[n, NODE.FIRST_PIECE] < 0:
         is_due = EMPTIED_FOR >> why & 1 != 0
     elif why != SPOT_RECLAIM:

@@ -22,10 +22,11 @@ Mask = NDArray[np.bool_]
 
 def kinds_that_hold(world: World, role: Role) -> list[str]:
     """The GPU types of which contracts, when all is well and nothing runs, hold all its replicas;
-    where none does, those of which they hold some.
+    where none does, or another scheduler asks each replica alone, those of which they hold some.
     """
     hosts = hosts_by_kind(world, role, running_contracts(world, role))
-    return [k for k, n in hosts.items() if n >= role.count] or [k for k, n in hosts.items() if n]
+    all_of_it = [] if world.is_looked_on else [k for k, n in hosts.items() if n >= role.count]
+    return all_of_it or [k for k, n in hosts.items() if n]
 
 
 def holding(world: World, role: Role, kinds: Sequence[int]) -> list[bool]:

@@ -222,7 +222,7 @@ def binding(room: Snapshot, role: Role, is_ok: I64) -> Cause:
     if _hosted(room, role, is_ok, memory_mib=0) >= role.count:
         return Cause.MEMORY_BINDS
     if _hosted(room, role, is_ok, cpu_milli=0, memory_mib=0) >= role.count:
-        return Cause.CPU_BINDS
+        return Cause.HOST_BINDS
     return Cause.SCATTERED
 
 

@@ -64,6 +64,7 @@ CURED_BY_WAITING = frozenset(
         Cause.SCATTERED,
         Cause.CPU_BINDS,
         Cause.MEMORY_BINDS,
+        Cause.HOST_BINDS,
         Cause.KEPT_BACK,
         Cause.TOPOLOGY,
     }

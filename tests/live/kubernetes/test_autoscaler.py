@@ -18,6 +18,7 @@ from tests.live.kubernetes.test_reasons import FULL, SAID
 from tests.rigs.kubernetes import wanted
 from tests.rigs.kubernetes.cluster import Cluster, RigError
 from tidemill.live.kubernetes import autoscaler, reasons, translate
+from tidemill.live.kubernetes.fleet_now import WhyPending
 from tidemill.model.errors import SpecError
 from tidemill.model.reasons import Cause
 
@@ -212,7 +213,7 @@ def test_other_config_maps_are_not_read():
 
 def test_how_to_see_it_is_never_cut_off():
     """Where a long reason leaves no room for the node group, that is left away."""
-    long = reasons.WhyPending(Cause.BUSY, reasons.L3, "w" * 300)
+    long = WhyPending(Cause.BUSY, reasons.L3, "w" * 300)
     also = f"the autoscaler's node group {'g' * 150} {SHOWN}"
     found = reasons.told(long, "Unschedulable", "said", "kubectl y", also)
     assert found == reasons.told(long, "Unschedulable", "said", "kubectl y")

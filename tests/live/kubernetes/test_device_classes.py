@@ -63,7 +63,7 @@ def test_of_a_class_that_nobody_shows_it_is_unknown():
     """No zero: a note says how many pods that is about, and how to show it."""
     past = translate.translate(taken(*published(*GPUS), *asking("fast")))
     (note,) = [one for one in past.notes if UNSHOWN in one]
-    assert note.startswith("1 pods have claims of devices of DeviceClass `fast`")
+    assert note.startswith("1 pod has claims of devices of DeviceClass `fast`")
     assert note.endswith("(kubectl get deviceclasses)")
     assert not len(past.attempts)
 

@@ -554,7 +554,7 @@ def test_a_gang_that_has_to_be_in_one_rack_waits_for_one(spec: Object, names: di
     mine[0] = pod("p0", 8, on="n0", **told)
     _, cause, words = reason(world_of(*racks, whole, *mine, *held), "ml/g")
     assert cause == Cause.TOPOLOGY
-    assert f"8 nvidia.com/gpu are free, but at most 0 of its 1 missing pods fit in one {RACK}" in (
+    assert f"8 nvidia.com/gpu are free, but at most 0 of its 1 missing pod fit in one {RACK}" in (
         words
     )
     many = replace_least(whole, 3)
@@ -674,7 +674,7 @@ def test_a_pod_group_that_nobody_shows_makes_no_gang_of_what_runs():
     pods = [pod(f"g{i}", 8, on="n0" if not i else "", **told) for i in range(3)]
     past = translate(taken(node("n0"), node("n1"), *pods))
     (note,) = past.notes
-    assert note.startswith("1 jobs are of pod groups that nobody shows")
+    assert note.startswith("1 job is of pod groups that nobody shows")
     assert note.endswith("(kubectl get podgroups.scheduling.x-k8s.io -A -o json)")
     world = kept(node("n0"), node("n1"), *pods).world
     assert JobState(world.jobs.state[world.job_number["ml/ghost"]]) is JobState.RUNNING

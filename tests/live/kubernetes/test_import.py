@@ -400,7 +400,7 @@ def test_pods_whose_claims_nobody_shows_are_counted(is_shown: bool, count: int):
     ended["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": "a-x-1"}]
     past = translate.translate(made.taken(node("n0"), ended, *([shape] if is_shown else [])))
     assert len(past.attempts) == 1 - count
-    assert sum(note.startswith("1 pods have claims") for note in past.notes) == count
+    assert sum(note.startswith("1 pod has claims") for note in past.notes) == count
 
 
 def test_a_folder_a_list_and_single_objects_are_read(tmp_path: Path):

@@ -153,9 +153,9 @@ def test_nodes_that_the_queue_may_not_use_are_bought_with_the_quota_or_not_at_al
     assert buys(by_books) == [
         (
             "raise the maximum quota of team `lq` from 16 to 32 `H100` and the maximum quota of"
-            " team `cohort all` from 16 to 32 `H100` and add 2 nodes of `H100`"
+            " team `cohort all` from 16 to 32 `H100` and add 2 nodes of 8×`H100`"
         )
     ]
     assert buys(wide()) == [
-        "raise the limit that its own scheduler names, and add 2 nodes of `H100`"
+        "raise the limit that its own scheduler names, and add 2 nodes of 8×`H100`"
     ]

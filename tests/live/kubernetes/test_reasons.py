@@ -12,6 +12,7 @@ from tidemill import explain
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.unknowns import unknowns_of
 from tidemill.live.kubernetes import reasons
+from tidemill.live.kubernetes.fleet_now import WhyPending
 from tidemill.live.kubernetes.kueue import GROUP
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
@@ -495,7 +496,7 @@ def test_a_machine_that_is_launched_and_no_node_yet_is_paid_and_not_ready():
 def test_reasons_fit_into_their_event():
     """However long the scheduler's sentence, the command at the end stays whole."""
     found = reasons.told(
-        reasons.WhyPending(Cause.BUSY, L3, "w" * 90), "Unschedulable", "x" * 4000, "kubectl y"
+        WhyPending(Cause.BUSY, L3, "w" * 90), "Unschedulable", "x" * 4000, "kubectl y"
     )
     assert len(found) == reasons.LONGEST_WORDS
     assert found.endswith("(kubectl y)")

@@ -8,6 +8,7 @@ import typer
 from tidemill.cli import options, screen
 from tidemill.cli.unit import catalogue, model_choice
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 if TYPE_CHECKING:
     from tidemill.units.catalogue.book import Catalogue
@@ -229,7 +230,8 @@ def _check_stated(model: "Model", stated: "Stated", how: "Training | Serving") -
 def _no_division(model: "Model", part: "Part", stated: "Stated") -> SpecError:
     if stated.units is not None:
         return SpecError(
-            f"`{model.key}` cannot be divided over exactly {stated.units} accelerators",
+            f"`{model.key}` cannot be divided over exactly"
+            f" {count_text(stated.units, 'accelerator')}",
             hint="leave out --gpus to see which numbers do, or give --tp, --pp and --dp",
         )
     return SpecError(

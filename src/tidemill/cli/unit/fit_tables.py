@@ -7,7 +7,7 @@ import msgspec
 from tidemill.cli import screen
 from tidemill.cli.bars import bar
 from tidemill.cli.unit import model_choice
-from tidemill.model.measures import dollars_text
+from tidemill.model.measures import count_text, dollars_text
 from tidemill.units import fitting, memory, models, precision, serving
 from tidemill.units.training import OPTIMISERS, Training
 
@@ -49,7 +49,7 @@ def shown(found: "FitAnswer") -> None:
     for line in _remarks(found):
         console.print(line, soft_wrap=True)
     for remedy in found.remedies:
-        where = f"{remedy.fit.units:,} accelerators{divided(remedy.fit.stated)}"
+        where = f"{count_text(remedy.fit.units, 'accelerator')}{divided(remedy.fit.stated)}"
         console.print(f"would fit: {remedy.change} → {where}", soft_wrap=True)
     screen.note(TRAIN_FORMULA if verb == "train" else SERVE_FORMULA)
 
@@ -149,7 +149,7 @@ def _remarks(found: "FitAnswer") -> "list[str]":
 def _boxes(units: int, box: "Box") -> str:
     """Whole boxes, and what they cost where that is known."""
     count = -(-units // box.count)
-    line = f"as whole servers: {count:,} × {box.key}, {box.count} accelerators each"
+    line = f"as whole servers: {count:,} × {box.key}, {count_text(box.count, 'accelerator')} each"
     if box.usd_micro_per_hour is None:
         return line
     return f"{line}: {dollars_text(count * box.usd_micro_per_hour)} an hour"

@@ -7,7 +7,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import whole_number
+from tidemill.model.measures import count_text, whole_number
 
 if TYPE_CHECKING:
     from tidemill.units.mig.best import Division
@@ -175,9 +175,10 @@ def _print_left_out(division: "Division", devices: int, enough: int | None) -> N
         return
     rest = ", ".join(f"{count:,} × {name}" for name, count in division.left_out.items())
     count, over = division.served[2], sum(division.left_out.values())
+    do = "does" if over == 1 else "do"
     more = f"; `--devices {enough}` serves all of them" if enough else ""
     screen.out().print(
-        f"left over: {rest} ({over:,} of {count + over:,} requests do not fit on "
+        f"left over: {rest} ({over:,} of {count_text(count + over, 'request')} {do} not fit on "
         f"{screen.count(devices, 'device')}{more})",
         style="bold", soft_wrap=True,
     )  # fmt: skip

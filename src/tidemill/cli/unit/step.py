@@ -183,7 +183,8 @@ def _data(gpus: int, inner: int) -> int:
         below = gpus // inner * inner
         near = [str(n) for n in (below, below + inner) if n]
         raise SpecError(
-            f"{gpus:,} accelerators do not divide by tensor × context × pipeline ranks, {inner:,}",
+            f"--gpus is {gpus:,}, which does not divide by tensor × context × pipeline"
+            f" ranks, {inner:,}",
             hint=f"--gpus {' or '.join(near)} would",
         )
     return data

@@ -13,7 +13,7 @@ from tidemill.model import events as ev
 from tidemill.model import tree as trees
 from tidemill.model.columns import AT, KIND, NONE, QUEUE, QUOTA
 from tidemill.model.errors import EventRefused
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, milli_text
 from tidemill.model.rows import Queue
 from tidemill.model.tables import I64
 from tidemill.model.tree import MAX_DEPTH, Amounts, Tree
@@ -119,9 +119,9 @@ def _refuse_bad_shares(row: Queue) -> None:
     for share in row.shares:
         if share.floor_milli > share.limit_milli:
             raise EventRefused(
-                f"team `{row.name}` is guaranteed {share.floor_milli / WHOLE_MILLI:,g}"
+                f"team `{row.name}` is guaranteed {milli_text(share.floor_milli)}"
                 f" GPUs of `{share.kind}`, above its maximum quota of"
-                f" {share.limit_milli / WHOLE_MILLI:,g}",
+                f" {milli_text(share.limit_milli)}",
                 hint="raise the maximum quota or lower the guaranteed quota",
             )
 

@@ -253,10 +253,10 @@ def _short(room: NotingRoom, role: Role, stage: NodeFilter, out: I64) -> str:
     match stage:
         case NodeFilter.FREE_GPUS:
             free = _span(room.node_free[out], phrasing.amount)
-            return f"too few free: {free} of {phrasing.amount(role.replica_milli)} GPUs"
+            return f"too few free: {free} of {phrasing.amounts(role.replica_milli, 'GPU')}"
         case NodeFilter.CPU:
             free = _span(room.cpu_free[out], phrasing.cores)
-            return f"CPU: {free} of {phrasing.cores(role.cpu_milli)} cores free"
+            return f"CPU: {free} of {phrasing.many_cores(role.cpu_milli)} free"
         case NodeFilter.MEMORY:
             free = _span(room.memory_free[out], phrasing.gib)
             return f"memory: {free} of {phrasing.gib(role.memory_mib)} GiB free"

@@ -142,7 +142,7 @@ def _score(noted: Noted, one: Ranked, code: int, score: int) -> tuple[Term, ...]
 
 
 def _empty(gain: int, grain: int) -> str:
-    change = f"{phrasing.amount(abs(gain))} GPUs {'less' if gain >= 0 else 'more'}"
+    change = f"{phrasing.amounts(abs(gain), 'GPU')} {'less' if gain >= 0 else 'more'}"
     return f"of it, {change} are expected to stay empty (a grain is {phrasing.amount(grain)})"
 
 
@@ -156,7 +156,7 @@ def _left(role: Role, spare: int, total: int) -> tuple[Term, ...]:
 
 
 def _free(milli: int, is_better: str = LOWER) -> Term:
-    words = f"{phrasing.amount(milli)} GPUs free on the node"
+    words = f"{phrasing.amounts(milli, 'GPU')} free on the node"
     return Term("free", milli, "milli", is_better, words)
 
 
@@ -166,7 +166,7 @@ def _on_device(one: Ranked) -> Term:
         words = f"carries instances, {phrasing.amount(rank)} of it left"
         return Term("left_on_device", rank, "milli", LOWER, words)
     free = rank - slices.EMPTY
-    words = f"an empty GPU, {phrasing.amount(free)} GPUs free on its node"
+    words = f"an empty GPU, {phrasing.amounts(free, 'GPU')} free on its node"
     return Term("free", rank, "milli", LOWER, words)
 
 
@@ -255,13 +255,13 @@ def _domain(  # noqa: PLR0913, PLR0917 - one row of four columns
         name = lives.node_name(world, world.domains[top][c].island)
     what = "node" if is_node else world.topology.tiers[top].name
     free, takes = (
-        phrasing.amount(gaps.item(c)),
+        phrasing.amounts(gaps.item(c), "GPU"),
         f"takes {min(cap, left):,} of {_groups(rung, left)}",
     )
     terms = (
         Term("misses", max(0, left - cap), "groups", LOWER, takes),
         Term("hosts", cap, "groups", LOWER, f"could take {_groups(rung, cap)}"),
-        Term("free", gaps.item(c), "milli", LOWER, f"{free} GPUs free in it"),
+        Term("free", gaps.item(c), "milli", LOWER, f"{free} free in it"),
     )
     return ScoredCandidate(f"{what} {name}", "", terms, portions.item(c) > 0)
 
@@ -271,7 +271,7 @@ def _groups(rung: Rung, count: int) -> str:
     size = rung.each * int(rung.ratio.prod())
     if size == 1:
         return phrasing.many(count, "replica")
-    return f"{phrasing.many(count, 'group')} of {size:,} replicas"
+    return f"{phrasing.many(count, 'group')} of {phrasing.many(size, 'replica')}"
 
 
 # Why it won -----------------------------------------------------------------------------------

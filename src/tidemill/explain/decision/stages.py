@@ -142,7 +142,7 @@ def by_others(made: Decision, now: World, j: int, seen: PlacementSeen | None, wh
     pieces = tuple(now.placements.get(j, seen.pieces))  # pods of a gang may come one by one
     seats, names = _seats(now, pieces, shape)
     count, whole = sum(p.replicas for p in pieces), sum(role.fewest for role in shape.roles)
-    part = f", {count:,} of {whole:,} replicas" if count < whole else ""
+    part = f", {count:,} of {phrasing.many(whole, 'replica')}" if count < whole else ""
     where = f"{phrasing.ids(names)}{part}"
     words = f"{named} placed it on {where}; which other nodes it weighed, nobody told"
     if part and made.watch.waited_ms is not None:

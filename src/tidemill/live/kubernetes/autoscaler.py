@@ -17,6 +17,7 @@ from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pods import PodRequest
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import count_text
 
 NAMESPACE, NAME = "kube-system", "cluster-autoscaler-status"
 """Where it writes by default; its option `--namespace` says otherwise."""
@@ -81,7 +82,10 @@ class NodeGroup(Struct, rename="camel"):
         up = self.scale_up
         if up.status == "InProgress":
             ready = self.health.node_counts.registered.ready
-            how = f": {ready} of {target} nodes are Ready" if None not in (ready, target) else ""
+            how = ""
+            if ready is not None and target is not None:
+                are = "is" if target == 1 else "are"
+                how = f": {ready} of {count_text(target, 'node')} {are} Ready"
             return f"is scaling up{how}" + (", its maximum" if is_full else "")
         if is_full:
             return f"is at its maximum ({target} of {most})"

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import groups, reasons
+from tidemill.live.kubernetes.fleet_now import FleetNow, WhyPending
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
 from tidemill.model.measures import count_text
 from tidemill.model.reasons import NEVER
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.pods import KubePod, label_condition
+from tidemill.model.measures import count_text
 from tidemill.model.node_rules import LabelCondition, LabelTest
 
 
@@ -49,7 +50,10 @@ class Shortfall(NamedTuple):
     def words(self) -> str:
         """As people read it."""
         allowed = self.budget.allowed or 0
-        return f"{self.budget.words} lets {allowed} of {self.wanted} pods go that would have to"
+        return (
+            f"{self.budget.words} lets {allowed} of {count_text(self.wanted, 'pod')} go"
+            " that would have to"
+        )
 
 
 def read(one: Object) -> Budget:

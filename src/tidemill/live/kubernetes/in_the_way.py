@@ -8,10 +8,10 @@ reads it again out of the reason.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tidemill.live.kubernetes.fleet_now import FleetNow, WhyPending
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
 from tidemill.model.reasons import CLAIMS, IN_ITS_WAY, MAY_SPREAD, TO_BE_BESIDE, PlaceRule
 
 _NAMED = 3

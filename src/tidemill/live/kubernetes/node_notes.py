@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from tidemill.live.kubernetes import parts
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.parts import MachinePart
+from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_DEVICES
 
 
@@ -20,7 +21,8 @@ def said(all_parts: Iterable[KubeNode], *, looks_back: bool) -> list[str]:
         if whole and not node.advertised(node.capacity):
             state = "it counts as unhealthy" if node.is_ready else "it is not Ready"
             notes.append(
-                f"node `{node.name}` should have {whole} GPUs and advertises none: {state}"
+                f"node `{node.name}` should have {count_text(whole, 'GPU')} and"
+                f" advertises none: {state}"
                 f" (kubectl describe node {name})"
             )
         elif node.is_ready and healthy < whole:

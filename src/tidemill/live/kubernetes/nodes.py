@@ -193,13 +193,13 @@ class KubeNode(Struct, frozen=True, kw_only=True):
 
     def why_out(self) -> str:
         """Why it takes no new work; a taint is called one: only `kubectl cordon` cordons."""
+        cordoned = ["cordoned (spec.unschedulable)"] if self.is_unschedulable else []
         if not self.is_ready:
-            return "not Ready"
+            return "; ".join(["not Ready", *cordoned])
         told = [taint for taint in self.taints if taint.key in LEAVING] + self.conditions
         words = sorted(f"{t.key}:{t.effect}" for t in told if t.effect != "PreferNoSchedule")
         parts = [f"tainted {', '.join(words)}"] if words else []
-        parts += ["cordoned (spec.unschedulable)"] if self.is_unschedulable else []
-        return "; ".join(parts)
+        return "; ".join([*parts, *cordoned])
 
     def out(self) -> tuple[tuple[int, int | None, NodeState], ...]:
         """When it took no new work, and how; the last, open one: it does not now."""

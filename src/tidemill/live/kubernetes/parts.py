@@ -10,6 +10,8 @@ claims (DRA) are parts too, and known one by one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from math import lcm
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,7 +21,7 @@ from tidemill.live.kubernetes import resources
 from tidemill.live.kubernetes.dra import DeviceId
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.scheduling.claims import BY_CLAIM, DeviceGroup
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, share_out
 from tidemill.model.rows import MAX_DEVICES, RESOURCE
 
 BETWEEN = "/"
@@ -84,15 +86,34 @@ def of_node(node: KubeNode, groups: Sequence[DeviceGroup] = ()) -> list[KubeNode
         return [node]
     behind = _behind(node, count if groups else 0)
     sizes = [_size(group) for group in groups]
-    total = sum(behind.values()) + sum(sizes) or Fraction(1)
+    hosts = _hosts(node, [*(behind[one] for one in names), *sizes])
     is_only = len(names) + len(groups) == 1
     found: list[KubeNode] = [
-        _part(node, one, behind[one], behind[one] / total, is_only=is_only) for one in names
+        _part(node, one, behind[one], next(hosts), is_only=is_only) for one in names
     ]
-    for group, size in zip(groups, sizes, strict=True):
+    for group in groups:
         name = _free_name(node, group, {part.name for part in found})
-        found.append(_claimed(node, group, name, size / total))
+        found.append(_claimed(node, group, name, next(hosts)))
     return found
+
+
+class _Host(NamedTuple):
+    """What a part has of the CPU and the memory of its machine."""
+
+    cpu_milli: int
+    memory_mib: int
+
+
+def _hosts(node: KubeNode, sizes: Sequence[Fraction]) -> Iterator[_Host]:
+    """The host of each part, by the devices behind it: together they are all of the machine's, so
+    that a pod that requests all of it fits.
+    """
+    scale = lcm(*(size.denominator for size in sizes))
+    weights = [int(size * scale) for size in sizes]
+    if not any(weights):
+        weights = [1] * len(sizes)
+    cpu, memory = share_out(node.cpu_milli, weights), share_out(node.memory_mib, weights)
+    yield from (_Host(*one) for one in zip(cpu, memory, strict=True))
 
 
 def _size(group: DeviceGroup) -> Fraction:
@@ -110,7 +131,7 @@ def _free_name(node: KubeNode, group: DeviceGroup, taken: set[str]) -> str:
     return next(one for one in tries if one not in taken)
 
 
-def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> MachinePart:
+def _claimed(node: KubeNode, group: DeviceGroup, name: str, host: _Host) -> MachinePart:
     """Devices that are given out by claims, as a node by itself."""
     told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
     has = {resources.CLAIMED: len(group.devices)}
@@ -118,7 +139,7 @@ def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> 
     return MachinePart(**told | {
         "name": name, "capacity": has, "allocatable": has,
         "labels": {**node.labels, **dict(group.labels)}, "taints": (*node.taints, BY_CLAIM),
-        "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
+        **host._asdict(),
         "gpu_type": cut_gpus.type_of(of, group.profile), "profile": "",
         "expected": 0, "resource": resources.CLAIMED,
         "unit": _size(group) / len(group.devices),
@@ -145,7 +166,7 @@ def _behind(node: KubeNode, claimed: int) -> dict[str, Fraction]:
 
 
 def _part(
-    node: KubeNode, resource: str, behind: Fraction, share: Fraction, *, is_only: bool
+    node: KubeNode, resource: str, behind: Fraction, host: _Host, *, is_only: bool
 ) -> MachinePart:
     units, is_plain = node.capacity[resource], node.is_whole(resource)
     suffix = resource.rpartition("/")[2]
@@ -154,7 +175,7 @@ def _part(
         "name": node.name if is_only or is_plain else f"{node.name}{BETWEEN}{suffix}",
         "capacity": {resource: units},
         "allocatable": {resource: min(node.allocatable.get(resource, 0), units)},
-        "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
+        **host._asdict(),
         "gpu_type": kind(node, resource), "profile": "", "expected": 0,
         "box": f"{node.box} {suffix}" if node.box and not (is_only or is_plain) else node.box,
         "resource": resource,

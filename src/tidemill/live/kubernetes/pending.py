@@ -6,6 +6,7 @@ from tidemill.journal import deciders
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import (
     beyond,
+    fleet_now,
     in_the_way,
     kueue,
     makers,
@@ -15,10 +16,10 @@ from tidemill.live.kubernetes import (
     unmet,
 )
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
+from tidemill.live.kubernetes.fleet_now import FleetNow, OnePlace, WhyPending
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import FleetNow, OnePlace, WhyPending
 from tidemill.model.measures import count_text
 from tidemill.model.reasons import NEVER, Cause, Layer
 
@@ -138,7 +139,7 @@ def _of_pods(
     said = first.message or (event.message if event else "")
     on = sorted({pod.node for pod in job.pods if pod.node and not pod.is_over})
     labels = tuple(one for one in ties.required(job.ties) if "/" in one)  # others are our tiers
-    where = OnePlace(labels, tuple(on)) if labels else reasons.ANYWHERE
+    where = OnePlace(labels, tuple(on)) if labels else fleet_now.ANYWHERE
     facts = _by_facts(fleet, first, missing, size, where)
     found, by_line = _being_emptied(cluster, first) or facts, reasons.by_message(said)
     if found is None or not found.is_sure:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from tidemill.live.kubernetes import groups
 from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.fleet_now import WhyPending
 from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob
-from tidemill.live.kubernetes.reasons import WhyPending
 from tidemill.model.reasons import LAYER_OF, Cause
 
 _TOO_LARGE = "requests more than its queue may ever use"

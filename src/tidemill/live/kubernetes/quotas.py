@@ -36,7 +36,7 @@ def queues(quotas: Sequence[Quota], kinds: Kinds, notes: list[str]) -> list[Queu
     if unread:
         notes.append(
             f"{count_text(len(unread), 'namespace')} with a quota of GPUs of all types together:"
-            " not read, since quotas here are by GPU type"
+            " no maximum of the team here, where quotas are by GPU type; `fit` counts what is left"
         )
     if others := _unread(quotas):
         notes.append(
@@ -63,9 +63,13 @@ def used(quotas: Iterable[Quota], kinds: Kinds) -> tuple[QuotaUse, ...]:
     for quota in quotas:
         for resource, hard in quota.hard.items():
             having = _kinds_of(resource, kinds)
-            if quota.is_of_some or len(having) != 1 or resource not in quota.used:
+            if quota.is_of_some or not having or resource not in quota.used:
                 continue
-            found = QuotaUse(quota.namespace, having.pop(), quota.name, quota.used[resource], hard)
+            kinds_of = tuple(sorted(having)) if len(having) > 1 else ()
+            found = QuotaUse(
+                quota.namespace, resource if kinds_of else having.pop(), quota.name,
+                quota.used[resource], hard, kinds=kinds_of,
+            )  # fmt: skip
             known = least.setdefault((found.team, found.kind), found)
             if found.left < known.left:
                 least[found.team, found.kind] = found

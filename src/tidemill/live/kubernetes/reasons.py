@@ -7,22 +7,27 @@ the line is quoted. Where no nodes were given the line has to do.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import beside_gpus, selected_devices
-from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
-from tidemill.live.kubernetes.kueue import KueueWorkload
-from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
-from tidemill.live.kubernetes.pod_rules import PodRule, RuleKind
-from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY
+from tidemill.live.kubernetes.fleet_now import (
+    ANYWHERE,
+    FleetNow,
+    OnePlace,
+    WhyPending,
+    beside,
+    has_of,
+    taints,
+    takes,
+)
+from tidemill.live.kubernetes.nodes import COUNT, KubeNode
+from tidemill.live.kubernetes.pods import PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.live.kubernetes.selected_devices import ENOUGH
+from tidemill.model.measures import WHOLE_MILLI, cores_text, count_text, gib_text, noun_text
 from tidemill.model.reasons import BY_FACTS, LAYER_OF, NEVER, Cause, Layer, PlaceRule
 
 L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
@@ -41,176 +46,31 @@ REFUSALS = {
 """Reasons of pods whose scheduler does not look for room: what is free has no part in it."""
 
 
-class WhyPending(Struct, frozen=True):
-    """Why something waits: our nearest cause, the layer that owns it, in words."""
-
-    cause: Cause
-    layer: Layer
-    words: str
-    is_sure: bool = True
-    """False: by nodes and pods it would fit, so that what the scheduler says counts."""
-    is_of_facts: bool = False
-    """Whether nodes and pods show it, and not only what somebody says."""
-
-
 def _ours(cause: Cause, words: str) -> WhyPending:
     return WhyPending(cause, LAYER_OF[cause], words)
 
 
-class OnePlace(NamedTuple):
-    """That all pods of a gang have to be where nodes have the same values of these labels."""
-
-    labels: tuple[str, ...] = ()
-    bound: tuple[str, ...] = ()
-    """Nodes that some of them are on."""
-
-    @property
-    def words(self) -> str:
-        """Said after what they request."""
-        return f" in one {' and one '.join(self.labels)}" if self.labels else ""
-
-    def places(self, fleet: "FleetNow", nodes: Iterable[KubeNode]) -> list[list[KubeNode]]:
-        """Nodes of each place where they may all be; without labels all are one place."""
-        mine = {self._place(node) for node in map(fleet.node, self.bound) if node is not None}
-        found = dict[tuple[str, ...], list[KubeNode]]()
-        for node in nodes:
-            place = self._place(node)
-            if all(place) and (not mine or place in mine):
-                found.setdefault(place, []).append(node)
-        return [*found.values()]
-
-    def _place(self, node: KubeNode) -> tuple[str, ...]:
-        return tuple(node.labels.get(label, "") for label in self.labels)
+_BOUND = {
+    frozenset({CPU}): Cause.CPU_BINDS, frozenset({MEMORY}): Cause.MEMORY_BINDS,
+    frozenset({CPU, MEMORY}): Cause.HOST_BINDS,
+}  # fmt: skip
+"""Of what else is short, the books have nothing: no cause of theirs is it."""
 
 
-ANYWHERE = OnePlace()
-
-
-class FleetNow:
-    """Nodes as they are now, and what pods hold of them."""
-
-    either: Mapping[str, str] = {}  # resources that claims give out too: as what those are counted
-    cut: Mapping[str, int] = {}  # by node: whole GPUs of which claims hold instances
-    heads: Mapping[tuple[str, str], KueueWorkload] = {}  # of local queues in which nobody passes
-
-    def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
-        self.nodes = [node.by_either for node in nodes]
-        self._by_name = {node.name: node for node in self.nodes}
-        self._used: dict[str, Counter[str]] = {}
-        self.answered: dict[tuple[PodRequest, int, int, OnePlace], WhyPending] = {}
-        """Of what was asked before: thousands of pods that wait are a few forms."""
-        self.alive = [pod for pod in pods if not pod.is_over]
-        self.named: dict[tuple[str, PodRule], bool] = {}
-        """By namespace and rule: whether any pod is named by it, of what was asked before."""
-        self.places: dict[tuple[str, PodRule], Mapping[str, list[KubePod]]] = {}
-        """The same, of the pods that hold a place: by the value of its label."""
-        self.said: dict[Hashable, str] = {}
-        """What was found of pods that are alike."""
-        self._useful: dict[PodRequest, list[KubeNode]] = {}
-        for pod in self.alive:
-            if pod.node:
-                self._hold(pod)
-
-    def _hold(self, pod: KubePod) -> None:
-        mine = self._used.setdefault(pod.node, Counter())
-        mine.update(_beside(pod.request))
-        if pod.request.gpu is not None and not pod.request.is_of_parts:
-            mine[pod.request.gpu.resource] += pod.request.gpu.each
-
-    @cached_property
-    def keepers(self) -> Mapping[tuple[str, PodRule], Mapping[str, list[KubePod]]]:
-        """Rules by which pods keep others away, and who has each, by the value of its label."""
-        found = dict[tuple[str, PodRule], dict[str, list[KubePod]]]()
-        for pod in self.alive:
-            host = self.node(pod.node) if pod.node else None
-            for rule in pod.request.near if host is not None else ():
-                if rule.kind is RuleKind.APART and host is not None and rule.key in host.labels:
-                    places = found.setdefault((pod.namespace, rule), {})
-                    places.setdefault(host.labels[rule.key], []).append(pod)
-        return found
-
-    def may_use(self, request: PodRequest) -> list[KubeNode]:
-        """Nodes that a pod could be on by themselves, if nothing else ran."""
-        assert request.gpu is not None
-        if request not in self._useful:
-            resource, count = request.gpu
-            self._useful[request] = [
-                node for node in self.nodes
-                if node.allocatable.get(resource, 0) >= count and request.selects(node.labels)
-                and _takes(node, request) and not _taints(node, request)
-            ]  # fmt: skip
-        return self._useful[request]
-
-    def node(self, name: str) -> KubeNode | None:
-        """The node of a name."""
-        return self._by_name.get(name)
-
-    def free(self, node: KubeNode, resource: str) -> int:
-        """How many of a resource nobody holds on a node."""
-        return max(0, node.allocatable.get(resource, 0) - self._held(node, resource))
-
-    def _held(self, node: KubeNode, resource: str) -> int:
-        cut = self.cut.get(node.name, 0) if resource == CLAIMED else 0
-        mine = self._used.get(node.name)
-        return cut + (mine[resource] if mine is not None else 0)
-
-    def hosts(self, node: KubeNode, request: PodRequest, *, of_gpus: bool = False) -> int:
-        """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone."""
-        assert request.gpu is not None
-        count = self.free(node, request.gpu.resource) // request.gpu.each
-        if of_gpus:
-            return count
-        return min([count, *self._hosts_beside(node, request).values()])
-
-    def _hosts_beside(self, node: KubeNode, request: PodRequest) -> dict[str, int]:
-        """How many fit on a node, by each of what it has beside accelerators."""
-        has = ((name, asked, _has(node, name)) for name, asked in _beside(request).items())
-        return {
-            name: max(0, most - self._held(node, name)) // asked
-            for name, asked, most in has if most is not None
-        }  # fmt: skip
-
-    def lacking(self, nodes: Iterable[KubeNode], request: PodRequest) -> Iterator[str]:
-        """What keeps pods off nodes whose accelerators are free, node by node: of what there is
-        least.
-        """
-        for node in nodes:
-            beside = self._hosts_beside(node, request)
-            least = min(beside, key=beside.__getitem__, default="")
-            if least and beside[least] < self.hosts(node, request, of_gpus=True):
-                yield least
-
-
-def _beside(request: PodRequest) -> dict[str, int]:
-    """What a pod takes of its node beside accelerators."""
-    asked = {
-        CPU: request.cpu_milli, MEMORY: request.memory_mib, DISK: request.disk_bytes, PODS: 1,
-        **dict(request.extras),
-    }  # fmt: skip
-    return {name: amount for name, amount in asked.items() if amount}
-
-
-def _has(node: KubeNode, name: str) -> int | None:
-    """How much a node has of that; None: nobody says, and it may have any amount."""
+def _amount(name: str, amount: int) -> str:
+    """So much of a resource as people read it, without its unit."""
     match name:
         case "cpu":
-            return node.cpu_milli or None
+            return cores_text(amount)
         case "memory":
-            return node.memory_mib or None
+            return gib_text(amount)
         case "ephemeral-storage":
-            return node.disk_bytes or 0
-        case "pods":
-            return node.most_pods
-        case _:
-            return node.extras.get(name, 0)
+            return gib_text(amount >> 20)
+    return f"{amount:,}"
 
 
-_UNITS = {
-    CPU: (1000, "CPUs"), MEMORY: (1024, "GiB of memory"), DISK: (2**30, "GiB of its node's disk"),
-}  # fmt: skip
-"""By how much an amount is divided for people, and what it then is."""
-_BOUND = {CPU: Cause.CPU_BINDS, MEMORY: Cause.MEMORY_BINDS}
-"""Of what else is short, the books have nothing: no cause of theirs is it."""
+_UNITS = {MEMORY: "GiB of memory", DISK: "GiB of its node's disk"}
+"""What the amounts are; of other resources these are their names."""
 
 
 def by_facts(
@@ -301,23 +161,31 @@ def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:
 
 
 def _too_large_beside(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
-    """No node that it could use has as much of something else as one pod requests."""
-    for name, asked in _beside(request).items():
-        have = [_has(node, name) for node in chosen]
+    """No node that it could use has as much of something else as one pod requests; all of it is
+    told, and whose no cause of ours is counts first.
+    """
+    over = dict[str, int]()
+    for name, asked in beside(request).items():
+        have = [has_of(node, name) for node in chosen]
         most = max((0 if one is None else one for one in have), default=0)
-        if asked <= most or any(one is None for one in have):
-            continue
-        by, unit = _UNITS.get(name, (1, name))
-        words = f"requests {asked / by:,.6g} {unit} on one node; the largest that it could use has"
-        words = (
-            f"{words} {most / by:,.6g}"
-            if most
-            else f"requests {name}, which no node that it could use has"
-        )
-        if name in _BOUND:
-            return _ours(Cause.IMPOSSIBLE_SIZE, words)
-        return WhyPending(Cause.NONE, L4, words)
-    return None
+        if asked > most and not any(one is None for one in have):
+            over[name] = most
+    if not over:
+        return None
+    words = "; it ".join(_larger(name, beside(request)[name], most) for name, most in over.items())
+    if all(frozenset({name}) in _BOUND for name in over):
+        return _ours(Cause.IMPOSSIBLE_SIZE, words)
+    return WhyPending(Cause.NONE, L4, words)
+
+
+def _larger(name: str, asked: int, most: int) -> str:
+    if not most:
+        return f"requests {name}, which no node that it could use has"
+    unit = noun_text(asked / WHOLE_MILLI, "CPU") if name == CPU else _UNITS.get(name, name)
+    return (
+        f"requests {_amount(name, asked)} {unit} on one node; the largest that it could use has"
+        f" {_amount(name, most)}"
+    )
 
 
 def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPending | None:
@@ -326,7 +194,10 @@ def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPen
     most = sum(node.capacity.get(resource, 0) // count for node in chosen)
     if size <= most:
         return None
-    words = f"a gang of {size} pods of {count} {resource}; all nodes that it may use hold {most}"
+    words = (
+        f"a gang of {count_text(size, 'pod')} of {count} {resource}; all nodes that it may"
+        f" use hold {most}"
+    )
     return _ours(Cause.IMPOSSIBLE_GANG, words)
 
 
@@ -340,7 +211,7 @@ def _too_large_for_one(
     hold = [sum(one.capacity.get(resource, 0) // count for one in nodes) for nodes in places]
     if not where.labels or size <= max(hold, default=0):
         return None
-    words = f"a gang of {size} pods of {count} {resource}{where.words}"
+    words = f"a gang of {count_text(size, 'pod')} of {count} {resource}{where.words}"
     found = f"the largest that it may use holds {max(hold)}" if hold else "no node has that label"
     return _ours(Cause.IMPOSSIBLE_TOPOLOGY, f"{words}; {found}")
 
@@ -350,26 +221,26 @@ def _apart(
 ) -> WhyPending | None:
     """What is free would do, but not where it has to be in one place."""
     assert request.gpu is not None
-    usable = [node for node in chosen if node.takes_work and not _taints(node, request)]
+    usable = [node for node in chosen if node.takes_work and not taints(node, request)]
     places = where.places(fleet, usable)
     fits = max((sum(fleet.hosts(one, request) for one in nodes) for nodes in places), default=0)
     if fits >= missing:
         return None
     free = sum(fleet.free(node, request.gpu.resource) for node in usable)
-    words = f"{free} {request.gpu.resource} are free, but at most {fits} of its {missing} missing"
-    return _ours(Cause.TOPOLOGY, f"{words} pods fit{where.words}")
+    words = f"{free} {request.gpu.resource} are free, but at most {fits} of its"
+    return _ours(Cause.TOPOLOGY, f"{words} {count_text(missing, 'missing pod')} fit{where.words}")
 
 
 def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
     """All nodes that it could use are closed to it: by a taint, cordoned, not Ready, or unwell."""
     assert request.gpu is not None
     resource, count = request.gpu
-    open_ = [node for node in chosen if not _taints(node, request)]
+    open_ = [node for node in chosen if not taints(node, request)]
     if not open_:
-        first = _taints(chosen[0], request)[0]
+        first = taints(chosen[0], request)[0]
         words = f"does not tolerate the taint {first} of {_nodes(chosen)}, all that it could use"
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
-    ready = [node for node in open_ if _takes(node, request)]
+    ready = [node for node in open_ if takes(node, request)]
     if not ready:
         cordoned = sum(node.is_unschedulable for node in open_)
         tainted = [node for node in open_ if node.conditions and not node.is_unschedulable]
@@ -392,10 +263,13 @@ def _no_room(
     """Nodes take work, and have no room for it now."""
     assert request.gpu is not None
     resource, count = request.gpu
-    usable = [node for node in chosen if _takes(node, request) and not _taints(node, request)]
+    usable = [node for node in chosen if takes(node, request) and not taints(node, request)]
     most = sum(node.allocatable.get(resource, 0) // count for node in usable)
     if size > most:
-        words = f"a gang of {size} pods of {count} {resource}; nodes that take work hold {most}"
+        words = (
+            f"a gang of {count_text(size, 'pod')} of {count} {resource}; nodes that take"
+            f" work hold {most}"
+        )
         return _ours(Cause.NOT_ENOUGH_READY, words)
     free = [fleet.free(node, resource) for node in usable]
     fits = sum(fleet.hosts(node, request) for node in usable)
@@ -404,38 +278,22 @@ def _no_room(
         words = f"{sum(free)} {resource} are free{ENOUGH}"
         return WhyPending(Cause.NONE, L3, words, is_sure=False)
     if by_gpus >= missing:
-        what = next(fleet.lacking(usable, request))
-        words = f"enough {resource} are free, but {beside_gpus.short(what)}"
-        return WhyPending(_BOUND.get(what, Cause.NONE), L3, words)
+        what = fleet.lacks(usable, request, missing)
+        words = f"enough {resource} are free, but {beside_gpus.short(*sorted(what))}"
+        return WhyPending(_BOUND.get(frozenset(what), Cause.NONE), L3, words)
     if sum(free) >= missing * count and count > 1:
         words = f"{sum(free)} {resource} are free, but at most {max(free)} on one node"
         return _ours(Cause.SCATTERED, words)
     if fits and missing > 1:
-        words = f"only {fits} of its {missing} missing pods fit: {sum(free)} {resource} are free"
+        words = (
+            f"only {fits} of its {count_text(missing, 'missing pod')} fit: {sum(free)}"
+            f" {resource} are free"
+        )
         return _ours(
             Cause.PARTIAL_GANG, words + beside_gpus.also_short(fleet.lacking(usable, request))
         )
     words = f"needs {missing * count} {resource}, and {sum(free)} are free"
     return _ours(Cause.BUSY, words + beside_gpus.also_short(fleet.lacking(usable, request)))
-
-
-def _takes(node: KubeNode, request: PodRequest) -> bool:
-    """Whether a node takes a pod by its state: on one that is cordoned it may tolerate that."""
-    if node.is_unschedulable and not request.tolerates(UNSCHEDULABLE, "", "NoSchedule"):
-        return False
-    return node.is_ready and all(
-        request.tolerates(one.key, one.value, one.effect) for one in node.conditions
-    )
-
-
-def _taints(node: KubeNode, request: PodRequest) -> list[str]:
-    """What keeps a pod off a node that its owner set; what Kubernetes set by itself is a state."""
-    return [
-        str(taint)
-        for taint in node.taints
-        if not taint.key.startswith(OF_CONDITIONS)
-        and not request.tolerates(taint.key, taint.value, taint.effect)
-    ]
 
 
 def _selected(request: PodRequest) -> str:
@@ -622,7 +480,7 @@ SCALING: Mapping[str, str] = {
 """Events of autoscalers, in words."""
 OF_NODES = frozenset({
     Cause.NOTHING_CLAIMED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY, Cause.BUSY,
-    Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS,
+    Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.HOST_BINDS,
     Cause.IMPOSSIBLE_LABEL, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG,
 })  # fmt: skip
 """Causes that one more node, of the right kind, would end."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import MalformedObjectError
 from tidemill.live.prices import labels as prices
-from tidemill.model.rows import MOST_OF_HOST
+from tidemill.model.measures import MOST_OF_HOST
 from tidemill.units.catalogue.book import Catalogue
 
 SHARED = ".shared"

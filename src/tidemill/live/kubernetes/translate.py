@@ -35,13 +35,13 @@ from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes.beside_jobs import HostsTaken
 from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
+from tidemill.live.kubernetes.fleet_now import FleetNow
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
 from tidemill.live.kubernetes.kai_parts import SharedGpus
 from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
 from tidemill.live.kubernetes.pods import KubePod, taint_pair
-from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import is_whole_name
 from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
@@ -49,7 +49,7 @@ from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.claim_sharers import ClaimSharer
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, clause_text, count_text
 from tidemill.model.node_rules import LabelCondition, LabelTest, NodeRules
 from tidemill.model.quota_use import QuotaUse
 from tidemill.model.rows import (
@@ -139,7 +139,7 @@ def translate(
             mine = replace(mine, advertised=_advertised(part))
             nodes.append(parts.seen(mine, part, whole))
     taken = HostsTaken(cluster.nodes, cluster.pods, made.pods)
-    nodes = [taken.put_into(node) for node in nodes]
+    nodes = taken.put_into(nodes)
     if looks_back:  # an observer sees when a node is first shown to be out, or is gone
         nodes += _left(cluster)
         unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
@@ -283,13 +283,14 @@ class _Translation:
 
     def said(self) -> list[str]:
         """What people should know of it."""
-        notes = [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
+        notes = [clause_text(count, words) for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
         notes += kai_parts.misread(self.cluster.pods)
         notes += _outlived(self._outlived)
         if self._refused:
             many = len(self._refused)
-            whose = "1 pod was refused by its node" if many == 1 else f"{many:,} pods were refused"
+            by = "was refused by its node" if many == 1 else "were refused"
+            whose = f"{count_text(many, 'pod')} {by}"
             first = f"{self._refused[0].full_name} ({self._refused[0].refusal})"
             notes.append(f"{whose}: others had taken the GPUs first; the first is {first}")
         return notes

@@ -4,9 +4,9 @@ That a label has no value on any node is shown by nodes. Whether the pods exist 
 beside is only said as far as they are shown: there may be others that nobody may read.
 """
 
+from tidemill.live.kubernetes.fleet_now import FleetNow, WhyPending
 from tidemill.live.kubernetes.pod_rules import RuleKind
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
-from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
 from tidemill.model.reasons import LAYER_OF, Cause
 
 _OVER_PLACES = {RuleKind.TOGETHER: "be with other pods in one", RuleKind.SPREAD: "be spread over"}

@@ -28,8 +28,8 @@ OVER_LIMIT, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY = map(
     int,
     (Cause.OVER_LIMIT, Cause.BUSY, Cause.PARTIAL_GANG, Cause.KEPT_BACK, Cause.TOPOLOGY),
 )
-CPU_BINDS, MEMORY_BINDS, SCATTERED = map(
-    int, (Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.SCATTERED)
+CPU_BINDS, MEMORY_BINDS, HOST_BINDS, SCATTERED = map(
+    int, (Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.HOST_BINDS, Cause.SCATTERED)
 )
 
 
@@ -205,7 +205,7 @@ def binding(w, d, g, m, o):
         return CPU_BINDS
     if is_held(w, g, r, count, NO_MEMORY):
         return MEMORY_BINDS
-    return CPU_BINDS if is_held(w, g, r, count, NO_CPU | NO_MEMORY) else SCATTERED
+    return HOST_BINDS if is_held(w, g, r, count, NO_CPU | NO_MEMORY) else SCATTERED
 
 
 @kernel

@@ -12,8 +12,8 @@ from tidemill.scheduling.fitting.sweeps import NO_CPU, NO_MEMORY, is_held
 OVER_LIMIT, BUSY, PARTIAL, KEPT_BACK = map(
     int, (Cause.OVER_LIMIT, Cause.BUSY, Cause.PARTIAL_GANG, Cause.KEPT_BACK)
 )
-CPU_BINDS, MEMORY_BINDS, SCATTERED = map(
-    int, (Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.SCATTERED)
+CPU_BINDS, MEMORY_BINDS, HOST_BINDS, SCATTERED = map(
+    int, (Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.HOST_BINDS, Cause.SCATTERED)
 )
 NOTHING = int(Cause.NONE)
 
@@ -29,7 +29,7 @@ def binding(w, g, r, count):
     if memory > 0 and is_held(w, g, r, count, NO_MEMORY):
         return MEMORY_BINDS
     if cpu > 0 and memory > 0 and is_held(w, g, r, count, NO_CPU | NO_MEMORY):
-        return CPU_BINDS
+        return HOST_BINDS
     return SCATTERED
 
 

@@ -206,7 +206,7 @@ def test_a_gang_that_is_made_smaller_while_it_waits_says_whom_it_waits_for():
     wants(2)
     story.rest()
     words = story.held()["ml/j"][1]
-    assert words.startswith("4 pods of its gang are there and 2 are wanted")
+    assert words.startswith("its gang has 4 pods and wants 2")
     for i in (2, 3):
         story.server.drop(("ml", f"j{i}"))
     story.rest()

@@ -27,7 +27,7 @@ from tidemill.live.kubernetes.dra import (
 from tidemill.live.kubernetes.nodes import Taint
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, Toleration
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI, count_text
 from tidemill.model.rows import BY_CLAIM as BY_CLAIM_KEY
 
 Key = tuple[str, str]
@@ -513,7 +513,10 @@ def _short_of(
             every = [more for other, more in asks if other == form]
             if before < sum(every) > count:
                 found = before
-                words = f"{sum(every)} are requested by {len(every)} pods of its gang together"
+                words = (
+                    f"{sum(every)} are requested by {count_text(len(every), 'pod')} of its"
+                    " gang together"
+                )
             return (
                 f"of the devices that its claim selects ({form.label}) node `{machine}` has"
                 f" {found} free, and {words}"

@@ -13,6 +13,7 @@ from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.watching.mirror import LOOK_SOON_S
+from tidemill.model.measures import count_text
 
 SIZES = {groups.OWN: "tidemill/gang-size", groups.KUEUE: "kueue.x-k8s.io/pod-group-total-count"}
 """Gangs that are no objects: the annotation that says how many pods they have."""
@@ -126,7 +127,8 @@ def unsized(job: KubeJob, wanted: int, there: int) -> Unplaceable:
     """Pods have GPUs of which the templates of their owner show none."""
     return Unplaceable(
         "WaitingForGang",
-        f"its {job.key.kind} `{job.key.shown}` wants {wanted} pods, and its templates request no"
+        f"its {job.key.kind} `{job.key.shown}` wants {count_text(wanted, 'pod')}, and"
+        " its templates request no"
         f" GPUs: how many of them do is known when all are there, and {there} are",
     )
 
@@ -161,7 +163,9 @@ def incomplete(
     """
     if gates := sorted({gate for pod in pending for gate in pod.gates}):
         held = sum(bool(pod.gates) for pod in pending)
-        whose = f"{held} of the {wanted} pods of its gang are" if wanted > 1 else "it is"
+        whose = (
+            f"{held} of the {count_text(wanted, 'pod')} of its gang are" if wanted > 1 else "it is"
+        )
         return Unplaceable(
             "SchedulingGated", f"{whose} held by scheduling gates: {', '.join(gates)}"
         )
@@ -171,12 +175,14 @@ def incomplete(
     if there > wanted:
         return Unplaceable(
             "WaitingForGang",
-            f"{there} pods of its gang are there and {wanted} are wanted: it starts when the others"
-            " have left",
+            f"its gang has {count_text(there, 'pod')} and wants {wanted}: it starts"
+            " when the others have"
+            " left",
         )
     names = ", ".join(f"`{name}`" for name in sorted(set(of_others)))
     more = f"; {len(of_others):,} more by another scheduler ({names})" if of_others else ""
     return Unplaceable(
         "WaitingForGang",
-        f"{there} of the {wanted} pods of its gang are there: it starts with all{more}",
+        f"{there} of the {count_text(wanted, 'pod')} of its gang are there: it starts"
+        f" with all{more}",
     )

@@ -14,6 +14,7 @@ from tidemill.live.kubernetes.scheduling.differ import AT_WORK, Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.model.events import AskedEvict, AskedMove, Why
 from tidemill.model.held import UnplacedJob
+from tidemill.model.measures import count_text
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
@@ -145,7 +146,7 @@ def _preempted_words(world: World, j: int, heir: int) -> str:
 def resized_words(world: World, one: Resize, asked: AskedMove | None) -> str:
     """From how many pods to how many a gang goes, and for whom or why."""
     is_less = one.wanted < one.now
-    words = f"{'shrunk' if is_less else 'grown'} from {one.now} to {one.wanted} pods"
+    words = f"{'shrunk' if is_less else 'grown'} from {one.now} to {count_text(one.wanted, 'pod')}"
     if asked is not None and asked.to_job >= 0:
         return f"{words} to make room for job `{world.job_names[asked.to_job]}`"
     if asked is not None:

@@ -22,6 +22,7 @@ from tidemill.live.kubernetes.scheduling import neighbours, shapes, spreading
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
+from tidemill.model.measures import amount_text, count_text, milli_text
 from tidemill.model.node_rules import LabelTest, added
 from tidemill.model.rows import Shape
 
@@ -300,7 +301,9 @@ def _is_tight(row: KubeNode, count: int) -> bool:
 
 def _said(row: KubeNode, there: Sequence[PodRequest], new: Sequence[PodRequest]) -> str:
     if _is_tight(row, len(there) + len(new)):
-        return f"node `{row.name}` takes {row.most_pods} pods and has {len(there)}"
+        return (
+            f"node `{row.name}` takes {count_text(row.most_pods or 0, 'pod')} and has {len(there)}"
+        )
     if said := _devices(row, there, new):
         return said
     if said := _cpu_and_memory(row, there, new):
@@ -340,7 +343,10 @@ def _cpu_and_memory(
     cpu_used, memory_used = _total(there)
     if cpu and cpu + cpu_used > row.cpu_milli:
         left = max(0, row.cpu_milli - cpu_used)
-        return f"node `{row.name}` has {left / 1000:g} cores left, and {cpu / 1000:g} are requested"
+        return (
+            f"node `{row.name}` has {amount_text(left, 'core')} left, and"
+            f" {milli_text(cpu)} are requested"
+        )
     if memory and memory + memory_used > row.memory_mib:
         left = max(0, row.memory_mib - memory_used)
         return (

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tidemill.live.kubernetes import dra
 from tidemill.live.kubernetes.dra import CounterName, Device, DeviceId
 from tidemill.live.kubernetes.scheduling.claims import ClaimBook, DeviceForm, Key
+from tidemill.model.measures import count_text
 
 MOST_JOBS = 200
 """So many jobs that wait are looked at, the oldest ones."""
@@ -258,7 +259,9 @@ def _lacking(shelves: Mapping[str, _Shelf], pod: PodWants) -> str:
         return ""
     words, others = max(found)[1], len(found) - 1
     return (
-        f"{words}; {others} other devices that would do lack as much or more" if others else words
+        f"{words}; {count_text(others, 'other device')} that would do lack as much or more"
+        if others
+        else words
     )
 
 

@@ -20,6 +20,7 @@ from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
 from tidemill.live.kubernetes.scheduling import extras
 from tidemill.live.kubernetes.ties import Tie
+from tidemill.model.measures import count_text
 from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import BESIDE, MAX_COUNT, MAX_DEVICES, RESOURCE, Role, Shape
 from tidemill.model.states import JobClass, NodeState
@@ -126,7 +127,9 @@ def _role(name: str, count: int, request: PodRequest, kinds_of: KindsOf) -> Role
     assert request.gpu is not None, "roles without GPUs are left out"
     resource, each = request.gpu
     if each > MAX_DEVICES:
-        return Unplaceable("NotSupported", f"{each} accelerators in one pod; at most {MAX_DEVICES}")
+        return Unplaceable(
+            "NotSupported", f"{count_text(each, 'accelerator')} in one pod; at most {MAX_DEVICES}"
+        )
     absent = (resource,) if kinds_of else ()
     kinds = kinds_of.get(resource, absent)
     return _whole_role(name, count, request, kinds, has_twin(kinds_of, resource))

@@ -16,6 +16,7 @@ from tidemill.live.kubernetes.owners import DEEPEST, OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
+from tidemill.model.measures import count_text
 from tidemill.model.rows import MAX_COUNT, Shape
 
 LEAST = "tidemill/gang-least"
@@ -54,7 +55,7 @@ class OwnerScale(NamedTuple):
         kind, name = self.owner.kind, f"{self.owner.namespace}/{self.owner.name}"
         return Unplaceable(
             "WaitingForGang",
-            f"its owner, the {kind} `{name}`, wants {self.now} pod{'s' * (self.now != 1)}, and the"
+            f"its owner, the {kind} `{name}`, wants {count_text(self.now, 'pod')}, and the"
             f" gang works with {self.least} at least: it starts when that many are wanted",
         )
 

@@ -20,6 +20,7 @@ from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import in_gang, key_of
 from tidemill.live.kubernetes.scheduling.view import Key, PodUnit
 from tidemill.live.kubernetes.ties import Tie
+from tidemill.model.measures import count_text
 from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.rows import Shape
 from tidemill.model.states import ACTIVE, JobState
@@ -163,7 +164,8 @@ class SurplusPods:
             return None
         return Unplaceable(
             "WaitingForGang",
-            f"{there} of the {least} pods that its group `{gang.name}` needs are bound: it"
+            f"{there} of the {count_text(least, 'pod')} that its group `{gang.name}`"
+            " needs are bound: it"
             " starts after them",
         )
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes import fields, pod_amounts, pods, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.model.rows import MOST_OF_HOST
+from tidemill.model.measures import MOST_OF_HOST
 
 _WHOSE = ("schedulerName", "nodeName", "schedulingGroup", "schedulingGates", "workloadRef")
 """What of a spec is no request."""
