@@ -123,6 +123,8 @@ def test_a_run_never_writes_into_another_story(tiny: Path) -> None:
         (("ledger", "-j", "tiny.sqlite", "--from", "noon"), 2, "not a time"),
         (("fit", "-j", "tiny.sqlite", "--gpus", "3", "--per-node", "2", "--team", "lab"), 2,
          "does not divide"),
+        (("fit", "-j", "tiny.sqlite", "--team", "lab", "--priority", "5000000000"), 2,
+         "--priority is 5,000,000,000; a job has one from -2,147,483,648 to 4,294,967,295"),
         (("fit", "-j", "tiny.sqlite", "--gpus", "8"), 2, "teams: core, lab, web"),
         (("twin", "run", "absent.toml"), 2, "absent.toml"),
         (("journal", "export", "tiny.sqlite", "events.txt"), 3, "which form"),

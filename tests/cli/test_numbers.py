@@ -50,6 +50,13 @@ def test_every_numeric_option_refuses_what_nobody_means(wrong: str):
             pytest.fail(f"{path} {param.opts[0]} {param.process_value(None, wrong)}")
 
 
+def test_a_number_with_too_many_digits_is_told_so():
+    """23 nines are a whole number: what is wrong is said, not that it is none."""
+    param = next(p for path, p in numeric() if path.endswith(" fit") and "--priority" in p.opts)
+    with pytest.raises(typer.BadParameter, match="more digits than the 18 that are read"):
+        param.process_value(None, "9" * 23)
+
+
 def _answer(param: Any, typed: str) -> object:
     try:
         return param.process_value(None, typed)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.model import measures
 from tidemill.model.measures import (
     DAY_MS,
     HOUR_MS,
@@ -154,3 +155,25 @@ def test_something_cannot_be_divided_among_nothing():
 def test_a_number_of_things_is_one_or_many(count: float, words: str):
     """Whole numbers with separators, whoever counted them; parts as they are."""
     assert count_text(count, "GPU") == words
+
+
+def test_a_count_agrees_with_its_noun():
+    """One is singular, everything else plural, parts too; large numbers have all their digits."""
+    assert [measures.count_text(n, "job") for n in (0, 1, 2_000)] == [
+        "0 jobs",
+        "1 job",
+        "2,000 jobs",
+    ]
+    assert measures.count_text(2, "query") == "2 queries"
+    assert measures.amount_text(1_000, "GPU") == "1 GPU"
+    assert measures.amount_text(500, "GPU") == "0.5 GPUs"
+    assert measures.amount_text(1_234_567_500, "core") == "1,234,567.5 cores"
+    assert measures.clause_text(1, "pods have claims of it") == "1 pod has claims of it"
+    assert measures.clause_text(2, "pods request it too") == "2 pods request it too"
+
+
+def test_more_than_the_books_count_is_said_so():
+    """Nobody has 100 million cores: above that the number is told in words."""
+    assert measures.cores_text(96_000) == "96"
+    assert measures.cores_text(measures.MOST_OF_HOST) == "at least 100 million"
+    assert measures.gib_text(measures.MOST_OF_HOST) == "at least 97 million"
