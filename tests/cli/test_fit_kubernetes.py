@@ -89,6 +89,14 @@ def test_what_pods_that_wait_use_up_of_a_quota_is_said(imported: Asks):
     assert "would run now" in fit(journal, "--gpus", "2")
 
 
+def test_a_quota_is_told_of_a_full_cluster_too(imported: Asks):
+    """Nothing is free, and the namespace would not be let in either: both are said, quota first."""
+    journal = imported(node("n0"), pod("a", 8, on="n0"), quota("q", 8, 8))
+    found = fit(journal, "--gpus", "2")
+    assert "is not let in whole now: the quota `q` of namespace `ml` has 0 of 8 H100 left" in found
+    assert "; if it were, when job `(not submitted)` starts is unknown" in found
+
+
 def test_nobody_is_told_to_request_nothing(imported: Asks):
     """A quota of 0: it has to be raised."""
     found = fit(imported(node("g0"), pod("a", 4, on="g0", namespace="x"), quota("q", 0, 0)))

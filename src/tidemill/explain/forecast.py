@@ -149,11 +149,13 @@ def _fit_here(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
         found = _forecast(world, policy, job.name, world.job_count, sides, submitted)
     except EventRefused as error:
         raise SpecError(error.message, hint=_way_out(world, job, error.hint)) from error
+    lack = quota_use.refusal(world, job.shape)
+    if not lack:
+        return found
     is_free = found.cause == Cause.NONE.name.lower()
-    if is_free and (lack := quota_use.refusal(world, job.shape)):
-        text = f"job `{job.name}` is not let in whole now: {lack}"
-        return replace(_unknown(job.name, text, Cause.OVER_LIMIT), decided_by=OTHER)
-    return found
+    more = "" if is_free else f"; if it were, {found.words}"
+    text = f"job `{job.name}` is not let in whole now: {lack}{more}"
+    return replace(_unknown(job.name, text, Cause.OVER_LIMIT), decided_by=OTHER)
 
 
 def _way_out(world: World, job: Job, hint: str) -> str:
