@@ -7,8 +7,9 @@ from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import beyond, in_the_way, kueue, reasons, ties, unmet
 from tidemill.live.kubernetes.cluster import Cluster, KubeEvent
 from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.one_place import ANYWHERE, OnePlace
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.reasons import FleetNow, OnePlace, WhyPending
+from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
 from tidemill.model.measures import count_text
 from tidemill.model.reasons import NEVER, Cause, Layer
 
@@ -99,7 +100,7 @@ def _of_pods(
     said = first.message or (event.message if event else "")
     on = sorted({pod.node for pod in job.pods if pod.node and not pod.is_over})
     labels = tuple(one for one in ties.required(job.ties) if "/" in one)  # others are our tiers
-    where = OnePlace(labels, tuple(on)) if labels else reasons.ANYWHERE
+    where = OnePlace(labels, tuple(on)) if labels else ANYWHERE
     facts = _by_facts(fleet, first, missing, size, where)
     found, by_line = _being_emptied(cluster, first) or facts, reasons.by_message(said)
     if found is None or not found.is_sure:

@@ -9,8 +9,7 @@ the line is quoted. Where no nodes were given the line has to do.
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cached_property
-from typing import NamedTuple
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +17,8 @@ from msgspec.structs import replace
 from tidemill.live.kubernetes import beside_gpus
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
 from tidemill.live.kubernetes.nodes import COUNT, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
-from tidemill.live.kubernetes.pod_rules import PodRule, RuleKind
+from tidemill.live.kubernetes.one_place import ANYWHERE, OnePlace
+from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.measures import WHOLE_MILLI
@@ -57,33 +57,7 @@ def _ours(cause: Cause, words: str) -> WhyPending:
     return WhyPending(cause, LAYER_OF[cause], words)
 
 
-class OnePlace(NamedTuple):
-    """That all pods of a gang have to be where nodes have the same values of these labels."""
-
-    labels: tuple[str, ...] = ()
-    bound: tuple[str, ...] = ()
-    """Nodes that some of them are on."""
-
-    @property
-    def words(self) -> str:
-        """Said after what they request."""
-        return f" in one {' and one '.join(self.labels)}" if self.labels else ""
-
-    def places(self, fleet: "FleetNow", nodes: Iterable[KubeNode]) -> list[list[KubeNode]]:
-        """Nodes of each place where they may all be; without labels all are one place."""
-        mine = {self._place(node) for node in map(fleet.node, self.bound) if node is not None}
-        found = dict[tuple[str, ...], list[KubeNode]]()
-        for node in nodes:
-            place = self._place(node)
-            if all(place) and (not mine or place in mine):
-                found.setdefault(place, []).append(node)
-        return [*found.values()]
-
-    def _place(self, node: KubeNode) -> tuple[str, ...]:
-        return tuple(node.labels.get(label, "") for label in self.labels)
-
-
-ANYWHERE = OnePlace()
+Found = TypeVar("Found")
 
 
 class FleetNow:
@@ -100,11 +74,7 @@ class FleetNow:
         self.alive = [pod for pod in pods if not pod.is_over]
         self.named: dict[tuple[str, PodRule], bool] = {}
         """By namespace and rule: whether any pod is named by it, of what was asked before."""
-        self.places: dict[tuple[str, PodRule], Mapping[str, list[KubePod]]] = {}
-        """The same, of the pods that hold a place: by the value of its label."""
-        self.said: dict[Hashable, str] = {}
-        """What was found of pods that are alike."""
-        self._useful: dict[PodRequest, list[KubeNode]] = {}
+        self._found: dict[Hashable, Any] = {}
         for pod in self.alive:
             if pod.node:
                 self._hold(pod)
@@ -115,29 +85,12 @@ class FleetNow:
         if pod.request.gpu is not None and pod.request.part_milli == WHOLE_MILLI:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
 
-    @cached_property
-    def keepers(self) -> Mapping[tuple[str, PodRule], Mapping[str, list[KubePod]]]:
-        """Rules by which pods keep others away, and who has each, by the value of its label."""
-        found = dict[tuple[str, PodRule], dict[str, list[KubePod]]]()
-        for pod in self.alive:
-            host = self.node(pod.node) if pod.node else None
-            for rule in pod.request.near if host is not None else ():
-                if rule.kind is RuleKind.APART and host is not None and rule.key in host.labels:
-                    places = found.setdefault((pod.namespace, rule), {})
-                    places.setdefault(host.labels[rule.key], []).append(pod)
+    def once(self, key: Hashable, make: Callable[[], Found]) -> Found:
+        """What was found of the same before, or is now."""
+        if key not in self._found:
+            self._found[key] = make()
+        found: Found = self._found[key]
         return found
-
-    def may_use(self, request: PodRequest) -> list[KubeNode]:
-        """Nodes that a pod could be on by themselves, if nothing else ran."""
-        assert request.gpu is not None
-        if request not in self._useful:
-            resource, count = request.gpu
-            self._useful[request] = [
-                node for node in self.nodes
-                if node.allocatable.get(resource, 0) >= count and request.selects(node.labels)
-                and _takes(node, request) and not _taints(node, request)
-            ]  # fmt: skip
-        return self._useful[request]
 
     def node(self, name: str) -> KubeNode | None:
         """The node of a name."""
@@ -421,6 +374,11 @@ def _takes(node: KubeNode, request: PodRequest) -> bool:
     return node.is_ready and all(
         request.tolerates(one.key, one.value, one.effect) for one in node.conditions
     )
+
+
+def is_open(node: KubeNode, request: PodRequest) -> bool:
+    """Whether a node takes a pod, by its state and its taints."""
+    return _takes(node, request) and not _taints(node, request)
 
 
 def _taints(node: KubeNode, request: PodRequest) -> list[str]:
