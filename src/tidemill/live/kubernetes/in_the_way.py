@@ -29,14 +29,24 @@ def words(fleet: FleetNow, pod: KubePod, found: WhyPending) -> str:
         return ""
     if sort is PlaceRule.VOLUME:
         return _claims(pod)
-    alike = (sort, pod.namespace, pod.request, tuple(sorted(pod.labels.items())))
+    keys = fleet.once("keys", lambda: _asked_of_labels(fleet))
+    labels = tuple(sorted((key, value) for key, value in pod.labels.items() if key in keys))
+    alike = (sort, pod.namespace, pod.request, labels)
     return fleet.once(alike, lambda: _MADE[sort](fleet, pod))
+
+
+def _asked_of_labels(fleet: FleetNow) -> frozenset[str]:
+    """The labels of pods that some rule asks for: by the others they do not differ here."""
+    rules = {rule for request in {pod.request for pod in fleet.alive} for rule in request.near}
+    return frozenset(one.key for rule in rules for one in rule.query)
 
 
 def _off(fleet: FleetNow, pod: KubePod) -> str:
     """Who would have to go from the node with room where that is the fewest."""
     mine, request = [*_against(fleet, pod)], pod.request
-    free = (node for node in _may_use(fleet, request) if fleet.hosts(node, request))
+    free = fleet.once(
+        ("free", request), lambda: [n for n in _may_use(fleet, request) if fleet.hosts(n, request)]
+    )
     blocked = [(node, _there(node, mine)) for node in free]
     some = [(node, names) for node, names in blocked if names]
     if not some:
