@@ -74,12 +74,12 @@ def fact(case: Case) -> Fact | None:
 
 
 def fixes(case: Case) -> tuple[PricedFix, ...]:
-    """What would end it; none: nothing is known of that."""
-    seen = found(case.world, case.j)
+    """What would end the wait for what another scheduler's reason names, of whatever it is."""
+    seen, does = found(case.world, case.j), told.way_out(case.world, case.j, case.waits)
     if seen is None:
-        return ()
+        return (PricedFix(does),)
     looser = (_LOOSER[seen.rule],) if seen.rule in _LOOSER else ()
-    return (_first(case, seen) or PricedFix(told.way_out(case.world, case.j, case.waits)), *looser)
+    return (_first(case, seen) or PricedFix(does), *looser)
 
 
 def _first(case: Case, seen: InTheWay) -> PricedFix | None:

@@ -50,7 +50,7 @@ class Remedy(NamedTuple):
 
 def remedy(case: Case) -> Remedy:
     """What to do about a case."""
-    found = _as_it_says(case) if case.is_only_told else _REMEDIES[case.cause](case)
+    found = _make("", *in_the_way.fixes(case)) if case.is_only_told else _REMEDIES[case.cause](case)
     locks = () if case.waits.is_block else facts.deadlocks(case)  # they do not come free
     fixes = (*(PricedFix(one.way_out) for one in locks if one.way_out), *found.fixes)
     if setbacks.raced(case.world, case.j) and setbacks.SHARE_NO_NODES not in fixes:
@@ -228,18 +228,13 @@ def _fits_now(case: Case) -> Remedy:
     if setbacks.lost_race(case):
         return _make("", setbacks.SHARE_NO_NODES)
     if case.world.reason_of(case.j) is not None:
-        return _as_it_says(case)
+        return _make("", *in_the_way.fixes(case))
     if case.world.is_looked_on:
         return _make("", PricedFix(f"ask the cluster's own scheduler why ({told.ASKING})"))
     ahead = f"do not resubmit: {phrasing.many(case.line.jobs, 'job')} ahead, and it fits"
     return _make(
         ahead if case.trials.is_submitted else "", PricedFix("wait: the next cycle places it")
     )
-
-
-def _as_it_says(case: Case) -> Remedy:
-    named = in_the_way.fixes(case)
-    return _make("", *(named or (PricedFix(told.way_out(case.world, case.j, case.waits)),)))
 
 
 def _over_limit(case: Case) -> Remedy:

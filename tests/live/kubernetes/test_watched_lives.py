@@ -331,3 +331,20 @@ def test_a_watched_gang_without_an_object_for_its_group_needs_all_its_pods():
     cluster = WatchedCluster(node("n0"), node("n1"), *pods, lateness=5)
     cluster.look(20, 60)
     assert set(cluster.seconds("ml/bare")) == {"STARTING"}
+
+
+def test_a_gang_of_several_roles_goes_on_when_a_rule_of_its_pods_is_known_later():
+    """Its mark is in the name of the first role: the job that was told without it is the same."""
+    spec = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
+    of = ("kubeflow.org/v1", "PyTorchJob", "g")
+    plain, ruled = (
+        [pod("g-0", 2, on="n0", owner=of, spec=one), pod("g-1", 1, on="n0", owner=of, spec=one)]
+        for one in ({}, spec)
+    )  # fmt: skip
+    cluster = WatchedCluster(node("n0"), *plain)
+    cluster.look(70)
+    cluster.told(100, *ruled)
+    cluster.look(170, 240)
+    names = [*cluster.observer.world.job_names]
+    assert names == ["ml/g"]
+    assert cluster.observer.world.jobs.attempt.item(0) == 1

@@ -22,7 +22,7 @@ from tidemill.model.columns import JOB
 from tidemill.model.lives import next_life, origin, present
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import SELECTED, Role, Shape
+from tidemill.model.rows import SELECTED, UNKEPT, Role, Shape
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 
@@ -158,7 +158,10 @@ class ToldJobs:
         """A row by the roles that its job was told to have; None: it has others."""
         shown, told = self.shapes[row["shape"]].roles, self._world.shape_rows[job.shape].roles
         other = held_name(job.name)
-        if len(shown) == len(told) == 1:  # its owner, who names it, may be known only later
+        is_marked = any(roles[0].name.startswith(UNKEPT) for roles in (shown, told))
+        if (
+            is_marked or len(shown) == len(told) == 1
+        ):  # its owner, or rules, may be known only later
             other = told[0].name
         found = [_role_among(told, role, other if r == 0 else role.name)
                  for r, role in enumerate(shown)]  # fmt: skip

@@ -1,17 +1,16 @@
 """What nodes have and pods hold now, and how many pods of a request fit: what reasons rest on."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY, PODS
 from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.nodes import OF_CONDITIONS, UNSCHEDULABLE, KubeNode
-from tidemill.live.kubernetes.pod_rules import PodRule, RuleKind
+from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.model.reasons import Cause, Layer
@@ -56,6 +55,7 @@ class OnePlace(NamedTuple):
 
 
 ANYWHERE = OnePlace()
+Found = TypeVar("Found")
 
 
 class FleetNow:
@@ -74,11 +74,7 @@ class FleetNow:
         self.alive = [pod for pod in pods if not pod.is_over]
         self.named: dict[tuple[str, PodRule], bool] = {}
         """By namespace and rule: whether any pod is named by it, of what was asked before."""
-        self.places: dict[tuple[str, PodRule], Mapping[str, list[KubePod]]] = {}
-        """The same, of the pods that hold a place: by the value of its label."""
-        self.said: dict[Hashable, str] = {}
-        """What was found of pods that are alike."""
-        self._useful: dict[PodRequest, list[KubeNode]] = {}
+        self._found: dict[Hashable, Any] = {}
         for pod in self.alive:
             if pod.node:
                 self._hold(pod)
@@ -89,29 +85,12 @@ class FleetNow:
         if pod.request.gpu is not None and not pod.request.is_of_parts:
             mine[pod.request.gpu.resource] += pod.request.gpu.each
 
-    @cached_property
-    def keepers(self) -> Mapping[tuple[str, PodRule], Mapping[str, list[KubePod]]]:
-        """Rules by which pods keep others away, and who has each, by the value of its label."""
-        found = dict[tuple[str, PodRule], dict[str, list[KubePod]]]()
-        for pod in self.alive:
-            host = self.node(pod.node) if pod.node else None
-            for rule in pod.request.near if host is not None else ():
-                if rule.kind is RuleKind.APART and host is not None and rule.key in host.labels:
-                    places = found.setdefault((pod.namespace, rule), {})
-                    places.setdefault(host.labels[rule.key], []).append(pod)
+    def once(self, key: Hashable, make: Callable[[], Found]) -> Found:
+        """What was found of the same before, or is now."""
+        if key not in self._found:
+            self._found[key] = make()
+        found: Found = self._found[key]
         return found
-
-    def may_use(self, request: PodRequest) -> list[KubeNode]:
-        """Nodes that a pod could be on by themselves, if nothing else ran."""
-        assert request.gpu is not None
-        if request not in self._useful:
-            resource, count = request.gpu
-            self._useful[request] = [
-                node for node in self.nodes
-                if node.allocatable.get(resource, 0) >= count and request.selects(node.labels)
-                and takes(node, request) and not taints(node, request)
-            ]  # fmt: skip
-        return self._useful[request]
 
     def node(self, name: str) -> KubeNode | None:
         """The node of a name."""
@@ -204,6 +183,11 @@ def takes(node: KubeNode, request: PodRequest) -> bool:
     return node.is_ready and all(
         request.tolerates(one.key, one.value, one.effect) for one in node.conditions
     )
+
+
+def is_open(node: KubeNode, request: PodRequest) -> bool:
+    """Whether a node takes a pod, by its state and its taints."""
+    return takes(node, request) and not taints(node, request)
 
 
 def taints(node: KubeNode, request: PodRequest) -> list[str]:

@@ -8,15 +8,18 @@ reads it again out of the reason.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tidemill.live.kubernetes import fleet_now
 from tidemill.live.kubernetes.fleet_now import FleetNow, WhyPending
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
-from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.model.reasons import CLAIMS, IN_ITS_WAY, MAY_SPREAD, TO_BE_BESIDE, PlaceRule
 
 _NAMED = 3
 _PLACES = 5
 _Places = Mapping[str, list[KubePod]]
+_Kept = tuple[str, PodRule]
+"""The namespace of a pod, and a rule of it."""
 
 
 def words(fleet: FleetNow, pod: KubePod, found: WhyPending) -> str:
@@ -26,16 +29,24 @@ def words(fleet: FleetNow, pod: KubePod, found: WhyPending) -> str:
         return ""
     if sort is PlaceRule.VOLUME:
         return _claims(pod)
-    alike = (sort, pod.namespace, pod.request, tuple(sorted(pod.labels.items())))
-    if alike not in fleet.said:
-        fleet.said[alike] = _MADE[sort](fleet, pod)
-    return fleet.said[alike]
+    keys = fleet.once("keys", lambda: _asked_of_labels(fleet))
+    labels = tuple(sorted((key, value) for key, value in pod.labels.items() if key in keys))
+    alike = (sort, pod.namespace, pod.request, labels)
+    return fleet.once(alike, lambda: _MADE[sort](fleet, pod))
+
+
+def _asked_of_labels(fleet: FleetNow) -> frozenset[str]:
+    """The labels of pods that some rule asks for: by the others they do not differ here."""
+    rules = {rule for request in {pod.request for pod in fleet.alive} for rule in request.near}
+    return frozenset(one.key for rule in rules for one in rule.query)
 
 
 def _off(fleet: FleetNow, pod: KubePod) -> str:
     """Who would have to go from the node with room where that is the fewest."""
     mine, request = [*_against(fleet, pod)], pod.request
-    free = (node for node in fleet.may_use(request) if fleet.hosts(node, request))
+    free = fleet.once(
+        ("free", request), lambda: [n for n in _may_use(fleet, request) if fleet.hosts(n, request)]
+    )
     blocked = [(node, _there(node, mine)) for node in free]
     some = [(node, names) for node, names in blocked if names]
     if not some:
@@ -51,7 +62,7 @@ def _against(fleet: FleetNow, pod: KubePod) -> Iterator[tuple[str, _Places]]:
     for rule in pod.request.near:
         if rule.kind in (RuleKind.APART, RuleKind.PORT):
             yield rule.key, _placed(fleet, pod.namespace, rule)
-    for (own, rule), places in fleet.keepers.items():
+    for (own, rule), places in fleet.once("keepers", lambda: _keepers(fleet)).items():
         if rule.names(own, pod):
             yield rule.key, places
 
@@ -63,16 +74,44 @@ def _there(node: KubeNode, against: Sequence[tuple[str, _Places]]) -> list[str]:
     return sorted(dict.fromkeys(found))
 
 
+def _keepers(fleet: FleetNow) -> Mapping[_Kept, _Places]:
+    """Rules by which pods keep others away, and who has each, by the place that they are in."""
+    found = dict[_Kept, dict[str, list[KubePod]]]()
+    for pod in fleet.alive:
+        for rule in pod.request.near if pod.node else ():
+            if rule.kind is RuleKind.APART and (place := _place_of(fleet, pod, rule)) is not None:
+                found.setdefault((pod.namespace, rule), {}).setdefault(place, []).append(pod)
+    return found
+
+
 def _placed(fleet: FleetNow, own: str, rule: PodRule) -> _Places:
     """The pods that a rule names, by the place that they are in."""
-    if (own, rule) not in fleet.places:
-        found = dict[str, list[KubePod]]()
-        for pod in fleet.alive:
-            host = fleet.node(pod.node) if pod.node else None
-            if host is not None and rule.key in host.labels and rule.names(own, pod):
-                found.setdefault(host.labels[rule.key], []).append(pod)
-        fleet.places[own, rule] = found
-    return fleet.places[own, rule]
+    return fleet.once((own, rule), lambda: _look(fleet, own, rule))
+
+
+def _look(fleet: FleetNow, own: str, rule: PodRule) -> _Places:
+    found = dict[str, list[KubePod]]()
+    for pod in fleet.alive:
+        place = _place_of(fleet, pod, rule) if pod.node else None
+        if place is not None and rule.names(own, pod):
+            found.setdefault(place, []).append(pod)
+    return found
+
+
+def _place_of(fleet: FleetNow, pod: KubePod, rule: PodRule) -> str | None:
+    host = fleet.node(pod.node)
+    return None if host is None else host.labels.get(rule.key)
+
+
+def _may_use(fleet: FleetNow, request: PodRequest) -> list[KubeNode]:
+    """Nodes that a pod could be on by themselves, if nothing else ran."""
+    assert request.gpu is not None, "only those that request GPUs are asked about"
+    resource, count = request.gpu
+    return fleet.once(request, lambda: [
+        node for node in fleet.nodes
+        if node.allocatable.get(resource, 0) >= count and request.selects(node.labels)
+        and fleet_now.is_open(node, request)
+    ])  # fmt: skip
 
 
 def _beside(fleet: FleetNow, pod: KubePod) -> str:
@@ -112,7 +151,7 @@ def _spread(fleet: FleetNow, pod: KubePod) -> str:
 
 def _able(fleet: FleetNow, pod: KubePod, rule: PodRule) -> set[str]:
     """The places of nodes that it could be on by themselves."""
-    nodes = fleet.may_use(pod.request)
+    nodes = _may_use(fleet, pod.request)
     return {node.labels[rule.key] for node in nodes if rule.key in node.labels}
 
 

@@ -20,6 +20,7 @@ from tidemill.live.kubernetes.fleet_now import (
     WhyPending,
     beside,
     has_of,
+    is_open,
     taints,
     takes,
 )
@@ -263,7 +264,7 @@ def _no_room(
     """Nodes take work, and have no room for it now."""
     assert request.gpu is not None
     resource, count = request.gpu
-    usable = [node for node in chosen if takes(node, request) and not taints(node, request)]
+    usable = [node for node in chosen if is_open(node, request)]
     most = sum(node.allocatable.get(resource, 0) // count for node in usable)
     if size > most:
         words = (
