@@ -13,6 +13,7 @@ from tidemill.live.history import cut_gpus
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
+    admitted,
     beyond,
     cohorts,
     device_parts,
@@ -194,10 +195,7 @@ class _Translation:
 
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
-        for pod in job.pods:
-            if pod.request.also:
-                listed = ", ".join(pod.request.also)
-                self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
+        self._note(job)
         if not job.roles:
             return
         if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
@@ -227,6 +225,15 @@ class _Translation:
             self.pods |= {(pod.namespace, pod.name): row["job"] for pod in (*job.pods, *job.beyond)}
             if decider := unkept_rules.decider(job):
                 self.deciders[lives.numbered(row["job"], job.life)] = decider
+
+    def _note(self, job: KubeJob) -> None:
+        """What is to be said of its requests."""
+        for pod in job.pods:
+            if pod.request.also:
+                listed = ", ".join(pod.request.also)
+                self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
+        if not job.pods:
+            self._notes.update(admitted.said(job.templates, self.cluster.nodes))
 
     def _put_away(self) -> None:
         """Make columns of the rows: as dictionaries they take ten times as much memory."""
