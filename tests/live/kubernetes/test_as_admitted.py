@@ -5,8 +5,10 @@ from typing import Any
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, owner, pod, pytorch_job, taken, template, workers
 from tests.live.kubernetes.test_import import Object, world_of
+from tests.live.kubernetes.watched import WatchedCluster
 from tidemill import explain
 from tidemill.live.kubernetes import translate
+from tidemill.model import events as ev
 from tidemill.model.node_rules import ANY
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -160,3 +162,32 @@ def test_pods_that_a_quota_refuses_are_like_the_others_of_their_owner():
     world = world_of(tainted(), one, there, failed)
     assert role(world, "ml/rs").cpu_milli == 60_000
     assert role(world, "ml/rs").tolerates == (("nvidia.com/gpu", ANY),)
+
+
+def test_an_observer_takes_what_pods_request_when_they_come():
+    """A Job is seen before its pod, which requests 90 cores and waits: from then on it needs those,
+    and its place in the queue is the same.
+    """
+    cluster = WatchedCluster(tainted(), pod("x", 8, on="n0", **TOLERATES), job("a"), lateness=5)
+    cluster.look(20, 40)
+    world = cluster.observer.world
+    assert role(world, "ml/a").cpu_milli == 8_000
+    cluster.told(41, pod("a-x", 8, created=41, cpu="90", message=FULL, **of("a"), **TOLERATES))
+    cluster.look(60, 80)
+    world = cluster.observer.world
+    assert role(world, "ml/a").cpu_milli == 90_000
+    assert role(world, "ml/a").tolerates == (("nvidia.com/gpu", ANY),)
+    assert sorted(world.job_names) == ["ml/a", "ml/x"]
+    changed = [one for one in cluster.observer.journal.read() if isinstance(one, ev.RequestChanged)]
+    assert len(changed) == 1
+
+
+def test_an_observer_takes_what_pods_request_of_a_job_that_was_held():
+    """It was suspended when it was seen first; its pod requests 90 cores, and starts at once."""
+    cluster = WatchedCluster(node("n0"), job("a", suspend=True), lateness=5)
+    cluster.look(20, 40)
+    cluster.told(43, job("a"), pod("a-x", 8, on="n0", created=41, bound=42, cpu="90", **of("a")))
+    cluster.look(60, 80)
+    world = cluster.observer.world
+    assert role(world, "ml/a").cpu_milli == 90_000
+    assert cluster.seconds("ml/a") == {"UNKNOWN": 8 * 33}
