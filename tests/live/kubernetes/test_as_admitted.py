@@ -20,7 +20,7 @@ ADDED = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 """What GKE's admission adds to every pod that requests GPUs."""
 MINE = {"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}
 """What a webhook adds to the pods of a namespace."""
-TOLERATES = {"spec": {"tolerations": [ADDED]}}
+TOLERATES: dict[str, Any] = {"spec": {"tolerations": [ADDED]}}
 FULL = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
 
