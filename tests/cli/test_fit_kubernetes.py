@@ -97,6 +97,17 @@ def test_a_quota_is_told_of_a_full_cluster_too(imported: Asks):
     assert "; if it were, when job `(not submitted)` starts is unknown" in found
 
 
+def test_what_a_quota_refuses_is_not_offered_instead(imported: Asks):
+    """Of 8, 4 are requested by a pod that waits: 6 would be within the quota by the books, and the
+    API server takes 2.
+    """
+    waits = pod("waits", 4, spec={"nodeSelector": {"no": "node"}})
+    journal = imported(node("g0"), pod("runs", 2, on="g0"), waits, quota("q", 8, 6))
+    found = fit(journal, "--gpus", "7", "--per-node", "7")
+    assert "would run now instead: 2 GPUs" in found
+    assert "6 GPUs" not in found
+
+
 def test_nobody_is_told_to_request_nothing(imported: Asks):
     """A quota of 0: it has to be raised."""
     found = fit(imported(node("g0"), pod("a", 4, on="g0", namespace="x"), quota("q", 0, 0)))

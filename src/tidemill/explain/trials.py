@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tidemill.core import snapshot
 from tidemill.engine.cycle import CycleMemo, cycle
 from tidemill.engine.fold.one_event import fold, fold_all
-from tidemill.explain import rerun, site
+from tidemill.explain import quota_use, rerun, site
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import count_text
@@ -66,7 +66,12 @@ class Trials:
         )
 
     def places(self, job: Job, *, without: int = -1) -> bool:
-        """Whether this job, submitted now, is placed at once; ``without``: that one cancelled."""
+        """Whether this job, submitted now, is placed at once; ``without``: that one cancelled.
+
+        What the cluster itself would not let in is not (of what is submitted it has counted that).
+        """
+        if not self.is_submitted and quota_use.refusal(self._world, job.shape):
+            return False
         may, self.left = self.may_try(), self.left - 1
         if not may:
             return False

@@ -21,6 +21,7 @@ from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, held_name
 from tidemill.model.columns import JOB
 from tidemill.model.lives import next_life, origin, present
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.node_rules import Pair
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import SELECTED, UNKEPT, Role, Shape
 from tidemill.model.states import ACTIVE, JobState
@@ -170,9 +171,14 @@ class ToldJobs:
         roles = None if row["roles"] is None else [found[r] for r in row["roles"]]
         return row | {"shape": self._told_shapes + job.shape, "roles": roles}
 
-    def may_change(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> bool:
-        """Whether a job waits, and rows differ from what it was told by each replica alone."""
-        if job.is_active or job.is_over or job.is_held or job.is_kept:
+    def may_change(
+        self, job: ToldJob, rows: Sequence[dict[str, Any]], *, is_let_in: bool
+    ) -> bool:  # fmt: skip
+        """Whether a job waits, and rows differ from what it was told by each replica alone.
+
+        ``is_let_in``: whether one that was held is not any more.
+        """
+        if job.is_active or job.is_over or ((job.is_held or job.is_kept) and not is_let_in):
             return False
         told = self._world.shape_rows[job.shape]
         shown = [self.shapes[s] for s in {row["shape"] for row in rows}]
@@ -191,6 +197,10 @@ class ToldJobs:
         ]:
             return None
         return replace(told, roles=(replace(one, labels=other.labels, kinds=other.kinds),))
+
+    def roles_of(self, job: ToldJob) -> Sequence[Role]:
+        """The roles that a job was told to have."""
+        return self._world.shape_rows[job.shape].roles
 
     def apart_milli(self, job: ToldJob, row: dict[str, Any]) -> int:
         """How much a job is told to hold, and does not by a row in its told roles, or inversely."""
@@ -222,6 +232,11 @@ def _is_other_by_size(told: Shape, shown: Shape) -> bool:
     """Whether two requests are for as many replicas of a team, which are larger or smaller."""
     alike = [(one.team, one.kind, len(one.roles), one.roles[0].count) for one in (told, shown)]
     return alike[0] == alike[1]
+
+
+def _beside(role: Role) -> tuple[int, int, tuple[Pair, ...]]:
+    """What a role requests that does not tell it from others."""
+    return role.cpu_milli, role.memory_mib, role.tolerates
 
 
 def _role_among(told: Sequence[Role], role: Role, also: str) -> int | None:
@@ -380,7 +395,7 @@ class _Meeting:
         """What rows of a job that says what it requests by number add to it."""
         told = [self._known.in_told_roles(job, row) for row in (*begun, *([rest] if rest else ()))]
         rows = [row for row in told if row is not None]
-        if len(rows) < len(told):
+        if len(rows) < len(told) or self._has_other_host(job, begun, rest):
             self._in_other_roles(job, [*begun, *([rest] if rest else ())])
             return
         if rest is not None and (shape := self._known.asks_anew(job, rest)) is not None:
@@ -408,6 +423,22 @@ class _Meeting:
         stays = _comes_up(row) and not (job.is_up and attempt == job.attempt)
         self._go_on(job, begun[i + 1 :], rest, attempt + (not stays))
 
+    def _has_other_host(
+        self, job: ToldJob, begun: Sequence[dict[str, Any]], rest: dict[str, Any] | None
+    ) -> bool:
+        """Whether a job that waits requests other CPUs, memory or tolerations: pods that were made
+        of its template say so (admission wrote it into them).
+        """
+        present = [row for row in (*begun, *([rest] if rest else ())) if not self._is_past(row)]
+        if not present or not self._may_change(job, present):
+            return False
+        told, shown = self._known.roles_of(job), self._known.shapes[present[-1]["shape"]].roles
+        return _beside(told[0]) != _beside(shown[0])
+
+    def _may_change(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> bool:
+        is_let_in = bool(self.asking) and self.asking[-1].number == job.number
+        return self._known.may_change(job, rows, is_let_in=is_let_in)
+
     def _reached(self, job: ToldJob, begun: Sequence[dict[str, Any]]) -> int | None:
         """The row in which the attempt that the journal has as running is at the watermark."""
         i = max(0, sum(row["start_ms"] <= job.start_ms for row in begun) - 1)
@@ -432,7 +463,7 @@ class _Meeting:
         One that still waits only requests something else from then on.
         """
         present = [row for row in rows if not self._is_past(row)]
-        if present and self._known.may_change(job, present):
+        if present and self._may_change(job, present):
             first, shape = present[0], self._known.shapes[present[-1]["shape"]]
             at_ms = max(self._mark_ms, first["start_ms"] or self._mark_ms)
             self.asking.append(AskingJob(job.number, at_ms, shape))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tidemill.live.history.earlier import EARLIER
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import (
+    admitted,
     autoscaler,
     budgets,
     device_parts,
@@ -191,6 +192,8 @@ def read(told: ToldObjects) -> Cluster:
     all_pods = _one_by_one(told.read("Pod", ("",), pods.read))
     all_pods = asking.with_claims(all_pods)
     happenings = _by_object(told)
+    added = admitted.AddedTolerations(all_pods, lambda pod: _made_by(pod, found))
+    found = {key: added.with_templates(row) for key, row in found.items()}
     grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
     grouped.sort(key=lambda group: group.deleted_ms is None)  # of one name, that which is there
     for inside in told.read("Workload", (groups.CORE,), groups.read_workload):
@@ -206,7 +209,7 @@ def read(told: ToldObjects) -> Cluster:
     return Cluster(
         nodes=tuple(all_nodes), pods=tuple(all_pods), owners=found,
         parts=_parts(found), groups={group.key: group for group in grouped},
-        workloads=tuple(map(asking.with_templates, workloads)),
+        workloads=tuple(added.with_templates(asking.with_templates(one)) for one in workloads),
         cluster_queues=tuple(told.read("ClusterQueue", (kueue.GROUP,), kueue.read_cluster_queue)),
         cohorts=tuple(told.read("Cohort", (kueue.GROUP,), kueue.read_cohort)),
         local_queues={(one.namespace, one.name): one for one in locals_},
@@ -253,6 +256,13 @@ def _in_turn(
         if rest:
             before[key] = tuple(rest)
     return found, before
+
+
+def _made_by(pod: KubePod, found: Mapping[OwnerKey, OwnerObject]) -> OwnerObject | None:
+    """What made a pod, as far as it is there."""
+    of = pod.owner
+    owner = None if of is None else found.get((of.group, of.kind, pod.namespace, of.name))
+    return owner if of is not None and owner is not None and owner.uid == of.uid else None
 
 
 def _parts(

@@ -1,11 +1,10 @@
 """Roles: equal pods of a job, as many as are wanted, and those of them that exist."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from functools import lru_cache
 
 from msgspec import Struct
 
-from tidemill.live.kubernetes.dra import OwnClaim
 from tidemill.live.kubernetes.nodes import OF_CONDITIONS
 from tidemill.live.kubernetes.owners import PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, PodRequest
@@ -28,25 +27,25 @@ def of_pods(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRo
     counts, names = dict[PodRequest, int](), dict[PodRequest, str]()
     for part in wanted:
         if part.request.gpu is not None and part.count:
-            form = _form(part.request)
-            counts[form] = counts.get(form, 0) + part.count
-            names.setdefault(form, part.name)
+            of = form(part.request)
+            counts[of] = counts.get(of, 0) + part.count
+            names.setdefault(of, part.name)
     mine = dict[PodRequest, list[KubePod]]()
     for pod in pods:
         if pod.request.gpu is not None:
-            mine.setdefault(_nearest(_form(pod.request), counts, pod.own_claim), []).append(pod)
-    for form, some in mine.items():
-        if form not in counts:
+            mine.setdefault(nearest(pod, counts), []).append(pod)
+    for of, some in mine.items():
+        if of not in counts:
             alive = sum(not pod.is_over for pod in some)
-            counts[form] = alive or most_at_once(some)
+            counts[of] = alive or most_at_once(some)
     return tuple(
-        JobRole(names.get(form, "worker"), max(count, 1), form, tuple(mine.get(form, ())))
-        for form, count in list(counts.items())[:MOST_ROLES]
+        JobRole(names.get(of, "worker"), max(count, 1), of, tuple(mine.get(of, ())))
+        for of, count in list(counts.items())[:MOST_ROLES]
     )
 
 
 @lru_cache(4096)
-def _form(request: PodRequest) -> PodRequest:
+def form(request: PodRequest) -> PodRequest:
     """A request without what differs between a template and the pods made of it."""
     return PodRequest(
         gpu=request.gpu, cpu_milli=request.cpu_milli, memory_mib=request.memory_mib,
@@ -58,19 +57,30 @@ def _form(request: PodRequest) -> PodRequest:
     )  # fmt: skip
 
 
-def _nearest(
-    form: PodRequest, wanted: Mapping[PodRequest, int], own: OwnClaim | None
-) -> PodRequest:
-    """The form that a pod was made of: the same, else one with the same accelerators.
+def nearest(pod: KubePod, wanted: Collection[PodRequest]) -> PodRequest:
+    """The form that a pod was made of: the same, else the most alike with the same accelerators.
 
-    ``own``: the claim by which it has those that its template names as a resource.
+    Those may be its own claim's, which its template names as a resource.
     """
-    if form in wanted:
-        return form
-    same, count = (form.gpu, form.part_milli), form.gpu.each if form.gpu is not None else 0
+    of = form(pod.request)
+    if of in wanted:
+        return of
+    count, own = of.gpu.each if of.gpu is not None else 0, pod.own_claim
     by_claim = [GpuRequest(one, count) for one in own.resources] if own is not None else []
-    return next((other for other in wanted if (other.gpu, other.part_milli) == same
-                 or other.gpu in by_claim), form)  # fmt: skip
+    some = [
+        other for other in wanted
+        if (other.gpu, other.part_milli) == (of.gpu, of.part_milli) or other.gpu in by_claim
+    ]  # fmt: skip
+    return max(some, key=lambda other: _alike(of, other), default=of)
+
+
+def _alike(some: PodRequest, other: PodRequest) -> int:
+    """In how many of the things that tell roles apart two requests are equal."""
+    told = (
+        (one.cpu_milli, one.memory_mib, one.selector, one.terms, one.extras)
+        for one in (some, other)
+    )
+    return sum(a == b for a, b in zip(*told, strict=True))
 
 
 def most_at_once(pods: list[KubePod]) -> int:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import fields, pods
 from tidemill.live.kubernetes.fields import Object
-from tidemill.live.kubernetes.pods import Owner, PodRequest
+from tidemill.live.kubernetes.pods import Owner, PodRequest, Toleration
 from tidemill.model.states import JobClass
 
 DEEPEST = 8
@@ -26,6 +26,8 @@ class PodTemplate(Struct, frozen=True):
     name: str
     count: int
     request: PodRequest
+    added: tuple[tuple[Toleration, str], ...] = ()
+    """What of its tolerations admission is taken to add, and a pod that shows it (``admitted``)."""
 
 
 class OwnerObject(Struct, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None
     if waits:
         kept_out = _unmade(cluster, job, waits) or _limited(cluster, job)
         return kept_out or _of_pods(cluster, fleet, job, waits)
-    made = _not_up(job) or _refused(cluster, job) or _limited(cluster, job)
+    made = _not_up(cluster, job) or _refused(cluster, job) or _limited(cluster, job)
     return made or _incomplete(cluster, job)
 
 
@@ -96,16 +96,67 @@ _STUCK = {
 """Why no container of a pod that sits on a node runs, by the kubelet's word."""
 
 
-def _not_up(job: KubeJob) -> PendingReason | None:
+_SLOW_MS = 5 * 60_000
+"""How long an init container may run before it is a reason why its pod does not: most take less."""
+
+
+def _not_up(cluster: Cluster, job: KubeJob) -> PendingReason | None:
     """A job all of whose pods sit somewhere, and one of them does not run."""
-    for pod in job.pods:
-        if pod.stuck is not None and not pod.is_over:
-            words = _STUCK.get(pod.stuck.reason, "none of its containers runs")
-            words = f"{words}; it holds its GPUs, and no container runs"
-            also = pod.stuck.last_end
-            found = WhyPending(Cause.NONE, Layer.WORKLOAD, words)
-            return _made(found, pod.stuck.reason, pod.stuck.message, _shown(pod), also=also)
+    alive = [pod for pod in job.pods if not pod.is_over]
+    for how in (_stuck, _left, _without_volume, _at_init):
+        found = (how(cluster, pod) for pod in alive)
+        if (first := next(filter(None, found), None)) is not None:
+            return first
     return None
+
+
+def _stuck(_: Cluster, pod: KubePod) -> PendingReason | None:
+    """By what the kubelet says of its containers."""
+    if pod.stuck is None:
+        return None
+    words = _STUCK.get(pod.stuck.reason, "none of its containers runs that have GPUs")
+    found = WhyPending(Cause.NONE, Layer.WORKLOAD, f"{words}; {_HOLDS}")
+    also = pod.stuck.last_end
+    return _made(found, pod.stuck.reason, pod.stuck.message, _shown(pod), also=also)
+
+
+_HOLDS = "it holds its GPUs, and nothing runs on them"
+
+
+def _left(_: Cluster, pod: KubePod) -> PendingReason | None:
+    """Its work has ended, and another container keeps it there."""
+    if pod.left is None:
+        return None
+    found = WhyPending(
+        Cause.NONE, Layer.WORKLOAD, f"what ran on its GPUs {pod.left.words}; {_HOLDS}"
+    )
+    return _made(found, "Ended", "", _shown(pod))
+
+
+def _without_volume(cluster: Cluster, pod: KubePod) -> PendingReason | None:
+    """A volume cannot be attached or mounted, by the last word about it."""
+    failed = cluster.last("Pod", pod.namespace, pod.name, *reasons.VOLUMES)
+    if failed is None or not pod.node or pod.up_ms is not None or pod.init is not None:
+        return None
+    if failed.at_ms < max(pod.bound_ms or 0, cluster.seen_ms - _SAID_AGAIN_MS):
+        return None  # of another pod of that name, or tried again since with success
+    found = WhyPending(Cause.NONE, Layer.WORKLOAD, f"a volume of it cannot be mounted; {_HOLDS}")
+    made = _made(found, failed.reason, failed.message, _shown(pod))
+    return made._replace(since_ms=failed.first_ms)
+
+
+_SAID_AGAIN_MS = 10 * 60_000
+"""The kubelet tries to mount again after at most two minutes, and says each time that it failed."""
+
+
+def _at_init(cluster: Cluster, pod: KubePod) -> PendingReason | None:
+    """An init container runs for long, and the others wait for it."""
+    if pod.init is None or not pod.node or cluster.seen_ms - pod.init.since_ms < _SLOW_MS:
+        return None
+    words = f"its init container `{pod.init.name}` still runs, and the others wait for it; {_HOLDS}"
+    shown = f"kubectl logs -n {pod.namespace} {pod.name} -c {pod.init.name}"
+    made = _made(WhyPending(Cause.NONE, Layer.WORKLOAD, words), "Init", "", shown)
+    return made._replace(since_ms=pod.init.since_ms)
 
 
 def _limited(cluster: Cluster, job: KubeJob) -> PendingReason | None:

@@ -13,7 +13,16 @@ from msgspec import Struct, json
 from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import dra, fields, pod_amounts, pod_rules, refusals, resources
+from tidemill.live.kubernetes import (
+    containers,
+    dra,
+    fields,
+    pod_amounts,
+    pod_rules,
+    refusals,
+    resources,
+)
+from tidemill.live.kubernetes.containers import InitStep, LeftPod, StuckPod
 from tidemill.live.kubernetes.dra import OwnClaim
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.nodes import NAME
@@ -190,18 +199,6 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
         return any(one.accepts(key, value, effect) for one in self.tolerations)
 
 
-class StuckPod(Struct, frozen=True):
-    """A pod on a node of which no container runs."""
-
-    reason: str
-    """Why, in the kubelet's word: `ImagePullBackOff`, `CrashLoopBackOff`."""
-    message: str
-    since_ms: int | None
-    """When the last container ended; None: none has run, or nobody says when."""
-    last_end: str
-    """How that ended, in words; "": none has, or nobody says."""
-
-
 class KubePod(Struct, frozen=True, kw_only=True):
     """A pod as the API shows it."""
 
@@ -241,8 +238,13 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
     version: str = ""
     """Of the object; who changes it with another one is refused."""
-    stuck: "StuckPod | None" = None
-    """That none of its containers runs, though it sits on a node; None: one does, or will soon."""
+    stuck: StuckPod | None = None
+    """That none of its containers with GPUs runs, though it sits on a node; None: one does, or will
+    soon."""
+    left: LeftPod | None = None
+    """That those have ended while others of its containers go on; None: they have not."""
+    init: InitStep | None = None
+    """The init container that it is at; None: it is past them, or ended."""
     again: tuple[int, int] | None = None
     """When its containers had all ended, and when they had started again; None: they did not."""
     lacks: tuple[str, ...] = ()
@@ -333,7 +335,8 @@ def read(one: Object) -> KubePod:
     scheduled = conditions.get("PodScheduled", {})
     changed_ms = fields.moment_ms(scheduled, "lastTransitionTime")
     told = fields.each(one, "status", "containerStatuses")
-    started = [_started_ms(status) for status in told]
+    mine = containers.with_devices(one)
+    started = [containers.started_ms(status) for status in mine]
     begun = [ms for ms in started if ms is not None]
     bound_ms = None
     if node:
@@ -373,8 +376,10 @@ def read(one: Object) -> KubePod:
         leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
         deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
         version=fields.text(one, "metadata", "resourceVersion"),
-        stuck=None if is_over or not node else _stuck(one, told),
-        again=None if is_over or not node else _again(told),
+        stuck=None if is_over or not node else containers.stuck(one, mine),
+        left=containers.left(one, mine, end_ms) if node else None,
+        init=None if is_over else containers.init_step(one),
+        again=None if is_over or not node else containers.again(mine),
         refusal=refusals.lost_race(one),
         refused_as=fields.text(one, "status", "message") if refusals.lost_race(one) else "",
         own_claim=dra.read_own_claim(one),
@@ -512,57 +517,6 @@ def _toleration(one: Object) -> Toleration:
         fields.text(one, "key"), fields.text(one, "operator") or "Equal",
         fields.text(one, "value"), fields.text(one, "effect"),
     )  # fmt: skip
-
-
-def _started_ms(status: Object) -> int | None:
-    """When a container came up for the first time, as far as that is kept.
-
-    Kubernetes keeps the last two starts: of one that was restarted more often nobody knows, and it
-    counts as up from the moment it was bound.
-    """
-    restarts = fields.number(status, "restartCount") or 0
-    if restarts > 1:
-        return 0
-    for way in (("lastState", "terminated"), ("state", "running"), ("state", "terminated")):
-        found = fields.moment_ms(status, *way, "startedAt")
-        if found is not None:
-            return found
-    return None
-
-
-_COMING = ("", "ContainerCreating", "PodInitializing")
-"""Why containers wait that are about to start."""
-
-
-def _stuck(one: Object, statuses: Sequence[Object]) -> StuckPod | None:
-    """Why none of its containers runs; None: one does, or they are about to start."""
-    if any(fields.inner(status, "state", "running") for status in statuses):
-        return None
-    every = [*statuses, *fields.each(one, "status", "initContainerStatuses")]
-    waits = [fields.inner(status, "state", "waiting") for status in every]
-    why = next((wait for wait in waits if fields.text(wait, "reason") not in _COMING), None)
-    if why is None:
-        return None
-    ends = [fields.inner(s, way, "terminated") for s in statuses for way in ("state", "lastState")]
-    ended = [(ms, end) for end in ends if (ms := fields.moment_ms(end, "finishedAt")) is not None]
-    last_ms, last = max(ended, key=lambda pair: pair[0], default=(None, {}))
-    restarts = sum(fields.number(status, "restartCount") or 0 for status in statuses)
-    code, how = fields.number(last, "exitCode"), fields.text(last, "reason") or "no reason"
-    told = f"{restarts} restarts, the last ended with exit code {code} ({how})"
-    return StuckPod(
-        fields.text(why, "reason"), fields.text(why, "message"), last_ms,
-        "" if code is None else told,
-    )  # fmt: skip
-
-
-def _again(statuses: Sequence[Object]) -> tuple[int, int] | None:
-    """The last time that none of its containers ran; one beside another stops nothing."""
-    ends = [fields.moment_ms(one, "lastState", "terminated", "finishedAt") for one in statuses]
-    starts = [fields.moment_ms(one, "state", "running", "startedAt") for one in statuses]
-    ended, begun = ([ms for ms in some if ms is not None] for some in (ends, starts))
-    if not statuses or len(ended) < len(statuses) or len(begun) < len(statuses):
-        return None
-    return (max(ended), max(begun)) if max(ended) <= min(begun) else None
 
 
 def _end_ms(

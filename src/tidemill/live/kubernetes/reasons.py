@@ -485,7 +485,9 @@ OF_NODES = frozenset({
     Cause.IMPOSSIBLE_LABEL, Cause.IMPOSSIBLE_SIZE, Cause.IMPOSSIBLE_GANG,
 })  # fmt: skip
 """Causes that one more node, of the right kind, would end."""
-HEARD = frozenset({"FailedScheduling", "FailedCreate", "Unschedulable", *SCALING})
+VOLUMES = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+"""Events about a volume of a pod that has a node."""
+HEARD = frozenset({"FailedScheduling", "FailedCreate", "Unschedulable", *VOLUMES, *SCALING})
 """Reasons of events that say why something waits; the others are many and say nothing here."""
 
 

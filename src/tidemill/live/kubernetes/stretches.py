@@ -44,8 +44,9 @@ class Stretch(NamedTuple):
 def held_pods(job: KubeJob) -> list[HeldPod]:
     """The pods of a job that sit or sat somewhere for some time.
 
-    One whose containers all ended failed then, and begins again: it works when they have started
-    again. Kubernetes keeps the last such time alone.
+    One whose containers with GPUs all ended failed then, and begins again: it works when they have
+    started again. Kubernetes keeps the last such time alone. One that others of its containers keep
+    there works no more.
     """
     return [
         held
@@ -58,11 +59,16 @@ def held_pods(job: KubeJob) -> list[HeldPod]:
 
 def _turns(pod: KubePod, role: int, bound_ms: int) -> Iterator[HeldPod]:
     stopped_ms, up_ms = pod.again or (pod.stuck.since_ms if pod.stuck else None, None)
+    how = AttemptEnd.FAILED
+    if pod.left is not None:
+        stopped_ms, how = pod.left.since_ms, pod.left.outcome
+        is_done = pod.outcome is AttemptEnd.DONE  # and what is done was at work
+        up_ms = pod.end_ms - 1 if is_done and pod.end_ms is not None else None
     end_ms = pod.end_ms
     if stopped_ms is None or not bound_ms < stopped_ms < (end_ms or stopped_ms + 1):
         yield HeldPod(pod, role, bound_ms, end_ms)
         return
-    yield HeldPod(replace(pod, outcome=AttemptEnd.FAILED), role, bound_ms, stopped_ms)
+    yield HeldPod(replace(pod, outcome=how), role, bound_ms, stopped_ms)
     yield HeldPod(replace(pod, up_ms=up_ms), role, stopped_ms, end_ms)
 
 

@@ -14,6 +14,7 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
     admission,
+    admitted,
     beyond,
     cohorts,
     device_parts,
@@ -228,10 +229,7 @@ class _Translation:
 
     def add(self, job: KubeJob) -> None:
         """Take a job in, if it requests accelerators."""
-        for pod in job.pods:
-            if pod.request.also:
-                listed = ", ".join(pod.request.also)
-                self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
+        self._note(job)
         if not job.roles:
             return
         if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
@@ -270,6 +268,15 @@ class _Translation:
         is_let_in = job.workload is not None and job.workload.has_quota
         waits = [row for row in last if is_let_in and row["outcome"] is AttemptEnd.WAITING]
         self.admitted += [lives.numbered(row["job"], job.life) for row in waits]
+
+    def _note(self, job: KubeJob) -> None:
+        """What is to be said of its requests."""
+        for pod in job.pods:
+            if pod.request.also:
+                listed = ", ".join(pod.request.also)
+                self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
+        if not job.pods:
+            self._notes.update(admitted.said(job.templates, self.cluster.nodes))
 
     def _put_away(self) -> None:
         """Make columns of the rows: as dictionaries they take ten times as much memory."""

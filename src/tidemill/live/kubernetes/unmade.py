@@ -5,14 +5,14 @@ be made is on no list. An owner that has fewer than it wants, and whose last wor
 refused, waits for the rest.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import owners
+from tidemill.live.kubernetes import admitted, owners
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pods import KubePod
 
 _KINDS = {("batch", "Job"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")}
 
@@ -23,18 +23,19 @@ def rest_of(cluster: Cluster) -> Iterator[OwnerObject]:
                if any(one.reason == "FailedCreate" for one in some)}  # fmt: skip
     if not refused:
         return
-    alive, last_ms = Counter[str](), dict[str, int]()
+    made = dict[str, list[KubePod]]()
     for pod in cluster.pods:
-        if pod.owner is not None:
-            alive[pod.owner.uid] += not pod.is_over
-            last_ms[pod.owner.uid] = max(last_ms.get(pod.owner.uid, 0), pod.created_ms)
+        if pod.owner is not None and (pod.owner.kind, pod.namespace, pod.owner.name) in refused:
+            made.setdefault(pod.owner.uid, []).append(pod)
     for (group, kind, namespace, name), owner in cluster.owners.items():
         if (kind, namespace, name) not in refused or (group, kind) not in _KINDS:
             continue
         failed = cluster.last(kind, namespace, name, "FailedCreate")
-        if failed is None or _is_none(owner) or failed.at_ms < last_ms.get(owner.uid, 0):
+        pods = made.get(owner.uid, [])
+        last_ms = max((pod.created_ms for pod in pods), default=0)
+        if failed is None or _is_none(owner) or failed.at_ms < last_ms:
             continue
-        if rest := _missing(owner, alive[owner.uid]):
+        if rest := _missing(owner, pods):
             yield replace(owner, templates=rest)
 
 
@@ -45,11 +46,14 @@ def _is_none(owner: OwnerObject) -> bool:
     return owner.end is not None or owner.is_suspended or owner.is_gang or is_part
 
 
-def _missing(owner: OwnerObject, alive: int) -> tuple[PodTemplate, ...]:
+def _missing(owner: OwnerObject, pods: list[KubePod]) -> tuple[PodTemplate, ...]:
     parts = owner.makes or owner.templates
     if len(parts) != 1 or parts[0].request.gpu is None:
         return ()
     wanted = parts[0].count - owner.succeeded
     if owner.completions:
         wanted = min(parts[0].count, owner.completions - owner.succeeded)
-    return (replace(parts[0], count=wanted - alive),) if wanted > alive else ()
+    alive = sum(not pod.is_over for pod in pods)
+    rest = replace(parts[0], count=wanted - alive)
+    mine = [pod for pod in pods if pod.request.gpu == rest.request.gpu]
+    return (admitted.as_made(rest, mine),) if wanted > alive else ()

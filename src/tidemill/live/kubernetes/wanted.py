@@ -1,8 +1,6 @@
 """What a gang wants: its pods by form, and with how many of those it works."""
 
-from msgspec.structs import replace
-
-from tidemill.live.kubernetes import groups, job_roles
+from tidemill.live.kubernetes import admitted, groups, job_roles
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
@@ -47,22 +45,30 @@ def templates(
 
 
 def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
-    """A template as its pods are: those may have GPUs that it does not name.
+    """A template as its pods are (``admitted``): those may also have GPUs that it does not name.
 
     By claims (DRA), or because somebody adds them when pods are made.
     """
-    if part.request.gpu is not None or not pods:
+    if not pods:
         return part
-    named = [pod for pod in pods if any(pod.labels.get(key) for key in _ROLE_LABELS)]
-    mine = [
-        pod
-        for pod in named
-        if part.name in {pod.labels.get(key, "").lower() for key in _ROLE_LABELS}
-    ]
-    if not named and len(parts) == 1:
-        mine = pods
-    amounts = {pod.request.gpu for pod in mine}
-    return replace(part, request=mine[0].request) if len(amounts) == 1 else part
+    named = [pod for pod in pods if _roles(pod)]
+    mine = [pod for pod in named if part.name.lower() in _roles(pod)]
+    if part.request.gpu is None:
+        mine = pods if not named and len(parts) == 1 else mine
+        return admitted.as_made(part, mine) if len({pod.request.gpu for pod in mine}) == 1 else part
+    own = job_roles.form(part.request)
+    if not mine:  # of pods that nobody names, and of roles like this one
+        alike = {one.name.lower() for one in parts if job_roles.form(one.request) == own}
+        mine = [pod for pod in pods if not _roles(pod) or _roles(pod) & alike]
+    others = [job_roles.form(one.request) for one in parts if one.request.gpu is not None]
+    forms = dict.fromkeys([own] if named else others)
+    mine = [pod for pod in mine if job_roles.nearest(pod, forms) == own]
+    return admitted.as_made(part, mine)
+
+
+def _roles(pod: KubePod) -> set[str]:
+    """What a pod calls the template that it was made of."""
+    return {name.lower() for key in _ROLE_LABELS if (name := pod.labels.get(key))}
 
 
 def least(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes import admitted
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
@@ -86,7 +87,8 @@ def _missing(
     in_all = max(part.count, owner.completions if owner is not None else 0)
     at_once = min(part.count, in_all - done)
     alive = sum(not pod.is_over for pod in mine)
-    return replace(part, count=max(at_once - alive, 0))
+    same = [pod for pod in mine if pod.request.gpu == part.request.gpu]
+    return admitted.as_made(replace(part, count=max(at_once - alive, 0)), same)
 
 
 def submit_ms(workload: KueueWorkload, pod: KubePod) -> int:
