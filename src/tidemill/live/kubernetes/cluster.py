@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from tidemill.live.history.earlier import EARLIER
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import (
-    admitted,
     autoscaler,
     budgets,
     device_parts,
@@ -24,6 +23,7 @@ from tidemill.live.kubernetes import (
     nodes,
     owners,
     pods,
+    pods_as_made,
     resources,
     shared_claims,
 )
@@ -192,7 +192,7 @@ def read(told: ToldObjects) -> Cluster:
     all_pods = _one_by_one(told.read("Pod", ("",), pods.read))
     all_pods = asking.with_claims(all_pods)
     happenings = _by_object(told)
-    added = admitted.AddedTolerations(all_pods, lambda pod: _made_by(pod, found))
+    added = pods_as_made.AddedTolerations(all_pods, lambda pod: _made_by(pod, found))
     found = {key: added.with_templates(row) for key, row in found.items()}
     grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
     grouped.sort(key=lambda group: group.deleted_ms is None)  # of one name, that which is there

@@ -14,7 +14,6 @@ from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
 from tidemill.live.kubernetes import (
     admission,
-    admitted,
     beyond,
     cohorts,
     device_parts,
@@ -25,6 +24,7 @@ from tidemill.live.kubernetes import (
     objects,
     parts,
     pending,
+    pods_as_made,
     quotas,
     resources,
     shared_claims,
@@ -276,7 +276,7 @@ class _Translation:
                 listed = ", ".join(pod.request.also)
                 self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
         if not job.pods:
-            self._notes.update(admitted.said(job.templates, self.cluster.nodes))
+            self._notes.update(pods_as_made.said(job.templates, self.cluster.nodes))
 
     def _put_away(self) -> None:
         """Make columns of the rows: as dictionaries they take ten times as much memory."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import admitted, owners
+from tidemill.live.kubernetes import owners, pods_as_made
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
@@ -56,4 +56,4 @@ def _missing(owner: OwnerObject, pods: list[KubePod]) -> tuple[PodTemplate, ...]
     alive = sum(not pod.is_over for pod in pods)
     rest = replace(parts[0], count=wanted - alive)
     mine = [pod for pod in pods if pod.request.gpu == rest.request.gpu]
-    return (admitted.as_made(rest, mine),) if wanted > alive else ()
+    return (pods_as_made.of(rest, mine),) if wanted > alive else ()

@@ -1,6 +1,6 @@
 """What a gang wants: its pods by form, and with how many of those it works."""
 
-from tidemill.live.kubernetes import admitted, groups, job_roles
+from tidemill.live.kubernetes import groups, job_roles, pods_as_made
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
@@ -45,7 +45,7 @@ def templates(
 
 
 def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
-    """A template as its pods are (``admitted``): those may also have GPUs that it does not name.
+    """A template as its pods are (``pods_as_made``): those may also have GPUs that it does not name.
 
     By claims (DRA), or because somebody adds them when pods are made.
     """
@@ -55,7 +55,7 @@ def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubeP
     mine = [pod for pod in named if part.name.lower() in _roles(pod)]
     if part.request.gpu is None:
         mine = pods if not named and len(parts) == 1 else mine
-        return admitted.as_made(part, mine) if len({pod.request.gpu for pod in mine}) == 1 else part
+        return pods_as_made.of(part, mine) if len({pod.request.gpu for pod in mine}) == 1 else part
     own = job_roles.form(part.request)
     if not mine:  # of pods that nobody names, and of roles like this one
         alike = {one.name.lower() for one in parts if job_roles.form(one.request) == own}
@@ -63,7 +63,7 @@ def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubeP
     others = [job_roles.form(one.request) for one in parts if one.request.gpu is not None]
     forms = dict.fromkeys([own] if named else others)
     mine = [pod for pod in mine if job_roles.nearest(pod, forms) == own]
-    return admitted.as_made(part, mine)
+    return pods_as_made.of(part, mine)
 
 
 def _roles(pod: KubePod) -> set[str]:

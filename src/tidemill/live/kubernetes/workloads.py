@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import admitted
+from tidemill.live.kubernetes import pods_as_made
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.kueue import KueueWorkload
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
@@ -88,7 +88,7 @@ def _missing(
     at_once = min(part.count, in_all - done)
     alive = sum(not pod.is_over for pod in mine)
     same = [pod for pod in mine if pod.request.gpu == part.request.gpu]
-    return admitted.as_made(replace(part, count=max(at_once - alive, 0)), same)
+    return pods_as_made.of(replace(part, count=max(at_once - alive, 0)), same)
 
 
 def submit_ms(workload: KueueWorkload, pod: KubePod) -> int:

@@ -24,7 +24,7 @@ _Place = tuple[str, str]
 """A namespace ("" is all of them), and the resource that pods request there."""
 
 
-def as_made(part: PodTemplate, pods: Sequence[KubePod]) -> PodTemplate:
+def of(part: PodTemplate, pods: Sequence[KubePod]) -> PodTemplate:
     """A template as its pods are; without any, as it is. Pods that live count before the others.
 
     Of what they request most pods tell. What is kept for one of them alone, such as the node that
