@@ -179,7 +179,7 @@ def test_where_pods_lack_the_toleration_nobody_is_taken_to_have_it(imported: Ask
     assert "would run now instead" in found
     assert "it is not taken to tolerate the taint `nvidia.com/gpu`: pods here that" in found
     assert "`fit --tolerate nvidia.com/gpu`" in found
-    assert "would run now, if" in fit(journal, "--gpus", "4", "--tolerate", "nvidia.com/gpu")
+    assert "` would run now: " in fit(journal, "--gpus", "4", "--tolerate", "nvidia.com/gpu")
 
 
 def test_a_namespace_without_jobs_may_be_asked_about(imported: Asks):
@@ -306,7 +306,7 @@ def test_another_scheduler_spreads_a_gang_over_gpu_types(imported: Asks):
     found = fit(journal, "--gpus", "24", "--per-node", "8")
     assert "never" not in found
     assert "one GPU type" not in found
-    assert "would run now, if that scheduler lets it: 24 accelerators free on 3 nodes" in found
+    assert "would run now: 24 accelerators free on 3 nodes" in found
     assert "never fits" in fit(journal, "--gpus", "32", "--per-node", "8")
     busy = imported(*of_two_types(), pod("x", 4, on="n0"))
     assert "runs now" not in fit(busy, "--gpus", "24", "--per-node", "8")
@@ -385,3 +385,62 @@ def test_where_nodes_take_no_more_pods_nobody_says_when_one_will(imported: Asks)
     found = fit(imported(full, *(pod(name, 0, on="n0") for name in "ab")), "--gpus", "4")
     assert "starts is unknown: nothing tells when work without GPUs ends: 8 full on 1 node" in found
     assert "does not start" not in found
+
+
+def test_a_part_of_a_gpu_is_not_offered_for_a_whole_one(imported: Asks):
+    """A pod requests 4 whole A100, of which 2 are free: 4 instances have half of one together."""
+    instance = {"nvidia.com/mig-1g.10gb": "14"}
+    label = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "pool": "mig"}
+    shares = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing",
+              "nvidia.com/gpu.product": "Tesla-T4-SHARED"}  # fmt: skip
+    journal = imported(
+        node("g0", gpus=4, labels=label, amounts=instance), node("t0", gpus=16, labels=shares),
+        pod("a", 2, on="g0"), pod("waits", 4, spec={"nodeSelector": {"pool": "mig"}}),
+    )  # fmt: skip
+    found = tidemill("why", "ml/waits", "-j", journal).out
+    assert "would run now instead: 2 `A100-80GB`\n" in found
+    assert "mig-1g.10gb" not in fit(journal, "--gpus", "4", "--per-node", "4", "--kind", "A100-80GB")
+
+
+def test_for_an_instance_a_larger_one_is_offered_or_a_whole_gpu(imported: Asks):
+    """All of 2g.20gb are held; 1g.10gb and a share of a T4 are less, a whole GPU is more."""
+    label = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    cut = {"nvidia.com/gpu": "2", "nvidia.com/mig-1g.10gb": "7", "nvidia.com/mig-2g.20gb": "3"}
+    shares = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing",
+              "nvidia.com/gpu.product": "Tesla-T4-SHARED"}  # fmt: skip
+    asks = "nvidia.com/mig-2g.20gb"
+    journal = imported(
+        node("g0", gpus=2, labels=label, amounts=cut), node("t0", gpus=16, labels=shares),
+        pod("a", {asks: 3}, on="g0"), pod("waits", {asks: 1}),
+    )  # fmt: skip
+    found = tidemill("why", "ml/waits", "-j", journal).out
+    assert "would run now instead: 1 `A100-80GB`\n" in found
+    assert "T4" not in found
+
+
+def test_what_the_quota_refuses_is_not_offered(imported: Asks):
+    """Five GPUs on one node exceed the quota of GPUs; four without CPU are refused by that of
+    cores, which counts them.
+    """
+    runs = pod("runs", 2, on="g0", cpu="16")
+    gpus, cores = quota("gpus", 6, 2), quota_of("requests.cpu", "cores", "40", "16")
+    journal = imported(node("g0"), runs, gpus, cores)
+    five = ("--gpus", "5", "--per-node", "5")
+    assert "would run now instead" not in fit(journal, *five)
+    assert "would run now instead: 4 GPUs" in fit(journal, *five, "--cpus", "5")
+    assert "would run now" in fit(journal, "--gpus", "4", "--cpus", "5")
+
+
+def test_an_offer_holds_with_what_jobs_of_its_size_request(imported: Asks):
+    """`fit` asks 8 GPUs with the 16 cores of the job with 8; a job of 4 has 120, which are not
+    free: 4 are not offered.
+    """
+    journal = imported(
+        node("g0"), node("g1"), pod("a", 4, on="g0", cpu="120"),
+        pod("b", 4, on="g1", cpu="120"), pod("c", 8, cpu="16"),
+    )  # fmt: skip
+    eight = fit(journal, "--gpus", "8", "--per-node", "8")
+    assert "would run now instead: 2 replicas of 4" in eight
+    assert "instead: 4 GPUs" not in eight
+    assert "; 4 GPUs" not in eight
+    assert "CPU is not" in fit(journal, "--gpus", "4")
