@@ -62,11 +62,16 @@ def test_a_taint_called_as_the_resource_keeps_no_request_for_it_out(imported: As
 
 
 def test_other_taints_are_tolerated_by_who_says_so(imported: Asks):
-    """A node is kept for team b: it fits with `--tolerate team`, and no other key is known."""
+    """A node is kept for team b: it fits with `--tolerate team`; a key that no node has changes
+    nothing, and is no error to who asks several clusters.
+    """
     journal = imported(node("g0", taints=[OF_TEAM]), pod("a", 4, on="g0", spec=TOLERATES))
     assert "a taint that it does not tolerate" in fit(journal)
     assert "would run now" in fit(journal, "--tolerate", "team")
-    assert "hint: taints: `team`" in fit(journal, "--tolerate", "gpu")
+    found = fit(journal, "--tolerate", "gpu", "--tolerate", "team")
+    assert "would run now" in found
+    assert "--tolerate is `gpu`: no node has a taint of that key" in found
+    assert "(taints: `team`)" in found
 
 
 def test_a_quota_with_scopes_is_not_the_most_that_a_team_may_have(imported: Asks):
@@ -444,3 +449,30 @@ def test_an_offer_holds_with_what_jobs_of_its_size_request(imported: Asks):
     assert "instead: 4 GPUs" not in eight
     assert "; 4 GPUs" not in eight
     assert "CPU is not" in fit(journal, "--gpus", "4")
+
+
+def test_who_selects_one_instance_type_has_not_arrived_for_others(imported: Asks):
+    """All jobs select the H100: nobody asked for the L4, and nothing says how usable it is."""
+    pool, l4 = {"pool": "h100"}, {"nvidia.com/gpu.product": "NVIDIA-L4"}
+    runs = pod("a", 4, on="g0", spec={"nodeSelector": pool})
+    journal = imported(node("g0", labels=pool), node("g1", labels=l4), runs)
+    document = json.loads(tidemill("fleet", "--json", "-j", journal).out)
+    arrived = {
+        lot["kind"]: sum(row["arrivals"] for row in lot["sizes"])
+        for lot in document["schedulability"]
+    }
+    assert arrived == {"H100": 1, "L4": 0}
+    (of_l4,) = (lot for lot in document["schedulability"] if lot["kind"] == "L4")
+    assert of_l4["usable_milli"] is None
+
+
+def test_a_type_may_be_given_as_nodes_label_it(imported: Asks):
+    """The product label of a node is read as the type that the books have of it."""
+    a100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    journal = imported(node("g0"), node("g1", labels=a100), pod("a", 1, on="g0"))
+    assert "would run now" in fit(journal, "--kind", "NVIDIA-H100-80GB-HBM3")
+    assert "would run now" in fit(journal, "--kind", "NVIDIA-A100-SXM4-80GB")
+    short = fit(journal, "--kind", "A100")
+    assert "no node has `A100`" in short
+    assert "hint: is `A100-80GB` meant?" in short
+    assert "never fits" in fit(journal, "--kind", "B200")
