@@ -476,3 +476,31 @@ def test_a_type_may_be_given_as_nodes_label_it(imported: Asks):
     assert "no node has `A100`" in short
     assert "hint: is `A100-80GB` meant?" in short
     assert "never fits" in fit(journal, "--kind", "B200")
+
+
+def test_who_waits_for_pods_without_gpus_is_told_how_to_list_them(imported: Asks):
+    """They hold the cores beside 8 free GPUs, and are in no books: kubectl lists those of the node."""
+    helper = pod("web", 0, on="g1", cpu="190")
+    journal = imported(node("g0"), node("g1"), pod("a", 8, on="g0"), helper, pod("waits", 1))
+    found = tidemill("why", "ml/waits", "-j", journal).out
+    assert (
+        "wait until work without GPUs ends, which no books tell of: it holds 190 cores"
+        " (kubectl get pods -A --field-selector spec.nodeName=g1)"
+    ) in found
+
+
+def test_equal_reasons_are_told_once_with_their_jobs(imported: Asks):
+    """Three pods hear the same, one another thing: two lines, and the CSV has each."""
+    pods = [pod(f"p{i}", 8, message="0/1 nodes: 1 Insufficient nvidia.com/gpu.") for i in range(3)]
+    other = pod("q", 1, message="0/1 nodes: 1 had volume node affinity conflict.")
+    journal = imported(node("g0"), pod("a", 8, on="g0"), *pods, other)
+    said = tidemill("pending", journal)
+    reasons = said.out.partition("their own scheduler says:\n")[2].splitlines()
+    assert [line.partition(': Unschedulable "')[0] for line in reasons] == [
+        "  3 jobs (ml/p0, ml/p1, ml/p2)", "  ml/q",
+    ]  # fmt: skip
+    assert "(kubectl describe pod -n ml p0)" in reasons[0]
+    assert "scheduler of its own" not in said.err  # every cause is in that scheduler's words
+    table = tidemill("pending", journal, "--csv").out.splitlines()
+    assert table[0].endswith(",reason")
+    assert all("kubectl describe pod -n ml" in line for line in table[1:])
