@@ -92,7 +92,7 @@ def test_what_fits_in_all_clusters_is_what_fits_in_each(journal: Path, tmp_path:
 def test_columns_that_need_words_have_them(journal: Path):
     """`fleet` says what its shares are shares of."""
     said = tidemill("fleet", str(journal)).err
-    assert "\nusable: the share of what is free" in said
+    assert said.startswith("usable: the share of what is free")
     assert "\nif together: the same" in said
 
 

@@ -62,11 +62,16 @@ def test_a_taint_called_as_the_resource_keeps_no_request_for_it_out(imported: As
 
 
 def test_other_taints_are_tolerated_by_who_says_so(imported: Asks):
-    """A node is kept for team b: it fits with `--tolerate team`, and no other key is known."""
+    """A node is kept for team b: it fits with `--tolerate team`; a key that no node has changes
+    nothing, and is no error to who asks several clusters.
+    """
     journal = imported(node("g0", taints=[OF_TEAM]), pod("a", 4, on="g0", spec=TOLERATES))
     assert "a taint that it does not tolerate" in fit(journal)
     assert "would run now" in fit(journal, "--tolerate", "team")
-    assert "hint: taints: `team`" in fit(journal, "--tolerate", "gpu")
+    found = fit(journal, "--tolerate", "gpu", "--tolerate", "team")
+    assert "would run now" in found
+    assert "--tolerate is `gpu`: no node has a taint of that key" in found
+    assert "(taints: `team`)" in found
 
 
 def test_a_quota_with_scopes_is_not_the_most_that_a_team_may_have(imported: Asks):
@@ -198,7 +203,7 @@ def test_where_pods_lack_the_toleration_nobody_is_taken_to_have_it(imported: Ask
     assert "would run now instead" in found
     assert "it is not taken to tolerate the taint `nvidia.com/gpu`: pods here that" in found
     assert "`fit --tolerate nvidia.com/gpu`" in found
-    assert "would run now, if" in fit(journal, "--gpus", "4", "--tolerate", "nvidia.com/gpu")
+    assert "` would run now: " in fit(journal, "--gpus", "4", "--tolerate", "nvidia.com/gpu")
 
 
 def test_a_namespace_without_jobs_may_be_asked_about(imported: Asks):
@@ -325,7 +330,7 @@ def test_another_scheduler_spreads_a_gang_over_gpu_types(imported: Asks):
     found = fit(journal, "--gpus", "24", "--per-node", "8")
     assert "never" not in found
     assert "one GPU type" not in found
-    assert "would run now, if that scheduler lets it: 24 accelerators free on 3 nodes" in found
+    assert "would run now: 24 accelerators free on 3 nodes" in found
     assert "never fits" in fit(journal, "--gpus", "32", "--per-node", "8")
     busy = imported(*of_two_types(), pod("x", 4, on="n0"))
     assert "runs now" not in fit(busy, "--gpus", "24", "--per-node", "8")
@@ -404,3 +409,117 @@ def test_where_nodes_take_no_more_pods_nobody_says_when_one_will(imported: Asks)
     found = fit(imported(full, *(pod(name, 0, on="n0") for name in "ab")), "--gpus", "4")
     assert "starts is unknown: nothing tells when work without GPUs ends: 8 full on 1 node" in found
     assert "does not start" not in found
+
+
+def test_a_part_of_a_gpu_is_not_offered_for_a_whole_one(imported: Asks):
+    """A pod requests 4 whole A100, of which 2 are free: 4 instances have half of one together."""
+    instance = {"nvidia.com/mig-1g.10gb": "14"}
+    label = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "pool": "mig"}
+    shares = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing",
+              "nvidia.com/gpu.product": "Tesla-T4-SHARED"}  # fmt: skip
+    journal = imported(
+        node("g0", gpus=4, labels=label, amounts=instance), node("t0", gpus=16, labels=shares),
+        pod("a", 2, on="g0"), pod("waits", 4, spec={"nodeSelector": {"pool": "mig"}}),
+    )  # fmt: skip
+    found = tidemill("why", "ml/waits", "-j", journal).out
+    assert "would run now instead: 2 `A100-80GB`\n" in found
+    assert "mig-1g.10gb" not in fit(journal, "--gpus", "4", "--per-node", "4", "--kind", "A100-80GB")
+
+
+def test_for_an_instance_a_larger_one_is_offered_or_a_whole_gpu(imported: Asks):
+    """All of 2g.20gb are held; 1g.10gb and a share of a T4 are less, a whole GPU is more."""
+    label = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    cut = {"nvidia.com/gpu": "2", "nvidia.com/mig-1g.10gb": "7", "nvidia.com/mig-2g.20gb": "3"}
+    shares = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing",
+              "nvidia.com/gpu.product": "Tesla-T4-SHARED"}  # fmt: skip
+    asks = "nvidia.com/mig-2g.20gb"
+    journal = imported(
+        node("g0", gpus=2, labels=label, amounts=cut), node("t0", gpus=16, labels=shares),
+        pod("a", {asks: 3}, on="g0"), pod("waits", {asks: 1}),
+    )  # fmt: skip
+    found = tidemill("why", "ml/waits", "-j", journal).out
+    assert "would run now instead: 1 `A100-80GB`\n" in found
+    assert "T4" not in found
+
+
+def test_what_the_quota_refuses_is_not_offered(imported: Asks):
+    """Five GPUs on one node exceed the quota of GPUs; four without CPU are refused by that of
+    cores, which counts them.
+    """
+    runs = pod("runs", 2, on="g0", cpu="16")
+    gpus, cores = quota("gpus", 6, 2), quota_of("requests.cpu", "cores", "40", "16")
+    journal = imported(node("g0"), runs, gpus, cores)
+    five = ("--gpus", "5", "--per-node", "5")
+    assert "would run now instead" not in fit(journal, *five)
+    assert "would run now instead: 4 GPUs" in fit(journal, *five, "--cpus", "5")
+    assert "would run now" in fit(journal, "--gpus", "4", "--cpus", "5")
+
+
+def test_an_offer_holds_with_what_jobs_of_its_size_request(imported: Asks):
+    """`fit` asks 8 GPUs with the 16 cores of the job with 8; a job of 4 has 120, which are not
+    free: 4 are not offered.
+    """
+    journal = imported(
+        node("g0"), node("g1"), pod("a", 4, on="g0", cpu="120"),
+        pod("b", 4, on="g1", cpu="120"), pod("c", 8, cpu="16"),
+    )  # fmt: skip
+    eight = fit(journal, "--gpus", "8", "--per-node", "8")
+    assert "would run now instead: 2 replicas of 4" in eight
+    assert "instead: 4 GPUs" not in eight
+    assert "; 4 GPUs" not in eight
+    assert "CPU is not" in fit(journal, "--gpus", "4")
+
+
+def test_who_selects_one_instance_type_has_not_arrived_for_others(imported: Asks):
+    """All jobs select the H100: nobody asked for the L4, and nothing says how usable it is."""
+    pool, l4 = {"pool": "h100"}, {"nvidia.com/gpu.product": "NVIDIA-L4"}
+    runs = pod("a", 4, on="g0", spec={"nodeSelector": pool})
+    journal = imported(node("g0", labels=pool), node("g1", labels=l4), runs)
+    document = json.loads(tidemill("fleet", "--json", "-j", journal).out)
+    arrived = {
+        lot["kind"]: sum(row["arrivals"] for row in lot["sizes"])
+        for lot in document["schedulability"]
+    }
+    assert arrived == {"H100": 1, "L4": 0}
+    (of_l4,) = (lot for lot in document["schedulability"] if lot["kind"] == "L4")
+    assert of_l4["usable_milli"] is None
+
+
+def test_a_type_may_be_given_as_nodes_label_it(imported: Asks):
+    """The product label of a node is read as the type that the books have of it."""
+    a100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    journal = imported(node("g0"), node("g1", labels=a100), pod("a", 1, on="g0"))
+    assert "would run now" in fit(journal, "--kind", "NVIDIA-H100-80GB-HBM3")
+    assert "would run now" in fit(journal, "--kind", "NVIDIA-A100-SXM4-80GB")
+    short = fit(journal, "--kind", "A100")
+    assert "no node has `A100`" in short
+    assert "hint: is `A100-80GB` meant?" in short
+    assert "never fits" in fit(journal, "--kind", "B200")
+
+
+def test_who_waits_for_pods_without_gpus_is_told_how_to_list_them(imported: Asks):
+    """They hold the cores beside 8 free GPUs, and are in no books: kubectl lists those of the node."""
+    helper = pod("web", 0, on="g1", cpu="190")
+    journal = imported(node("g0"), node("g1"), pod("a", 8, on="g0"), helper, pod("waits", 1))
+    found = tidemill("why", "ml/waits", "-j", journal).out
+    assert (
+        "wait until work without GPUs ends, which no books tell of: it holds 190 cores"
+        " (kubectl get pods -A --field-selector spec.nodeName=g1)"
+    ) in found
+
+
+def test_equal_reasons_are_told_once_with_their_jobs(imported: Asks):
+    """Three pods hear the same, one another thing: two lines, and the CSV has each."""
+    pods = [pod(f"p{i}", 8, message="0/1 nodes: 1 Insufficient nvidia.com/gpu.") for i in range(3)]
+    other = pod("q", 1, message="0/1 nodes: 1 had volume node affinity conflict.")
+    journal = imported(node("g0"), pod("a", 8, on="g0"), *pods, other)
+    said = tidemill("pending", journal)
+    reasons = said.out.partition("their own scheduler says:\n")[2].splitlines()
+    assert [line.partition(': Unschedulable "')[0] for line in reasons] == [
+        "  3 jobs (ml/p0, ml/p1, ml/p2)", "  ml/q",
+    ]  # fmt: skip
+    assert "(kubectl describe pod -n ml p0)" in reasons[0]
+    assert "scheduler of its own" not in said.err  # every cause is in that scheduler's words
+    table = tidemill("pending", journal, "--csv").out.splitlines()
+    assert table[0].endswith(",reason")
+    assert all("kubectl describe pod -n ml" in line for line in table[1:])

@@ -53,7 +53,9 @@ def usable_now(world: World) -> list[int | None]:
             r
             for r in roles
             if r.accelerators and not r.profile and (not r.kinds or row.kind in r.kinds)
-        ]
+            and any(set(r.labels) <= g.labels for g in world.groups
+                    if world.kinds[g.kind] == row.kind)
+        ]  # fmt: skip
         total = 0
         for role in came:
             by_node = {

@@ -62,7 +62,7 @@ def fleet(
     from tidemill.explain import inventory
 
     _refuse_unknown_states(state or [], inventory.STATES)
-    world, _ = world_at(journal, at)
+    world, _ = world_at(journal, at, notes_decider=False)  # no cause, no start
     if nodes or state:
         errors = device_evidence.of_nodes(journal, world)
         rows = inventory.nodes(world, state or (), errors)

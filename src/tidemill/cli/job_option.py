@@ -78,7 +78,7 @@ def from_options(
         known = ", ".join(teams) or "the journal has none yet"
         other = "; another namespace may be asked about, too" * is_cut
         raise SpecError(asked, hint=f"teams: {known}{other}")
-    _refuse_misspelt(world, kinds)
+    kinds = _meant(world, kinds)
     if not LEAST_PRIORITY <= priority <= MOST_PRIORITY:
         raise SpecError(
             f"--priority is {priority:,}; a job has one from {LEAST_PRIORITY:,} to"
@@ -198,9 +198,37 @@ def _refuse_endless(**given: float) -> None:
             raise SpecError(f"{option} is {shown}, too much", hint=f"give from 0 to {MAX_COUNT:,}")
 
 
+def _meant(world: World, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """GPU types as the books call them, each once."""
+    _refuse_misspelt(world, kinds)
+    return tuple(dict.fromkeys(one for kind in kinds for one in _called(world, kind)))
+
+
+def _called(world: World, kind: str) -> tuple[str, ...]:
+    """What the books call a type that is given as nodes label it (`NVIDIA-H100-80GB-HBM3`)."""
+    if kind in world.kind_number or not world.is_observed:
+        return (kind,)
+    from tidemill.live.kubernetes import resources
+
+    told = resources.product({resources.PRODUCT: kind}, "")
+    if told.gpu_type in world.kind_number and not told.profile:
+        return (told.gpu_type,)
+    cut = f"{told.profile.upper()}{OF}" if told.profile else ""
+    parts = (one for one in world.kinds if OF in one and one.startswith(cut))
+    return tuple(one for one in parts if whole_type(one) == told.gpu_type) or (kind,)
+
+
 def _refuse_misspelt(world: World, kinds: tuple[str, ...]) -> None:
     """A kind that nobody claimed is an answer (it never fits); one written otherwise is a slip."""
     known = {kind.lower(): kind for kind in world.kinds}
     for kind in kinds:
         if kind not in world.kind_number and kind.lower() in known:
             raise SpecError(f"no contract has `{kind}`", hint=f"is `{known[kind.lower()]}` meant?")
+        near = [one for one in world.kinds if one.lower().startswith(f"{kind.lower()}-")]
+        if kind not in world.kind_number and near:
+            which = phrasing.either(near)
+            several = "; several may be given" if len(near) > 1 else ""
+            raise SpecError(
+                f"no {'node' if world.is_observed else 'contract'} has `{kind}`",
+                hint=f"is {which} meant?{several}",
+            )

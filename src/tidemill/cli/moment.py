@@ -5,7 +5,7 @@ On a machine where nothing was compiled yet a single question is answered by int
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,19 @@ def _who_decides(world: World, source: Source, notes_decider: bool) -> str:
         return source.words
     if world.scheduler or not notes_decider:
         return ""
+    return _others(world)
+
+
+def _others(world: World) -> str:
     return OTHER_SCHEDULERS if supply.clusters(world) else OTHER_SCHEDULER
+
+
+def note_decider(world: World, reasons: Iterable[object]) -> None:
+    """Say that causes are by our own policy, where the cluster's own scheduler gave no reason for
+    some of these jobs.
+    """
+    if world.is_looked_on and not all(reasons):
+        screen.note(_others(world))
 
 
 def held_jobs(journal: str, at: str | None) -> tuple[UnplacedJob, ...]:

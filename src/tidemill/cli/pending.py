@@ -1,6 +1,7 @@
 """``tidemill pending``: every waiting job, as ``squeue`` lists them, and what they wait for."""
 
 import csv
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -20,12 +21,15 @@ from tidemill.model.measures import (
     milli_text,
 )
 from tidemill.model.names import visible
+from tidemill.model.reasons import TO_SEE_IT
 
 if TYPE_CHECKING:
     from tidemill.explain.answers import Band, Board, PendingJob
 
 HELD = "not_eligible"
 SHOWN = 20  # jobs on a screen; --limit 0 shows all
+NAMED = 3  # jobs that are named of those that wait for the same reason
+_COMMAND = re.compile(r" \((?:kubectl|scontrol|squeue) [^)]*\)")
 
 EXAMPLES = options.example(
     "tidemill pending -j out/demo.sqlite",
@@ -35,7 +39,7 @@ EXAMPLES = options.example(
     "tidemill pending --at 3d12h --json",
 )
 HEADER = ("position", "job", "team", "user", "priority", "gpus", "asks", "cause", "waited_s",
-          "eta_early_s", "eta_middle_s", "eta_late_s")  # fmt: skip
+          "eta_early_s", "eta_middle_s", "eta_late_s", "reason")  # fmt: skip
 
 
 def pending(
@@ -61,12 +65,19 @@ def pending(
     from msgspec.structs import replace
 
     from tidemill import api, explain
-    from tidemill.cli.moment import held_jobs, one_question, ordered_nodes, sides_of, world_at
+    from tidemill.cli.moment import (
+        held_jobs,
+        note_decider,
+        one_question,
+        ordered_nodes,
+        sides_of,
+        world_at,
+    )
     from tidemill.explain import phrasing
     from tidemill.explain.claim_sharers import with_sharers
     from tidemill.explain.held_jobs import with_held
 
-    world, policy = world_at(journal, at)
+    world, policy = world_at(journal, at, notes_decider=False)
     held = held_jobs(journal, at)
     _refuse_unknown("team", team, {*world.queue_number, *(one.team for one in held)})
     _refuse_unknown("user", user, world.job_users)
@@ -85,6 +96,7 @@ def pending(
         board = explain.with_eta(world, policy, board, asked, sides)
     board = with_sharers(with_held(board, held), world)
     mine = [row for row in board.waiting if is_mine(row)]
+    note_decider(world, [row.reason for row in mine])
     if as_json:
         kept = tuple(mine[:most])
         screen.json_out(msgspec.json.encode(replace(board, waiting=kept)), journal, at=at)
@@ -97,7 +109,7 @@ def pending(
         label = partial(phrasing.said_or_label, world)
         _print_causes(board, mine, label, is_all=not team and not user)
         _print_jobs(mine, most, label, has_eta=eta)
-        _print_reasons(mine[:most])
+        _print_reasons(mine, most)
         _print_ordered(mine, ordered_nodes(journal, at))
         _print_sharers(board, {row.job for row in mine} if team or user else None)
         _print_partial(board)
@@ -178,16 +190,39 @@ def _print_jobs(
         screen.note(f"and {len(mine) - len(shown):,} more; --limit 0 lists all")
 
 
-def _print_reasons(shown: "Sequence[PendingJob]") -> None:
-    """What the cluster's own scheduler says of each, where it said something."""
-    told = [job for job in shown if job.reason]
-    if told:
-        is_ours = all(job.cause == HELD for job in told)
+def _print_reasons(mine: "Sequence[PendingJob]", limit: int) -> None:
+    """What the cluster's own scheduler says, a line for each reason with the jobs that have it;
+    the reasons of most jobs first.
+    """
+    jobs_of: dict[str, list[PendingJob]] = {}
+    for job in mine:
+        if job.reason:
+            jobs_of.setdefault(_alike(job), []).append(job)
+    if jobs_of:
+        is_ours = all(job.cause == HELD for jobs in jobs_of.values() for job in jobs)
         title = "held, whatever is free:" if is_ours else "their own scheduler says:"
         screen.out().print(title, style="dim")
-    for job in told:
-        text = f"  {job.job}: {job.reason}"
+    groups = sorted(jobs_of.values(), key=lambda jobs: -len(jobs))
+    for jobs in groups[:limit]:
+        text = f"  {_named(jobs)}: {jobs[0].reason}"
         screen.out().print(text, markup=False, style="dim", soft_wrap=True)
+    if len(groups) > limit:
+        screen.note(f"and {len(groups) - limit:,} more reasons; --limit 0 lists all")
+
+
+def _alike(job: "PendingJob") -> str:
+    """The reason without the command that shows it, which names the job."""
+    said = job.reason.partition(TO_SEE_IT)[0]
+    return _COMMAND.sub("", said)
+
+
+def _named(jobs: "Sequence[PendingJob]") -> str:
+    """How many jobs, and the first of them; of one its name."""
+    names = ", ".join(job.job for job in jobs[:NAMED])
+    if len(jobs) == 1:
+        return names
+    more = f" and {len(jobs) - NAMED:,} more" if len(jobs) > NAMED else ""
+    return f"{screen.count(len(jobs), 'job')} ({names}{more})"
 
 
 def _print_ordered(mine: "Sequence[PendingJob]", told: "Mapping[str, str]") -> None:
@@ -271,7 +306,8 @@ def _print_csv(rows: "Sequence[PendingJob]") -> None:
         writer.writerow(
             [row.position, *names, row.priority, milli_text(row.accelerator_milli).replace(",", ""),
              visible(row.asks, one_line=True), row.cause, row.waited_ms // SECOND_MS,
-             *("" if ms is None else ms // SECOND_MS for ms in waits)]
+             *("" if ms is None else ms // SECOND_MS for ms in waits),
+             visible(row.reason, one_line=True)]
         )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def report(
     refuse_page(page, source, is_forced=force)
     statement = read_window(source, start, end)
     statement.refuse_past("a report")
-    world, policy = world_at(source, end, notes_extent=False)
+    world, policy = world_at(source, end, notes_extent=False, notes_decider=False)
     window = "".join(
         f" {option} {shlex.quote(given)}"
         for option, given in (("--from", start), ("--to", end))

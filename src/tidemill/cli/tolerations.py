@@ -8,7 +8,7 @@ but not where a pod is on the books that requests such accelerators and has no s
 
 from typing import NamedTuple
 
-from tidemill.model.errors import SpecError
+from tidemill.cli import screen
 from tidemill.model.node_rules import ANY, Pair
 from tidemill.model.rows import BY_CLAIM, OF, Role
 from tidemill.model.world import World
@@ -80,12 +80,17 @@ def _lacks(role: Role, kinds: set[str], taint: Pair) -> bool:
 
 
 def asked(world: World, keys: tuple[str, ...]) -> tuple[Pair, ...]:
-    """Tolerations of taints with these keys, whatever their values and effects are."""
+    """Tolerations of taints with these keys, whatever their values and effects are; one that no
+    node has does no harm, and that is noted.
+    """
     known = _taints(world)
     for key in keys:
         if key not in map(_key, known):
-            told = f"taints: {_named(known)}" if known else "nodes have none; leave it out"
-            raise SpecError(f"--tolerate is `{key}`; no node has a taint of that key", hint=told)
+            told = f"taints: {_named(known)}" if known else "nodes have none"
+            screen.note(
+                f"--tolerate is `{key}`: no node has a taint of that key, so it changes nothing"
+                f" ({told})"
+            )
     return tuple((key, ANY) for key, _ in known if key.removesuffix(_STOPS) in keys)
 
 

@@ -1,6 +1,7 @@
 """``tidemill why`` and ``fit``: why a job waits, and when it would start."""
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -13,7 +14,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import milli_text
 
 if TYPE_CHECKING:
-    from tidemill.explain.answers import Answer, Certificate, Forecast
+    from tidemill.explain.answers import Alternative, Answer, Certificate, Forecast
     from tidemill.explain.decision.answers import Decision
     from tidemill.model.held import UnplacedJob
     from tidemill.model.policy import Policy
@@ -50,10 +51,17 @@ def why(
 
     from tidemill import explain
     from tidemill.cli import device_evidence
-    from tidemill.cli.moment import held_jobs, note_unlisted, one_question, sides_of, world_at
-    from tidemill.explain import commands
+    from tidemill.cli.moment import (
+        held_jobs,
+        note_decider,
+        note_unlisted,
+        one_question,
+        sides_of,
+        world_at,
+    )
+    from tidemill.explain import commands, phrasing
 
-    world, policy = world_at(journal, at, notes_unlisted=False)
+    world, policy = world_at(journal, at, notes_decider=False, notes_unlisted=False)
     every = held_jobs(journal, at)
     sharers = [one.pod for one in world.claim_sharers]
     job = full(world, job, [*(one.name for one in every), *sharers])
@@ -62,6 +70,7 @@ def why(
         _print_held(held, world, journal, at, as_json=as_json)
         return
     j = job_number(world, job, journal, at, names_of(every))
+    note_decider(world, [phrasing.own_reason(world, j) or j in world.placements])
     with one_question(world) as memo:
         found = _if_stopped(explain.why(world, policy, j, memo), world, j, journal, at)
     answer = _with_order(commands.located(found, journal, at), world.job_names[j], journal, at)
@@ -268,6 +277,17 @@ def fit(
     _refuse_known(world, row, journal)
     _refuse_unknown_cluster(world, cluster)
     told = explain.fit(world, policy, row, sides_of(journal, world, policy), cluster)
+
+    def holds(offer: "Alternative") -> bool:
+        asked, _ = typical_host.filled(
+            world, replace(row, shape=offer.shape), is_cpu=cpus is None,
+            is_memory=memory_gib is None,
+        )  # fmt: skip
+        is_same = asked.shape == offer.shape or offer.change in _SAYS_HOST
+        return is_same or explain.fit(world, policy, asked, cluster=cluster).verdict == "now"
+
+    if job is None:
+        told = _with_offers_that(holds, told)
     assumptions = (*told.assumptions, *is_new, *assumed, *usual.assumed)
     told = replace(told, words=f"{layout}{told.words}", assumptions=assumptions)
     forecast = commands.forecast_located(told, journal, at)
@@ -276,6 +296,24 @@ def fit(
         screen.json_out(msgspec.json.encode(forecast), journal, at=at)
     else:
         _print_forecast(forecast)
+
+
+_SAYS_HOST = ("split", "fewer cores", "less memory", "less CPU and memory")
+"""Offers that say how many cores and how much memory to request; who asks about another gets those
+that jobs of that size have.
+"""
+
+
+def _with_offers_that(holds: Callable[["Alternative"], bool], told: "Forecast") -> "Forecast":
+    """Without offers that would not run now when they are asked about with the same options."""
+    from msgspec.structs import replace
+
+    proof = told.certificate
+    if proof is None or not proof.fits_now:
+        return told
+    return replace(
+        told, certificate=replace(proof, fits_now=tuple(filter(holds, proof.fits_now)))
+    )
 
 
 def _refuse_known(world: "World", row: "Job", journal: str) -> None:

@@ -39,7 +39,7 @@ from tidemill.scheduling.snapshot import Snapshot
 
 OTHER = "another scheduler"
 OTHER_SCHEDULER = (
-    "by Tidemill's own scheduler on the same state: this cluster has another, which decides"
+    "by Tidemill's own scheduler on the same state; this cluster has another, which decides"
 )
 
 
@@ -92,7 +92,9 @@ def _told(world: World, found: Forecast) -> Forecast:
     if not world.is_looked_on or found.verdict in ("never", "started") or found.decided_by == OTHER:
         return found
     words = found.words.replace(f"job `{found.job}` runs now", f"job `{found.job}` would run now")
-    return replace(found, words=f"{OTHER_SCHEDULER}: {words}", decided_by=OTHER)
+    answer, *more = words.split("\n")
+    told = "\n".join([f"{answer} ({OTHER_SCHEDULER})", *more])
+    return replace(found, words=told, decided_by=OTHER)
 
 
 def _fit(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
@@ -276,7 +278,7 @@ def _fits_alone(
     if is_new and _needs_host(world, policy, j):
         text = f"job `{name}` may run now, or wait: {free}, but no CPU or no memory beside them"
         return _unknown(name, f"{text}: it fits only if it needs none (--cpus, --memory-gib)")
-    text = f"job `{name}` runs now, if that scheduler lets it: {free}"
+    text = f"job `{name}` runs now: {free}"
     if others := rerun.before(world, policy, j):
         names = phrasing.ids([world.job_names[other] for other in others])
         does = "waits for the same and may" if len(others) == 1 else "wait for the same and may"

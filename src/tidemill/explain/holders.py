@@ -11,6 +11,7 @@ import numpy as np
 
 from tidemill.explain import phrasing, supply
 from tidemill.explain.context import Case
+from tidemill.journal import cluster_kinds
 from tidemill.model import node_groups
 from tidemill.model.measures import duration_text
 from tidemill.model.states import JobState, NodeState
@@ -72,13 +73,8 @@ def _borrowers(world: World, q: int, k: int) -> tuple[Held, ...]:
 
 def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
     """Who holds the cores (or memory) of nodes with enough free GPUs, the largest first."""
-    world, role, nodes = case.world, case.role, case.world.nodes
-    rows = world.node_count
-    may = supply.node_mask(world, case.options) & (nodes.state[:rows] == NodeState.READY)
-    may &= (nodes.is_spare[:rows] == 0) & (supply.hosting(world, role) >= role.accelerators)
-    roomy = np.flatnonzero(may)
-    free = (nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib)[roomy]
-    nearest = roomy[np.argsort(-free, kind="stable")][:NODES_AT_MOST].tolist()
+    world, nodes = case.world, case.world.nodes
+    nearest = _roomy(case, is_cpu=is_cpu)
     whole = nodes.cpu_milli if is_cpu else nodes.memory_mib
     left = nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib
     held: dict[int, int] = {}
@@ -95,6 +91,31 @@ def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
     return _largest(Held(j, amount) for j, amount in held.items() if amount > 0)
 
 
+def _roomy(case: Case, *, is_cpu: bool) -> list[int]:
+    """Nodes with enough free GPUs, those with most of the cores (or memory) free first."""
+    world, role, nodes = case.world, case.role, case.world.nodes
+    rows = world.node_count
+    may = supply.node_mask(world, case.options) & (nodes.state[:rows] == NodeState.READY)
+    may &= (nodes.is_spare[:rows] == 0) & (supply.hosting(world, role) >= role.accelerators)
+    roomy = np.flatnonzero(may)
+    free = (nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib)[roomy]
+    return [*map(int, roomy[np.argsort(-free, kind="stable")][:NODES_AT_MOST])]
+
+
+def to_list_others(case: Case, *, is_cpu: bool) -> str:
+    """How to list the pods of the node with enough free GPUs that lacks the least, for no books
+    tell of those without GPUs; "": it is no cluster of Kubernetes.
+    """
+    world = case.world
+    of_job = cluster_kinds.of_job(world, case.name)
+    if of_job.kind != cluster_kinds.KUBERNETES:
+        return ""
+    on = [world.node_rows[n].name for n in _roomy(case, is_cpu=is_cpu)[:1]]
+    name = "".join(on).removeprefix(f"{of_job.cluster}/" if of_job.cluster else "")
+    machine = name.partition("/")[0]
+    return f"kubectl get pods -A --field-selector spec.nodeName={machine}" if on else ""
+
+
 def ends(case: Case, units: Sequence[str]) -> str:
     """Whose end is waited for where cores, or GiB, are short beside free GPUs: of each of these who
     holds most of it, and how much; "": nobody does.
@@ -104,12 +125,15 @@ def ends(case: Case, units: Sequence[str]) -> str:
         if held := host(case, is_cpu=unit == "cores"):
             holds = amount(held[0].amount, unit)
             found[held[0].job] = " and ".join([*filter(None, [found.get(held[0].job)]), holds])
-    return " and ".join(_end(case.world, job, holds) for job, holds in found.items())
+    return " and ".join(_end(case, job, holds) for job, holds in found.items())
 
 
-def _end(world: World, job: int, holds: str) -> str:
+def _end(case: Case, job: int, holds: str) -> str:
+    world = case.world
     if job == OTHERS:
-        return f"work without GPUs ends, which no books tell of: it holds {holds}"
+        command = to_list_others(case, is_cpu="core" in holds)
+        shown = f" ({command})" if command else ""
+        return f"work without GPUs ends, which no books tell of: it holds {holds}{shown}"
     return f"`{world.job_names[job]}` ends ({until(world, job)}): it holds {holds}"
 
 

@@ -6,6 +6,7 @@ preferred instead of required. One count over columns rules out most; what is le
 the scheduler itself on a copy (``trials``), and only what it places at once is offered.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from tidemill.units import capability
 from tidemill.units.mig import geometry as mig
 
 HALVINGS = 5  # cores and memory are tried at a half, a quarter, … of what was asked
+_SHARE = re.compile(rf"1/\d+{OF}")
 MOST = 3  # alternatives that are shown
 
 
@@ -63,10 +65,12 @@ class Candidate(NamedTuple):
 def alternatives(wish: Wish, trials: Trials) -> tuple[Alternative, ...]:
     """What would run now instead, the smallest change first; empty when nothing near would."""
     found: dict[Shape, Alternative] = {}
+    every, wish = wish, _with_usable_types(wish)
     for change in _CHANGES if wish.role.accelerators else _OF_HOST:
         if not trials.may_try():
             break
-        _keep(found, (tried(wish, trials, candidate) for candidate in change(wish)))
+        asked = _with_types(every, wish.role.kinds) if change is _unlabelled else wish
+        _keep(found, (tried(wish, trials, candidate) for candidate in change(asked)))
         if len(found) >= MOST:
             return tuple(found.values())
     for sizes in (_fewer, _smaller) if wish.role.accelerators and len(found) < MOST else ():
@@ -193,15 +197,39 @@ def _smaller(wish: Wish) -> list[Candidate]:
 
 def _elsewhere(wish: Wish) -> Iterator[Candidate]:
     role, world = wish.role, wish.room.world
-    is_whole = not any(OF in kind for kind in role.kinds)
     for kind in sorted(world.kinds) if role.kinds else ():
-        if is_whole and OF in kind:
-            continue  # a part of a GPU does not do for a whole one
+        if not capability.is_as_large(role.kinds, kind):
+            continue  # a part of a GPU does not do for a whole one, nor for a larger part
         if not capability.may_replace(role.kinds, kind, is_strict=world.is_observed):
             continue  # programs for one vendor's do not run on another's
         made = replace(role, kinds=(kind,))
         if kind not in role.kinds and hosted(wish, made) >= role.count:
             yield _made("another GPU type", made)
+
+
+def _with_usable_types(wish: Wish) -> Wish:
+    """With the types alone that it may use, of those it asks for: those of nodes with its labels.
+
+    One resource of Kubernetes may be whole GPUs on some nodes and shares on others.
+    """
+    role, world = wish.role, wish.room.world
+    there = {
+        world.kinds[group.kind] for group in world.groups
+        if role.rules.allow(group.labels, frozenset())
+    }  # fmt: skip
+    kinds = tuple(kind for kind in role.kinds if kind in there) or role.kinds
+    return _of_types(wish, kinds)
+
+
+def _with_types(wish: Wish, usable: tuple[str, ...]) -> Wish:
+    """With the types alone, of those it asks for, that do for the ones that it may use."""
+    kinds = tuple(kind for kind in wish.role.kinds if capability.is_as_large(usable, kind))
+    return _of_types(wish, kinds or wish.role.kinds)
+
+
+def _of_types(wish: Wish, kinds: tuple[str, ...]) -> Wish:
+    shape = _with_role(wish, replace(wish.role, kinds=kinds))
+    return wish._replace(job=replace(wish.job, shape=shape))
 
 
 def _other_profile(wish: Wish) -> Iterator[Candidate]:
@@ -296,10 +324,17 @@ def _halves(asked: int) -> Iterator[int]:
 
 def _made(change: str, role: Role, but: str = "") -> Candidate:
     size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
-    kinds = f" {phrasing.either(map(phrasing.requestable, role.kinds))}" if role.kinds else ""
+    kinds = f" {_requestable(role)}" if role.kinds else ""
     text = f"{size}{kinds}"
     if not role.profile and not kinds:
         text = phrasing.replicas_of(role, 1).removeprefix("1 replica of ")
     if role.count > 1:
         text = f"{phrasing.many(role.count, 'replica')} of {text}"
     return Candidate(change, role, f"{text} {but}" if but else text)
+
+
+def _requestable(role: Role) -> str:
+    """What a pod requests for these types; a share has no resource of its own."""
+    named = phrasing.either(map(phrasing.requestable, role.kinds))
+    is_share = all(_SHARE.match(kind) for kind in role.kinds)
+    return f"share{'s' * (role.accelerators > 1)} ({named})" if is_share else named

@@ -34,7 +34,7 @@ _MEANT = re.compile(rf"; (?:that is|{BY_FACTS}): ([^;]*?)(?:;| \(kubectl |$)")
 _RULE = re.compile(rf"\(({'|'.join(PlaceRule)})\)$")
 SAY_LITTLE = frozenset({
     "Unschedulable", "Pending", "SchedulerError", "FailedCreate", "Suspended", "SchedulingGated",
-    "Kueue",
+    "Kueue", "Undetermined",
 })  # fmt: skip
 """Words of Kubernetes that stand before reasons of many kinds."""
 _PER_NODE = (PlaceRule.PORT, PlaceRule.PODS)

@@ -75,13 +75,22 @@ class Trials:
         may, self.left = self.may_try(), self.left - 1
         if not may:
             return False
-        if self._world.is_looked_on and site.ahead_in_queue(self._world, job.shape, without):
+        if self._world.is_looked_on and self._is_kept_out(job, without):
             return False
         try:
             world, j = resubmitted(self._world, job, without)
         except (EventRefused, ValueError):  # nothing that could be submitted: not on offer
             return False
         return self._is_placed(world, j)
+
+    def _is_kept_out(self, job: Job, without: int) -> bool:
+        """Whether the cluster itself would not let it in, whatever is free. Pods that a job has
+        already are in its quota's count: cancelled, they leave as much.
+        """
+        if site.ahead_in_queue(self._world, job.shape, without):
+            return True
+        is_new = without < 0 or not self.is_submitted
+        return is_new and bool(quota_use.refusal(self._world, job.shape))
 
     def places_after(self, j: int, queues: Iterable[Queue]) -> bool:
         """Whether a waiting job is placed at once when teams have these shares."""

@@ -98,10 +98,10 @@ class Usable:
     def _allow(self, world: World, i: int, ask: Ask) -> None:
         """Which kinds and groups of nodes an ask may use."""
         w = self.weighing
-        for k, kind in enumerate(world.kinds):
-            w.ask_kinds[i, k] = not ask.kinds or kind in ask.kinds
+        for k in range(len(world.kinds)):
+            w.ask_kinds[i, k] = ask.may_use(world, k)
         for g, group in enumerate(world.groups):
-            is_ok = w.ask_kinds[i, group.kind] and ask.rules.allow(group.labels, group.taints)
+            is_ok = ask.may_have(world.kinds[group.kind]) and ask.rules.allow(group.labels, group.taints)
             w.ask_groups[i, g] = is_ok
 
 

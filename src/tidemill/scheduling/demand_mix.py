@@ -42,6 +42,14 @@ class Ask(NamedTuple):
             return self.milli == WHOLE_MILLI or OF not in kind
         return kind in self.kinds
 
+    def may_use(self, world: World, k: int) -> bool:
+        """Whether it may be on a GPU type, and some nodes of it have the labels that it selects:
+        who selects another instance type asks for none of these.
+        """
+        return self.may_have(world.kinds[k]) and any(
+            group.kind == k and self.rules.allow(group.labels) for group in world.groups
+        )
+
     @property
     def replica(self) -> tuple[int, int, int, int]:
         """Its amounts alone."""

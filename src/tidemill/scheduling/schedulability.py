@@ -128,6 +128,7 @@ class _Fleet:
         ], object)  # fmt: skip
         self._slots: dict[int, I64] = {}
         self._hosting: dict[Ask, Hosting] = {}
+        self._may_use = dict[tuple[Ask, int], bool]()
 
     def sums(self, column: I64) -> I64:
         """A column added up by lot."""
@@ -142,6 +143,12 @@ class _Fleet:
         """Whether those who ask for it are of another cluster than a pool."""
         own, asked = self._cluster_of.get((k, pool), ""), dict(ask.rules.labels).get(CLUSTER, "")
         return bool(own and asked) and own != asked
+
+    def may_use(self, ask: Ask, k: int) -> bool:
+        """Whether an ask may be on nodes of a kind, whatever is free there."""
+        if (ask, k) not in self._may_use:
+            self._may_use[ask, k] = ask.may_use(self.world, k)
+        return self._may_use[ask, k]
 
     def hosting(self, ask: Ask) -> Hosting:
         """What every lot hosts of an ask."""
@@ -194,7 +201,7 @@ def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> FreeLot:
         ask, came = mix.asks[size.ask], int(mix.arrivals[i])
         if not came or fleet.is_elsewhere(ask, k, pool):
             continue
-        if ask.may_have(kind):
+        if fleet.may_use(ask, k):
             arrivals += came
             hosting = fleet.hosting(ask)
             if int(hosting.now[everywhere].sum()) >= size.replicas:
@@ -230,13 +237,12 @@ _Shown = tuple[int, int, int, int]
 
 def _shown(fleet: _Fleet, mix: Mix, k: int, pool: str) -> list[_Shown]:
     """The sizes to show (accelerators, milli, replicas, arrivals): plain, and most asked."""
-    kind = fleet.world.kinds[k]
     largest = int(np.maximum.reduceat(fleet.working, fleet.starts)[fleet.kind == k].max())
     found = {(a, WHOLE_MILLI, 1): 0 for a in _SMALLEST if a <= largest}
     plain = set(found)
     for i, size in enumerate(mix.sizes):
         ask = mix.asks[size.ask]
-        if ask.may_have(kind) and not fleet.is_elsewhere(ask, k, pool):
+        if fleet.may_use(ask, k) and not fleet.is_elsewhere(ask, k, pool):
             key = (*ask.per_node, size.replicas)
             found[key] = found.get(key, 0) + int(mix.arrivals[i])
     asked = sorted(set(found) - plain, key=lambda key: (-found[key], key))

@@ -8,6 +8,8 @@ is never taken as zero. An instance that is counted by itself has its share of t
 
 import re
 from collections.abc import Collection
+from fractions import Fraction
+from typing import NamedTuple
 
 from tidemill.units.catalogue.book import Catalogue, plain
 from tidemill.units.mig import geometry as mig
@@ -21,6 +23,12 @@ BF16_DENSE_GFLOPS: dict[str, int] = {
     if part.bf16_tflops is not None
     for name in part.names
 }
+
+_PART = re.compile(
+    r"(?:(?P<slices>\d+)G\.(?P<gb>\d+)GB(?:\+ME)?|1/(?P<shares>\d+)) OF (?P<whole>.+)",
+    re.IGNORECASE,
+)
+"""How the books call what is given out of a GPU: a MIG instance, or one of several shares."""
 
 _BOOK = Catalogue()
 _DOMAINS = {
@@ -65,3 +73,42 @@ def may_replace(asked: Collection[str], kind: str, *, is_strict: bool) -> bool:
     """
     mine, other = {vendor(one) for one in asked} - {""}, vendor(kind)
     return not mine or other in mine or (not other and not is_strict)
+
+
+def is_part(kind: str) -> bool:
+    """Whether it is given out of a GPU: a MIG instance, or a share."""
+    return _PART.fullmatch(kind) is not None
+
+
+def is_as_large(asked: Collection[str], kind: str) -> bool:
+    """Whether one of a kind does for one of what was asked, where one of both is a part of a GPU.
+
+    A part never does for a whole GPU. For a part does what has as much memory and, as far as that
+    is known, as much compute; unknown memory is not taken as enough.
+    """
+    wholes = [one for one in asked if not is_part(one)]
+    if wholes or not asked:
+        return not is_part(kind)
+    has = _size(kind)
+    return has is not None and any(
+        has.memory_gb >= one.memory_gb and (not has.gflops or has.gflops >= (one.gflops or 0))
+        for one in map(_size, asked) if one is not None
+    )  # fmt: skip
+
+
+class _Size(NamedTuple):
+    memory_gb: Fraction
+    gflops: int | None
+
+
+def _size(kind: str) -> _Size | None:
+    """What one of a kind has; None: its memory is unknown."""
+    cut = _PART.fullmatch(kind)
+    if cut and cut["gb"]:
+        compute = gflops(f"{cut['whole']}-{cut['slices']}g.{cut['gb']}gb")
+        return _Size(Fraction(cut["gb"]), compute)
+    part, count = _BOOK.find(cut["whole"] if cut else kind), int(cut["shares"]) if cut else 1
+    if part is None or part.memory_gb is None:
+        return None
+    whole = gflops(cut["whole"] if cut else kind)
+    return _Size(Fraction(part.memory_gb) / count, None if whole is None else whole // count)

@@ -32,7 +32,7 @@ def underused(
     from tidemill.explain import slivers as found_by
     from tidemill.units.catalogue.book import Catalogue
 
-    world, _ = world_at(journal, at)
+    world, _ = world_at(journal, at, notes_decider=False)  # no cause, no start
     with api.open_journal(journal) as opened:
         said = found_by.demands(opened.read())
     found = found_by.find(world, said, Catalogue())
