@@ -140,7 +140,7 @@ class Differ:
         )
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.cutting = Cutting(view, self.lives, self.seating.unit_of)
-        self._surplus = SurplusPods(self.seating, is_being_sent)
+        self._surplus = SurplusPods(self.seating, self.elastic, is_being_sent)
         self._jobs = JobsNow(
             self.seating, self.elastic, self.cutting, self.nodes, self._surplus, self.tight
         )
