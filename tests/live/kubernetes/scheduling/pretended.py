@@ -18,6 +18,7 @@ from tidemill.journal import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes import budgets, dra
 from tidemill.live.kubernetes.api.writing import Written
+from tidemill.live.kubernetes.scheduling import keeping
 from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ
@@ -390,6 +391,7 @@ class Scheduler:
         self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
         self.differ = Differ(world, self.view, price_of, self.sender.is_being_sent)
         self.differ.begins_ms = made.BEGIN_MS
+        keeping.names(self.differ, journal)
         self.refusals = ServerRefusals(self.differ, self.sender, lambda *_, **__: None)
         self.clock = world.now_ms
         self.backend = KubernetesBackend(

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from tidemill.engine.fold.topology import lost_tier
 from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.jobs import UnitKey, alone_named
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import (
     declared,
@@ -232,7 +232,7 @@ class Differ:
                 yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
         shown = {self.lives.name(unit) for unit in view.units()}
         shown |= {
-            "/".join(key)
+            self.lives.name(alone_named(key))
             for key, pod in view.pods.items()
             if not view.is_ours(pod) and self.foreign.is_here(pod)
         }

@@ -242,6 +242,7 @@ class ClusterScheduler:
         )  # fmt: skip
         self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
         self.differ.begins_ms = self._begins_ms
+        keeping.names(self.differ, self.journal)
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         self.sender.on_bound = self.sayer.bound
