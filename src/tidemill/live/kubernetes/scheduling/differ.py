@@ -59,7 +59,7 @@ from tidemill.live.kubernetes.scheduling.units import (
     new_job,
     new_team,
     note,
-    team_changes,
+    team_events,
 )
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.live.prices.rules import PriceRule
@@ -230,8 +230,7 @@ class Differ:
             name = telling.origin(row.name, world.node_number)
             if world.nodes.state[n] != NodeState.GONE and name not in view.nodes:
                 yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
-        shown = {self.lives.name(unit) for unit in view.units()}
-        shown |= {
+        shown = self.names() | {
             self.lives.name(alone_named(key))
             for key, pod in view.pods.items()
             if not view.is_ours(pod) and self.foreign.is_here(pod)
@@ -241,6 +240,10 @@ class Differ:
             if state > JobState.RUNNING or telling.origin(name, world.job_number) in shown:
                 continue
             yield ev.JobCancelled(at_ms, j)
+
+    def names(self) -> set[str]:
+        """The names of all jobs of ours that have pods."""
+        return {self.lives.name(unit) for unit in self.view.units()}
 
     def let_drain(self, drains: Drains) -> None:
         """Nodes that are going to be taken are drained."""
@@ -313,8 +316,12 @@ class Differ:
         wanted = replace(told, unasked=self.nodes.unasked())
         if wanted != world.topology:
             yield ev.TopologySet(at_ms, wanted)
-        for queue in team_changes(world, self.rules.queues):
-            yield ev.QueueSet(at_ms, queue)
+        are_others = False
+        for event in team_events(world, at_ms, self.rules.queues, self.names):
+            are_others = True
+            yield event
+        if are_others:  # whose jobs are held from now on, or count elsewhere
+            self.view.look_at_all()
 
     def _tiers_now(self) -> Topology:
         """Those of the rules; as they were before, as long as a job is there that names one less.
