@@ -229,7 +229,7 @@ class PretendedServer:
         """Pods on nodes that are not there are deleted, as the cluster's own collector does."""
         for key, one in list(self.pods.items()):
             if one["spec"].get("nodeName", next(iter(self.nodes))) not in self.nodes:
-                self.delete(key)
+                (self.drop if self.backs_off else self.delete)(key)
 
     def deliver(self, view: ClusterView, count: int) -> None:
         for kind, key, one, is_gone in self.news[:count]:

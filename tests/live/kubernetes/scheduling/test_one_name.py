@@ -115,3 +115,37 @@ def test_long_names_that_begin_alike_are_several():
     assert len(story.bound()) == 6
     assert len({*names(story)}) == 3
     assert max(map(len, names(story))) <= 200
+
+
+def test_a_pod_that_is_made_anew_for_another_scheduler_is_that_ones():
+    """Ours is deleted, and one of its name is bound by others, before anybody looks."""
+    story = Story(8)
+    story.server.make("web", 2)
+    story.rest()
+    story.server.drop(("ml", "web"))
+    story.server.make("web", 3, on="n0")
+    story.server.make("next", 5)
+    story.rest()
+    assert {*story.bound()} == {"web", "next"}
+    world = story.scheduler.loop.world
+    assert sum(len(pieces) for pieces in world.placements.values()) == 2
+
+
+def test_a_pod_that_is_made_anew_without_its_rules_keeps_nobody_away():
+    """A pod that had to be apart from others is replaced, unseen, by one of its name that has not;
+    that one goes: others are placed as if the first had never been.
+    """
+    story, must = Story(8), "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+    apart = {"schedulerName": "tidemill", "affinity": {"podAntiAffinity": {must: [term]}}}
+    story.server.make("web", 2, spec=apart)
+    story.rest()
+    story.server.make("web", 2)  # as a watch tells it that was lost meanwhile
+    story.rest()
+    story.server.make("next", 1, labels={"a": "b"})
+    story.rest()
+    story.server.drop(("ml", "web"))
+    story.rest()
+    story.server.make("last", 1, labels={"a": "b"})
+    story.rest()
+    assert {*story.bound()} == {"next", "last"}

@@ -224,3 +224,15 @@ def test_rules_that_a_running_job_kept_from_being_used_are_due_when_it_has_ended
     told.rest()
     assert refused.due() is rules
     assert refused.due() is None
+
+
+def test_tiers_may_be_added_while_jobs_are_placed():
+    """One tier, then two, three, and one again: each plan is checked, and carried out."""
+    told = story()
+    tiers = Tier("zone", "zone"), Tier("rack", "rack"), Tier("row", "row")
+    for i, count in enumerate((1, 2, 3, 1)):
+        told.scheduler.differ.rules = FleetRules((), Topology(tiers[:count]))
+        told.scheduler.backend.look()
+        told.server.make(f"p{i}", 1)
+        told.rest()
+    assert len(told.bound()) == 4

@@ -343,7 +343,7 @@ class Differ:
     def _release(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job does not hold any more, or does not wait for any more."""
         j, jobs = self.lives.job(key), self.world.jobs
-        if j is None:
+        if j is None or (j not in self.unit_of and self.foreign.has(key)):
             return
         self.job_of[key], self.unit_of[j] = j, key
         state, attempt = JobState(jobs.state.item(j)), jobs.attempt.item(j)

@@ -39,6 +39,11 @@ class ForeignPods:
         place = self._view.place_of(pod)
         return not pod.is_over and bool(pod.node) and self._lives.node_number(place) is not None
 
+    def has(self, unit: UnitKey) -> bool:
+        """Whether what was a pod of ours is, by its name, one of others by now."""
+        pod = self._view.pods.get((unit.namespace, unit.name)) if unit.kind == "Pod" else None
+        return pod is not None and not self._view.is_ours(pod)
+
     def gone(self, at_ms: int, key: Key) -> Told:
         """What a pod does not hold any more."""
         j, pod = self._lives.present(self._lives.name(alone_named(key))), self._view.pods.get(key)
