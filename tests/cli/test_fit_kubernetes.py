@@ -423,7 +423,9 @@ def test_a_part_of_a_gpu_is_not_offered_for_a_whole_one(imported: Asks):
     )  # fmt: skip
     found = tidemill("why", "ml/waits", "-j", journal).out
     assert "would run now instead: 2 `A100-80GB`\n" in found
-    assert "mig-1g.10gb" not in fit(journal, "--gpus", "4", "--per-node", "4", "--kind", "A100-80GB")
+    assert "mig-1g.10gb" not in fit(
+        journal, "--gpus", "4", "--per-node", "4", "--kind", "A100-80GB"
+    )
 
 
 def test_for_an_instance_a_larger_one_is_offered_or_a_whole_gpu(imported: Asks):
@@ -498,7 +500,7 @@ def test_a_type_may_be_given_as_nodes_label_it(imported: Asks):
 
 
 def test_who_waits_for_pods_without_gpus_is_told_how_to_list_them(imported: Asks):
-    """They hold the cores beside 8 free GPUs, and are in no books: kubectl lists those of the node."""
+    """They hold the cores beside 8 free GPUs, and are in no books: kubectl lists them."""
     helper = pod("web", 0, on="g1", cpu="190")
     journal = imported(node("g0"), node("g1"), pod("a", 8, on="g0"), helper, pod("waits", 1))
     found = tidemill("why", "ml/waits", "-j", journal).out

@@ -213,6 +213,29 @@ def test_a_team_may_move_in_the_tree():
     assert world.floor[0, 0] == 24_000
 
 
+def test_a_team_that_has_none_below_it_any_more_uses_nothing():
+    """What it used was that of the teams below it; when those move away, it is theirs alone."""
+    world = university()
+    submit(world, job("p", gpus=8, team="physics"))
+    beat(world)
+    for row in world.queue_rows:
+        if row.parent == "science":
+            fold(world, ev.QueueSet(world.now_ms, queue(row.name)))
+    assert world.used[world.queue_number["science"]].sum() == 0
+    assert world.used[world.queue_number["physics"]].sum() == 8_000
+
+
+def test_jobs_that_are_over_keep_no_team_from_getting_others_below_it():
+    """A job of arts waits: refused, and it is named; it is taken back: then it may be."""
+    world = university()
+    submit(world, job("c", team="arts"))
+    with pytest.raises(EventRefused, match="has jobs of its own, such as `c`"):
+        fold(world, ev.QueueSet(world.now_ms, queue("x", parent="arts")))
+    fold(world, ev.JobCancelled(world.now_ms, world.job_number["c"]))
+    fold(world, ev.QueueSet(world.now_ms, queue("x", parent="arts")))
+    submit(world, job("d", team="x"))
+
+
 def test_the_second_reader_knows_the_limits_above():
     """A plan that exceeds the limit of a parent is refused, whoever made it."""
     generous, strict = university(), university(limit=16)

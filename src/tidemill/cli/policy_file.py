@@ -87,7 +87,8 @@ class PolicyFile:
 def rules_of(spec: "Spec") -> "SchedulerRules":
     """The rules that a spec has; one that describes a fleet is refused."""
     from tidemill.live.kubernetes.scheduling.differ import FleetRules
-    from tidemill.live.kubernetes.scheduling.running import SchedulerRules, refuse_unless_folds
+    from tidemill.live.kubernetes.scheduling.refused_rules import refuse_unless_folds
+    from tidemill.live.kubernetes.scheduling.running import SchedulerRules
     from tidemill.twin import fleet
     from tidemill.twin.spec import check
 

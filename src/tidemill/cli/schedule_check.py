@@ -25,6 +25,7 @@ from tidemill.live.kubernetes.scheduling import (
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
 from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
+from tidemill.live.kubernetes.scheduling.refused_rules import refuse_unless_folds
 from tidemill.live.kubernetes.scheduling.rights import Right, RightsAsked
 from tidemill.live.kubernetes.scheduling.running import (
     MOST_NAMED,
@@ -35,7 +36,6 @@ from tidemill.live.kubernetes.scheduling.running import (
     SchedulerTerms,
     begun_ms,
     refuse_other_cluster,
-    refuse_unless_folds,
 )
 from tidemill.live.kubernetes.watching.kind_copy import WatchState
 from tidemill.live.kubernetes.watching.source import identity
@@ -197,7 +197,7 @@ class _Check:
     def _policy(self, rules: SchedulerRules, seen: Differ, known: World | None) -> None:
         """Whether the rules can follow those of the journal, and name types that there are."""
         try:
-            refuse_unless_folds(rules.fleet, known)
+            refuse_unless_folds(rules.fleet, known, seen.names)
         except TidemillError as error:
             self._refuse("policy", error)
             return

@@ -155,7 +155,8 @@ class Book:
             self._asked_at = (0, 0, 0)
         if domain.shape != (max(1, len(tiers)), len(on_node)):
             domain = np.zeros((max(1, len(tiers)), len(on_node)), np.int64)
-            domain[:, : self._nodes] = self.facts.domain[: len(domain), : self._nodes]
+            known = self.facts.domain[: len(domain), : self._nodes]  # of fewer tiers, perhaps
+            domain[: len(known), : self._nodes] = known
         for n in range(self._nodes, world.node_count):
             row, contract = world.node_rows[n], world.contract_rows[world.nodes.contract.item(n)]
             labels = frozenset(

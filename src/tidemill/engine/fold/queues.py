@@ -15,6 +15,7 @@ from tidemill.model.columns import AT, KIND, NONE, QUEUE, QUOTA
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, milli_text
 from tidemill.model.rows import Queue
+from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.tree import MAX_DEPTH, Amounts, Tree
 from tidemill.model.world import World
@@ -42,6 +43,19 @@ def queue_set(world: World, event: ev.QueueSet) -> list[int]:
     world.ink.w.queues[:, QUEUE.FREED] += 1
     world.share_changes += 1
     return []
+
+
+def jobs_of_its_own(world: World, team: str) -> list[int]:
+    """The jobs of a team that are not over, the oldest first: as long as none is there, others may
+    be below it.
+    """
+    q, count = world.queue_number.get(team), world.job_count
+    mine = np.flatnonzero(world.shapes.queue[: world.shape_count] == q) if q is not None else ()
+    if not len(mine):
+        return []
+    is_alive = world.jobs.state[:count] <= JobState.RUNNING
+    found: list[int] = np.flatnonzero(is_alive & np.isin(world.jobs.shape[:count], mine)).tolist()
+    return found
 
 
 def said_half_life(world: World, event: ev.HalfLifeSet) -> list[int]:
@@ -103,10 +117,12 @@ def _settle_all(world: World, at_ms: int) -> None:
 
 def _write(world: World, tree: Tree, amounts: Amounts) -> None:
     fit_matrices(world)
+    used = world.used.copy()
+    used[[q for q, is_leaf in enumerate(world.tree.is_leaf) if not is_leaf]] = 0  # theirs below
     world.tree, w = tree, world.ink.w
     for column, values in zip((QUOTA.FLOOR, QUOTA.LIMIT, QUOTA.GUARD), amounts, strict=True):
         w.quotas[:, :, column] = values
-    count_again(world, world.used)
+    count_again(world, used)
     w.queues[:, QUEUE.PARENT] = [path[1] if len(path) > 1 else NONE for path in tree.paths]
     w.at[AT.KEEPS] = tree.keeps
 
@@ -141,8 +157,9 @@ def _refuse_bad_parent(world: World, row: Queue) -> None:
         _refuse(row, f"that is a cycle: {ring} already", "no team may be above itself")
     if len(above) >= MAX_DEPTH:
         _refuse(row, f"that is {MAX_DEPTH} levels deep already", "put teams beside each other")
-    if np.any(world.shapes.queue[: world.shape_count] == p):
-        _refuse(row, f"`{row.parent}` has jobs of its own", "jobs belong to the lowest queues")
+    if own := jobs_of_its_own(world, row.parent):
+        found = f"`{row.parent}` has jobs of its own, such as `{world.job_names[own[0]]}`"
+        _refuse(row, found, "jobs belong to the lowest queues: wait until such jobs have ended")
 
 
 def _refuse_broken_promises(rows: list[Queue], amounts: Amounts, kinds: dict[str, int]) -> None:

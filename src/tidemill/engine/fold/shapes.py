@@ -6,6 +6,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Role, Shape
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
 from tidemill.units import speedup
 from tidemill.units.mig import geometry as mig
@@ -26,6 +27,14 @@ def queue_of(world: World, job: Job) -> int:
             f"job `{job.name}` belongs to team `{job.shape.team}`, which has teams below it",
             hint="give the job to one of those; jobs belong to the lowest queues",
         )
+    is_known = job.shape in world.shape_number
+    if not is_known or topology.is_adrift(world.topology, job.shape):
+        refuse_unless_possible(world.topology, job)
+    return q
+
+
+def refuse_unless_possible(tiers: Topology, job: Job) -> None:
+    """Refuse a job that asks for what contradicts itself, or for a tier that there is not."""
     for role in job.shape.roles:
         if role.milli < WHOLE_MILLI and role.accelerators != 1:
             raise EventRefused(
@@ -36,9 +45,7 @@ def queue_of(world: World, job: Job) -> int:
         if role.profile:
             _refuse_unless_profile(job, role)
     _refuse_unless_elastic(job)
-    if job.shape not in world.shape_number or topology.is_adrift(world.topology, job.shape):
-        topology.refuse_bonds(world.topology, job.name, job.shape)
-    return q
+    topology.refuse_bonds(tiers, job.name, job.shape)
 
 
 def number_of(world: World, shape: Shape, q: int) -> int:

@@ -411,7 +411,12 @@ def _spans_jobs(cluster: Cluster, pod: KubePod, told: GroupKey) -> bool:
 
 def alone(pod: KubePod) -> UnitKey:
     """The key of a pod that is a job by itself."""
-    return UnitKey(pod.namespace, "", "Pod", pod.name)
+    return alone_named((pod.namespace, pod.name))
+
+
+def alone_named(pod: tuple[str, str]) -> UnitKey:
+    """The same, by its namespace and name."""
+    return UnitKey(pod[0], "", "Pod", pod[1])
 
 
 def names_above(cluster: Cluster, pod: KubePod) -> list[str]:

@@ -45,7 +45,7 @@ def templates(
 
 
 def _as_made(part: PodTemplate, parts: tuple[PodTemplate, ...], pods: list[KubePod]) -> PodTemplate:
-    """A template as its pods are (``pods_as_made``): those may also have GPUs that it does not name.
+    """A template as its pods are (``pods_as_made``): those may have GPUs that it does not name.
 
     By claims (DRA), or because somebody adds them when pods are made.
     """

@@ -18,6 +18,7 @@ from tidemill.journal import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes import budgets, dra, fields
 from tidemill.live.kubernetes.api.writing import Written
+from tidemill.live.kubernetes.scheduling import keeping
 from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ
@@ -228,7 +229,7 @@ class PretendedServer:
         """Pods on nodes that are not there are deleted, as the cluster's own collector does."""
         for key, one in list(self.pods.items()):
             if one["spec"].get("nodeName", next(iter(self.nodes))) not in self.nodes:
-                self.delete(key)
+                (self.drop if self.backs_off else self.delete)(key)
 
     def deliver(self, view: ClusterView, count: int) -> None:
         for kind, key, one, is_gone in self.news[:count]:
@@ -403,6 +404,7 @@ class Scheduler:
         self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
         self.differ = Differ(world, self.view, price_of, self.sender.is_being_sent)
         self.differ.begins_ms = made.BEGIN_MS
+        keeping.names(self.differ, journal)
         self.refusals = ServerRefusals(self.differ, self.sender, lambda *_, **__: None)
         self.clock = world.now_ms
         self.backend = KubernetesBackend(

@@ -2,10 +2,16 @@
 
 import pytest
 
+from tests.live.kubernetes.scheduling.pretended import Scheduler
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill.live.kubernetes.scheduling.differ import FleetRules
-from tidemill.live.kubernetes.scheduling.running import refuse_unless_folds
-from tidemill.model.errors import EventRefused
+from tidemill.live.kubernetes.scheduling.refused_rules import (
+    RefusedRules,
+    refuse_unless_folds,
+    waits,
+)
+from tidemill.live.kubernetes.scheduling.running import SchedulerRules
+from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.rows import Queue, Share
 from tidemill.model.topology import Tier, Topology
 
@@ -122,3 +128,111 @@ def test_a_pod_that_waits_for_a_tier_is_placed_when_the_policy_declares_it():
     told.scheduler.backend.look()
     told.rest()
     assert told.bound() == {"tied": "n0"}
+
+
+TREE = (Queue("ml"), Queue("sub", parent="ml"))
+
+
+def follow(told: Story, *queues: Queue) -> None:
+    """Other teams from now on."""
+    told.scheduler.differ.rules = FleetRules(queues)
+    told.scheduler.backend.look()
+
+
+def test_a_team_whose_jobs_have_ended_or_wait_may_get_teams_below_it():
+    """One has ended, one waits for GPUs: it is held with the reason, until it may."""
+    told = story(Queue("ml"))
+    told.server.make("first", 2)
+    told.rest()
+    told.server.make("wait", 16)
+    told.rest()
+    told.server.drop(("ml", "first"))
+    told.rest()
+    rules, names = FleetRules(TREE), told.scheduler.differ.names
+    refuse_unless_folds(rules, told.scheduler.loop.world, names)
+    follow(told, *TREE)
+    told.server.make("down", 1, namespace="sub")
+    told.rest()
+    assert told.bound() == {"down": "n0"}
+    assert told.held()["ml/wait"][0] == "TeamAboveOthers"
+    told.server.put_node("n1", 16)
+    follow(told, Queue("ml"))
+    told.rest()
+    assert told.bound()["wait"] == "n1"
+    assert "ml/wait#2" not in told.scheduler.loop.world.job_number
+
+
+def test_teams_below_one_whose_job_runs_wait_for_its_end_and_nothing_ends_by_that():
+    """Refused while the job runs, by its name; so after a restart; when it has ended they hold."""
+    told = story(Queue("ml"))
+    told.server.make("run", 2)
+    told.rest()
+    rules, words = FleetRules(TREE), "below team `ml`, whose job `ml/run` runs"
+    with pytest.raises(SpecError, match=words):
+        refuse_unless_folds(rules, told.scheduler.loop.world, told.scheduler.differ.names)
+    told.scheduler = Scheduler(told.server, told.journal)
+    told.scheduler.differ.rules = rules
+    told.server.make("soon", 2)
+    told.rest()
+    assert {*told.bound()} == {"run", "soon"}
+    world, ours = told.scheduler.loop.world, told.scheduler.differ.names
+    assert [event for event, _ in waits(world, rules, ours)] == ["teams wait"]
+    for name in ("run", "soon"):
+        told.server.drop(("ml", name))
+    told.rest()
+    assert [*waits(world, rules, ours)] == []
+    refuse_unless_folds(rules, world, ours)
+    told.scheduler.backend.look()
+    told.server.make("late", 2)
+    told.rest()
+    assert told.bound() == {}
+    assert told.held()["ml/late"][0] == "TeamAboveOthers"
+
+
+def test_pods_of_other_schedulers_in_a_team_that_gets_others_below_it_count_below_it():
+    """They hold what they hold, and the quota above knows of it; when it has none below, too."""
+    told = story(Queue("ml"))
+    told.server.make("theirs", 5, on="n0")
+    told.rest()
+    share = (Share("H100", limit_milli=7_000),)
+    follow(told, Queue("ml", share), Queue("sub", parent="ml"))
+    told.server.make("large", 3, namespace="sub")
+    told.server.make("small", 2, namespace="sub")
+    told.rest()
+    assert told.bound() == {"theirs": "n0", "small": "n0"}
+    world = told.scheduler.loop.world
+    number = world.queue_number
+    assert world.used[number["ml"]].sum() == 7_000
+    assert world.used[number["ml (itself)"]].sum() == 5_000
+    told.server.put_node("n1", 8)
+    follow(told, Queue("ml", share), Queue("sub"))
+    told.rest()
+    assert world.used[number["ml"]].sum() == 5_000
+    assert {*told.bound()} == {"theirs", "small", "large"}
+
+
+def test_rules_that_a_running_job_kept_from_being_used_are_due_when_it_has_ended():
+    """They were refused once; nobody has to write them again."""
+    told = story(Queue("ml"))
+    told.server.make("run", 2)
+    told.rest()
+    refused = RefusedRules(told.scheduler.loop.world, told.scheduler.differ.names)
+    rules = SchedulerRules(fleet=FleetRules(TREE))
+    refused.keep(rules)
+    assert refused.due() is None
+    told.server.drop(("ml", "run"))
+    told.rest()
+    assert refused.due() is rules
+    assert refused.due() is None
+
+
+def test_tiers_may_be_added_while_jobs_are_placed():
+    """One tier, then two, three, and one again: each plan is checked, and carried out."""
+    told = story()
+    tiers = Tier("zone", "zone"), Tier("rack", "rack"), Tier("row", "row")
+    for i, count in enumerate((1, 2, 3, 1)):
+        told.scheduler.differ.rules = FleetRules((), Topology(tiers[:count]))
+        told.scheduler.backend.look()
+        told.server.make(f"p{i}", 1)
+        told.rest()
+    assert len(told.bound()) == 4

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 from tidemill.engine.fold.topology import lost_tier
 from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.jobs import UnitKey, alone_named
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import (
     declared,
@@ -59,7 +59,7 @@ from tidemill.live.kubernetes.scheduling.units import (
     new_job,
     new_team,
     note,
-    team_changes,
+    team_events,
 )
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.live.prices.rules import PriceRule
@@ -140,7 +140,7 @@ class Differ:
         )
         self.elastic = ElasticGangs(self.seating, self.spared)
         self.cutting = Cutting(view, self.lives, self.seating.unit_of)
-        self._surplus = SurplusPods(self.seating, is_being_sent)
+        self._surplus = SurplusPods(self.seating, self.elastic, is_being_sent)
         self._jobs = JobsNow(
             self.seating, self.elastic, self.cutting, self.nodes, self._surplus, self.tight
         )
@@ -231,9 +231,8 @@ class Differ:
             name = telling.origin(row.name, world.node_number)
             if world.nodes.state[n] != NodeState.GONE and name not in view.nodes:
                 yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
-        shown = {self.lives.name(unit) for unit in view.units()}
-        shown |= {
-            "/".join(key)
+        shown = self.names() | {
+            self.lives.name(alone_named(key))
             for key, pod in view.pods.items()
             if not view.is_ours(pod) and self.foreign.is_here(pod)
         }
@@ -242,6 +241,10 @@ class Differ:
             if state > JobState.RUNNING or telling.origin(name, world.job_number) in shown:
                 continue
             yield ev.JobCancelled(at_ms, j)
+
+    def names(self) -> set[str]:
+        """The names of all jobs of ours that have pods."""
+        return {self.lives.name(unit) for unit in self.view.units()}
 
     def let_drain(self, drains: Drains) -> None:
         """Nodes that are going to be taken are drained."""
@@ -314,8 +317,12 @@ class Differ:
         wanted = replace(told, unasked=self.nodes.unasked())
         if wanted != world.topology:
             yield ev.TopologySet(at_ms, wanted)
-        for queue in team_changes(world, self.rules.queues):
-            yield ev.QueueSet(at_ms, queue)
+        are_others = False
+        for event in team_events(world, at_ms, self.rules.queues, self.names):
+            are_others = True
+            yield event
+        if are_others:  # whose jobs are held from now on, or count elsewhere
+            self.view.look_at_all()
 
     def _tiers_now(self) -> Topology:
         """Those of the rules; as they were before, as long as a job is there that names one less.
@@ -337,7 +344,7 @@ class Differ:
     def _release(self, at_ms: int, key: UnitKey, now: UnitNow) -> Told:
         """What a job does not hold any more, or does not wait for any more."""
         j, jobs = self.lives.job(key), self.world.jobs
-        if j is None:
+        if j is None or (j not in self.unit_of and self.foreign.has(key)):
             return
         self.job_of[key], self.unit_of[j] = j, key
         state, attempt = JobState(jobs.state.item(j)), jobs.attempt.item(j)

@@ -10,9 +10,10 @@ from tidemill.live.kubernetes.scheduling.resizing import LONGEST_MS, Resize
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.seats import Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
-from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
+from tidemill.live.kubernetes.scheduling.sizes import KnownSizes, OwnerScale
 from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.units import UnitNow, comes_back
+from tidemill.live.kubernetes.scheduling.view import PodUnit
 from tidemill.model import events as ev
 from tidemill.model.rows import Shape
 from tidemill.model.states import ACTIVE, JobState
@@ -30,6 +31,8 @@ class ElasticGangs:
         """Owners to be asked for another number of pods; whoever asks them empties this."""
         self._resized_ms: dict[int, int] = {}
         """Since when jobs are asked to have another size, or start with places that no pod has."""
+        self._full: dict[str, int] = {}
+        """Full sizes of gangs by the uid of their owner, which was asked for another number."""
 
     def let_resize(self) -> None:
         """Gangs whose owner has a scale may have another size than it asks for."""
@@ -163,6 +166,7 @@ class ElasticGangs:
             stay = sum(pod.leaves_ms is None for pod, _ in now.held) + len(now.waits)
             if not leavers and stay < scale.now:
                 return
+        self._full[scale.owner.uid] = scale.full
         self.resizes.append(Resize(
             j, self._seating.unit_of[j], scale.owner, scale.owner.scale, count - scale.fixed,
             tuple(leavers),
@@ -183,12 +187,27 @@ class ElasticGangs:
             self._seating.vacant.append(self._seating.seat(j, pod, seat[1], free.get(seat, [])))
 
     def sized(
-        self, key: UnitKey, shape: Shape | Unplaceable, scale: OwnerScale | Unplaceable | None
+        self, shape: Shape | Unplaceable, scale: OwnerScale | Unplaceable | None
     ) -> Shape | Unplaceable:
-        """With the sizes of an elastic gang; of one that was placed, as it was submitted."""
+        """With the sizes of an elastic gang."""
         if isinstance(scale, Unplaceable) or scale is None or isinstance(shape, Unplaceable):
             return scale if isinstance(scale, Unplaceable) else shape
+        return sizes.elastic(shape, scale)
+
+    def scale(self, unit: PodUnit) -> OwnerScale | Unplaceable | None:
+        """The scale of an elastic gang; None: it has one size, or scales are not heeded."""
+        if not self.view.heeds_scales:
+            return None
+        known = KnownSizes(self._full_before(unit.key), self._full)
+        found = sizes.of_unit(self.view, unit, known)
+        if isinstance(found, OwnerScale) and found.is_below:
+            self._full.pop(found.owner.uid, None)  # whoever says so says anew how many it may be
+        return found
+
+    def _full_before(self, key: UnitKey) -> int:
+        """The full size of an elastic gang as it was placed first; 0: it was not."""
         j = self._seating.lives.job(key)
-        was_placed = j is not None and self.world.jobs.attempt.item(j) > 0
-        known = self.world.shape_of(j) if j is not None and was_placed else None
-        return sizes.elastic(shape, scale, known)
+        if j is None or not self.world.jobs.attempt.item(j):
+            return 0
+        shape = self.world.shape_of(j)
+        return 0 if (r := shape.elastic_role) is None else shape.roles[r].count

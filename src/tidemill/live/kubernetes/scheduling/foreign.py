@@ -10,7 +10,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.jobs import UnitKey, alone_named
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import seats
 from tidemill.live.kubernetes.scheduling.seating import PodSeating, Told
@@ -39,9 +39,14 @@ class ForeignPods:
         place = self._view.place_of(pod)
         return not pod.is_over and bool(pod.node) and self._lives.node_number(place) is not None
 
+    def has(self, unit: UnitKey) -> bool:
+        """Whether what was a pod of ours is, by its name, one of others by now."""
+        pod = self._view.pods.get((unit.namespace, unit.name)) if unit.kind == "Pod" else None
+        return pod is not None and not self._view.is_ours(pod)
+
     def gone(self, at_ms: int, key: Key) -> Told:
         """What a pod does not hold any more."""
-        j, pod = self._lives.present("/".join(key)), self._view.pods.get(key)
+        j, pod = self._lives.present(self._lives.name(alone_named(key))), self._view.pods.get(key)
         if pod is None or not self.is_here(pod):
             self._seating.unbooked.pop(key, None)
         if j is None or j in self._seating.unit_of or (pod is not None and self.is_here(pod)):
@@ -59,7 +64,7 @@ class ForeignPods:
         pod = self._view.pods.get(key)
         if pod is None or not self.is_here(pod) or self._view.is_ours(pod):
             return
-        world, name = self._world, "/".join(key)
+        world, name = self._world, self._lives.name(alone_named(key))
         n = self._lives.node_number(self._view.place_of(pod))
         assert n is not None, "it was found"
         j = self._lives.present(name)

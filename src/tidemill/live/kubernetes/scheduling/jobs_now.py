@@ -47,6 +47,9 @@ from tidemill.model.rows import Shape
 from tidemill.model.states import ACTIVE
 from tidemill.model.topology import Topology
 
+MOST_SHAPES = 4096
+"""As many as are remembered elsewhere: jobs that come are mostly like others before."""
+
 
 class JobsNow:
     """Jobs of ours as the cluster shows them at this moment."""
@@ -73,11 +76,14 @@ class JobsNow:
         self.unread: dict[UnitKey, tuple[str, ...]] = {}
         """What is wrong with annotations of jobs of ours, in words; whoever tells it empties
         this."""
+        self._taken_by = self._lives.world.topology
+        self._takeable = set[Shape]()
+        """What the books are known to take, by the tiers that they have."""
 
     def now(self, unit: PodUnit, topology: Topology) -> UnitNow:
         """The pods of a job; ``topology``: the tiers that it may be tied to."""
         view, job = self._view, unit.job
-        scale = sizes.of_unit(view, unit) if view.heeds_scales else None
+        scale = self._elastic.scale(unit)
         alone = [pod for pod in unit.pods if pod.request.gpu is None]
         is_gang = bool(alone) and unit.key != alone_key(alone[0])
         shape: Shape | Unplaceable
@@ -96,7 +102,7 @@ class JobsNow:
         else:
             shape = hosts.NOT_THERE if alone else Unplaceable("Gone", "it has no pods")
             mine = []
-        shape = self._elastic.sized(unit.key, shape, scale)
+        shape = self._elastic.sized(shape, scale)
         scale = None if isinstance(scale, Unplaceable) else scale
         shape, mine = self._kept(unit, shape, mine, topology)
         shape, mine = self._with_hosts(unit, shape, mine, alone if is_gang else ())
@@ -113,7 +119,7 @@ class JobsNow:
             elif pod.leaves_ms is None and pod.is_bindable:
                 waits.append((pod, r))
         shape, waits = self._off_tight_nodes(unit.key, shape, [pod for pod, _ in alive], waits)
-        shape = self._booked(shape, alive, holds=bool(held) or is_lost)
+        shape = self._booked(self._taken(unit, shape), alive, holds=bool(held) or is_lost)
         is_free = not held and not is_lost and not job.is_suspended
         pending = [pod for pod, _ in alive if pod.is_pending and pod.leaves_ms is None]
         self.unsized.pop(unit.key, None)
@@ -124,7 +130,7 @@ class JobsNow:
         end = None if alive else end_of(pod for pod, _ in mine)
         pods = [pod for pod, _ in alive]
         above = declared.above(view.cluster, job, pods)
-        if flaws := unheeded.words(pods, above, job, topology):
+        if flaws := (*unheeded.words(pods, above, job, topology), *sizes.unheeded(view, unit)):
             self.unread[unit.key] = flaws
         estimate_ms, saving = estimates.of_job(pods, above), estimates.saving(pods, above)
         return UnitNow(
@@ -140,6 +146,25 @@ class JobsNow:
             return now._replace(is_complete=False)
         hold = self.gpuless.hold_alone(unit.key, now)
         return now if hold is None else now._replace(hold=hold, is_complete=False)
+
+    def _taken(self, unit: PodUnit, shape: Shape | Unplaceable) -> Shape | Unplaceable:
+        """The same if the books take it; else why they do not: nothing else says that of a job, and
+        nothing of a job is told to them that they would refuse.
+        """
+        if isinstance(shape, Unplaceable):
+            return shape
+        topology = self._lives.world.topology
+        if topology is not self._taken_by:
+            self._taken_by = topology
+            self._takeable.clear()
+        if shape in self._takeable:
+            return shape
+        if len(self._takeable) >= MOST_SHAPES:
+            self._takeable.clear()
+        if (refused := shapes.refused(topology, self._lives.name(unit.key), shape)) is not None:
+            return refused
+        self._takeable.add(shape)
+        return shape
 
     def _booked(
         self, shape: Shape | Unplaceable, alive: spreading.Placed, *, holds: bool

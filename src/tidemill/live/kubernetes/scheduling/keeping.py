@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
+from tidemill.journal import Journal, kept_facts, others_waiting, scheduled
 from tidemill.journal import node_reasons as reasons_of_nodes
-from tidemill.journal import others_waiting, scheduled
 from tidemill.journal.deciders import DEFAULT
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.journal.submissions import Submissions
 from tidemill.live.kubernetes import jobs
-from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.jobs import UnitKey, alone
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling.differ import AT_WORK, Differ
 from tidemill.live.kubernetes.scheduling.resizing import Resize
@@ -18,6 +20,7 @@ from tidemill.model.measures import count_text
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
+TWINS = "jobs_of_one_name"
 LATE_MS = 2_000
 """What the events tell later than it was: the cluster has whole seconds, and a look takes time."""
 SHORT = (
@@ -47,15 +50,28 @@ def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
         )  # fmt: skip
 
 
+def names(differ: Differ, journal: Journal) -> None:
+    """Keep what jobs of one name are called, so that each is called the same after a restart."""
+    lives = differ.lives
+    told = kept_facts.read(journal.facts(), TWINS, dict[str, UnitKey], journal.where) or {}
+    lives.recall(told)
+
+    def keep() -> None:
+        journal.set_meta(TWINS, msgspec.json.encode(lives.twins).decode())
+
+    lives.on_twins = keep
+
+
 def of_others(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
     """Pods of other schedulers that wait for GPUs: those decide, and ours does not plan them."""
     view = differ.view
-    for key, pod in view.pods.items():
+    for pod in view.pods.values():
         if pod.node or pod.request.gpu is None or view.is_ours(pod) or pod.is_over:
             continue
         name = pod.request.scheduler or DEFAULT
         yield UnplacedJob(
-            "/".join(key), view.shape_of(pod).team, pod.request.gpu.each, others_waiting.REASON,
+            differ.lives.name(alone(pod)), view.shape_of(pod).team, pod.request.gpu.each,
+            others_waiting.REASON,
             f"it waits for `{name}`, which decides for it", pod.created_ms - begins_ms,
             of=_above(differ, [pod]),
         )  # fmt: skip

@@ -4,6 +4,9 @@ A job that is over, or a node that is gone, does not come back: what has its nam
 life (``live.history.telling``).
 """
 
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.kubernetes.jobs import UnitKey
@@ -24,16 +27,29 @@ class PresentLives:
         """Lives that were found once: as long as one is not over, no other has its name."""
         self._missed: tuple[UnitKey | None, int] = (None, 0)
         """Which had none, when there were so many jobs: it is asked several times in a row."""
+        self.twins: dict[str, UnitKey] = {}
+        """Jobs that are called like others but for their kind, and those others, by name."""
+        self.on_twins: Callable[[], None] = lambda: None
+        """Called when there are more of them, before anything is told of such a job."""
 
     def name(self, key: UnitKey) -> str:
-        """What a job is called: its namespace and name; where two have the same, with its kind."""
+        """What a job is called: its namespace and name; where several have the same, with its kind,
+        and where several of a kind do, with a number.
+        """
         if key not in self._name_of:
-            name = key.shown[:LONGEST_NAME]
-            if self._named.get(name, key) != key:
-                name = f"{name[: LONGEST_NAME - 30]} ({key.kind[:25]})"
-            self._name_of[key] = name
-            self._named[name] = key
+            plain = key.shown[:LONGEST_NAME]
+            name = next(one for one in _names(plain, key.kind) if self._named.get(one, key) == key)
+            self._name_of[key], self._named[name] = name, key
+            if name != plain:
+                self.twins |= {name: key, plain: self._named[plain]}
+                self.on_twins()
         return self._name_of[key]
+
+    def recall(self, twins: Mapping[str, UnitKey]) -> None:
+        """Call these so again: which of several came first, the cluster does not say."""
+        self.twins |= twins
+        self._named |= twins
+        self._name_of |= {key: name for name, key in twins.items()}
 
     def job(self, key: UnitKey) -> int | None:
         """The number of a job of ours in its present life; None: it is over, or never was."""
@@ -90,3 +106,11 @@ class PresentLives:
         """A name for a job that is not in the journal, or over there."""
         known = self.world.job_number
         return telling.next_life(name, known) if name in known else name
+
+
+def _names(plain: str, kind: str) -> Iterator[str]:
+    """What a job may be called: the first that no other is."""
+    yield plain
+    short, kind = plain[: LONGEST_NAME - 40], kind[:25]
+    yield f"{short} ({kind})"
+    yield from (f"{short} ({kind} {number})" for number in count(2))

@@ -27,15 +27,13 @@ class RuledPods:
         """A pod came, changed or is gone; whether it keeps others away, or does so no more."""
         if pod.request.volumes and is_ours:
             _put(self.with_volumes, key, is_so=pod.is_pending and not is_gone)
-        if not pod.request.near:
+        if not pod.request.near and key not in self.apart and key not in self.on_ports:
             return False
-        keeps_away = any(rule.kind is RuleKind.APART for rule in pod.request.near)
         is_there = bool(pod.node) and not pod.is_over and not is_gone
-        if pod.request.ports:
-            _put(self.on_ports, key, is_so=is_there)
-        is_news = keeps_away and is_there != (key in self.apart)
-        if is_news:
-            _put(self.apart, key, is_so=is_there)
+        keeps_away = is_there and any(rule.kind is RuleKind.APART for rule in pod.request.near)
+        _put(self.on_ports, key, is_so=is_there and bool(pod.request.ports))
+        is_news = keeps_away != (key in self.apart)  # it may be another pod of its name
+        _put(self.apart, key, is_so=keeps_away)
         return is_news
 
     def file(self, unit: UnitKey, pod: KubePod) -> None:

@@ -12,9 +12,7 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import replace
 
 import tidemill
-from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
-from tidemill.engine.fold.topology import lost_tier
 from tidemill.engine.loop import Loop
 from tidemill.journal import (
     Journal,
@@ -50,20 +48,23 @@ from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.misread import Misread
 from tidemill.live.kubernetes.scheduling.pulse import ServerPulse
 from tidemill.live.kubernetes.scheduling.readers import READ
-from tidemill.live.kubernetes.scheduling.refused_rules import TAKEN, RefusedRules
+from tidemill.live.kubernetes.scheduling.refused_rules import (
+    TAKEN,
+    RefusedRules,
+    refuse_unless_folds,
+    waits,
+)
 from tidemill.live.kubernetes.scheduling.resizing import Resize, Resizer
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sight import ClusterSight
-from tidemill.live.kubernetes.scheduling.units import team_changes
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy
 from tidemill.live.kubernetes.watching.source import identity
 from tidemill.live.observing.observer import CLUSTER
 from tidemill.live.prices.rules import PriceRule, unpriced
-from tidemill.model import events as ev
 from tidemill.model.errors import BackendError, JournalError, TidemillError
 from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
@@ -236,13 +237,15 @@ class ClusterScheduler:
         except BaseException:
             self.journal.close()
             raise
-        self._keeper, self._refused = RunKeeper(self.journal, self.world), RefusedRules(self.world)
+        self._keeper = RunKeeper(self.journal, self.world)
         self.sender = Sender(self._writer, self.view, self._may_write, self._settled)
         self.differ = Differ(
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
         self.differ.rules, self.differ.cutting.policy = rules.fleet, policy
         self.differ.begins_ms = self._begins_ms
+        keeping.names(self.differ, self.journal)
+        self._refused = RefusedRules(self.world, self.differ.names)
         self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         self.sender.on_bound = self.sayer.bound
@@ -269,10 +272,8 @@ class ClusterScheduler:
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
         self._rules.settled(None)
-        tiers = rules.fleet.topology
-        if (lost := lost_tier(self.world, tiers)) is not None:
-            self._log("tiers wait", said=f"`{lost.tier}` is named by the job `{lost.job}`: the"
-                      " tiers are as they were until such jobs have ended")  # fmt: skip
+        for event, said in waits(self.world, rules.fleet, self.differ.names):
+            self._log(event, said=said)
 
     def _become_writer(self) -> None:
         """Whoever leads writes: a leader whose Lease was taken over loses the journal too."""
@@ -514,7 +515,7 @@ class ClusterScheduler:
                 rules, said = self._rules.read(), ""
             if rules is None:
                 return
-            refuse_unless_folds(rules.fleet, self.world)
+            refuse_unless_folds(rules.fleet, self.world, self.differ.names)
         except TidemillError as error:
             self._log("policy refused", said=error.message, hint=error.hint)
             self._refused.keep(rules)
@@ -585,12 +586,3 @@ def begun_ms(journal: Journal, scheduler: str) -> int:
     assert begins is not None, "whoever began it said so"
     assert begins.tzinfo is not None, "and in which zone"
     return round(begins.timestamp() * 1000)
-
-
-def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
-    """Refuse teams and tiers that contradict each other, or what the cluster has already."""
-    scratch = World() if known is None else snapshot.copy(known)
-    if fleet.topology.tiers or scratch.topology.tiers:
-        fold(scratch, ev.TopologySet(scratch.now_ms, fleet.topology))
-    for queue in team_changes(scratch, fleet.queues):
-        fold(scratch, ev.QueueSet(scratch.now_ms, queue))

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
+from tidemill.engine.fold.shapes import refuse_unless_possible
 from tidemill.live.history.attempts import LONGEST_NAME, kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes import pod_rules, resources, ties
@@ -20,9 +22,10 @@ from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, KubeNode
 from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
 from tidemill.live.kubernetes.scheduling import extras
 from tidemill.live.kubernetes.ties import Tie
+from tidemill.model.errors import EventRefused
 from tidemill.model.measures import count_text
 from tidemill.model.node_rules import NodeRules
-from tidemill.model.rows import BESIDE, MAX_COUNT, MAX_DEVICES, RESOURCE, Role, Shape
+from tidemill.model.rows import BESIDE, MAX_COUNT, MAX_DEVICES, RESOURCE, Job, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.topology import Bond, Topology
 
@@ -194,6 +197,22 @@ def _bonds(told: Iterable[Tie], topology: Topology) -> tuple[Bond, ...] | Unplac
                 f"has to be in one `{tie.told}`; tiers that the policy declares: {known}",
             )
     return tuple(found)
+
+
+def refused(topology: Topology, name: str, shape: Shape) -> Unplaceable | None:
+    """What of a job the books would refuse, by the tiers that they have, or could not keep; None:
+    nothing.
+    """
+    try:
+        refuse_unless_possible(topology, Job(name, shape))
+        msgspec.json.decode(msgspec.json.encode(shape), type=Shape)
+    except EventRefused as error:
+        said = f"{error.message}; {error.hint}"
+    except msgspec.ValidationError as error:
+        said = f"what it requests is beyond what is kept of a job: {error}"
+    else:
+        return None
+    return Unplaceable("NotSupported", said)
 
 
 def unkept(pod: KubePod) -> Unplaceable:

@@ -13,7 +13,8 @@ from tidemill.live.kubernetes import ties
 from tidemill.live.kubernetes.jobs import UnitKey, alone
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import declared, hosts, seats, sizes
+from tidemill.live.kubernetes.scheduling import declared, hosts, seats
+from tidemill.live.kubernetes.scheduling.elastic_gangs import ElasticGangs
 from tidemill.live.kubernetes.scheduling.neighbours import with_conditions
 from tidemill.live.kubernetes.scheduling.seating import PodSeating
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
@@ -30,9 +31,11 @@ from tidemill.model.topology import Topology
 class SurplusPods:
     """Which pods of pod groups are the gang, and when the others may start."""
 
-    def __init__(self, seating: PodSeating, is_being_sent: Callable[[int], bool]) -> None:
+    def __init__(
+        self, seating: PodSeating, elastic: ElasticGangs, is_being_sent: Callable[[int], bool]
+    ) -> None:  # fmt: skip
         self._seating, self._view, self._lives = seating, seating.view, seating.lives
-        self._is_being_sent = is_being_sent
+        self._elastic, self._is_being_sent = elastic, is_being_sent
 
     def share_out(self, keys: Iterable[UnitKey]) -> None:
         """Of pod groups so many pods as they need are the gang; a gang that is being bound stays.
@@ -66,7 +69,7 @@ class SurplusPods:
         if j is not None and is_bound:
             is_without = hosts.number(world.shape_of(j)) is None
         else:
-            is_without = view.heeds_scales and sizes.of_unit(view, view.unit(key)) is not None
+            is_without = self._elastic.scale(view.unit(key)) is not None
         for one in view.apart.tied(key):
             is_beyond = view.beyond_of(one) == key
             if is_without and not is_beyond:
@@ -118,7 +121,7 @@ class SurplusPods:
         view = self._view
         of_hosts = self._hosts_beyond(unit.key)
         beyond = [key for key in view.beyond(unit.key) if key not in of_hosts]
-        if view.heeds_scales and sizes.of_unit(view, unit) is not None:
+        if self._elastic.scale(unit) is not None:
             for key in beyond:
                 view.set_beyond(key, None)
             return

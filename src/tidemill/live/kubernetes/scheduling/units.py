@@ -1,11 +1,12 @@
 """The pods of one job of ours as the cluster shows them now, and seats that are to be filled."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.engine.fold import queues
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.pods import KubePod
@@ -15,7 +16,9 @@ from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sizes import OwnerScale
 from tidemill.live.kubernetes.scheduling.view import Key
 from tidemill.model import events as ev
+from tidemill.model import lives
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
+from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 
 _ITSELF = " (itself)"
@@ -123,6 +126,41 @@ def booked(world: World, shape: Shape) -> Shape:
     if not teams_below(world, shape.team):
         return shape
     return replace(shape, team=f"{shape.team[: LONGEST_NAME - len(_ITSELF)]}{_ITSELF}")
+
+
+def team_events(
+    world: World, at_ms: int, wanted: Sequence[Queue], ours: Callable[[], Container[str]]
+) -> Iterator[ev.Event]:  # fmt: skip
+    """Bring the teams to what a policy says; nothing, as long as a job keeps it from that.
+
+    Where a team gets others below it, its jobs that wait are no jobs any more (they are held), and
+    pods of other schedulers are to be told again, of the team below it that they count in then.
+    """
+    if in_the_way(world, wanted, ours) is not None:
+        return
+    for j in own_jobs(world, wanted):
+        yield ev.JobCancelled(at_ms, j)
+    for queue in team_changes(world, wanted):
+        yield ev.QueueSet(at_ms, queue)
+
+
+def own_jobs(world: World, wanted: Iterable[Queue]) -> list[int]:
+    """The jobs of teams that a policy puts above others, the oldest first of each."""
+    above = sorted({queue.parent for queue in wanted} - {""})
+    return [j for team in above for j in queues.jobs_of_its_own(world, team)]
+
+
+def in_the_way(
+    world: World, wanted: Iterable[Queue], ours: Callable[[], Container[str]]
+) -> int | None:  # fmt: skip
+    """A job of ours that runs, of a team that a policy puts above others; None: there is none.
+
+    ``ours``: the names of all jobs of ours, as the cluster calls them.
+    """
+    active = [j for j in own_jobs(world, wanted) if JobState(world.jobs.state.item(j)) in ACTIVE]
+    names = ours() if active else ()
+    mine = (j for j in active if lives.origin(world.job_names[j], world.job_number) in names)
+    return next(mine, None)
 
 
 def team_changes(world: World, wanted: Iterable[Queue]) -> Iterator[Queue]:

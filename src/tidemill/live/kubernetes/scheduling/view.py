@@ -238,9 +238,10 @@ class ClusterView:
 
     def unit_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job of ours."""
-        now, gone = self.pods, self._gone  # as ``pod`` has it, of each
-        mine = self._units.get(key, ())
-        return [pod for one in mine if (pod := now.get(one) or gone.get(one)) is not None]
+        now, gone = self.pods, self._gone  # one of its name may be another scheduler's by now
+        both = ((now.get(one), gone.get(one)) for one in self._units.get(key, ()))
+        mine = (pod if pod is not None and self.is_ours(pod) else last for pod, last in both)
+        return [pod for pod in mine if pod is not None]
 
     def all_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job, whoever places them, with GPUs or without."""
@@ -325,7 +326,7 @@ class ClusterView:
         """Everything was looked at: what is gone is forgotten."""
         self._has_looked = True
         for key in self._gone:
-            if key not in self.pods:
+            if key not in self.pods or not self.is_ours(self.pods[key]):
                 self._unfile(key)
                 self._beyond.pop(key, None)
         if self._gone:
