@@ -6,7 +6,7 @@ all of whose pods run at once; and those of Jobs that name a gang in an annotati
 with one pod at a time is one job, its later pods are further attempts. Every other pod is a job.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from tidemill.live.kubernetes import (
     job_rules,
     kai_parts,
     kueue,
+    owner_chain,
     owners,
     ties,
     unmade,
@@ -31,22 +32,14 @@ from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.job_rules import JobRules
 from tidemill.live.kubernetes.kueue import KueueWorkload
+from tidemill.live.kubernetes.owner_chain import LWS, LWS_GROUP, LWS_NAME
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
-from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
+from tidemill.live.kubernetes.pods import KubePod, PodRequest
 from tidemill.live.kubernetes.ties import Tie
 from tidemill.live.kubernetes.workloads import Workloads
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobClass
 
-LWS = "leaderworkerset.x-k8s.io"
-LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
-LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
-_BY_LABEL = {
-    "jobset.sigs.k8s.io/jobset-name": ("jobset.x-k8s.io", "JobSet"),
-    "volcano.sh/job-name": ("batch.volcano.sh", "Job"),
-    "ray.io/cluster": ("ray.io", "RayCluster"),
-}
-"""Owners that pods name in a label, for files without the objects between."""
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
 _QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
@@ -236,7 +229,7 @@ class TeamRule:
             return "", None
         mine = [(job.key.kind, job.key.name)]
         for pod in job.pods[:1]:
-            above = ((one.kind, one.name) for one in _above(self._cluster, pod))
+            above = ((one.kind, one.name) for one in owner_chain.above(self._cluster, pod))
             mine += [("Pod", pod.name), *above]
         return self._rules.find(job.key.namespace, mine, job.labels)
 
@@ -247,17 +240,6 @@ class RuledJob(NamedTuple):
     key: UnitKey
     labels: Sequence[Mapping[str, str]] = ()
     pods: Sequence[KubePod] = ()
-
-
-def _above(cluster: Cluster, pod: KubePod) -> Iterator[Owner]:
-    """All that is above a pod, as far as it is known."""
-    above = pod.owner
-    for _ in range(owners.DEEPEST):
-        if above is None:
-            return
-        yield above
-        owner = cluster.owner(above, pod.namespace)
-        above = owner.owner if owner is not None else None
 
 
 class _Life(NamedTuple):
@@ -347,7 +329,7 @@ def _uid(cluster: Cluster, key: UnitKey, pod: KubePod) -> str:
     if key == alone(pod):
         return pod.owner.uid if pod.owner is not None else pod.uid
     of = (key.group, key.kind, key.name)
-    above = _above(cluster, pod)
+    above = owner_chain.above(cluster, pod)
     return next((one.uid for one in above if (one.group, one.kind, one.name) == of), "")
 
 
@@ -360,7 +342,7 @@ def _workload(
     if found is not None or not pods:
         return found
     is_alone = key == alone(pods[0])
-    return known.of_owners(pods[0], _above(cluster, pods[0]), is_alone=is_alone)
+    return known.of_owners(pods[0], owner_chain.above(cluster, pods[0]), is_alone=is_alone)
 
 
 def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
@@ -369,7 +351,7 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
     if labels.get(LWS_NAME):
         part = labels.get(LWS_GROUP, "0")
         return UnitKey(namespace, LWS, "LeaderWorkerSet", labels[LWS_NAME], part)
-    top, grouped = _top(cluster, pod), groups.of_pod(pod)
+    top, grouped = owner_chain.top(cluster, pod), groups.of_pod(pod)
     is_job = top is not None and owners.is_job(top.kind, top.group)
     is_told = is_job and grouped is not None and _spans_jobs(cluster, pod, grouped)
     if top is not None and owners.is_gang_kind(top.kind, top.group) and not is_told:
@@ -421,55 +403,12 @@ def alone_named(pod: tuple[str, str]) -> UnitKey:
 
 def names_above(cluster: Cluster, pod: KubePod) -> list[str]:
     """What a pod belongs to, directly or not, by namespace and name, its gang among them."""
-    top, gang = _top(cluster, pod), unit_of(cluster, pod)
-    names = [one.name for one in (*_above(cluster, pod), *([top] if top is not None else []))]
+    top, gang = owner_chain.top(cluster, pod), unit_of(cluster, pod)
+    names = [
+        one.name for one in (*owner_chain.above(cluster, pod), *([top] if top is not None else []))
+    ]
     shown = [f"{pod.namespace}/{name}" for name in names]
     return list(dict.fromkeys([*shown, *([gang.shown] if gang != alone(pod) else [])]))
-
-
-def _top(cluster: Cluster, pod: KubePod) -> Owner | None:
-    """The topmost owner that is a job, as far as files and labels show it."""
-    for label, (group, kind) in _BY_LABEL.items():
-        if pod.labels.get(label):
-            labelled = Owner(group, kind, pod.labels[label])
-            return _climb(cluster, labelled, pod.namespace)
-    return None if pod.owner is None else _climb(cluster, pod.owner, pod.namespace)
-
-
-def unseen_owner(
-    cluster: Cluster, pod: KubePod, is_read: Callable[[str, str], bool]
-) -> Owner | None:
-    """An owner by which pods are one job and which is not there yet; None: all are, or cannot be.
-
-    Pods and their owners come by watches of their own: without the owner a gang is as large as the
-    pods that came, or each of them a job. ``is_read``: whether objects of a group and kind are.
-    """
-    if pod.owner is None:
-        return None
-    found: Owner | None = pod.owner
-    if pod.labels.get(LWS_NAME):
-        found = Owner(LWS, "LeaderWorkerSet", pod.labels[LWS_NAME])
-    for label, (group, kind) in _BY_LABEL.items():
-        if pod.labels.get(label):
-            found = Owner(group, kind, pod.labels[label])
-    for _ in range(owners.DEEPEST):
-        if found is None or not owners.is_gang_kind(found.kind, found.group):
-            return None
-        owner = cluster.owner(found, pod.namespace)
-        if owner is None:
-            return found if is_read(found.group, found.kind) else None
-        found = owner.owner
-    return None
-
-
-def _climb(cluster: Cluster, found: Owner, namespace: str) -> Owner:
-    for _ in range(owners.DEEPEST):
-        owner = cluster.owner(found, namespace)
-        above = owner.owner if owner is not None else None
-        if above is None or not owners.is_gang_kind(above.kind, above.group):
-            break
-        found = above
-    return found
 
 
 def class_of(cluster: Cluster, rule: TeamRule, job: RuledJob) -> JobClass:
@@ -486,7 +425,7 @@ def class_of(cluster: Cluster, rule: TeamRule, job: RuledJob) -> JobClass:
     if found is not None:
         return found
     last = None
-    for above in _above(cluster, pods[0]) if pods else ():
+    for above in owner_chain.above(cluster, pods[0]) if pods else ():
         last = owners.class_of(above.kind, above.group) or last
     return last or JobClass.TRAINING
 
@@ -539,7 +478,7 @@ def _job(
     roles = job_roles.of_pods(templates, pods)
     labels = [one.labels for one in (owner, *pods) if one is not None]
     if owner is None and pods:
-        above = (cluster.owner(one, key.namespace) for one in _above(cluster, pods[0]))
+        above = (cluster.owner(one, key.namespace) for one in owner_chain.above(cluster, pods[0]))
         labels += [one.labels for one in above if one is not None]
     queue, ruled = _queue(labels, known, workload), RuledJob(key, labels, pods)
     least = wanted.least(owner, gangs, roles, templates)

@@ -16,7 +16,7 @@ from tidemill.live.kubernetes import (
     admission,
     beyond,
     cohorts,
-    device_parts,
+    import_notes,
     kai_parts,
     kueue,
     node_clocks,
@@ -27,6 +27,7 @@ from tidemill.live.kubernetes import (
     pods_as_made,
     quotas,
     resources,
+    seen_nodes,
     shared_claims,
     unkept_rules,
     unmet,
@@ -40,13 +41,12 @@ from tidemill.live.kubernetes.fleet_now import FleetNow
 from tidemill.live.kubernetes.job_roles import JobRole
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule
 from tidemill.live.kubernetes.kai_parts import SharedGpus
-from tidemill.live.kubernetes.nodes import RARELY_ASKED, KubeNode
+from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.objects import RefusedObject
-from tidemill.live.kubernetes.pods import KubePod, taint_pair
+from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.resources import is_whole_name
 from tidemill.live.kubernetes.scheduling import shapes
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, ended_later, held_pods, stretches
-from tidemill.live.prices import labels as prices
 from tidemill.model import lives
 from tidemill.model.admission import NO_ADMISSION, Admission
 from tidemill.model.claim_sharers import ClaimSharer
@@ -127,22 +127,23 @@ def translate(
     for part, node in made.parts:
         unseen = blind.get(node.name, ())
         if part is node and node.devices:
-            seen = _seen(node, made.selected, unseen)
+            seen = seen_nodes.of(node, made.selected, unseen)
             is_plain = len(node.capacity) < 2 and bool(node.given)  # cut anew it has fewer too
             nodes.append(replace(
-                seen, failed=node.unadvertised, advertised=_advertised(node), may_lose=is_plain,
+                seen, failed=node.unadvertised, advertised=seen_nodes.advertised(node),
+                may_lose=is_plain,
             ))  # fmt: skip
         elif part is node and node.given:  # it may have had some
-            seen = _seen(node, made.selected, unseen)
-            nodes.append(replace(seen, advertised=_advertised(node), may_lose=True))
+            seen = seen_nodes.of(node, made.selected, unseen)
+            nodes.append(replace(seen, advertised=seen_nodes.advertised(node), may_lose=True))
         elif part.devices:
-            mine, whole = (_seen(one, made.selected, unseen) for one in (part, node))
-            mine = replace(mine, advertised=_advertised(part))
+            mine, whole = (seen_nodes.of(one, made.selected, unseen) for one in (part, node))
+            mine = replace(mine, advertised=seen_nodes.advertised(part))
             nodes.append(parts.seen(mine, part, whole))
     taken = HostsTaken(cluster.nodes, cluster.pods, made.pods)
     nodes = taken.put_into(nodes)
     if looks_back:  # an observer sees when a node is first shown to be out, or is gone
-        nodes += _left(cluster)
+        nodes += seen_nodes.left(cluster)
         unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
                   if since is None}  # fmt: skip
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
@@ -217,11 +218,11 @@ class _Translation:
         self._names: dict[str, units.UnitKey] = {}
         self._refused, self._outlived = list[KubePod](), list[KubeJob]()
         self._notes = Counter(
-            _not_booked(pod.request.uncounted)
+            import_notes.not_booked(pod.request.uncounted)
             for pod in cluster.pods if pod.request.uncounted and pod.request.gpu is None
         )  # fmt: skip
-        if unknown := sum(_has_unknown_claim(cluster, pod) for pod in cluster.pods):
-            self._notes[_UNKNOWN_CLAIM] = unknown
+        if unknown := sum(import_notes.has_unknown_claim(cluster, pod) for pod in cluster.pods):
+            self._notes[import_notes.UNKNOWN_CLAIM] = unknown
 
     def _is_named(self, part: KubeNode) -> bool:
         """Whether a node says which resource it advertises."""
@@ -233,7 +234,7 @@ class _Translation:
         if not job.roles:
             return
         if self._looks_back:  # an observer is told of groups that there are, and of rights it lacks
-            self._notes.update([_LOST_PODS] * job.has_lost_pods)
+            self._notes.update([import_notes.LOST_PODS] * job.has_lost_pods)
             job, unknown = beyond.of_unknown_group(self.cluster.groups, job)
             self._notes.update([unknown] * bool(unknown))
         job = beyond.without_impossible(self._fleet, job)
@@ -293,7 +294,7 @@ class _Translation:
         notes = [clause_text(count, words) for words, count in sorted(self._notes.items())]
         notes += shared_claims.notes(self.cluster.pods, self.cluster.claims)
         notes += kai_parts.misread(self.cluster.pods)
-        notes += _outlived(self._outlived)
+        notes += import_notes.outlived(self._outlived)
         if self._refused:
             many = len(self._refused)
             by = "was refused by its node" if many == 1 else "were refused"
@@ -520,52 +521,6 @@ class _Translation:
         return name
 
 
-_LOST_PODS = (
-    "jobs made other pods than those that the files show: what these held is in no books, and the"
-    " jobs count as submitted when the first that is shown was made"
-)
-_UNKNOWN_CLAIM = (
-    "pods have claims of devices (DRA) that nobody shows: whether they are of GPUs is unknown, and"
-    " they are not booked (kubectl get resourceclaims,resourceclaimtemplates -A)"
-)
-
-
-def _outlived(jobs: list[KubeJob]) -> Iterator[str]:
-    """Jobs that are over, by whoever made their pods, and whose pods go on."""
-    if not jobs:
-        return
-    many = (
-        "1 job is over and its pods" if len(jobs) == 1 else f"{len(jobs):,} jobs are over and pods"
-    )
-    first = jobs[0]
-    yield (
-        f"{many} still hold GPUs, which the books count as theirs; delete them, if nobody needs"
-        f" them: {first.name}{', …' if len(jobs) > 1 else ''} (kubectl describe"
-        f" {first.kubectl_kind} -n {first.key.namespace} {first.key.name})"
-    )
-
-
-def _not_booked(what: str) -> str:
-    """Why pods that request something of accelerators, or may, are not booked."""
-    if what.startswith(device_parts.OF_CLASS):
-        return (
-            f"pods have claims of {what}, which nobody shows: whether they are of GPUs is unknown,"
-            " and they are not booked (kubectl get deviceclasses)"
-        )
-    return (
-        f"pods request {what}, of which nobody says how large a part of a device it is: not booked"
-    )
-
-
-def _has_unknown_claim(cluster: Cluster, pod: KubePod) -> bool:
-    """Whether a pod may have devices by a claim of which neither it nor its template is known."""
-    return pod.request.gpu is None and any(
-        (pod.namespace, name) not in cluster.claims
-        and (pod.namespace, pod.claim_names.get(inside, "")) not in cluster.claims
-        for inside, name in pod.request.claims
-    )
-
-
 def _needed(job: KubeJob, shape: Shape, done: int) -> int | None:
     """How many GPUs a job asks for after some of its pods ended well; None: nobody says."""
     if len(shape.roles) != 1 or shape.roles[0].milli != WHOLE_MILLI or not job.ends_pod_by_pod:
@@ -595,40 +550,6 @@ def _is_finished(job: KubeJob) -> bool:
         owner.last_ms is not None and any(pod.gone_ms is not None for pod in job.pods)
     )
     return bool(job.pods) and is_unsaid and all(pod.is_over for pod in job.pods)
-
-
-def _seen(node: KubeNode, selected: Iterable[str], unseen: tuple[tuple[int, int], ...]) -> SeenNode:
-    """A node with all its labels: one that nobody selects by now may be selected by later."""
-    named = {*selected, *prices.KEYS}
-    return SeenNode(
-        name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
-        memory_mib=node.memory_mib,
-        labels=tuple(sorted(
-            (k, v) for k, v in node.labels.items() if k in named or not k.startswith(RARELY_ASKED)
-        )),
-        taints=tuple(sorted({
-            taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints
-            if taint.keeps_out
-        })),
-        out=node.out(), since_ms=node.created_ms, made_ms=node.created_ms, terms=node.terms,
-        box=node.box,
-        reason=node.why_out(), until_ms=node.gone_ms, unseen=unseen, changed_ms=node.changed_ms,
-    )  # fmt: skip
-
-
-def _advertised(node: KubeNode) -> tuple[tuple[int, int], ...]:
-    """How many of its devices a node, or a part of one, showed to a watch, and from when on."""
-    counts = [(at_ms, node.advertised(amounts)) for at_ms, amounts in node.given]
-    return tuple(
-        one for i, one in enumerate(counts) if not i or one[1] != counts[i - 1][1]
-    )  # fmt: skip
-
-
-def _left(cluster: Cluster) -> list[SeenNode]:
-    """Nodes that pods name and that are not among those that are listed: they have left."""
-    there = {node.name for node in cluster.nodes}
-    named = {pod.node for pod in cluster.pods if pod.node and pod.request.gpu} if there else set()
-    return [SeenNode(name=name, gpus=0, gpu_type="", is_off=True) for name in sorted(named - there)]
 
 
 def _kinds(all_parts: Iterable[KubeNode]) -> list[tuple[str, Mapping[str, str], str]]:

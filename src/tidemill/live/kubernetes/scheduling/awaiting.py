@@ -5,7 +5,7 @@ Pods and owners come by watches of their own, in any order, and either may be lo
 
 from collections.abc import Callable, Container, Sequence
 
-from tidemill.live.kubernetes import jobs
+from tidemill.live.kubernetes import owner_chain
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.pods import KubePod, Owner
 
@@ -28,7 +28,7 @@ class AwaitedOwners:
     def of(self, cluster: Cluster, pods: Sequence[KubePod]) -> Owner | None:
         """An owner of some of these pods that is not there; they are given out when it came."""
         for pod in pods:
-            found = jobs.unseen_owner(cluster, pod, self.is_read)
+            found = owner_chain.unseen(cluster, pod, self.is_read)
             if found is not None:
                 waiting = self._pods.setdefault((pod.namespace, found.kind, found.name), {})
                 waiting.update(((one.namespace, one.name), None) for one in pods)
