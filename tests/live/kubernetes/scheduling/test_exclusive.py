@@ -70,11 +70,11 @@ def test_a_gang_whose_pods_are_made_one_after_the_other_is_held_by_the_annotatio
 
 def test_parts_of_a_group_with_places_for_themselves_are_held_by_the_annotation():
     """All four pods are there, two with an affinity to one part and two to the other."""
-    story = Story(8)
+    story, notes = Story(8), {OF_PARTS: POOL}
     story.server.put(leader_workers("g", 4))
     for i in range(4):
         story.server.make(f"g-{i}", 2, owner=JOB, labels=labels("LeaderWorkerSet"),
-                          spec=leader(f"part-{i // 2}", POOL), annotations={OF_PARTS: POOL})  # fmt: skip
+                          spec=leader(f"part-{i // 2}", POOL), annotations=notes)  # fmt: skip
     story.rest()
     assert story.bound() == {}
     ((reason, words),) = story.held().values()
