@@ -6,11 +6,16 @@ from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import OWNER, Object
 from tests.live.kubernetes.scheduling.test_group_topology import story_of
 from tests.live.kubernetes.scheduling.test_holding import Story
+from tidemill import explain
 from tidemill.explain import phrasing
+from tidemill.explain.decision import reading
+from tidemill.live.kubernetes.scheduling.running import live_policy
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Shape
 from tidemill.model.topology import Parallelism, Tier, Topology
 
 CLIQUE, RACK = "nvidia.com/gpu.clique", "topology.kubernetes.io/rack"
+ASKED = ", if possible with the ranks of tensor=8, pipeline=2 together"
 TIERS = Topology((Tier("rack", RACK), Tier("nvlink", CLIQUE), Tier("node")))
 
 
@@ -52,8 +57,7 @@ def test_tensor_groups_are_on_one_node_and_pipelines_in_one_rack():
     racks = [{int(name[1:]) % 3 for name in on} for on in groups(story, 4)]
     assert all(len(one) == 1 for one in racks)
     assert shape_of(story).parallelism == Parallelism(tensor=8, pipeline=2, data=3)
-    asked = ", if possible with the ranks of tensor=8, pipeline=2 together"
-    assert phrasing.asks(shape_of(story)).endswith(asked)
+    assert phrasing.asks(shape_of(story)).endswith(ASKED)
     assert said(story) == []
 
 
@@ -67,6 +71,20 @@ def test_a_pipeline_goes_to_one_rack_where_it_has_a_choice(parallelism: str, rac
     story.rest()
     (on,) = groups(story, 2)
     assert len({{"n0": "a"}.get(name, "b") for name in on}) == racks
+
+
+def test_why_and_the_decision_name_what_was_asked_for_and_what_came_of_it():
+    """Two stages in rack b of three nodes: which domains were compared, and how far it sits."""
+    story = story_of("a", "b", "b", rules=TIERS)
+    gang(story, 2, 8, "tensor=8,pipeline=2")
+    story.rest()
+    world, policy = story.scheduler.differ.world, live_policy(Policy())
+    made = reading.read(story.journal, world, policy, 0, None)
+    assert made.asks.endswith(ASKED)
+    assert [one.name for one in made.scores[0].candidates if one.is_taken] == ["rack b"]
+    found = explain.why(world, policy, 0)
+    assert found.asks.endswith(ASKED)
+    assert "; worst hop: `rack`" in found.words
 
 
 def test_a_tensor_group_over_nodes_is_in_one_nvlink_domain():
