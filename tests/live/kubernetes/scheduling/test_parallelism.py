@@ -3,7 +3,7 @@
 import pytest
 
 from tests.live.kubernetes import made
-from tests.live.kubernetes.scheduling.pretended import OWNER, Object
+from tests.live.kubernetes.scheduling.pretended import OWNER, Scheduler
 from tests.live.kubernetes.scheduling.test_group_topology import story_of
 from tests.live.kubernetes.scheduling.test_holding import Story
 from tidemill import explain
@@ -12,6 +12,7 @@ from tidemill.explain.decision import reading
 from tidemill.live.kubernetes.scheduling.running import live_policy
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Shape
+from tidemill.model.states import JobState
 from tidemill.model.topology import Parallelism, Tier, Topology
 
 CLIQUE, RACK = "nvidia.com/gpu.clique", "topology.kubernetes.io/rack"
@@ -167,13 +168,41 @@ def test_a_gang_of_several_sizes_is_placed_without_it():
     """The core has no such gangs: it is told, nothing ends, and the gang has its sizes."""
     story = story_of("a", "b", rules=TIERS)
     story.scheduler.let_resize()
-    owner: Object = made.owner(*OWNER, {"replicas": 2, "podManagementPolicy": "Parallel"})
-    story.server.put(owner)
-    gang(story, 2, 8, "tensor=8,pipeline=2", gang_least="1")
-    for i in range(2):
-        story.server.annotate(f"p-{i}", **{"gang-least": "1"})
+    story.server.put(made.owner(*OWNER, {"replicas": 2, "podManagementPolicy": "Parallel"}))
+    gang(story, 2, 8, "tensor=8,pipeline=2", **{"gang-least": "1"})
     story.rest()
     assert len(story.bound()) == 2
     assert shape_of(story).elastic_role == 0
     assert shape_of(story).parallelism is None
     assert "the gang may have several sizes" in said(story)[0]
+
+
+@pytest.mark.parametrize("free", [8, 4])
+def test_a_gang_that_may_have_several_sizes_after_a_restart_goes_on(free: int):
+    """A gang with groups runs, or waits for room; the next scheduler may make it smaller."""
+    story = story_of("a", "b", rules=TIERS, free=free)
+    story.server.put(made.owner(*OWNER, {"replicas": 2, "podManagementPolicy": "Parallel"}))
+    gang(story, 2, 8, "tensor=8,pipeline=2", **{"gang-least": "1"})
+    story.rest()
+    assert shape_of(story).parallelism is not None
+    story.scheduler = Scheduler(story.server, story.journal)
+    story.scheduler.differ.rules = story.scheduler.differ.rules._replace(topology=TIERS)
+    story.scheduler.let_resize()
+    story.server.put(made.owner(*OWNER, {"replicas": 2, "podManagementPolicy": "Parallel"}))
+    story.rest()
+    assert len(story.bound()) == (2 if free == 8 else 0)
+
+
+def test_a_gang_that_waits_is_divided_as_it_says_now():
+    """The annotation comes, changes and goes while there is no room for it."""
+    story = story_of("a", "b", "b", rules=TIERS, free=4)
+    gang(story, 2, 8, "")
+    story.rest()
+    for told in ("tensor=8,pipeline=2", "tensor=16", "", "tensor=3", "tensor=8"):
+        for i in range(2):
+            story.server.annotate(f"p-{i}", parallelism=told)
+        story.rest()
+        world = story.scheduler.differ.world
+        (j,) = [j for j in range(len(world.job_names)) if world.jobs.state.item(j) < JobState.DONE]
+        found = world.shape_of(j).parallelism
+        assert (found is not None) == (told not in ("", "tensor=3"))
