@@ -40,7 +40,7 @@ from tidemill.model.rows import (
     Shape,
 )
 from tidemill.model.states import CONFIDENCES, Confidence, NodeState
-from tidemill.model.topology import APART, NO_HOP, Bond
+from tidemill.model.topology import APART, NO_HOP, Bond, Parallelism
 from tidemill.model.world import World
 
 AFFINITY = "node affinity"
@@ -332,7 +332,8 @@ def place_rules(shape: Shape) -> str:
 
 def asks(shape: Shape) -> str:
     """What a gang asks for: ``4×8 `h100```, roles joined by ``+``; elastic: ``1 to 4×8 `h100```."""
-    return " + ".join(_asks(role) for role in shape.roles) + "".join(map(_tied, shape.bonds))
+    tied = "".join(map(_tied, shape.bonds)) + _divided(shape.parallelism)
+    return " + ".join(_asks(role) for role in shape.roles) + tied
 
 
 def replicas(role: Role, count: int) -> str:
@@ -481,6 +482,13 @@ def _asks(role: Role) -> str:
     kinds = f" {either(role.kinds)}" if role.kinds else any_type
     tied = "".join(map(_tied, role.bonds))
     return (f"{count}{size}" if role.count > 1 else size) + kinds + where(role) + tied
+
+
+def _divided(stated: Parallelism | None) -> str:
+    """The groups of ranks that a gang would have together."""
+    names = ("tensor", "context", "expert", "pipeline") if stated is not None else ()
+    found = [f"{name}={size}" for name in names if (size := getattr(stated, name)) > 1]
+    return f", if possible with the ranks of {', '.join(found)} together" if found else ""
 
 
 def _tied(bond: Bond) -> str:

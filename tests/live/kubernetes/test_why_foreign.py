@@ -208,3 +208,22 @@ def test_what_is_free_is_not_said_to_do_for_a_rule_that_is_not_read(rule: str):
     assert "what it requests is free" not in found.words
     assert f"unknown, for nobody here can tell: {rule}" in found.words
     assert {row.verdict for row in found.nodes} == {"unknown"}
+
+
+def test_a_place_for_each_job_of_a_set_is_no_rule_that_anybody_here_can_tell():
+    """The first pod of a JobSet's only Job waits: its controller makes the second when that runs,
+    and chooses the place of both. `why` names the annotation, and nobody says `ok`.
+    """
+    notes = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
+    job = {"parallelism": 2, "completions": 2, "template": made.template(1)}
+    spec = {"replicatedJobs": [{"name": "w", "replicas": 1, "template": {"spec": job}}]}
+    above = made.owner("jobset.x-k8s.io/v1alpha2", "JobSet", "s", spec)
+    above["metadata"]["annotations"] = notes
+    first = pod("s-w-0-0", 1, owner=("jobset.x-k8s.io/v1alpha2", "JobSet", "s"),
+                annotations=notes, message="0/2 nodes are available: 2 of no rule.")  # fmt: skip
+    world = world_of(*NODES, above, first)
+    j = world.job_number["ml/s"]
+    found = explain.why(world, Policy(), j)
+    rule = "alpha.jobset.sigs.k8s.io/exclusive-topology: rack"
+    assert f"unknown, for nobody here can tell: {rule}" in found.words
+    assert {one.verdict for one in explain.verdicts(world, j)} == {"unknown"}

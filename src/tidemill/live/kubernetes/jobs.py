@@ -116,6 +116,16 @@ class KubeJob(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*told, *(tie for one in self.groups for tie in one.ties))))
 
     @property
+    def exclusive(self) -> str:
+        """The annotation by which parts of it have places for themselves, whose pods are made one
+        after the other; "": none. A pod alone has rules that say the same.
+        """
+        above = (self.owner.annotations,) if self.owner is not None else ()
+        notes = (*(pod.annotations for pod in self.pods), *above)
+        told = (ties.exclusive(one) for one in notes) if self.size > 1 else ()
+        return next(filter(None, told), "")
+
+    @property
     def unkept(self) -> tuple[str, ...]:
         """What its pod groups require that nobody here keeps, by name."""
         return groups.unkept(self.groups)

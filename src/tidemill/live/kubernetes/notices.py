@@ -1,12 +1,14 @@
 """Notices: who says that a node is going to be taken, until when, and why.
 
-By annotation of its owner (``tidemill/drain-by``, ``tidemill/maintenance``), or by the taints and
-labels that clouds and their handlers set. Autoscalers that empty nodes by themselves are not among
-them.
+By annotation of its owner (``tidemill/drain-by``, ``tidemill/maintenance``), or by the taints,
+labels and conditions that clouds and their handlers set. Autoscalers that empty nodes by themselves
+are not among them, and neither are marks of what a node is, such as that it is a spot machine.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 from tidemill.live.kubernetes import fields
@@ -26,6 +28,21 @@ _TAINTS = {
     "aws-node-termination-handler/asg-lifecycle-termination": (Why.DRAINED, None),
 }
 """Taints: why, and how long after they were set the node is taken; None: nobody says."""
+_AZURE = {
+    "Preempt": (Why.SPOT_RECLAIM, 30_000),
+    "Terminate": (Why.DRAINED, 300_000),
+    "Redeploy": (Why.MAINTENANCE, 600_000),
+    "Reboot": (Why.MAINTENANCE, 900_000),
+}
+"""Scheduled events of Azure's machines: why, and the shortest notice that Azure documents of each,
+for a condition that does not say when. Not among them: a freeze, which pauses a machine for
+seconds, and takes nothing."""
+_CONDITIONS = {
+    **{f"{event}Scheduled": event for event in _AZURE},
+    "PreemptionScheduled": "Preempt", "VMEventScheduled": "",
+}  # fmt: skip
+"""Conditions that AKS's node problem detector sets; of "" the message says which event it is."""
+_EVENT = re.compile(r"(\w+) Scheduled(?:: (\w{3}, \d{1,2} \w{3} \d{4} [\d:]{8} GMT))?")
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _LONGEST = 100
 """Of an annotation that is no notice, as it is shown."""
@@ -36,7 +53,7 @@ class NodeNotice(NamedTuple):
 
     why: Why
     said: str
-    """By which annotation, label or taint."""
+    """By which annotation, label, taint or condition."""
     deadline_ms: int | None = None
     """None: nobody says."""
     since_ms: int | None = None
@@ -59,6 +76,7 @@ def of_node(one: Object) -> NodeNotice | None:
     taints = [*fields.each(one, "spec", "taints")]
     ours_ms = {told.get(CORDONED, ""): _cordoned_ms(taints)}
     found += [_taint(taint, ours_ms.get(fields.text(taint, "key"))) for taint in taints]
+    found += [*_events(one)]
     some = [notice for notice in found if notice is not None]
     return min(some, key=_nearness, default=None)
 
@@ -105,6 +123,35 @@ def _taint(taint: Object, ours_ms: int | None) -> NodeNotice | None:
         since_ms = ours_ms if added_ms is None else added_ms
         return NodeNotice(why, key, None, since_ms, length_ms=length_ms)
     return NodeNotice(why, key, added_ms + length_ms, added_ms)
+
+
+def _events(one: Object) -> Iterator[NodeNotice]:
+    """Scheduled events of a machine of Azure's, by the conditions of its node."""
+    for condition in fields.each(one, "status", "conditions"):
+        key = fields.text(condition, "type")
+        if key in _CONDITIONS and fields.text(condition, "status") == "True":
+            told = _EVENT.findall(fields.text(condition, "message")) or [(_CONDITIONS[key], "")]
+            since_ms = fields.moment_ms(condition, "lastTransitionTime")
+            yield from (_event(key, event, when, since_ms) for event, when in told
+                        if event != "Freeze")  # fmt: skip
+
+
+def _event(key: str, event: str, when: str, since_ms: int | None) -> NodeNotice:
+    """One of them; of an event that nobody knows, nobody says how long is left."""
+    why, length_ms = _AZURE.get(event, (Why.MAINTENANCE, None))
+    if (at_ms := _http_ms(when)) is not None:
+        return NodeNotice(why, key, at_ms, since_ms)
+    if length_ms is not None and since_ms is not None:
+        return NodeNotice(why, key, since_ms + length_ms, since_ms)
+    return NodeNotice(why, key, None, since_ms, length_ms=length_ms)
+
+
+def _http_ms(told: str) -> int | None:
+    """A moment as Azure writes it (RFC 1123); None: it is none."""
+    try:
+        return round(parsedate_to_datetime(told).timestamp() * 1000)
+    except ValueError:
+        return None
 
 
 def _cordoned_ms(taints: Iterable[Object]) -> int | None:

@@ -20,10 +20,22 @@ from tidemill.model.topology import Tier, Topology
 
 HYPERNODE = "hypernode-tier-"
 """Before the number of a tier of Volcano's: the name of ours that means it."""
-_REQUIRED = ("tidemill/required-topology", "kueue.x-k8s.io/podset-required-topology")
+REQUIRED = "tidemill/required-topology"
+_REQUIRED = (REQUIRED, "kueue.x-k8s.io/podset-required-topology")
 _PREFERRED = ("tidemill/preferred-topology", "kueue.x-k8s.io/podset-preferred-topology")
 ANNOTATIONS = (*_REQUIRED, *_PREFERRED)
 """Annotations that tie a gang to one domain of a tier, by the tier's name or label."""
+
+
+EXCLUSIVE = (
+    "alpha.jobset.sigs.k8s.io/exclusive-topology", "leaderworkerset.sigs.k8s.io/exclusive-topology",
+)  # fmt: skip
+"""Annotations by which each Job of a JobSet, or each group, has a domain for itself: their
+controllers make its other pods when its first is bound, and select the domain where that is."""
+SUBGROUPS = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
+"""The same for each part of a group: its pods are all made, and have affinities that say so."""
+_BY_SELECTOR = "alpha.jobset.sigs.k8s.io/node-selector"
+"""Where somebody has labelled nodes for each Job: all pods are made at once, and select those."""
 
 
 class Tie(Struct, frozen=True):
@@ -42,6 +54,14 @@ def of_pod(annotations: Mapping[str, str]) -> Iterator[Tie]:
         told = next((annotations[key] for key in keys if key in annotations), "")
         if told:
             yield Tie(told, is_required)
+
+
+def exclusive(annotations: Mapping[str, str]) -> str:
+    """A domain that a Job or group is to have for itself, as it is asked for; "": none."""
+    if _BY_SELECTOR in annotations:
+        return ""
+    found = (f"{key}: {annotations[key]}" for key in EXCLUSIVE if annotations.get(key))
+    return next(found, "")
 
 
 def of_group(spec: Object) -> Iterator[Tie]:

@@ -50,4 +50,5 @@ def _tied(job: KubeJob) -> list[str]:
     near = [rule for request in asks for rule in request.near]
     if near:  # the books have no such rules
         told.append(pod_rules.words(near))
+    told += filter(None, [job.exclusive])
     return [*told, *(f"all pods in one `{one}`" for one in ties.required(job.ties)), *job.unkept]

@@ -129,6 +129,8 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
          NodeNotice(Why.MAINTENANCE, "aws-node-termination-handler/scheduled-maintenance", None,
                     1_794_902_400_000)),
         ({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}, None),
+        ({"spec": {"taints": [{"key": "kubernetes.azure.com/scalesetpriority", "value": "spot",
+                               "effect": "NoSchedule"}]}}, None),
     ],
 )  # fmt: skip
 def test_a_notice_is_read_from_what_people_and_clouds_write(
@@ -136,6 +138,53 @@ def test_a_notice_is_read_from_what_people_and_clouds_write(
 ):  # fmt: skip
     """A moment, a window, seconds since 1970, or a taint after which a known time is left."""
     assert notices.of_node(told) == found
+
+
+AT_EIGHT_MS = 1_794_902_400_000
+FREEZE = "Freeze Scheduled: Tue, 17 Nov 2026 08:05:00 GMT"
+FREEZE_AND_MOVE = f"{FREEZE}. Redeploy Scheduled: Tue, 17 Nov 2026 08:09:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "found"),
+    [
+        ("VMEventScheduled", "Preempt Scheduled: Tue, 17 Nov 2026 08:00:30 GMT. More: -1.",
+         (Why.SPOT_RECLAIM, AT_EIGHT_MS + 30_000)),
+        ("PreemptionScheduled", "Preempt Scheduled: Tue, 17 Nov 2026 08:00:20 GMT. EventId: 4",
+         (Why.SPOT_RECLAIM, AT_EIGHT_MS + 20_000)),
+        ("PreemptScheduled", "Preempt Scheduled", (Why.SPOT_RECLAIM, AT_EIGHT_MS + 30_000)),
+        ("PreemptScheduled", "", (Why.SPOT_RECLAIM, AT_EIGHT_MS + 30_000)),
+        ("PreemptScheduled", "Preempt Scheduled: Xxx, 77 Nov 2026 08:00:20 GMT",
+         (Why.SPOT_RECLAIM, AT_EIGHT_MS + 30_000)),
+        ("TerminateScheduled", "", (Why.DRAINED, AT_EIGHT_MS + 300_000)),
+        ("RedeployScheduled", "", (Why.MAINTENANCE, AT_EIGHT_MS + 600_000)),
+        ("RebootScheduled", "Reboot Scheduled: Tue, 17 Nov 2026 08:15:00 GMT",
+         (Why.MAINTENANCE, AT_EIGHT_MS + 900_000)),
+        ("VMEventScheduled", FREEZE, None),
+        ("FreezeScheduled", "", None),
+        ("VMEventScheduled", "something that nobody knows", (Why.MAINTENANCE, None)),
+        ("VMEventScheduled", FREEZE_AND_MOVE, (Why.MAINTENANCE, AT_EIGHT_MS + 540_000)),
+    ],
+)  # fmt: skip
+def test_scheduled_events_of_azure_are_notices_by_the_conditions_of_their_node(
+    kind: str, message: str, found: tuple[Why, int | None] | None
+):
+    """With the moment of the message, else the shortest notice of such an event after the condition
+    came. A freeze takes nothing. A condition that is not so, or not known, is none.
+    """
+    one = {"type": kind, "status": "True", "lastTransitionTime": "2026-11-17T08:00:00Z",
+           "message": message}  # fmt: skip
+    told = None if found is None else NodeNotice(found[0], kind, found[1], AT_EIGHT_MS)
+    assert notices.of_node({"status": {"conditions": [one]}}) == told
+    for status in ("False", "Unknown"):
+        assert notices.of_node({"status": {"conditions": [one | {"status": status}]}}) is None
+
+
+def test_a_condition_that_does_not_say_since_when_counts_from_when_it_was_seen():
+    """Half a minute for a spot machine."""
+    one = {"type": "PreemptScheduled", "status": "True"}
+    told = NodeNotice(Why.SPOT_RECLAIM, "PreemptScheduled", length_ms=30_000)
+    assert notices.of_node({"status": {"conditions": [one]}}) == told
 
 
 class Hands:

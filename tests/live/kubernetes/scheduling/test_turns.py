@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from tests.live.kubernetes.scheduling.test_draining import SETS, told_of
 from tests.live.kubernetes.scheduling.test_saying import JOBS, PODS, replace, told
 from tests.live.kubernetes.scheduling.test_while_it_runs import times
 from tests.rigs.kubernetes.cluster import Cluster, Object
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
-from tests.rigs.kubernetes.wanted import gang, node, pod
+from tests.rigs.kubernetes.wanted import gang, gang_notes, node, pod, replica_set
 
 POLICY = """
 [policy]
@@ -67,6 +68,43 @@ def test_teams_take_turns_by_their_shares_as_the_policy_says_now(rig: Cluster, t
         assert waits(rig, "web", "second")
         rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
         assert ours.stop() == 0
+
+
+RECLAIMS = """
+[policy]
+min_run = "0s"
+[[team]]
+name = "ml"
+[[team]]
+name = "web"
+guaranteed = { H100 = 8 }
+"""
+
+
+def test_a_guarantee_is_taken_back_from_a_gang_that_borrows_it_as_a_whole(
+    rig: Cluster, tmp_path: Path
+):
+    """A gang of `ml` has both nodes, one of which is guaranteed to `web`: when a pod of that comes,
+    both pods of the gang are evicted for it, and told so; it runs, and the gang that its set made
+    anew waits whole, beside a node that is free.
+    """
+    policy = tmp_path / "policy.toml"
+    policy.write_text(RECLAIMS)
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(SETS, replica_set("borrows", 2, 8, gang_notes("borrows", 2), schedulerName=OURS))
+    with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
+        rig.wait_until_running("ml", 2)
+        before = {*rig.pods("ml")}
+        rig.create(WEB, pod("owed", 8, namespace="web", schedulerName=OURS))
+        runs(rig, "web", "owed")
+        rig.wait_for("both left for it", lambda: told_of(rig, "Preempted") == before)
+        rig.wait_for("two come back", lambda: len(rig.pods("ml").keys() - before) == 2)
+        rig.wait_for("it is told", lambda: told(rig, min(rig.pods("ml")))[0] != "")
+        assert before.isdisjoint(rig.pods("ml"))
+        assert all(waits(rig, "ml", name) for name in rig.pods("ml"))
+        rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
+        assert ours.stop() == 0
+    rig.ask("DELETE", f"{SETS}/borrows")
 
 
 def lasting(name: str, expected: str) -> Object:

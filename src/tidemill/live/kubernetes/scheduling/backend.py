@@ -161,7 +161,7 @@ class KubernetesBackend:
             self.resizer.ask(one for one in resizes if not one.leavers)
 
     def _place(self, j: int, pieces: tuple[Piece, ...]) -> None:
-        """Bind the pods of a job, each to a seat of its role.
+        """Bind the pods of a job, each to a seat of its role: neighbours by number are near.
 
         Of an elastic one those with the highest numbers sit where the fewest do: they leave first.
         """
@@ -169,8 +169,10 @@ class KubernetesBackend:
         open_, shape = dict[int, list[tuple[int, list[int]]]](), self._world.shape_of(j)
         roles, is_elastic = shape.roles, shape.elastic_role is not None
 
-        def rank(piece: Piece) -> tuple[int, int, int]:
-            return piece.role, -piece.replicas if is_elastic else 0, piece.node
+        def rank(piece: Piece) -> tuple[int, ...]:
+            if is_elastic:
+                return piece.role, -piece.replicas, piece.node
+            return seats.rank(self._world, (piece.role, piece.node))
 
         for piece in sorted(pieces, key=rank):
             devices = seats.handed_out(piece.devices, roles[piece.role].accelerators)

@@ -470,13 +470,13 @@ class Differ:
             return
         left, filled = Counter(vacant), list[Vacant]()
         free = self.seating.free_devices(j, now)
+        open_ = [one for one in left if self.seating.is_open(one)]
+        order = sorted(open_, key=lambda seat: seats.rank(self.world, seat))
         for pod, r in now.waits:
-            seat = next(
-                (one for one in sorted(left) if one[0] == r and self.seating.is_open(one)), None
-            )
+            seat = next((one for one in order if one[0] == r and left[one]), None)
             if seat is None:
                 break
-            left -= Counter([seat])
+            left[seat] -= 1
             filled.append(self.seating.seat(j, pod, seat[1], free.get(seat, [])))
         else:
             self.seating.vacant += filled

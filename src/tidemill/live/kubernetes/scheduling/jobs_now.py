@@ -17,6 +17,7 @@ from tidemill.live.kubernetes.scheduling import (
     estimates,
     hosts,
     neighbours,
+    parallelism,
     shapes,
     sizes,
     spreading,
@@ -105,6 +106,7 @@ class JobsNow:
         shape = self._elastic.sized(shape, scale)
         scale = None if isinstance(scale, Unplaceable) else scale
         shape, mine = self._kept(unit, shape, mine, topology)
+        shape = self._divided(unit, shape)
         shape, mine = self._with_hosts(unit, shape, mine, alone if is_gang else ())
         alive = [
             (pod, r) for pod, r in mine if not pod.is_over and view.pods.get(key_of(pod)) is pod
@@ -131,7 +133,7 @@ class JobsNow:
         pods = [pod for pod, _ in alive]
         above = declared.above(view.cluster, job, pods)
         if flaws := (*unheeded.words(pods, above, job, topology), *sizes.unheeded(view, unit)):
-            self.unread[unit.key] = flaws
+            self.unread[unit.key] = (*self.unread.get(unit.key, ()), *flaws)
         estimate_ms, saving = estimates.of_job(pods, above), estimates.saving(pods, above)
         return UnitNow(
             shape, held, waits, is_complete, is_lost, end, hold, estimate_ms, saving, scale
@@ -165,6 +167,16 @@ class JobsNow:
             return refused
         self._takeable.add(shape)
         return shape
+
+    def _divided(self, unit: PodUnit, shape: Shape | Unplaceable) -> Shape | Unplaceable:
+        """A gang whose ranks talk in groups, that sit together where they can."""
+        pods = [pod for pod in unit.pods if not pod.is_over]
+        above = declared.above(self._view.cluster, unit.job, pods)
+        found, flaw = parallelism.kept(shape, pods, above)
+        self.unread.pop(unit.key, None)
+        if flaw:
+            self.unread[unit.key] = (flaw,)
+        return found
 
     def _booked(
         self, shape: Shape | Unplaceable, alive: spreading.Placed, *, holds: bool

@@ -66,7 +66,8 @@ def kept(
     ports = {rule for rule in every if rule.port}
     rules = every - ports
     if any({*pod.request.near} - ports != rules for pod in pods):
-        return _refused("rules about other pods that differ between pods of one gang")
+        by = f", by {ties.SUBGROUPS}" if ties.SUBGROUPS in pods[0].annotations else ""
+        return _refused(f"rules about other pods that differ between pods of one gang{by}")
     if rules and (first := _before(view, unit, pods, rules)) is not None:
         words = f"is placed after {first.full_name}, by where that is"
         return Unplaceable(WAITING, words)

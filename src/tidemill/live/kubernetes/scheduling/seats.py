@@ -37,6 +37,14 @@ def counted(pieces: Iterable[Piece]) -> Counter[Seat]:
     return found
 
 
+def rank(world: World, seat: Seat) -> tuple[int, ...]:
+    """What seats are given out by: those of one domain after each other, at every tier, since pods
+    with neighbouring numbers talk most to each other.
+    """
+    r, n = seat
+    return r, *(world.position.item(t, n) for t in range(len(world.domains))), n
+
+
 def at_most(kept: Counter[Seat], sure: Counter[Seat], counts: Sequence[int]) -> Counter[Seat]:
     """Seats that are sure, and of the others as many as each role still lacks.
 

@@ -66,6 +66,8 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
         if isinstance(found, Unplaceable):
             return found
         roles.append(found)
+    if job.exclusive:
+        return _one_by_one(job.exclusive)
     for pod in job.pods:
         request = pod.request
         if request.also or request.unkept or request.uncounted or request.unread:
@@ -226,6 +228,17 @@ def unkept(pod: KubePod) -> Unplaceable:
     named = () if request.gpu is not None else (name for name, _ in request.extras)
     also = [_several(request.gpu.resource, request.also)] if request.gpu and request.also else []
     return _refused((*request.unkept, *also, *named, *filter(None, (request.uncounted,))))
+
+
+def _one_by_one(told: str) -> Unplaceable:
+    """Pods that are made when the first of their gang is bound, which is bound with all."""
+    instead = f"{ties.REQUIRED}: {told.partition(': ')[2]}"
+    return Unplaceable(
+        "NotSupported",
+        f"by its annotation `{told}` the other pods are made when the first is bound, and a gang is"
+        " bound whole: leave that annotation out, and tie its pods to one place by the annotation"
+        f" `{instead}` (others may be there, too)",
+    )
 
 
 def _several(first: str, also: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from tidemill.live.kubernetes import groups, notices, ties
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import PREEMPTIBLE, KubePod
-from tidemill.live.kubernetes.scheduling import estimates, sizes
+from tidemill.live.kubernetes.scheduling import estimates, parallelism, sizes
 from tidemill.live.kubernetes.scheduling.sizes import LEAST
 from tidemill.model import decoding
 from tidemill.model.topology import Topology
@@ -15,6 +15,7 @@ OURS = "tidemill/"
 GANG, SIZE, PREFERRED = groups.GANG, "tidemill/gang-size", "tidemill/preferred-topology"
 READ = (
     GANG, SIZE, LEAST, PREEMPTIBLE, estimates.EXPECTED, estimates.INTERVAL,
+    parallelism.STATED,
     *(key for key in ties.ANNOTATIONS if key.startswith(OURS)),
 )  # fmt: skip
 """Those of ours that are read of pods."""
@@ -31,6 +32,10 @@ _VALUES: dict[str, tuple[Callable[[str], bool], str]] = {
         "no duration such as 30m (of at most 100 years), no number of seconds, and not never",
     ),
     PREEMPTIBLE: (lambda told: told in ("true", "false"), "neither true nor false"),
+    parallelism.STATED: (
+        lambda told: not told or bool(parallelism.parsed(told)),
+        f"no sizes such as tensor=8,pipeline=4 (of {', '.join(parallelism.NAMES)}, no others)",
+    ),
     LEAST: (lambda told: sizes.number(told) > 0, "no number above 0"),
 }  # fmt: skip
 """Whether what an annotation says can be heeded, and else what it is not."""

@@ -81,10 +81,23 @@ def key_of(pod: KubePod) -> Key:
     return pod.namespace, pod.name
 
 
-def in_gang(pod: KubePod) -> tuple[int, str]:
+_NUMBERS = (
+    "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
+    "training.kubeflow.org/replica-index", "leaderworkerset.sigs.k8s.io/worker-index",
+)  # fmt: skip
+"""Labels with the number of a pod in its gang; of others it is at the end of their names."""
+_MOST_DIGITS = 9
+
+
+def in_gang(pod: KubePod) -> tuple[int, int, str]:
     """Pods of a gang in the order of their numbers, so that neighbours sit together."""
-    told = pod.labels.get("batch.kubernetes.io/job-completion-index", "")
-    return (int(told) if told.isdecimal() else 0), pod.name
+    told = next((pod.labels[key] for key in _NUMBERS if key in pod.labels), "")
+    job = pod.labels.get("jobset.sigs.k8s.io/job-global-index", "")
+    return _number(job), _number(told or pod.name.rpartition("-")[2]), pod.name
+
+
+def _number(told: str) -> int:
+    return int(told) if told.isdecimal() and len(told) <= _MOST_DIGITS else 0
 
 
 def end_of(pods: Iterable[KubePod]) -> AttemptEnd:
