@@ -17,7 +17,7 @@ from tidemill import api
 from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
 from tidemill.explain import said
-from tidemill.journal import open_journal
+from tidemill.journal import cluster_kinds, open_journal
 from tidemill.ledger import fixes
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.kubernetes.scheduling import keeping, saying
@@ -78,6 +78,11 @@ class Read:
     def refused(self, *words: str) -> str:
         """Why a command has no answer."""
         return str(CliRunner().invoke(app, [*words, "-j", self.where]).exception)
+
+    def hinted(self, *words: str) -> str:
+        """What a command that has no answer says to do."""
+        error = CliRunner().invoke(app, [*words, "-j", self.where]).exception
+        return error.hint if isinstance(error, SpecError) else ""
 
     def answered(self, *words: str) -> dict[str, Any]:
         """The same in JSON."""
@@ -481,3 +486,23 @@ def test_a_node_that_its_cluster_tainted_is_called_so_everywhere(tmp_path: Path)
     (advice,) = fixes.fixes(api.read_statement(story.where), Bucket.CORDONED)
     assert advice.words.startswith("mend what Kubernetes has tainted nodes for")
     story.journal.close()
+
+
+def test_a_namespace_without_jobs_may_be_asked_about_here_too(story: Read):
+    """`fit` for another namespace than any so far: its job has no quota, and begins as `fit` said;
+    what the hint offers where the namespace is left out is taken.
+    """
+    world = story.scheduler.loop.world
+    story.server.make("a", 1)
+    story.server.make("b", 1, namespace="vision")
+    story.rest()
+    assert set(world.queue_number) == {"ml", "vision"}
+    for key, value in cluster_kinds.facts({"": cluster_kinds.KUBERNETES}).items():
+        story.journal.set_meta(key, value)
+    assert "another namespace may be asked about, too" in story.hinted("fit", "--gpus", "8")
+    found = story.asked("fit", "--team", "new", "--gpus", "4")
+    assert "runs now" in found
+    assert "no job of team `new` is known here: it is taken to be new, and to have no quota" in found
+    story.server.make("c", 4, namespace="new")
+    story.rest()
+    assert story.server.pods["new", "c"]["spec"]["nodeName"]
