@@ -506,3 +506,39 @@ def test_a_namespace_without_jobs_may_be_asked_about_here_too(story: Read):
     story.server.make("c", 4, namespace="new")
     story.rest()
     assert story.server.pods["new", "c"]["spec"]["nodeName"]
+
+
+def test_only_types_of_nodes_that_are_there_are_named(tmp_path: Path):
+    """Nodes of other types came and went, and a policy named a type by mistake for a while; beside
+    whole GPUs there are MIG instances. Nothing says that what is gone is in the cluster.
+    """
+    story = Read(tmp_path / "live.sqlite", 8, 8)
+    for name, product in (("l4", "NVIDIA-L4"), ("b200", "NVIDIA-B200")):
+        one = made.node(name, 8, labels={"nvidia.com/gpu.product": product})
+        story.server.nodes[name] = one
+        story.server.news.append(("Node", ("", name), one, False))
+    story.server.put_node("m0", 8)
+    story.rest()
+    for name in ("l4", "b200"):
+        story.server.drop_node(name)
+    story.rest()
+    for kind in ("H10", "H100"):
+        shares = (Share(kind, limit_milli=800_000),)
+        story.scheduler.differ.rules = FleetRules((Queue("ml", shares),))
+        story.scheduler.backend.look()
+        story.rest()
+    story.server.make("large", 16)
+    for i in range(9):
+        story.server.make(f"wide{i}", 8, gang="wide", size=9)
+    story.server.make("b", 1, spec={"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-B200"}})
+    story.rest()
+    for name in ("large", "wide"):
+        told = story.asked("why", f"ml/{name}")
+        assert "24 `H100` in the cluster" in told
+        assert not {"`L4`", "`B200`", "`H10`"} & {*told.split()}
+    assert "requests 1 `H100` with `nvidia.com/gpu.product=NVIDIA-B200`" in story.asked("why", "ml/b")
+    story.server.put_node("b201", 16)
+    story.server.nodes["b201"]["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-B200"
+    story.rest()
+    assert story.server.pods["ml", "large"]["spec"]["nodeName"] == "b201"
+    story.journal.close()
