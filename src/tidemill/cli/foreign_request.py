@@ -1,4 +1,4 @@
-"""What ``fit`` takes for granted on a Kubernetes cluster that another scheduler rules, and says.
+"""What ``fit`` takes for granted on a Kubernetes cluster, whoever schedules there, and says.
 
 There a namespace may have no jobs yet, and whoever writes pods decides how many GPUs one has.
 """
@@ -17,8 +17,8 @@ _NAMED = 8  # teams that are listed beside one that nobody knows
 
 def with_team(world: World, team: str, cluster: str) -> tuple[World, tuple[str, ...]]:
     """A cluster state that knows the team, and that it is taken to be new; else as it was."""
-    is_theirs = world.is_looked_on and cluster_kinds.of_all(world, cluster) == "kubernetes"
-    if not team or team in world.queue_number or not is_theirs:
+    is_namespace = cluster_kinds.of_all(world, cluster) == cluster_kinds.KUBERNETES
+    if not team or team in world.queue_number or not is_namespace:
         return world, ()
     known = phrasing.ids(phrasing.teams(world), most=_NAMED)
     words = f"no job of team `{team}` is known here: it is taken to be new, and to have no quota"

@@ -23,6 +23,7 @@ from tidemill.scheduling.topology import feasibility, place
 from tidemill.units import capability
 from tidemill.units.mig import geometry as mig
 
+SHORT = "short of devices that work"
 _Look = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
 """Labels and taints of nodes."""
 
@@ -242,14 +243,13 @@ def _while_shut(claim: Claim, asked: Role) -> str:
     shut = dict[str, list[int]]()
     for row in claim.contracts:
         for kind, count in contract_capacity.hosts_by_kind(world, asked, (row,)).items():
-            some = contract_capacity.shut_nodes(world, row, asked)
-            each = contract_capacity.replicas_per_node(row, asked)
-            hosts[kind] = hosts.get(kind, 0) + count - each * len(some)
-            shut.setdefault(kind, []).extend(some)
+            lost = contract_capacity.lost_replicas(world, row, asked)
+            hosts[kind] = hosts.get(kind, 0) + count - sum(lost.values())
+            shut.setdefault(kind, []).extend(lost)
     most = mixed_types.most(world, hosts)
     if most >= asked.count:
         return ""
-    needed = [n for some in shut.values() for n in some]
+    needed = sorted(n for some in shut.values() for n in some)
     if not needed:
         return ""
     return _once_open(world, needed, f"at most {phrasing.replicas_of(asked, most)}" if most else "")
@@ -263,12 +263,17 @@ def _of_milli(claim: Claim, milli: int) -> str:
 
 def _once_open(world: World, nodes: Sequence[int], less: str) -> str:
     """That these nodes are to take work first; ``less``: what needs none of them."""
+    is_short, is_one = any(contract_capacity.is_short(world, n) for n in nodes), len(nodes) == 1
+    until = "that ends" if is_short else f"{'it takes' if is_one else 'they take'} work again"
+    return f"; {out_now(world, nodes)}: until {until} {less or 'nothing runs'}"
+
+
+def out_now(world: World, nodes: Sequence[int]) -> str:
+    """That nodes take no work now, or less than they would if all of their devices worked."""
     names = phrasing.ids([lives.node_name(world, n) for n in nodes])
-    states = sorted({phrasing.shut(world, n) for n in nodes})
-    is_one = len(nodes) == 1
-    word = f"{'is' if is_one else 'are'} {' or '.join(states)} now"
-    until = f"until {'it takes' if is_one else 'they take'} work again {less or 'nothing runs'}"
-    return f"; {names} {word}: {until}"
+    short = {n for n in nodes if contract_capacity.is_short(world, n)}
+    states = sorted({SHORT if n in short else phrasing.shut(world, n) for n in nodes})
+    return f"{names} {'is' if len(nodes) == 1 else 'are'} {' or '.join(states)} now"
 
 
 def _too_much_host(claim: Claim, rows: list[Contract]) -> Certificate:

@@ -95,8 +95,9 @@ class Case(NamedTuple):
 
     def units(self, milli: int) -> str:
         """So many of what it may run on: of the types that it names, those its labels leave."""
-        kinds = tuple(self.world.kinds[option.kind] for option in self.options if option.kind >= 0)
-        role = replace(self.role, kinds=kinds) if self.role.kinds and kinds else self.role
+        left = {self.world.kinds[option.kind] for option in self.options if option.kind >= 0}
+        kinds = tuple(kind for kind in self.role.kinds if kind in left)
+        role = replace(self.role, kinds=kinds) if kinds else self.role
         return phrasing.units(milli, role)
 
     @property
@@ -174,11 +175,12 @@ def open_case(
     if victims:
         cause = Cause.PROMISED
     waits = told.waits_for(world, j, cause)
-    shape = world.shape_rows[s]
+    shape = supply.of_types_there(world, world.shape_rows[s])
     r = _role(world, policy, memo, s, cause)
     role, options = elastic.smallest(shape).roles[r], memo.known(world, s).options[r]
     if cause in _LACKS_ROOM:
         role, options = _where_it_could_be(world, role, options)
+        role = supply.of_type_there(world, role)
     loose = role
     if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever their labels
         loose = replace(role, labels=(), affinity=(), tolerates=(EVERY_TAINT,))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import facts, phrasing, prices, quota, told
+from tidemill.explain import certificates, facts, phrasing, prices, quota, told
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.reasons import Cause
@@ -93,7 +93,7 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
         if is_observed
         else f"enlarge contract `{name}` by {count}"
     )
-    words = _with(case, best.raised, kind, do)
+    words = _with(case, best.raised, kind, do) + _while_out(case, shape, best)
     usd = best.usd_micro if best.row.is_priced else None
     return (PricedFix(words, usd, sets=best.raised),)
 
@@ -137,6 +137,26 @@ def _lacking(world: World, shape: Shape, role: Role, row: Contract) -> int:
     if sum(one.accelerators > 0 for one in shape.roles) > 1:
         nodes = max(nodes, _beside_each_other(world, shape, row))
     return max(nodes, _unlent(world, shape, row)) if nodes > 0 else 0
+
+
+def _while_out(case: Case, shape: Shape, best: _Enlargement) -> str:
+    """How many it has to be as long as others take no work, or less than they could; "": no more.
+
+    Of several roles nothing is said.
+    """
+    world, role, row = case.world, case.role, best.row
+    rows = [
+        one for one in contract_capacity.running_contracts(world, role)
+        if world.is_looked_on or one.kind == row.kind
+    ]  # fmt: skip
+    out = dict[int, int]()
+    for one in rows:
+        out |= contract_capacity.lost_replicas(world, one, role)
+    there = sum(contract_capacity.hosts_by_kind(world, role, rows).values()) - sum(out.values())
+    nodes = -(-(role.count - there) // contract_capacity.replicas_per_node(row, role))
+    if nodes <= best.nodes or sum(one.accelerators > 0 for one in shape.roles) > 1:
+        return ""
+    return f"; {certificates.out_now(world, sorted(out))}: until that ends {nodes:,} more nodes"
 
 
 def _beside_each_other(world: World, shape: Shape, row: Contract) -> int:

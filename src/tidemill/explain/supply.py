@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.explain import phrasing
+from tidemill.journal import cluster_kinds
 from tidemill.model.columns import NODE
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import CLUSTER, UNLISTED, Role, Shape
@@ -152,6 +154,25 @@ def large_enough(world: World, role: Role, options: tuple[Option, ...]) -> tuple
     is_large = world.nodes.devices[: world.node_count] >= role.accelerators
     able = tuple(one for one in options if (node_mask(world, (one,)) & is_large).any())
     return able or options
+
+
+def of_types_there(world: World, shape: Shape) -> Shape:
+    """A shape with no GPU types of which a Kubernetes cluster has no node now, if it has others.
+
+    Its pods name a resource there, and the types are those that have it, or had it once.
+    """
+    roles = tuple(of_type_there(world, role) for role in shape.roles)
+    return shape if roles == shape.roles else replace(shape, roles=roles)
+
+
+def of_type_there(world: World, role: Role) -> Role:
+    """The same of a role."""
+    if not role.kinds or cluster_kinds.of_all(world) != cluster_kinds.KUBERNETES:
+        return role
+    nodes, rows = world.nodes, world.node_count
+    numbers = set(nodes.kind[:rows][nodes.state[:rows] != NodeState.GONE].tolist())
+    kinds = tuple(kind for kind in role.kinds if world.kind_number.get(kind) in numbers)
+    return replace(role, kinds=kinds) if kinds and kinds != role.kinds else role
 
 
 def unlisted_mask(world: World) -> Mask:

@@ -7,6 +7,7 @@ are there.
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.model.rows import Contract, Role
@@ -141,6 +142,31 @@ def shut_nodes(world: World, contract: Contract, role: Role) -> list[int]:
     is_shut = np.isin(nodes.state[:rows], SHUT) & (nodes.is_spare[:rows] == 0)
     found: list[int] = np.flatnonzero(mine & may & is_shut).tolist()
     return found
+
+
+def lost_replicas(world: World, contract: Contract, role: Role) -> dict[int, int]:
+    """By node of a contract: how many replicas it does not host as it is now, and would if all was
+    well: it takes no work, or devices of it failed.
+    """
+    each = replicas_per_node(contract, role)
+    found = dict.fromkeys(shut_nodes(world, contract, role), each)
+    mine, may = _seen(world, contract, role)
+    nodes, rows = world.nodes, world.node_count
+    for n in np.flatnonzero(mine & may & (nodes.failed[:rows] > 0)).tolist():
+        left = nodes.devices.item(n) - nodes.failed.item(n)
+        less = each - replicas_per_node(_with_devices(contract, left), role)
+        if less and n not in found and not nodes.is_spare[n]:
+            found[n] = less
+    return found
+
+
+def is_short(world: World, n: int) -> bool:
+    """Whether a node takes work, and devices of it failed."""
+    return world.nodes.state.item(n) not in SHUT and bool(world.nodes.failed.item(n))
+
+
+def _with_devices(contract: Contract, devices: int) -> Contract:
+    return replace(contract, node=replace(contract.node, devices=devices))
 
 
 def _seen(world: World, contract: Contract, role: Role) -> tuple[Mask, Mask]:

@@ -339,3 +339,68 @@ def test_nodes_without_gpus_cost_nothing_where_no_pod_without_gpus_is_ours(story
     story.rest()
     seats = story.scheduler.differ.gpuless.seats
     assert (seats._able, seats._full, seats.waiting) == ({}, {}, {})
+
+
+def test_a_gang_waits_for_a_launcher_that_no_node_could_carry_and_for_its_pool_to_come(
+    tmp_path: Path,
+):
+    """The pool of the launcher is at zero: the workers hold no GPUs for nothing. When a node of it
+    comes all of it begins.
+    """
+    story = Read(tmp_path / "live.sqlite", 8)
+    launch(story, CPU_POOL)
+    assert set(where(story).values()) == {""}
+    assert story.told("mpi-launcher")[0] == "NoSuchNode"
+    reason, words = story.told("mpi-worker-0")
+    assert reason == "Waiting"
+    assert words.endswith("no node, with GPUs or without, could carry it, even if it were empty")
+    put(story, "cpu0", 0, {"pool": "cpu"})
+    story.rest()
+    assert where(story) == {"mpi-launcher": "cpu0", "mpi-worker-0": "n0", "mpi-worker-1": "n0"}
+    story.journal.close()
+
+
+def test_what_no_node_could_carry_is_told_with_nodes_without_gpus(story: Read):
+    """300 cores, where nodes with GPUs have 192 and one without has 256; and 300 cores of the pool,
+    which nodes without GPUs have as a label. When a node with so many comes it is placed.
+    """
+    resize(story, "cpu0", cpu="256")
+    story.server.make("wide", 0, cpu="300")
+    story.server.make("pool", 0, cpu="300", spec=CPU_POOL)
+    story.server.make("mars", 0, spec={"nodeSelector": {"pool": "mars"}})
+    story.rest()
+    for name in ("wide", "pool", "mars"):
+        assert story.told(name)[0] == "NoSuchNode"
+    for name in ("wide", "pool"):
+        said = f"{story.told(name)[1]} {story.asked('why', f'ml/{name}')}"
+        assert "it requests 300 cores" in said
+        assert "at most 256 cores" in said
+        assert "192" not in said
+        assert "no node has a label" not in said
+    assert "affinity keep it off all of them" in story.told("mars")[1]
+    put(story, "cpu1", 0, {"pool": "cpu"})
+    resize(story, "cpu1", cpu="700")
+    story.rest()
+    assert where(story) == {"wide": "cpu1", "pool": "cpu1", "mars": ""}
+
+
+def test_a_port_that_is_taken_on_all_nodes_with_gpus_is_waited_for(story: Read):
+    """The node without GPUs has the port free, and no room: nothing is said of labels, the pod
+    waits for the port or the room, and gets either.
+    """
+    port = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}},
+                            "ports": [{"containerPort": 4000, "hostPort": 4000}]}]}  # fmt: skip
+    story.server.make("theirs", 0, on="cpu0", cpu="192")
+    story.server.make("first", 0, spec=port)
+    story.rest()
+    story.server.make("second", 0, spec=port)
+    story.rest()
+    assert (where(story)["first"], where(story)["second"]) == ("n0", "")
+    reason, words = story.told("second")
+    assert reason == "Unschedulable"
+    assert "port 4000/TCP of node `n0` (ml/first)" in words
+    assert "(`cpu0`) could carry it too, and none of these has room now" in words
+    assert "never, as it is" not in story.asked("pending")
+    story.server.finish(("ml", "first"))
+    story.rest()
+    assert where(story)["second"] == "n0"

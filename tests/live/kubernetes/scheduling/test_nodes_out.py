@@ -1,10 +1,12 @@
 """Nodes that take no work, in the scheduler's own books: one that is down is not cordoned."""
 
+from pathlib import Path
 from typing import Any
 
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.test_holding import Story
+from tests.live.kubernetes.scheduling.test_reading import Read
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
@@ -69,3 +71,50 @@ def test_a_node_that_comes_back_cordoned_is_cordoned():
     assert story.out() == {Bucket.CORDONED}
     story.told(ready=False, unschedulable=True)
     assert story.out() == {Bucket.UNHEALTHY, Bucket.CORDONED}
+
+
+def test_the_fix_of_a_gang_that_is_too_large_starts_though_nodes_are_broken(tmp_path: Path):
+    """A node with 4 of its 8 GPUs, one cordoned, one tainted, one gone: of 7×8 four replicas start
+    now, six when what is broken is mended, and seven when there is one node more.
+    """
+    story = Read(tmp_path / "live.sqlite", *[8] * 8)
+    story.rest()
+    story.server.put_node("n0", 8, sick=4)
+    story.server.put_node("n1", 8, unschedulable=True)
+    story.server.nodes["n2"]["spec"]["taints"] = [{"key": "team", "effect": "NoSchedule"}]
+    story.server.news.append(("Node", ("", "n2"), story.server.nodes["n2"], False))
+    story.server.drop_node("n3")
+    gang(story, "seven", 7)
+    told = story.asked("why", "ml/seven")
+    broken = "`n0` and `n1` are cordoned or short of devices that work now: until that ends"
+    assert f"request at most 6 replicas of 8 GPUs; {broken} at most 4 replicas of 8 GPUs" in told
+    assert f"add 1 node of `H100`; {broken} 3 more nodes" in told
+    for name, count, is_placed in (("five", 5, False), ("four", 4, True)):
+        assert gang(story, name, count) is is_placed
+        take_away(story, name, count)
+    story.server.put_node("n0", 8)
+    story.server.put_node("n1", 8)
+    assert gang(story, "six", 6)
+    take_away(story, "six", 6)
+    story.server.put_node("n8", 8)
+    story.rest()
+    assert all(story.server.pods[key]["spec"].get("nodeName") for key in pods("seven", 7))
+    story.journal.close()
+
+
+def gang(story: Read, name: str, count: int) -> bool:
+    """A gang of so many pods with 8 GPUs comes; whether it begins."""
+    for _, pod in pods(name, count):
+        story.server.make(pod, 8, gang=name, size=count)
+    story.rest()
+    return all(story.server.pods[key]["spec"].get("nodeName") for key in pods(name, count))
+
+
+def take_away(story: Read, name: str, count: int) -> None:
+    for key in pods(name, count):
+        story.server.finish(key)
+    story.rest()
+
+
+def pods(name: str, count: int) -> list[tuple[str, str]]:
+    return [("ml", f"{name}-{i}") for i in range(count)]

@@ -17,7 +17,7 @@ from tidemill import api
 from tidemill.cli.job_names import job_number
 from tidemill.cli.main import app
 from tidemill.explain import said
-from tidemill.journal import open_journal
+from tidemill.journal import cluster_kinds, open_journal
 from tidemill.ledger import fixes
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.kubernetes.scheduling import keeping, saying
@@ -78,6 +78,11 @@ class Read:
     def refused(self, *words: str) -> str:
         """Why a command has no answer."""
         return str(CliRunner().invoke(app, [*words, "-j", self.where]).exception)
+
+    def hinted(self, *words: str) -> str:
+        """What a command that has no answer says to do."""
+        error = CliRunner().invoke(app, [*words, "-j", self.where]).exception
+        return error.hint if isinstance(error, SpecError) else ""
 
     def answered(self, *words: str) -> dict[str, Any]:
         """The same in JSON."""
@@ -480,4 +485,64 @@ def test_a_node_that_its_cluster_tainted_is_called_so_everywhere(tmp_path: Path)
     assert "cordoned" not in story.asked("why", "ml/waits", "--nodes")
     (advice,) = fixes.fixes(api.read_statement(story.where), Bucket.CORDONED)
     assert advice.words.startswith("mend what Kubernetes has tainted nodes for")
+    story.journal.close()
+
+
+def test_a_namespace_without_jobs_may_be_asked_about_here_too(story: Read):
+    """`fit` for another namespace than any so far: its job has no quota, and begins as `fit` said;
+    what the hint offers where the namespace is left out is taken.
+    """
+    world = story.scheduler.loop.world
+    story.server.make("a", 1)
+    story.server.make("b", 1, namespace="vision")
+    story.rest()
+    assert set(world.queue_number) == {"ml", "vision"}
+    for key, value in cluster_kinds.facts({"": cluster_kinds.KUBERNETES}).items():
+        story.journal.set_meta(key, value)
+    assert "another namespace may be asked about, too" in story.hinted("fit", "--gpus", "8")
+    found = story.asked("fit", "--team", "new", "--gpus", "4")
+    assert "runs now" in found
+    assert (
+        "no job of team `new` is known here: it is taken to be new, and to have no quota" in found
+    )
+    story.server.make("c", 4, namespace="new")
+    story.rest()
+    assert story.server.pods["new", "c"]["spec"]["nodeName"]
+
+
+def test_only_types_of_nodes_that_are_there_are_named(tmp_path: Path):
+    """Nodes of other types came and went, and a policy named a type by mistake for a while; beside
+    whole GPUs there are MIG instances. Nothing says that what is gone is in the cluster.
+    """
+    story = Read(tmp_path / "live.sqlite", 8, 8)
+    for name, product in (("l4", "NVIDIA-L4"), ("b200", "NVIDIA-B200")):
+        one = made.node(name, 8, labels={"nvidia.com/gpu.product": product})
+        story.server.nodes[name] = one
+        story.server.news.append(("Node", ("", name), one, False))
+    story.server.put_node("m0", 8)
+    story.rest()
+    for name in ("l4", "b200"):
+        story.server.drop_node(name)
+    story.rest()
+    for kind in ("H10", "H100"):
+        shares = (Share(kind, limit_milli=800_000),)
+        story.scheduler.differ.rules = FleetRules((Queue("ml", shares),))
+        story.scheduler.backend.look()
+        story.rest()
+    story.server.make("large", 16)
+    for i in range(9):
+        story.server.make(f"wide{i}", 8, gang="wide", size=9)
+    story.server.make("b", 1, spec={"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-B200"}})
+    story.rest()
+    for name in ("large", "wide"):
+        told = story.asked("why", f"ml/{name}")
+        assert "24 `H100` in the cluster" in told
+        assert not {"`L4`", "`B200`", "`H10`"} & {*told.split()}
+    assert "requests 1 `H100` with `nvidia.com/gpu.product=NVIDIA-B200`" in story.asked(
+        "why", "ml/b"
+    )
+    story.server.put_node("b201", 16)
+    story.server.nodes["b201"]["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-B200"
+    story.rest()
+    assert story.server.pods["ml", "large"]["spec"]["nodeName"] == "b201"
     story.journal.close()

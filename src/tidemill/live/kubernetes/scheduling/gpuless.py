@@ -2,7 +2,8 @@
 
 One that is placed by itself goes to a node without GPUs that has room (``GpulessSeats``), else to
 one with GPUs, if it may: it waits in the queue for those. A gang does not begin as long as such a
-part of it finds no room on the only nodes that could carry it: it would hold GPUs and do nothing.
+part of it finds no room on the only nodes that could carry it, or no node could: it would hold GPUs
+and do nothing.
 One that has to be in one place with all of its pods is placed by the plan, which knows nodes with
 GPUs alone: where another one would be needed for a part of it, all of it is held.
 """
@@ -11,10 +12,16 @@ from tidemill.live.kubernetes import jobs
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.nodes import NAME, KubeNode
 from tidemill.live.kubernetes.pod_rules import HOSTNAME
-from tidemill.live.kubernetes.pods import PodRequest
-from tidemill.live.kubernetes.scheduling import declared, gpuless_seats, purchase, shapes
+from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.live.kubernetes.scheduling import (
+    declared,
+    gpuless_seats,
+    neighbours,
+    purchase,
+    shapes,
+)
 from tidemill.live.kubernetes.scheduling.gpuless_seats import GpulessSeats
-from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
+from tidemill.live.kubernetes.scheduling.neighbours import NO_SUCH_NODE, UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
@@ -22,6 +29,7 @@ from tidemill.model.rows import Role
 from tidemill.model.world import World
 
 NO_ROOM = "none has room now"
+NOWHERE = "no node, with GPUs or without, could carry it, even if it were empty"
 ONE_PLACE = "a gang that has to be in one place is placed on nodes with GPUs only"
 _MOST_NAMED = 2
 _MOST_KEPT = 4_096  # requests: about a megabyte
@@ -36,6 +44,8 @@ class NodesWithoutGpus:
         self._words: dict[PodRequest, str] = {}
         """The nodes without GPUs that alone could carry such a request; "": one with GPUs could, or
         none at all. Until a node changes."""
+        self._beside: dict[PodRequest, bool] = {}
+        """Whether a node with GPUs could, as long."""
         self._names: dict[PodRequest, str] = {}
         """The nodes without GPUs that could, as long."""
         self._looked_at = -1
@@ -46,6 +56,7 @@ class NodesWithoutGpus:
     def forget(self) -> None:
         """Nodes changed, or there is too much to remember."""
         self._words.clear()
+        self._beside.clear()
         self._names.clear()
         self.seats.forget()
 
@@ -72,17 +83,49 @@ class NodesWithoutGpus:
 
     def hold_alone(self, unit: UnitKey, now: UnitNow) -> Unplaceable | None:
         """Why the plan does not place a pod without GPUs: nodes without alone could carry it, and
-        none of them has room. None: it does.
+        none of them has room; or no node could; or others have what it needs on all with GPUs.
+        None: it does.
         """
         if unit not in self.seats.waiting:
             return None
-        request = now.waits[0][0].request
+        pod = now.waits[0][0]
+        request = pod.request
         only, lack = self._words_of(request), self.seats.lack(now)
-        if not only or not lack:
-            return None
-        is_pinned = bool({HOSTNAME, NAME} & request.rules.keys)
-        reason = WAITING if is_pinned else UNSCHEDULABLE
-        return Unplaceable(reason, f"{only} could carry it, and {NO_ROOM}: {lack}")
+        if only and lack:
+            is_pinned = bool({HOSTNAME, NAME} & request.rules.keys)
+            reason = WAITING if is_pinned else UNSCHEDULABLE
+            return Unplaceable(reason, f"{only} could carry it, and {NO_ROOM}: {lack}")
+        if self._is_nowhere(request):
+            words = self._nowhere_words(request)
+            return Unplaceable(NO_SUCH_NODE, words) if words else None
+        return self._taken(unit, pod)
+
+    def _taken(self, unit: UnitKey, pod: KubePod) -> Unplaceable | None:
+        """That on all nodes with GPUs others have what it needs, where others could carry it."""
+        beside, view = self.beside(unit), self._view
+        with_gpus = (m for m in view.machines.values() if gpuless_seats.has_gpus(view, m.name))
+        found = neighbours.taken(view, [pod], with_gpus) if beside else None
+        return found and found._replace(words=f"{found.words}; {beside}")
+
+    def _is_nowhere(self, request: PodRequest) -> bool:
+        """Whether no node could carry such a pod, none that is there and none like those before."""
+        return not self._named(request) and not self._may_have_gpus(request)
+
+    def _nowhere_words(self, request: PodRequest) -> str:
+        """Why no node could, of those without GPUs too; "": there are none, and `why` knows it."""
+        view = self._view
+        if all(gpuless_seats.has_gpus(view, name) for name in view.machines):
+            return ""
+        is_open = [row for row in view.machines.values() if shapes.is_open_to(row, request)]
+        if not is_open:
+            return f"{NOWHERE}: labels, taints or node affinity keep it off all of them"
+        cores = max(row.cpu_milli for row in is_open) / 1000
+        memory_gib = max(row.memory_mib for row in is_open) / 1024
+        return (
+            f"{NOWHERE}: it requests {request.cpu_milli / 1000:g} cores and"
+            f" {request.memory_mib / 1024:,.1f} GiB of memory, and of those that it may be on none"
+            f" has both (at most {cores:g} cores, and {memory_gib:,.1f} GiB)"
+        )
 
     def hold_of(self, unit: PodUnit) -> Unplaceable | None:
         """Why a gang is not placed: a pod of it without GPUs could not begin; None: none is."""
@@ -100,18 +143,29 @@ class NodesWithoutGpus:
         return f"{named} could carry it too, and none of these has room now" if named else ""
 
     def _without_room(self, unit: PodUnit) -> Unplaceable | None:
-        """That nodes without GPUs alone could carry a part of a gang, and none has room for it."""
+        """That nodes without GPUs alone could carry a part of a gang, and none has room for it; or that
+        no node could.
+        """
         seats, view = self.seats, self._view
         parts = seats.parts_of(unit.key)
         for pod in parts:
-            if jobs.alone(pod) in seats.waiting and (only := self._words_of(pod.request)):
-                return _without_part(pod.name, WAITING, f"{only} could carry it, and {NO_ROOM}")
+            lack = self._lack_of(pod.request) if jobs.alone(pod) in seats.waiting else ""
+            if lack:
+                return _without_part(pod.name, WAITING, lack)
         for part in () if parts else declared.templates(view.cluster, unit.job):
             is_ours = part.request.gpu is None and part.request.scheduler == view.scheduler
-            only = self._words_of(part.request) if is_ours else ""
-            if only and not seats.has_room(part.request):
-                return _without_part(part.name, WAITING, f"{only} could carry it, and {NO_ROOM}")
+            lack = self._lack_of(part.request) if is_ours else ""
+            if lack and not seats.has_room(part.request):
+                return _without_part(part.name, WAITING, lack)
         return None
+
+    def _lack_of(self, request: PodRequest) -> str:
+        """Why a part of a gang that nodes without GPUs have no room for waits; "": it could be
+        beside GPUs.
+        """
+        if only := self._words_of(request):
+            return f"{only} could carry it, and {NO_ROOM}"
+        return NOWHERE if self._is_nowhere(request) else ""
 
     def _in_no_place(self, unit: PodUnit) -> Unplaceable | None:
         """That a pod of a gang that has to be in one place could be on nodes without GPUs only."""
@@ -138,6 +192,11 @@ class NodesWithoutGpus:
 
     def _may_have_gpus(self, request: PodRequest) -> bool:
         """Whether a node with GPUs could carry it, one that is there or one like those before."""
+        if request not in self._beside:
+            self._beside[request] = self._could_be_beside(request)
+        return self._beside[request]
+
+    def _could_be_beside(self, request: PodRequest) -> bool:
         view = self._view
         if any(
             shapes.is_schedulable(part) and _could_carry(part, view.machines[name], request)

@@ -25,7 +25,7 @@ from tidemill.model.node_rules import LabelCondition, LabelTest, Pair, added
 from tidemill.model.rows import Role, Shape
 from tidemill.model.topology import Bond, Topology
 
-UNSCHEDULABLE, WAITING = "Unschedulable", "Waiting"
+UNSCHEDULABLE, WAITING, NO_SUCH_NODE = "Unschedulable", "Waiting", "NoSuchNode"
 """The reasons of pods that wait for others to leave: where a node more helps, and where not."""
 MOST_NAMED = 3
 MOST_PLACES = 999
@@ -87,16 +87,19 @@ def kept(
         return _refused(str(error))
 
 
-def taken(view: ClusterView, pods: Sequence[KubePod]) -> Unplaceable | None:
+def taken(
+    view: ClusterView, pods: Sequence[KubePod], among: Iterable[KubeNode] | None = None
+) -> Unplaceable | None:
     """That on all nodes where these may be others are that do not share it with them (pods from
     which they have to be apart, or with a port of theirs), who they are, and what would help; None:
-    some node is left.
+    some node is left. ``among``: these nodes alone; None: all.
 
     A node more helps where only the names of nodes keep it off: then an autoscaler may buy one.
     """
     if not (off := obstacles(view, pods)):
         return None
-    able = [row for row in view.machines.values() if _could_carry(view, row, pods[0])]
+    rows = view.machines.values() if among is None else among
+    able = [row for row in rows if _could_carry(view, row, pods[0])]
     if not able or any(row.name not in off for row in able):
         return None
     here = dict.fromkeys(sorted(off[row.name] for row in able))

@@ -26,7 +26,7 @@ from tidemill.live.kubernetes.scheduling import extras, nominating, purchase
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.following import CauseFollower
 from tidemill.live.kubernetes.scheduling.kept_back import KeptBack
-from tidemill.live.kubernetes.scheduling.neighbours import UNSCHEDULABLE, WAITING
+from tidemill.live.kubernetes.scheduling.neighbours import NO_SUCH_NODE, UNSCHEDULABLE, WAITING
 from tidemill.live.kubernetes.scheduling.resizing import Resize
 from tidemill.live.kubernetes.scheduling.units import Vacant, note
 from tidemill.model.policy import Policy
@@ -34,7 +34,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 
-PREEMPTING, NO_SUCH_NODE = "Preempting", "NoSuchNode"
+PREEMPTING = "Preempting"
 OTHER_REASONS = {
     Cause.OVER_LIMIT: "OverQuota", Cause.OVER_LIMIT_ALWAYS: "OverQuota",
     Cause.PROMISED: PREEMPTING, Cause.TOPOLOGY: "WaitingForTopology",
