@@ -126,7 +126,7 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
-        ways = ways | {Place.UNHEALTHY: _JOINS}
+        ways = ways | dict.fromkeys((Place.BOOTING, Place.UNHEALTHY), _JOINS)
     text = ways[place].format(
         what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
         count=f"{phrasing.amount(lot.milli)} accelerator{'s' * (lot.milli != WHOLE_MILLI)}",
@@ -547,6 +547,8 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
 def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     """What else stands free but takes no work, if it is enough for the job (or if it is not)."""
     lots, found = case.supply.lots, list[PricedFix]()
+    if is_enough and Place.BOOTING in lots and _is_enough(case, Place.BOOTING):
+        found.append(_release(case, Place.BOOTING, lots[Place.BOOTING]))
     for place in supply.CLOSED:
         if place in lots and _is_enough(case, place) == is_enough:
             found.append(_release(case, place, lots[place]))

@@ -116,6 +116,11 @@ class KubeNode(Struct, frozen=True, kw_only=True):
         return replace(self, last_ms=last_ms, gone_ms=gone_ms)
 
     @property
+    def is_coming(self) -> bool:
+        """Whether it is a machine that Karpenter launched and that is no node yet."""
+        return self.name.startswith(NODE_CLAIM)
+
+    @property
     def takes_work(self) -> bool:
         """Whether it takes new pods that tolerate what its owner set."""
         return self.is_ready and not self.is_unschedulable and not self.conditions
@@ -200,6 +205,8 @@ class KubeNode(Struct, frozen=True, kw_only=True):
 
     def out_since(self) -> tuple[int | None, NodeState | None]:
         """The same; None of a state: nobody says since when."""
+        if self.is_coming:
+            return self.created_ms or 0, NodeState.BOOTING
         if not self.is_ready:
             since = self.ready_since_ms if self.ready_since_ms is not None else self.created_ms
             return since or 0, NodeState.UNHEALTHY
