@@ -161,7 +161,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
-        return fix
+        return _if_allowed(case, fix)
     opened, sweeps = trials.opened(case.world, nodes), case.memo.sweeps
     if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
         cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
@@ -551,10 +551,22 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
         found.append(_release(case, Place.BOOTING, lots[Place.BOOTING]))
     for place in supply.CLOSED:
         if place in lots and _is_enough(case, place) == is_enough:
-            found.append(_release(case, place, lots[place]))
+            found.append(_if_allowed(case, _release(case, place, lots[place])))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
     return _unless_alone(case, *found, is_enough=is_enough)
+
+
+def _if_allowed(case: Case, fix: PricedFix) -> PricedFix:
+    """The fix, of a job with rules that are not in the books: whether it may be there is unknown.
+
+    Of its ports, and of what other pods say, who else is on a node would tell.
+    """
+    if not case.unkept:
+        return fix
+    return replace(
+        fix, words=f"{fix.words}; whether it may be there, nobody here can tell: {case.unkept}"
+    )
 
 
 def _unless_alone(case: Case, *fixes: PricedFix, is_enough: bool) -> tuple[PricedFix, ...]:

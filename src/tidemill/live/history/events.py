@@ -33,7 +33,7 @@ from tidemill.live.history.attempts import (
     tells_submissions,
 )
 from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
-from tidemill.live.history.node_states import boots, joins_later
+from tidemill.live.history.node_states import booting, joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import against, joining, parts
@@ -215,10 +215,9 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     if later:
         joined = count_text(len(later), "node")
         notes.append(f"{joined} joined after the beginning: paid for from then on")
-    booting = {node.name for node in seen if boots(node)}
     brief = later | {node.name for node in seen if node.until_ms is not None}
     contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=brief)
-    opening = opened(0, contracts, teams(jobs, queues), under, later=later | booting)
+    opening = opened(0, contracts, teams(jobs, queues), under, later=later | booting(seen))
     unfilled, lost = commitments.unfilled(commitments_of(price_of), seen)
     notes += lost
     opening += paid_beside(unfilled, begins_ms, len(contracts))

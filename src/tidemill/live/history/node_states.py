@@ -5,7 +5,7 @@ the work that the source still shows there has ended. What a source shows of the
 watermark is so from the watermark on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.seating import Seating, SeatRequest, SeenSeat
 from tidemill.live.history.shown_gpus import Advertised, DeviceTurn, ShownDevices
 from tidemill.live.history.walking.columns import SEAT
-from tidemill.model.states import LAUNCHED, NodeState
+from tidemill.model.states import HOSTING, LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.whys import Why
 from tidemill.model.world import World
@@ -221,12 +221,12 @@ class NodeStates:
         return [last] if is_direct else [NodeMove(n, NodeState.READY), last]
 
     def failing(self) -> list[tuple[int, int]]:
-        """Devices of nodes that take work, free and had by nobody: nobody says which, or since
-        when; the last ones.
+        """Devices of nodes that take work, or would if they were opened, free and had by nobody:
+        nobody says which, or since when; the last ones.
         """
         found = list[tuple[int, int]]()
         for n, count in self._failed.items():
-            free = self.seating.free_devices(n) if self._states[n] is NodeState.READY else []
+            free = self.seating.free_devices(n) if self._states[n] in HOSTING else []
             found += [(n, device) for device in free[-count:]]
         return found
 
@@ -291,3 +291,8 @@ def boots(node: SeenNode) -> bool:
 def is_no_node_yet(node: SeenNode, mark_ms: int) -> bool:
     """Whether it is not Ready from a moment on because it is not there, or boots."""
     return joins_later(node, mark_ms) or boots(node)
+
+
+def booting(nodes: Iterable[SeenNode]) -> set[str]:
+    """The names of those that boot."""
+    return {node.name for node in nodes if boots(node)}
