@@ -460,32 +460,42 @@ def _apart(case: Case) -> Remedy:
 
 
 def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU", "cores", holders.host(case, is_cpu=True))
+    return _host(case, "CPU", "cores")
 
 
 def _memory(case: Case) -> Remedy:
-    return _host(case, "memory", "GiB", holders.host(case, is_cpu=False))
+    return _host(case, "memory", "GiB")
 
 
-def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
+def _host(case: Case, resource: str, unit: str) -> Remedy:
     free = case.units(case.blocks.free_milli)
-    wait, (moved, later) = _wait(case), _moves(case)
-    if held and held[0].job == holders.OTHERS:
-        wait = PricedFix(
+    moved, later = _moves(case)
+    return _make(
+        f"do not buy accelerators: {free} are free, {resource} is what is missing",
+        *moved, *_opened(case, is_enough=True), _wait_for_host(case, unit), *later,
+        *_opened(case, is_enough=False), *_instead(case), prices.launch(case, case.missing),
+    )  # fmt: skip
+
+
+def _wait_for_host(case: Case, unit: str) -> PricedFix:
+    """Whose end gives it cores (or memory): as many jobs as it takes, tried; else the largest."""
+    is_cpu = unit == "cores"
+    jobs, held = holders.enough(case, is_cpu=is_cpu), holders.host(case, is_cpu=is_cpu)
+    if not jobs and held and held[0].job == holders.OTHERS:
+        return PricedFix(
             "wait until work without GPUs ends, which no books tell of: it holds"
             f" {holders.amount(held[0].amount, unit)} where GPUs are free"
         )
-    elif held:
-        first = case.world.job_names[held[0].job]
-        wait = PricedFix(
-            f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"
-            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
-        )
-    return _make(
-        f"do not buy accelerators: {free} are free, {resource} is what is missing",
-        *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
-        *_instead(case), prices.launch(case, case.missing),
-    )  # fmt: skip
+    if not held:
+        return _wait(case)
+    ending = jobs or (held[0].job,)
+    names = phrasing.ids([case.world.job_names[j] for j in ending], len(ending))
+    amount = holders.amount(holders.held_by(case, ending, is_cpu=is_cpu), unit)
+    text = f"wait until {names} end: together they hold {amount} where GPUs are free"
+    if len(ending) == 1:
+        until = holders.until(case.world, ending[0])
+        text = f"wait until {names} ends ({until}): it holds {amount} where GPUs are free"
+    return _unless_alone(case, PricedFix(text), is_enough=bool(jobs))[0]
 
 
 def _wait(case: Case) -> PricedFix:
