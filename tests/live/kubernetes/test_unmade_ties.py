@@ -45,8 +45,8 @@ def unmade(tie: str, asked: Object) -> list[Object]:
 def test_whether_it_fits_is_unknown_where_its_pods_must_be_in_one_place(
     tie: str, asked: Object, fits: str
 ):
-    """Two nodes are free, in two blocks: by the template's annotation, or by the Workload's topology
-    request, they have to be in one; what is preferred keeps nothing out.
+    """Two nodes are free, in two blocks: by the annotation of its template, or by the topology
+    request of its Workload, they have to be in one; what is preferred keeps nothing out.
     """
     nodes = [node(f"n{i}", labels={BLOCK: f"b{i}"}) for i in range(3)]
     world = world_of(*nodes, pod("runs", 8, on="n2"), *unmade(tie, asked))
