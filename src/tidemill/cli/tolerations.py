@@ -95,11 +95,12 @@ def left_out(world: World, tolerates: tuple[Pair, ...]) -> str:
             named |= taints
     if not milli:
         return ""
+    key = min(map(_key, named))
     unit = "GPU" if milli == WHOLE_MILLI else "GPUs"
     return (
         "fit now leaves out what is free behind taints that not every job tolerates:"
         f" {milli / WHOLE_MILLI:,g} {unit} ({', '.join(sorted(map(_shown, named)))}); usable counts"
-        f" with what jobs tolerate; `fit --tolerate {min(map(_key, named))}` asks about one that does"
+        f" with what jobs tolerate; `fit --tolerate {key}` asks about one that does"
     )
 
 
