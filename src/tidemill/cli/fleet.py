@@ -97,6 +97,8 @@ def _show_all(world: "World", journal: str) -> None:
     _print_lots(lots)
     for words in usual.assumed:
         screen.note(f"fit now: {words}")
+    if lots and (words := tolerations.left_out(world, usual.pairs)):
+        screen.note(words)
     if any(row.unit for row in world.contract_rows):
         screen.note(PARTS)
     if any(shape.elastic_role is not None for shape in world.shape_rows):
@@ -159,15 +161,24 @@ def _show_nodes(
             *([", ".join(str(one.xid) for one in row.errors)] if has_errors else []),
         )  # fmt: skip
     screen.out().print(made)
-    if any(row.free_milli != row.usable_milli for row in rows):
-        screen.note(USABLE)
-    if is_past and world.is_observed:
-        screen.note(AT_MOST)
+    _note_nodes(rows, world, is_past=is_past)
     if has_errors:
         told = [NodeErrors(row.node, row.state, row.errors) for row in rows if row.errors]
         for line in device_evidence.lines(told, now_ms):
             screen.out().print(line, markup=False, soft_wrap=True)
         screen.note(device_evidence.LEGEND)
+
+
+def _note_nodes(rows: "list[NodeRow]", world: "World", *, is_past: bool) -> None:
+    """What a list of nodes leaves unsaid."""
+    from tidemill.cli import tolerations
+
+    if any(row.free_milli != row.usable_milli for row in rows):
+        screen.note(USABLE)
+    if words := tolerations.on_nodes(world):
+        screen.note(words)
+    if is_past and world.is_observed:
+        screen.note(AT_MOST)
 
 
 def _show_teams(rows: "list[TeamRow]", world: "World", journal: str) -> None:

@@ -119,7 +119,9 @@ class Given(NamedTuple):
         )
 
     def unmet(self, zone: str, nodes: Iterable["SeenNode"], kinds: Iterable[str]) -> list[str]:
-        """Types in price files that no node has, in words, a line for each file."""
+        """Types and machines in price files that no node is, and lines that say otherwise than a
+        node's label how it is bought: in words.
+        """
         from tidemill.live.prices import files, labels, matching
 
         some = list(nodes)
@@ -129,10 +131,17 @@ class Given(NamedTuple):
         for path in self.prices or ():
             told = files.read(path, zone)
             lost = matching.unmet(told.lines, gpus, machines)
-            if lost and gpus and not told.is_bill:
-                names = ", ".join(f"`{name}`" for name in lost[:5])
+            if told.is_bill or not gpus:
+                continue
+            if lost:
                 there = ", ".join(f"`{name}`" for name in sorted({*kinds})[:5])
-                found.append(f"`{path.name}`: no node is of type {names}; nodes have {there}")
+                found.append(f"`{path.name}`: no node is of type {_few(lost)}; nodes have {there}")
+            if some and (lost := matching.unmet_nodes(told.lines, some)):
+                found.append(f"`{path.name}`: no node that is listed is called {_few(lost)}")
+            against = matching.said_against_labels(told.lines, some)
+            more = f", and {len(against) - 5:,} more such rows" if len(against) > 5 else ""
+            found += [f"`{path.name}`: {text}" for text in against[:4]]
+            found += [f"`{path.name}`: {text}{more}" for text in against[4:5]]
         return found
 
     def unheard(self, kinds: Iterable[str]) -> str:
@@ -168,6 +177,11 @@ class Given(NamedTuple):
         if found.words:
             screen.note(f"assumed of every job of which it was not measured: {found.words}")
         return found
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5:,} more" if len(names) > 5 else ""
+    return ", ".join(f"`{name}`" for name in names[:5]) + more
 
 
 NOTHING = Given()

@@ -6,11 +6,14 @@ which adds the toleration to every pod that requests the resource. So it is assu
 but not where a pod is on the books that requests such accelerators and has no such toleration.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 from tidemill.cli import screen
-from tidemill.model.node_rules import ANY, Pair
+from tidemill.model.measures import WHOLE_MILLI, count_text
+from tidemill.model.node_rules import ANY, NodeRules, Pair
 from tidemill.model.rows import BY_CLAIM, OF, Role
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 _STOPS = ":NoExecute"
@@ -77,6 +80,45 @@ def _lacks(role: Role, kinds: set[str], taint: Pair) -> bool:
     is_of_it = not kinds.isdisjoint(of_kinds) and not any(OF in kind for kind in of_kinds)
     is_claimed = any(key == BY_CLAIM for key, _ in role.tolerates)
     return is_of_it and not is_claimed and taint in role.rules.repelled_by(frozenset({taint}))
+
+
+def left_out(world: World, tolerates: tuple[Pair, ...]) -> str:
+    """How much is free behind taints that not everybody tolerates, in words; "": nothing."""
+    nodes, rows = world.nodes, world.node_count
+    plain, milli, named = NodeRules(tolerates=tolerates), 0, set[Pair]()
+    for g, group in enumerate(world.groups):
+        taints = {pair for pair in plain.repelled_by(group.taints) if pair[0] != BY_CLAIM}
+        mine = (nodes.group[:rows] == g) & (nodes.state[:rows] == NodeState.READY)
+        free = int(nodes.free_milli[:rows][mine & (nodes.is_spare[:rows] == 0)].sum())
+        if taints and free:
+            milli += free
+            named |= taints
+    if not milli:
+        return ""
+    key = min(map(_key, named))
+    unit = "GPU" if milli == WHOLE_MILLI else "GPUs"
+    return (
+        "fit now leaves out what is free behind taints that not every job tolerates:"
+        f" {milli / WHOLE_MILLI:,g} {unit} ({', '.join(sorted(map(_shown, named)))}); usable counts"
+        f" with what jobs tolerate; `fit --tolerate {key}` asks about one that does"
+    )
+
+
+def on_nodes(world: World) -> str:
+    """The taints that nodes have and keep pods out by, with how many have them; "": none."""
+    count, rows = Counter[Pair](), world.node_count
+    here = world.nodes.state[:rows] != NodeState.GONE
+    for g, group in enumerate(world.groups):
+        many = int((here & (world.nodes.group[:rows] == g)).sum())
+        count.update({pair: many for pair in group.taints if pair[0] != BY_CLAIM and many})
+    if not count:
+        return ""
+    told = [f"{_shown(pair)} on {count_text(many, 'node')}" for pair, many in sorted(count.items())]
+    return f"taints, which keep off what does not tolerate them: {', '.join(told)}"
+
+
+def _shown(pair: Pair) -> str:
+    return f"`{_key(pair)}{'=' * bool(pair[1])}{pair[1]}`"
 
 
 def asked(world: World, keys: tuple[str, ...]) -> tuple[Pair, ...]:

@@ -1,4 +1,5 @@
-"""Completing: which cordoned nodes would have to take work for the rest of a gang to be placed.
+"""Completing: which cordoned nodes, or machines that boot, would have to take work for the rest of
+a gang to be placed.
 
 It is tried: the missing replicas are placed, beside all that is held now, on a copy of the cluster
 state in which those nodes take work, with their CPUs and memory. So no node is named that cannot
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from tidemill.explain import phrasing, supply, trials
 from tidemill.model import lives
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import NODE_CLAIM, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import eligibility, mixed_types
 from tidemill.scheduling.fit import Options, fit
@@ -35,7 +36,11 @@ def uncordoned(world: World, rests: Sequence[Rest]) -> str:
     """To uncordon the fewest nodes with which one of these can be completed, and which of them
     those are enough for; "": no cordoned node is.
     """
-    found = [(nodes, rest) for rest in rests[:GANGS_AT_MOST] if (nodes := _fewest(world, rest))]
+    cordoned = supply.Place.CORDONED
+    found = [
+        (nodes, rest) for rest in rests[:GANGS_AT_MOST]
+        if (nodes := _fewest(world, rest, cordoned))
+    ]  # fmt: skip
     if not found:
         return ""
     nodes = min((one for one, _ in found), key=lambda some: (len(some), some))
@@ -46,6 +51,25 @@ def uncordoned(world: World, rests: Sequence[Rest]) -> str:
     named = phrasing.ids([lives.node_name(world, n) for n in nodes], len(nodes))
     return (
         f"uncordon {named}: what is free there {'is' if is_known else 'may be'} enough for {whom}"
+    )
+
+
+def joined(world: World, rest: Rest) -> str:
+    """To wait for the machines that boot, if it can be completed on them; "": it cannot."""
+    nodes = _fewest(world, rest, supply.Place.BOOTING)
+    if not nodes:
+        return ""
+    names = [lives.node_name(world, n) for n in nodes]
+    is_claimed, are = all(name.startswith(NODE_CLAIM) for name in names), len(names) > 1
+    shown = ""
+    if is_claimed:
+        claims = " ".join(name.removeprefix(NODE_CLAIM) for name in names)
+        shown = f" (kubectl describe nodeclaims.karpenter.sh {claims})"
+    return (
+        f"wait for the {'nodes' if are else 'node'} of {phrasing.ids(names, len(names))}, which"
+        f" {'are' if are else 'is'} launched and {'have' if are else 'has'} not joined yet: what"
+        f" {'they have' if are else 'it has'} is enough for the rest of"
+        f" `{world.job_names[rest.job]}`{shown}"
     )
 
 
@@ -60,12 +84,14 @@ def has_room(world: World, rest: Rest) -> bool:
     return _fits(Snapshot(world), rest)
 
 
-def _fewest(world: World, rest: Rest) -> tuple[int, ...]:
-    """The cordoned nodes that hold the most of what is missing, as few as are enough; (): none."""
+def _fewest(world: World, rest: Rest, place: supply.Place) -> tuple[int, ...]:
+    """The nodes in this place that hold the most of what is missing, as few as are enough; ():
+    none.
+    """
     hosts = np.zeros(world.node_count, np.int64)
     for _, role in rest.missing:
         options = eligibility.options(world, role)
-        hosts += supply.hosts_there(world, role, options, supply.Place.CORDONED)
+        hosts += supply.hosts_there(world, role, options, place)
     useful = [n for n in np.flatnonzero(hosts).tolist() if not world.is_full_too(n)]
     useful.sort(key=lambda n: (-hosts[n], n))
     if not useful:

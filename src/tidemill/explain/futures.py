@@ -233,12 +233,13 @@ def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tup
         never = phrasing.many(len(endless), "job")
         found.append(f"{never} without an estimate and unlike any that ended: taken never to end")
     rows = world.node_count
-    coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
-    if coming:
+    states = world.nodes.state[:rows]
+    if coming := int(np.isin(states, _COMING).sum()):
+        is_any_down = np.isin(states, (NodeState.UNHEALTHY, NodeState.REPAIRING)).any()
+        repairs = ", repairs as long as those of the InfiniteHBD trace" if is_any_down else ""
         found.append(
             f"{phrasing.many(coming, 'node')} to come: booting takes"
-            f" {duration_text(play_forward.BOOT_MS)},"
-            " repairs as long as those of the InfiniteHBD trace"
+            f" {duration_text(play_forward.BOOT_MS)}{repairs}"
         )
     return tuple(found)
 

@@ -4,12 +4,13 @@ Who holds the guaranteed quota of a team that is below it, and whose cores or me
 from being used. An end is the owner's estimate; where nobody gave one, it is unknown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import phrasing, supply
+from tidemill.explain import phrasing, supply, trials
 from tidemill.explain.context import Case
 from tidemill.journal import cluster_kinds
 from tidemill.model import node_groups
@@ -71,35 +72,84 @@ def _borrowers(world: World, q: int, k: int) -> tuple[Held, ...]:
     return _largest(found)
 
 
+class _Machine(NamedTuple):
+    """A machine with enough free GPUs: what is free of its host, and who holds the rest."""
+
+    node: int
+    """It, or the first of its parts."""
+    free: tuple[int, int]
+    """CPU-milli and MiB; likewise of each job, and of ``OTHERS``."""
+    held: dict[int, tuple[int, int]]
+
+
 def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
     """Who holds the cores (or memory) of nodes with enough free GPUs, the largest first."""
-    world, nodes = case.world, case.world.nodes
-    nearest = _roomy(case, is_cpu=is_cpu)
-    whole = nodes.cpu_milli if is_cpu else nodes.memory_mib
-    left = nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib
-    held: dict[int, int] = {}
-    for parts in _machines(world, nearest):
-        n = parts[0]
-        held[OTHERS] = held.get(OTHERS, 0) + whole.item(n) - left.item(n)
-        for j in {j for part in parts for j in world.aboard[part]}:
-            roles = world.shape_of(j).roles
-            for piece in world.placements[j]:
-                asks = roles[piece.role].cpu_milli if is_cpu else roles[piece.role].memory_mib
-                if piece.node in parts and asks:
-                    held[j] = held.get(j, 0) + piece.replicas * asks
-                    held[OTHERS] -= piece.replicas * asks
-    return _largest(Held(j, amount) for j, amount in held.items() if amount > 0)
+    found = Counter[int]()
+    for machine in _roomy(case, is_cpu=is_cpu):
+        found.update({j: holds[not is_cpu] for j, holds in machine.held.items()})
+    return _largest(Held(j, amount) for j, amount in found.items() if amount > 0)
 
 
-def _roomy(case: Case, *, is_cpu: bool) -> list[int]:
-    """Nodes with enough free GPUs, those with most of the cores (or memory) free first."""
+def enough(case: Case, *, is_cpu: bool) -> tuple[int, ...]:
+    """The fewest of those jobs with whose end it starts: it is tried; (): none that are known."""
+    sets = sorted(filter(None, (_fewest(case, one, is_cpu=is_cpu) for one in
+                                _roomy(case, is_cpu=is_cpu))), key=len)  # fmt: skip
+
+    def jobs_of(machines: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(j for i in machines for j in sets[i]))
+
+    if not sets or case.trials.left <= 2 * len(sets).bit_length():
+        return ()
+    return jobs_of(trials.shortest(
+        range(len(sets)), lambda some: case.trials.places_without(case.j, jobs_of(some))
+    ))  # fmt: skip
+
+
+def held_by(case: Case, jobs: Collection[int], unit: str) -> str:
+    """How much these jobs hold there together."""
+    every = host(case, is_cpu=unit == "cores")
+    return amount(sum(held.amount for held in every if held.job in jobs), unit)
+
+
+def _fewest(case: Case, machine: _Machine, *, is_cpu: bool) -> tuple[int, ...]:
+    """Whose end leaves room for a replica on a machine, the largest first; (): nobody's."""
+    asked = (case.role.cpu_milli, case.role.memory_mib)
+    free, found = machine.free, list[int]()
+    jobs = [j for j in machine.held if j != OTHERS]
+    for j in sorted(jobs, key=lambda j: (-machine.held[j][not is_cpu], j)):
+        holds = machine.held[j]
+        free = (free[0] + holds[0], free[1] + holds[1])
+        found.append(j)
+        if free[0] >= asked[0] and free[1] >= asked[1]:
+            return tuple(found)
+    return ()
+
+
+def _roomy(case: Case, *, is_cpu: bool) -> list[_Machine]:
+    """The nearest machines with enough free GPUs, those with most of the resource free first."""
     world, role, nodes = case.world, case.role, case.world.nodes
     rows = world.node_count
     may = supply.node_mask(world, case.options) & (nodes.state[:rows] == NodeState.READY)
     may &= (nodes.is_spare[:rows] == 0) & (supply.hosting(world, role) >= role.accelerators)
     roomy = np.flatnonzero(may)
     free = (nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib)[roomy]
-    return [*map(int, roomy[np.argsort(-free, kind="stable")][:NODES_AT_MOST])]
+    nearest = roomy[np.argsort(-free, kind="stable")][:NODES_AT_MOST].tolist()
+    return [_machine(world, parts) for parts in _machines(world, nearest)]
+
+
+def _machine(world: World, parts: list[int]) -> _Machine:
+    n, nodes = parts[0], world.nodes
+    free = (nodes.cpu_free_milli.item(n), nodes.memory_free_mib.item(n))
+    rest, held = [nodes.cpu_milli.item(n) - free[0], nodes.memory_mib.item(n) - free[1]], {}
+    for j in {j for part in parts for j in world.aboard[part]}:
+        roles, holds = world.shape_of(j).roles, [0, 0]
+        for piece in world.placements[j]:
+            if piece.node in parts:
+                holds[0] += piece.replicas * roles[piece.role].cpu_milli
+                holds[1] += piece.replicas * roles[piece.role].memory_mib
+        rest = [rest[0] - holds[0], rest[1] - holds[1]]
+        held[j] = (holds[0], holds[1])
+    return _Machine(n, free, {OTHERS: (rest[0], rest[1]), **held})
 
 
 def to_list_others(case: Case, *, is_cpu: bool) -> str:
@@ -110,7 +160,7 @@ def to_list_others(case: Case, *, is_cpu: bool) -> str:
     of_job = cluster_kinds.of_job(world, case.name)
     if of_job.kind != cluster_kinds.KUBERNETES:
         return ""
-    on = [world.node_rows[n].name for n in _roomy(case, is_cpu=is_cpu)[:1]]
+    on = [world.node_rows[one.node].name for one in _roomy(case, is_cpu=is_cpu)[:1]]
     name = "".join(on).removeprefix(f"{of_job.cluster}/" if of_job.cluster else "")
     machine = name.partition("/")[0]
     return f"kubectl get pods -A --field-selector spec.nodeName={machine}" if on else ""

@@ -141,6 +141,12 @@ def completed(world: World, j: int) -> str:
     return completing.uncordoned(world, [part]) if part is not None else ""
 
 
+def joined(world: World, j: int) -> str:
+    """Which machines that boot will complete a partial gang; "": none."""
+    part = _part(world, j)
+    return completing.joined(world, part) if part is not None else ""
+
+
 def in_the_way(world: World, nodes: supply.Mask) -> tuple[GangDeadlock, ...]:
     """The deadlocks whose jobs hold something on any of these nodes."""
     return tuple(

@@ -126,7 +126,7 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     named = _as_called(case, lot.examples) if lot.nodes <= len(lot.examples) else what
     ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
     if lot.examples and all(name.startswith(NODE_CLAIM) for name in lot.examples):
-        ways = ways | {Place.UNHEALTHY: _JOINS}
+        ways = ways | dict.fromkeys((Place.BOOTING, Place.UNHEALTHY), _JOINS)
     text = ways[place].format(
         what=what, named=named, contracts=phrasing.ids(_contracts(case, place)),
         count=phrasing.amounts(lot.milli, "accelerator"),
@@ -171,7 +171,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
-        return fix
+        return _if_allowed(case, fix)
     opened, sweeps = trials.opened(case.world, nodes), case.memo.sweeps
     if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
         cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
@@ -484,14 +484,25 @@ def _cpu_and_memory(case: Case) -> Remedy:
 def _host(case: Case, what: str, *units: str) -> Remedy:
     """What to do about CPU or memory, or both."""
     free = case.units(case.blocks.free_milli)
-    ends = holders.ends(case, units)
-    wait = PricedFix(f"wait until {ends} where GPUs are free") if ends else _wait(case)
     moved, later = _moves(case)
     return _make(
         f"do not buy accelerators: {free} are free, {what} what is missing",
-        *moved, *_opened(case, is_enough=True), wait, *later, *_opened(case, is_enough=False),
-        *_instead(case), prices.launch(case, case.missing),
+        *moved, *_opened(case, is_enough=True), _wait_for_host(case, units), *later,
+        *_opened(case, is_enough=False), *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
+
+
+def _wait_for_host(case: Case, units: Sequence[str]) -> PricedFix:
+    """Whose end gives it what is short: as many jobs as it takes, tried; else who holds most."""
+    jobs, held = holders.enough(case, is_cpu="cores" in units), holders.ends(case, units)
+    if not jobs and not held:
+        return _wait(case)
+    fix = PricedFix(f"wait until {held} where GPUs are free")
+    if len(jobs) > 1:
+        names = phrasing.ids([case.world.job_names[j] for j in jobs], len(jobs))
+        amounts = " and ".join(holders.held_by(case, jobs, unit) for unit in units)
+        fix = PricedFix(f"wait until {names} end: together they hold {amounts} where GPUs are free")
+    return _unless_alone(case, fix, is_enough=bool(jobs))[0]
 
 
 def _wait(case: Case) -> PricedFix:
@@ -540,12 +551,26 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
 def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     """What else stands free but takes no work, if it is enough for the job (or if it is not)."""
     lots, found = case.supply.lots, list[PricedFix]()
+    if is_enough and Place.BOOTING in lots and _is_enough(case, Place.BOOTING):
+        found.append(_release(case, Place.BOOTING, lots[Place.BOOTING]))
     for place in supply.CLOSED:
         if place in lots and _is_enough(case, place) == is_enough:
-            found.append(_release(case, place, lots[place]))
+            found.append(_if_allowed(case, _release(case, place, lots[place])))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
     return _unless_alone(case, *found, is_enough=is_enough)
+
+
+def _if_allowed(case: Case, fix: PricedFix) -> PricedFix:
+    """The fix, of a job with rules that are not in the books: whether it may be there is unknown.
+
+    Of its ports, and of what other pods say, who else is on a node would tell.
+    """
+    if not case.unkept:
+        return fix
+    return replace(
+        fix, words=f"{fix.words}; whether it may be there, nobody here can tell: {case.unkept}"
+    )
 
 
 def _unless_alone(case: Case, *fixes: PricedFix, is_enough: bool) -> tuple[PricedFix, ...]:

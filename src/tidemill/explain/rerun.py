@@ -19,12 +19,13 @@ from tidemill.explain import supply
 from tidemill.model import events as ev
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedPlace, CauseChanged
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import CLUSTER
 from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import mixed_types, order, protection, shares
 from tidemill.scheduling.diagnose import supply_cause
@@ -118,20 +119,41 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
 
     Where another scheduler decides, whoever would fit and was not started is held back by it, and
     takes nothing from anybody; nor does anybody wait behind whom we would not let pass. Each shape
-    that finds no room is asked about alone.
+    that finds no room is asked about alone, those that differ in nothing that counts there once.
     """
     found = _look(world, policy, memo, shapes)
     if not world.is_looked_on:
         return found
-    waits = [s for s, cause in found.causes.items() if cause not in NEVER][:SHAPES_AT_MOST]
+    waits = [s for s, cause in found.causes.items() if cause not in NEVER]
     causes = found.causes | {s: Cause.NONE for s in waits if _mixes(world, memo, s)}
     if not (found.placed or _OURS & {*causes.values()}):
         return Look(causes, {})
     placed = {world.jobs.shape.item(j) for j in found.placed}
     short = [s for s, cause in causes.items() if cause in _MAY_HOLD or s in placed]
-    for s in short[:SHAPES_AT_MOST]:
-        causes[s] = alone(world, policy, s, sweeps=memo.sweeps)
+    alike, rows = dict[object, Cause](), world.node_count
+    there = np.bincount(
+        world.nodes.kind[:rows], world.nodes.devices[:rows], len(world.kinds)
+    ).astype(np.int64) * WHOLE_MILLI  # fmt: skip
+    for s in short:
+        form = _alone_form(world, s, there)
+        if form not in alike:
+            alike[form] = alone(world, policy, s, sweeps=memo.sweeps)
+        causes[s] = alike[form]
     return Look(causes, {})
+
+
+def _alone_form(world: World, s: int, there: I64) -> object:
+    """What counts of a shape if no other waited: not whose it is, where no quota binds it first.
+
+    ``there``: of each GPU type, all that the cluster has; a quota beyond that binds nobody.
+    """
+    shape, q = world.shape_rows[s], world.shapes.queue.item(s)
+    if world.tree.keeps:
+        return replace(shape, priority=0)
+    path = [*world.tree.paths[q]]
+    left = (world.limit[path] - world.used[path]).min(axis=0)
+    quota = np.minimum(left[: len(there)], there).tolist()
+    return replace(shape, team="any", priority=0), tuple(quota)
 
 
 def outcome(world: World, policy: Policy, j: int, *, sweeps: bool) -> tuple[Cause, int]:

@@ -217,11 +217,12 @@ def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
 
 
 def kept_in(world: World, options: tuple[Option, ...], place: Place) -> Mask:
-    """Which nodes that it may use are spares, or unhealthy, or closed in one of the ways there
-    are.
+    """Which nodes that it may use are spares, boot, are unhealthy, or are closed in one of the ways
+    there are.
     """
-    mine = node_mask(world, options)
-    rows, nodes = world.node_count, world.nodes
+    mine, rows, nodes = node_mask(world, options), world.node_count, world.nodes
+    if place is Place.BOOTING:
+        return mine & (nodes.state[:rows] == NodeState.BOOTING)
     if place is not Place.SPARE:
         is_there = closed(world)[place]
         if place is Place.UNHEALTHY:
@@ -240,7 +241,7 @@ def closed(world: World) -> dict[Place, Mask]:
 
 
 def would_host(world: World, role: Role, options: tuple[Option, ...], place: Place) -> int:
-    """How many replicas fit on what is free of spares, or of nodes that are closed."""
+    """How many replicas fit on what is free of spares, or of nodes that boot or are closed."""
     return int(hosts_there(world, role, options, place).sum())
 
 

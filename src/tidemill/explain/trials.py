@@ -105,7 +105,7 @@ class Trials:
         return self._is_placed(world, j)
 
     def places_on(self, j: int, nodes: tuple[int, ...]) -> bool:
-        """Whether a waiting job is placed at once when these spare or cordoned nodes take work."""
+        """Whether a waiting job is placed at once when these nodes take work (``opened``)."""
         if (j, nodes) not in self._on:
             may, self.left = self.may_try(), self.left - 1
             self._on[j, nodes] = may and self._is_placed(opened(self._world, nodes), j)
@@ -161,8 +161,8 @@ def stopped(world: World, jobs: Iterable[int]) -> World:
 
 
 def opened(world: World, nodes: Iterable[int]) -> World:
-    """The state in which these spare, cordoned or unhealthy nodes take work; one that is full of
-    pods too takes none when it is uncordoned.
+    """The state in which these spare, cordoned or unhealthy nodes take work, or those that boot;
+    one that is full of pods too takes none when it is uncordoned.
     """
     made = snapshot.copy(world)
     for n in nodes:
@@ -170,8 +170,9 @@ def opened(world: World, nodes: Iterable[int]) -> World:
             c = int(made.nodes.contract[n])
             made.contract_rows[c] = replace(made.contract_rows[c], spares=0)
             fold(made, ev.AskedSpare(made.now_ms, n, False))
-        is_shut = made.nodes.state[n] in (NodeState.CORDONED, NodeState.UNHEALTHY)
-        if is_shut and not made.is_full_too(n):
+        state = made.nodes.state[n]
+        is_shut = state in (NodeState.CORDONED, NodeState.UNHEALTHY)
+        if state == NodeState.BOOTING or (is_shut and not made.is_full_too(n)):
             fold(made, ev.NodeMoved(made.now_ms, n, NodeState.READY))
     return made
 

@@ -211,14 +211,18 @@ _HELD = (
     "do what its own scheduler's reason asks for: no GPU that comes free, and no node, completes"
     " it; or stop it so that others can use what it holds"
 )
-_WAIT = "wait for the rest of it, or stop it so that others can use what it holds"
+_STOP = "stop it so that others can use what it holds"
+_WAIT = f"wait for the rest of it, or {_STOP}"
 
 
 def _completed(world: World, j: int) -> str:
-    """What would complete a gang; of one that nothing blocks, cordoned nodes, or the wait."""
+    """What would complete a gang; of one that nothing blocks, machines that come, cordoned nodes,
+    or the wait.
+    """
     if locked := partial_gangs.way_out(world, j):
         return locked
-    return "; or ".join(way for way in (partial_gangs.completed(world, j), _WAIT) if way)
+    comes, opened = partial_gangs.joined(world, j), partial_gangs.completed(world, j)
+    return "; or ".join(way for way in (comes, opened, _STOP if comes else _WAIT) if way)
 
 
 def _way_out(never: Certificate) -> str:

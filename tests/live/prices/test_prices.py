@@ -69,6 +69,31 @@ def test_commitments_and_regions_tell_lines_apart(tmp_path: Path):
     assert EPOCH_MS + contract.end_ms == 1_861_833_600_000  # 2028-12-31
 
 
+def test_the_line_of_a_machine_prices_it_whatever_its_label_says(tmp_path: Path):
+    """It is said to be spot and labelled on demand: whoever wrote the line meant this machine. A
+    line that agrees goes first, and one of several machines is none of a machine alone.
+    """
+    table = "type,node,commitment,usd_per_instance_hour\n"
+    of_type = "p4d.24xlarge,,on-demand,20\n"
+    n1 = node(type="p4d.24xlarge", capacity="on-demand")
+    found = rule(tmp_path, f"{table}{of_type},n1,spot,8\n")(n1)
+    assert (found.usd_micro, found.terms) == (USD, "spot")
+    agrees = rule(tmp_path, f"{table}{of_type},n1,spot,8\n,n1,on-demand,16\n")
+    assert agrees(n1).usd_micro == 2 * USD
+    assert rule(tmp_path, f"{table}{of_type},n*,spot,8\n")(n1).usd_micro == 20 * USD // 8
+
+
+def test_lines_that_contradict_labels_or_are_of_no_node_are_named(tmp_path: Path):
+    """The row and the machine; one that agrees says nothing, nor do names that are there."""
+    path = tmp_path / "prices.csv"
+    path.write_text("node,commitment,rate\nn1,spot,1\nn2,spot,1\nnosuch,,9\nn*,spot,1\nz*,,2\n")
+    lines = files.read(path, "UTC").lines
+    nodes = [node(capacity="on-demand"), node("n2", capacity="spot"), node("n3")]
+    assert matching.unmet_nodes(lines, nodes) == ["nosuch", "z*"]
+    (words,) = matching.said_against_labels(lines, nodes)
+    assert words.startswith("row 2 says that node `n1` is spot, its label that it is on demand: ")
+
+
 CHANGE_MS = 1_780_345_600_000  # four days after the beginning
 
 

@@ -19,7 +19,7 @@ from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, kind_of, sequence
 from tidemill.live.history.clusters import NODE_NAME, Labels, unlabelled
 from tidemill.live.history.fitting import RoomShown
-from tidemill.live.history.node_states import told_state
+from tidemill.live.history.node_states import booting, told_state
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -323,7 +323,7 @@ class Advance:
         world = self._world
         window_ms = (self._begins_ms, self._begins_ms + world.now_ms)
         contracts, under = fleet.contracts_of(nodes, self._price_of, window_ms, world, OBSERVED)
-        opening = events.opened(world.now_ms, contracts, (), under, world)
+        opening = events.opened(world.now_ms, contracts, (), under, world, booting(nodes))
         yield of_events(opening, Dictionary())
 
     def _arrivals(self, ordered: Sorted, until_ms: int) -> list[tuple[int, list[SeenNode]]]:

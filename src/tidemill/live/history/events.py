@@ -35,7 +35,7 @@ from tidemill.live.history.attempts import (
     tells_submissions,
 )
 from tidemill.live.history.gathered import GatheredRows, Tables, columns_of
-from tidemill.live.history.node_states import joins_later
+from tidemill.live.history.node_states import booting, joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import against, joining, parts
@@ -227,7 +227,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         notes.append(f"{joined} joined after the beginning: paid for from then on")
     brief = later | {node.name for node in seen if node.until_ms is not None}
     contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=brief)
-    opening = opened(0, contracts, teams(jobs, queues), under, later=later)
+    opening = opened(0, contracts, teams(jobs, queues), under, later=later | booting(seen))
     unfilled, lost = commitments.unfilled(commitments_of(price_of), seen)
     notes += lost
     opening += paid_beside(unfilled, begins_ms, len(contracts))
@@ -434,7 +434,7 @@ def opened(
 ) -> list[Event]:
     """Contracts, teams and nodes that are new; ``world``: what there is already.
 
-    Nodes that join ``later`` are known by name, and not there yet.
+    Nodes that join ``later``, or boot, are known by name, and not Ready yet.
     """
     world = world if world is not None else World()
     c, n = world.contract_count, world.node_count

@@ -5,7 +5,7 @@ the work that the source still shows there has ended. What a source shows of the
 watermark is so from the watermark on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.seating import Seating, SeatRequest, SeenSeat
 from tidemill.live.history.shown_gpus import Advertised, DeviceTurn, ShownDevices
 from tidemill.live.history.walking.columns import SEAT
-from tidemill.model.states import LAUNCHED, NodeState
+from tidemill.model.states import HOSTING, LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.whys import Why
 from tidemill.model.world import World
@@ -62,7 +62,7 @@ class NodeStates:
         }  # fmt: skip
         """Nodes that are closed because they are down."""
         self._states = states + [
-            NodeState.ASKED if joins_later(node, mark_ms) else NodeState.READY for node in new
+            NodeState.ASKED if is_no_node_yet(node, mark_ms) else NodeState.READY for node in new
         ]
         sizes = world.nodes.devices[:known].tolist() + [node.gpus for node in new]
         kinds = [world.kinds[k] for k in world.nodes.kind[:known].tolist()]
@@ -93,9 +93,11 @@ class NodeStates:
             since_ms = begins_ms + world.nodes.since_ms.item(n) if n < known else 0
             told = told_state(world, n) if n < known else self._states[n]
             self._wanted[n] = _wanted(node, told, mark_ms, since_ms)
-            if self._states[n] is NodeState.ASKED and node.since_ms is not None:
+            is_later = self._states[n] is NodeState.ASKED and joins_later(node, mark_ms)
+            if is_later and node.since_ms is not None:
                 self._wanted[n] = NodeState.ASKED
-                turns.append((node.since_ms, n, NodeState.READY))
+                turns.append((node.since_ms, n, NodeState.BOOTING if boots(node) else
+                              NodeState.READY))  # fmt: skip
             for told_ms, stop_ms, state in node.out:
                 start_ms = max(told_ms, node.since_ms or 0)
                 if stop_ms is None or stop_ms > start_ms:
@@ -202,12 +204,16 @@ class NodeStates:
             return []
         if state not in LAUNCHED and state is not NodeState.ASKED:
             return []
+        if wanted is NodeState.BOOTING and state is not NodeState.ASKED:
+            return []  # older books have it as unhealthy: it stays so until it is a node
         self._states[n] = wanted
         self._lost.discard(n)
         if why:
             self._lost.add(n)
         if state is NodeState.ASKED:  # it joins now
             steps = dict.fromkeys((NodeState.BOOTING, NodeState.READY, wanted))
+            if wanted is NodeState.BOOTING:
+                steps.pop(NodeState.READY)
             return [NodeMove(n, step, why if step is wanted else Why.UNSAID) for step in steps]
         is_direct = NodeState.READY in (state, wanted)
         is_direct |= wanted in (NodeState.UNHEALTHY, NodeState.GONE)
@@ -215,12 +221,12 @@ class NodeStates:
         return [last] if is_direct else [NodeMove(n, NodeState.READY), last]
 
     def failing(self) -> list[tuple[int, int]]:
-        """Devices of nodes that take work, free and had by nobody: nobody says which, or since
-        when; the last ones.
+        """Devices of nodes that take work, or would if they were opened, free and had by nobody:
+        nobody says which, or since when; the last ones.
         """
         found = list[tuple[int, int]]()
         for n, count in self._failed.items():
-            free = self.seating.free_devices(n) if self._states[n] is NodeState.READY else []
+            free = self.seating.free_devices(n) if self._states[n] in HOSTING else []
             found += [(n, device) for device in free[-count:]]
         return found
 
@@ -275,3 +281,18 @@ def _seats(world: World, j: int) -> list[SeenSeat]:
 def joins_later(node: SeenNode, mark_ms: int) -> bool:
     """Whether a node was not there yet at a moment."""
     return node.since_ms is not None and node.since_ms > mark_ms
+
+
+def boots(node: SeenNode) -> bool:
+    """Whether it is a machine that is launched, and no node yet."""
+    return any(stop_ms is None and state is NodeState.BOOTING for _, stop_ms, state in node.out)
+
+
+def is_no_node_yet(node: SeenNode, mark_ms: int) -> bool:
+    """Whether it is not Ready from a moment on because it is not there, or boots."""
+    return joins_later(node, mark_ms) or boots(node)
+
+
+def booting(nodes: Iterable[SeenNode]) -> set[str]:
+    """The names of those that boot."""
+    return {node.name for node in nodes if boots(node)}

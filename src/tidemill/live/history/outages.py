@@ -7,7 +7,9 @@ from tidemill.model.states import NodeState
 Outage = tuple[int, int | None, NodeState]
 """From, to (None: still), and how a node took no new work."""
 
-_WORST_LAST = (NodeState.CORDONED, NodeState.DRAINING, NodeState.UNHEALTHY)
+_WORST_LAST = (
+    NodeState.CORDONED, NodeState.DRAINING, NodeState.UNHEALTHY, NodeState.BOOTING,
+)  # fmt: skip
 
 
 def apart(told: Iterable[Outage]) -> list[Outage]:

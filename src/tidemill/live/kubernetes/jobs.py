@@ -113,6 +113,9 @@ class KubeJob(Struct, frozen=True, kw_only=True):
     def ties(self) -> tuple[Tie, ...]:
         """In which places all of its pods have to be, or should: by them, or by their group."""
         told = [tie for pod in self.pods for tie in ties.of_pod(pod.annotations)]
+        if not told:  # none are made yet, or those that are do not say it
+            asked = (*self.templates, *(self.workload.templates if self.workload else ()))
+            told = [tie for one in asked for tie in one.ties]
         return tuple(dict.fromkeys((*told, *(tie for one in self.groups for tie in one.ties))))
 
     @property

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tidemill.live.kubernetes import fields, pods, resources
+from tidemill.live.kubernetes import fields, pods, resources, ties
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.owners import MOST_PODS, PodTemplate
 from tidemill.live.kubernetes.pods import Owner
@@ -210,7 +210,8 @@ def _templates(one: Object) -> tuple[PodTemplate, ...]:
         given = admitted.get(name)
         count = (wanted if given is None else given) - spared.get(name, 0)
         request = pods.request_of(fields.inner(part, "template", "spec"))
-        found.append(PodTemplate(name, min(max(count, 0), MOST_PODS), request))
+        asked = tuple(ties.of_workload(fields.inner(part, "topologyRequest")))
+        found.append(PodTemplate(name, min(max(count, 0), MOST_PODS), request, ties=asked))
     return tuple(found)
 
 

@@ -128,6 +128,16 @@ class KubeNode(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_coming(self) -> bool:
+        """Whether it is a machine that Karpenter launched and that is no node yet."""
+        return self.name.startswith(NODE_CLAIM)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is Ready, has accelerators and advertises none."""
+        return self.is_ready and bool(self.devices and not self.advertised(self.allocatable))
+
+    @property
     def takes_work(self) -> bool:
         """Whether it takes new pods that tolerate what its owner set."""
         return self.is_ready and not self.is_unschedulable and not self.conditions
@@ -212,10 +222,12 @@ class KubeNode(Struct, frozen=True, kw_only=True):
 
     def out_since(self) -> tuple[int | None, NodeState | None]:
         """The same; None of a state: nobody says since when."""
+        if self.is_coming:
+            return self.created_ms or 0, NodeState.BOOTING
         if not self.is_ready:
             since = self.ready_since_ms if self.ready_since_ms is not None else self.created_ms
             return since or 0, NodeState.UNHEALTHY
-        if self.devices and not self.advertised(self.allocatable):
+        if self.is_silent:  # where work was there in between, it was not so all the time
             return self.created_ms or 0, NodeState.UNHEALTHY
         leaving = [taint for taint in self.taints if taint.key in LEAVING]
         if leaving:

@@ -10,9 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import fields, pods
+from tidemill.live.kubernetes import fields, pods, ties
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.pods import Owner, PodRequest, Toleration
+from tidemill.live.kubernetes.ties import Tie
 from tidemill.model.states import JobClass
 
 DEEPEST = 8
@@ -27,7 +28,9 @@ class PodTemplate(Struct, frozen=True):
     count: int
     request: PodRequest
     added: tuple[tuple[Toleration, str], ...] = ()
-    """What of its tolerations admission is taken to add, and a pod that shows it (``admitted``)."""
+    """What of its tolerations admission adds (``pods_as_made``), and a pod that shows it."""
+    ties: tuple[Tie, ...] = ()
+    """In which places all of them have to be, or should."""
 
 
 class OwnerObject(Struct, frozen=True, kw_only=True):
@@ -96,7 +99,14 @@ def _replicas(one: Object, default: int = 1) -> int:
 
 
 def _template(name: str, count: int, spec: Object) -> PodTemplate:
-    return PodTemplate(name, count, pods.request_of(fields.inner(spec, "template", "spec")))
+    return _pods_of(name, count, fields.inner(spec, "template"))
+
+
+def _pods_of(name: str, count: int, template: Object) -> PodTemplate:
+    return PodTemplate(
+        name, count, pods.request_of(fields.inner(template, "spec")),
+        ties=tuple(ties.of_pod(fields.words(template, "metadata", "annotations"))),
+    )  # fmt: skip
 
 
 def _scale(one: Object) -> int:
@@ -215,11 +225,11 @@ def _of_leader_worker_set(one: Object) -> Iterator[PodTemplate]:
     """Of one group: a leader and its workers."""
     spec = fields.inner(one, "spec", "leaderWorkerTemplate")
     size = max(fields.number(spec, "size") or 1, 1)
-    worker = fields.inner(spec, "workerTemplate", "spec")
-    leader = fields.inner(spec, "leaderTemplate", "spec") or worker
-    yield PodTemplate("leader", 1, pods.request_of(leader))
+    worker = fields.inner(spec, "workerTemplate")
+    leader = fields.inner(spec, "leaderTemplate")
+    yield _pods_of("leader", 1, leader if fields.inner(leader, "spec") else worker)
     if size > 1:
-        yield PodTemplate("worker", min(size - 1, MOST_PODS), pods.request_of(worker))
+        yield _pods_of("worker", min(size - 1, MOST_PODS), worker)
 
 
 _TRAINING, _INFERENCE, _INTERACTIVE = (

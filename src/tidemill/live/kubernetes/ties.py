@@ -64,6 +64,13 @@ def exclusive(annotations: Mapping[str, str]) -> str:
     return next(found, "")
 
 
+def of_workload(request: Object) -> Iterator[Tie]:
+    """What the topology request of a pod set of Kueue says."""
+    for key, is_required in (("required", True), ("preferred", False)):
+        if told := fields.text(request, key):
+            yield Tie(told, is_required)
+
+
 def of_group(spec: Object) -> Iterator[Tie]:
     """What the spec of a pod group says, of whichever dialect."""
     for one in fields.each(spec, "schedulingConstraints", "topology"):

@@ -144,8 +144,9 @@ def translate(
     nodes = taken.put_into(nodes)
     if looks_back:  # an observer sees when a node is first shown to be out, or is gone
         nodes += seen_nodes.left(cluster)
-        unsaid = {n.name: state for n, _ in made.parts for since, state in (n.out_since(),)
-                  if since is None}  # fmt: skip
+        worked = {pod.node for pod in cluster.pods if pod.request.gpu is not None}
+        unsaid = {n.name: state for n, of in made.parts for since, state in (n.out_since(),)
+                  if since is None or (n.is_silent and of.name in worked)}  # fmt: skip
         nodes = [replace(node, out=(), now=state) if (state := unsaid.get(node.name)) else node
                  for node in nodes]  # fmt: skip
     every = [part for part, _ in made.parts]

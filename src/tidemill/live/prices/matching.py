@@ -68,12 +68,59 @@ def rule_of(
 
     def rule(node: SeenNode) -> Price:
         found = [(rank, line) for line in lines if (rank := _rank(line, node, same)) is not None]
+        if not any(is_named for (is_named, *_), _ in found):
+            found += _against_label(lines, node, same)
         if is_bill and any(is_named for (is_named, *_), _ in found):
             found = [(rank, line) for rank, line in found if rank[0]]
         inside = [(rank, line) for rank, line in found if _overlaps(line, window_ms)]
         return _priced(inside, node, window_ms, source) if inside else UNKNOWN
 
     return rule
+
+
+def _against_label(
+    lines: Iterable[PriceLine], node: SeenNode, same: Callable[[str, str], bool]
+) -> list[tuple[_Rank, PriceLine]]:
+    """The lines of a machine alone that say otherwise than its label how it is bought: it costs
+    what they say, for who wrote them meant this machine.
+    """
+    if not (terms := labels.terms(node)):
+        return []
+    mine = [line for line in lines if line.terms not in ("", terms) and _is_of_one(line)]
+    ranked = [(_rank(line._replace(terms=""), node, same), line) for line in mine]
+    return [(rank, line) for rank, line in ranked if rank is not None]
+
+
+def _is_of_one(line: PriceLine) -> bool:
+    return bool(line.nodes) and not any("*" in name for name in line.nodes)
+
+
+def said_against_labels(lines: Sequence[PriceLine], nodes: Iterable[SeenNode]) -> list[str]:
+    """Which machines are bought otherwise by their own line than by their label, in words."""
+    same, found = _same_type(), list[str]()
+    mine = [line for line in lines if line.terms and _is_of_one(line)]
+    for node in nodes if mine else ():
+        if any((rank := _rank(line, node, same)) is not None and rank[0] for line in mine):
+            continue
+        found += [
+            f"row {line.number} says that node `{node.name}` is {PAID[line.terms]}, its label that"
+            f" it is {PAID[labels.terms(node)]}: it costs what the row says"
+            for _, line in _against_label(mine, node, same)
+        ]
+    return found
+
+
+def unmet_nodes(lines: Iterable[PriceLine], nodes: Iterable[SeenNode]) -> list[str]:
+    """Machines that lines name and that are none of these."""
+    there, known = [*nodes], set[str]()
+    for node in there:
+        known |= labels.names(node)
+    named = dict.fromkeys(name for line in lines for name in line.nodes)
+    return [
+        name for name in named
+        if name not in known and labels.tail(name) not in known
+        and not ("*" in name and any(labels.is_called(node, name) for node in there))
+    ]  # fmt: skip
 
 
 def unmet(lines: Iterable[PriceLine], gpus: Iterable[str], machines: Container[str]) -> list[str]:
