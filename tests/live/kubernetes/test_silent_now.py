@@ -1,11 +1,13 @@
 """Nodes that advertise no GPU now: that work ran there in between tells that they did before."""
 
+from typing import Any
+
 from tests.live.kubernetes.made import node, pod
 from tests.live.kubernetes.test_import import kept
 from tidemill.ledger.buckets import Bucket
 from tidemill.model.states import NodeState
 
-SILENT = {"amounts": {"nvidia.com/gpu": "0"}, "capacity": {"nvidia.com/gpu": "8"}}
+SILENT: dict[str, Any] = {"amounts": {"nvidia.com/gpu": "0"}, "capacity": {"nvidia.com/gpu": "8"}}
 
 
 def test_a_node_that_ran_work_is_not_unhealthy_from_the_beginning():
