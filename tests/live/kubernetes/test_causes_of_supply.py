@@ -233,7 +233,7 @@ BY_BOOKS = {
     "ml/growing": ("busy", "busy"),
     "ml/not-grown": ("busy", "busy"),
     "ml/raced": ("lost_race", "none"),
-    "ml/coming": ("nothing_ready", "unhealthy"),
+    "ml/coming": ("nothing_ready", "booting"),
 }
 
 
