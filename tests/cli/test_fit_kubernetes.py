@@ -510,6 +510,49 @@ def test_who_waits_for_pods_without_gpus_is_told_how_to_list_them(imported: Asks
     ) in found
 
 
+@pytest.mark.parametrize(("hard", "words"), [
+    ("8", "the quota of its namespace is used up"),
+    ("16", "the quota `q` of its namespace was used up, and has room for the pod now"),
+])  # fmt: skip
+def test_a_quota_that_was_raised_since_is_not_used_up(imported: Asks, hard: str, words: str):
+    """The event of an hour ago says 8 of 8; the quota of now has 16, and the pod requests 8."""
+    key = "requests.nvidia.com/gpu"
+    told = f'pods "x-0" is forbidden: exceeded quota: q, requested: {key}=8, used: {key}=8,'
+    refused: Object = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": "Job", "namespace": "ml", "name": "x"},
+        "reason": "FailedCreate", "message": f"{told} limited: {key}=8",
+        "firstTimestamp": made.moment(60), "lastTimestamp": made.moment(900),
+    }  # fmt: skip
+    spec = {"parallelism": 1, "template": made.template(8)}
+    journal = imported(
+        node("g0"), pod("a", 8, on="g0"), made.owner("batch/v1", "Job", "x", spec), refused,
+        quota_of(key, "q", hard, "8"),
+    )  # fmt: skip
+    assert words in tidemill("why", "ml/x", "-j", journal).out
+
+
+def test_what_is_missing_of_the_prices_is_named(imported: Asks, tmp_path: Path):
+    """H100 have a price and L4 none: the type without one, and what is known of the rest, are said."""
+    l4 = {"nvidia.com/gpu.product": "NVIDIA-L4"}
+    imported(node("g0"), node("g1", gpus=4, labels=l4), pod("a", 4, on="g0"), pod("w", 8))
+    journal = str(tmp_path / "priced.sqlite")
+    objects = str(tmp_path / "cluster.json")
+    told = tidemill("import", "kubernetes", objects, "-j", journal, "--usd-per-hour", "H100=2")
+    assert "4 GPUs without a price (`L4 x4`)" in told.err
+    assert "accelerator-hours (`L4 x4`)" in " ".join(told.out.split())
+    assert "8 GPUs free (≥ $8.00 an hour)" in tidemill("pending", journal).out
+
+
+def test_advice_names_jobs_that_exist(imported: Asks):
+    """Two jobs of one prefix: one of them is named, which `why` knows."""
+    jobs = [pod(f"train-{i}", 4, on="g0", created=0) for i in (1, 2)]
+    journal = imported(node("g0"), *jobs)
+    said = tidemill("ledger", journal).out
+    assert "2 jobs like `ml/train-1` of team `ml`" in said
+    assert tidemill("why", "ml/train-1", "-j", journal).code == 0
+
+
 def test_equal_reasons_are_told_once_with_their_jobs(imported: Asks):
     """Three pods hear the same, one another thing: two lines, and the CSV has each."""
     pods = [pod(f"p{i}", 8, message="0/1 nodes: 1 Insufficient nvidia.com/gpu.") for i in range(3)]

@@ -275,18 +275,21 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
     """How many GPUs were priced by which rule."""
     from tidemill.reservation.types import UNFILLED
 
-    found, rest = dict[str, Fraction](), list[str]()
+    found, rest, bare = dict[str, Fraction](), list[str](), list[str]()
     for row in contracts:
         if row.terms == UNFILLED:
             rest.append(f"`{row.name}`")
             continue
         said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
         who = (said[0].price_source or "the rate that was given") if said else ""
+        bare += [] if who else [row.name]
         who += f" ({len(said)} prices in their time)" if len(said) > 1 else ""
         found[who] = found.get(who, Fraction(0)) + row.exactly_in_gpus(row.count * WHOLE_MILLI)
     told = [f"{_gpus(milli)} by {who}" for who, milli in found.items() if who]
     if without := found.get(""):
-        told.append(f"{_gpus(without)} without a price")
+        names = sorted({*bare})
+        named = ", ".join(f"`{name}`" for name in names[:5]) + " …" * (len(names) > 5)
+        told.append(f"{_gpus(without)} without a price ({named})")
     screen.note(f"prices: {', '.join(told)}")
     if rest:
         more = " …" if len(rest) > 5 else ""

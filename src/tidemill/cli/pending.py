@@ -24,7 +24,7 @@ from tidemill.model.names import visible
 from tidemill.model.reasons import TO_SEE_IT
 
 if TYPE_CHECKING:
-    from tidemill.explain.answers import Band, Board, PendingJob
+    from tidemill.explain.answers import Band, Board, BoardRow, PendingJob
 
 HELD = "not_eligible"
 SHOWN = 20  # jobs on a screen; --limit 0 shows all
@@ -157,14 +157,21 @@ def _print_causes(
         if not jobs:
             continue
         oldest = max(jobs, key=lambda job: (job.waited_ms, -job.position))
-        usd = row.idle_usd_micro_per_hour
-        idle = dollars_text(usd).removeprefix("$") if is_all else ""
+        idle = _idle(row) if is_all else ""
         made.add_row(
             label(row.cause, row.says), row.owner, f"{len(jobs):,}",
             milli_text(sum(job.accelerator_milli for job in jobs)),
             f"{oldest.job} ({duration_text(oldest.waited_ms)})", idle,
         )  # fmt: skip
     screen.out().print(made)
+
+
+def _idle(row: "BoardRow") -> str:
+    """What stands idle beneath it, in dollars an hour; at least what is known of them."""
+    usd, known = row.idle_usd_micro_per_hour, row.idle_known_usd_micro_per_hour
+    if usd is None and known:
+        return f"≥ {dollars_text(known).removeprefix('$')}"
+    return dollars_text(usd).removeprefix("$")
 
 
 def _print_jobs(

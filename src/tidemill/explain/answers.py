@@ -197,6 +197,8 @@ class BoardRow(Struct, frozen=True):
     """The cause in words."""
     says: str = ""
     """The word of the cluster's own scheduler, for jobs that would fit and are not started."""
+    idle_known_usd_micro_per_hour: int = 0
+    """What is known of the dollars; all of them, but where nobody said a price of some."""
 
 
 class PendingJob(Struct, frozen=True):
@@ -297,6 +299,8 @@ class Board(Struct, frozen=True):
     eta_assumptions: tuple[str, ...] = ()
     eta_reach_ms: int = 0
     """How far it was looked ahead: a start that is null comes later."""
+    free_known_usd_micro_per_hour: int = 0
+    """What is known of the dollars of all that is free."""
 
 
 class Forecast(Struct, frozen=True):

@@ -54,6 +54,13 @@ class _Idle(NamedTuple):
     """Whether somebody said a price of all of it."""
 
 
+class _Hourly(NamedTuple):
+    """Micro-dollars per hour; None where nobody said a price of some of it, beside what is known."""
+
+    usd_micro: int | None
+    known_usd_micro: int
+
+
 def with_eta(
     world: World, policy: Policy, found: Board, shown: Collection[PendingJob] | None = None,
     sides: Sides = USUAL,
@@ -119,12 +126,14 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     parts = [idle.get(why, _Idle(0, 0)) for why in jobs]
     every = [*parts, idle.get(_REST, _Idle(0, 0)), unclaimed]
     free_usd, *dollars, _, left_usd = _dollars(every)
+    known_usd = [part.milli_usd // WHOLE_MILLI for part in parts]
+    free_known = sum(part.milli_usd for part in every) // WHOLE_MILLI
     if supply.unlisted_mask(world).any():  # more may be free than is known: that is not nothing
         dollars = [usd or None for usd in dollars]
     rows = sorted(
         (
-            _row(world, why, jobs[why], round(part.milli), usd)
-            for why, part, usd in zip(jobs, parts, dollars, strict=True)
+            _row(world, why, jobs[why], round(part.milli), _Hourly(usd, known))
+            for why, part, usd, known in zip(jobs, parts, dollars, known_usd, strict=True)
         ),
         key=lambda row: (-row.asked_milli, row.cause, row.says),
     )
@@ -133,9 +142,10 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, left, left_usd, _layers(rows), tuple(rows),
-        _words(world, rows, _FreeGpus(free, free_usd, left, _REST in idle), bool(half.gangs)),
+        _words(world, rows, _FreeGpus(free, _Hourly(free_usd, free_known), left, _REST in idle), bool(half.gangs)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
         held=sum(row.jobs for row in rows if row.cause == HELD),
+        free_known_usd_micro_per_hour=free_known,
     )  # fmt: skip
 
 
@@ -166,7 +176,7 @@ def _waiting(
 
 
 def _row(
-    world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle_usd: int | None
+    world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle: _Hourly
 ) -> BoardRow:
     cause, layer, says, _ = why
     words = phrasing.cause(world, cause)
@@ -182,12 +192,13 @@ def _row(
     )
     if idle_milli:
         free = phrasing.amount(idle_milli)
-        text += f"; {free} idle meanwhile, {hourly_text(idle_usd)}"
+        text += f"; {free} idle meanwhile, {hourly_text(*idle)}"
     return BoardRow(
         cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
-        _teams(world, jobs), idle_milli, idle_usd,
+        _teams(world, jobs), idle_milli, idle.usd_micro,
         tuple(world.job_names[j] for j in jobs[:FIRST]), text,
         cause_words=words, says=says,
+        idle_known_usd_micro_per_hour=idle.known_usd_micro,
     )  # fmt: skip
 
 
@@ -229,7 +240,8 @@ def _claims(
     pools = _free_pools(world)
     free = [pool.milli for pool in pools]
     rows = [world.contract_rows[pool.contract].at(world.now_ms) for pool in pools]
-    rates, is_priced = [row.rate_usd_micro for row in rows], [row.is_priced for row in rows]
+    is_priced = [row.is_priced for row in rows]
+    rates = [row.rate_usd_micro if row.is_priced else 0 for row in rows]
     usable, small = dict[object, list[int]](), SmallKinds(world.contract_rows)
     idle: dict[WaitsFor, _Idle] = {}
     asked = [
@@ -327,7 +339,7 @@ def _dollars(parts: list[_Idle]) -> list[int | None]:
 
 class _FreeGpus(NamedTuple):
     milli: int
-    usd_micro_per_hour: int | None
+    hourly: _Hourly
     unclaimed_milli: int
     has_rest: bool
     """Whether partial gangs lack some of them."""
@@ -351,7 +363,7 @@ def _words(world: World, rows: list[BoardRow], free: _FreeGpus, has_parts: bool)
         who = "waiting job" + " or partial gang" * free.has_rest
         use = f"of which {useless} of no use to any {who}"
         use = use if free.unclaimed_milli else f"all of use to some {who}"
-        there += f" ({hourly_text(free.usd_micro_per_hour)}), {use}"
+        there += f" ({hourly_text(*free.hourly)}), {use}"
     return f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested; {there}{also}"
 
 

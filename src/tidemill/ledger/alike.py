@@ -24,10 +24,15 @@ class Alike(NamedTuple):
     team: str
     interval_ms: int
     cost_ms: int
+    jobs: int = 1
+    example: str = ""
+    """One of several jobs, where no spec has a line of all: people ask about jobs by their names."""
 
     @property
     def words(self) -> str:
-        """Who they are: ``workload `a` of team `b```."""
+        """Who they are: ``workload `a` of team `b```, ``12 jobs like `a-1` of team `b```."""
+        if self.example:
+            return f"{self.jobs:,} jobs like `{self.example}` of team `{self.team}`"
         return f"{self.table} `{self.name}` of team `{self.team}`"
 
 
@@ -53,7 +58,12 @@ class Groups(NamedTuple):
         if table == "job" and self.sizes[number] == 1:
             name = world.job_names[j]  # `model-2` may be the whole name of one job
         interval_ms, cost_ms = world.jobs.interval_ms.item(j), world.jobs.cost_ms.item(j)
-        return Alike(table, name, world.shape_of(j).team, interval_ms, cost_ms)
+        count = self.sizes.item(number)
+        example = world.job_names[j] if world.is_observed and count > 1 else ""
+        if world.is_observed and count == 1:
+            table, name = "job", world.job_names[j]
+        team = world.shape_of(j).team
+        return Alike(table, name, team, interval_ms, cost_ms, count, example)
 
 
 def groups(world: World) -> Groups:

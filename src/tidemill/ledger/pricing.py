@@ -13,6 +13,7 @@ NO_PRICES = (
     " import again, start the scheduler again, or observe into a new journal)"
 )
 
+NAMED = 3  # node groups without a price
 THE_RATE = "the rate that was given"
 ASSUMED = str(Confidence.ASSUMED)
 """What says of a source of prices that they are assumed is a part of its name."""
@@ -47,8 +48,26 @@ def words(statement: Statement) -> list[str]:
     if account.unpriced_milli_ms:
         known = dollars_text(account.paid_usd_micro)
         without = _hours(account.unpriced_milli_ms)
-        told.append(f"the known part is {known}, and nobody said a price of {without}")
+        told.append(
+            f"the known part is {known}, and nobody said a price of {without}{_unpriced(statement)}"
+        )
     return [f"dollars: {'; '.join(told)}"] if told else []
+
+
+def _unpriced(statement: Statement) -> str:
+    """The contracts, or node groups, without a price: those with most that was paid for first."""
+    milli_ms = dict[str, int]()
+    rows, prices, contracts = statement.rows, statement.prices, statement.world.contract_rows
+    for some in paging.stretches(len(rows.bin)):
+        is_bare = prices.is_unpriced[rows.period[some], rows.contract[some]]
+        sums = np.bincount(rows.contract[some][is_bare], rows.milli_ms[some][is_bare])
+        for c in np.flatnonzero(sums).tolist():
+            name = contracts[c].name
+            milli_ms[name] = milli_ms.get(name, 0) + int(sums[c])
+    first = sorted(milli_ms, key=lambda name: (-milli_ms[name], name))
+    named = ", ".join(f"`{name}`" for name in first[:NAMED])
+    more = f" and {len(first) - NAMED:,} more" if len(first) > NAMED else ""
+    return f" ({named}{more})" if first else ""
 
 
 def sentence(statement: Statement) -> str:

@@ -168,9 +168,11 @@ def dollars_text(usd_micro: int | None, places: int = 2) -> str:
     return f"{sign}${whole:,}" + (f".{part:0{places}d}" if places else "")
 
 
-def hourly_text(usd_micro_per_hour: int | None) -> str:
-    """``$2.50 an hour``, or that nobody said a price."""
+def hourly_text(usd_micro_per_hour: int | None, known_usd_micro: int = 0) -> str:
+    """``$2.50 an hour``, or that nobody said a price; of some of it: what is known at least."""
     if usd_micro_per_hour is None:
+        if known_usd_micro:
+            return f"≥ {dollars_text(known_usd_micro)} an hour"
         return "price unknown"
     return f"{dollars_text(usd_micro_per_hour)} an hour"
 

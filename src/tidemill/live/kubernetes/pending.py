@@ -275,7 +275,8 @@ def _refused(cluster: Cluster, job: KubeJob) -> PendingReason | None:
         return None
     if (words := "exceeded quota") in failed.message:
         shown = f"kubectl describe resourcequota -n {job.key.namespace}"
-        found = reasons.by_quota(failed.message)
+        mine = [one for one in cluster.quotas if one.namespace == job.key.namespace]
+        found = reasons.by_quota(failed.message, mine)
         made = _made(found, "FailedCreate", failed.message, shown)
         return made._replace(since_ms=cluster.since_ms(failed, words))
     words = "some of its pods are refused" if job.pods else "its pods are refused, so it has none"

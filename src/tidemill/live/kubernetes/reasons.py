@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import beside_gpus, selected_devices
+from tidemill.live.kubernetes import beside_gpus, fields, selected_devices
 from tidemill.live.kubernetes.beside_gpus import CPU, DISK, MEMORY
+from tidemill.live.kubernetes.cluster import Quota
+from tidemill.live.kubernetes.fields import MalformedObjectError
 from tidemill.live.kubernetes.fleet_now import (
     ANYWHERE,
     FleetNow,
@@ -463,14 +465,44 @@ _LIMITED = re.compile(r"requested: (?P<asked>.*?), used: .*?, limited: (?P<most>
 _AMOUNT = re.compile(r"(\S+?)=(\d+)(?=,|\s|$)")
 
 
-def by_quota(message: str) -> WhyPending:
-    """What the API server says of a pod that the quota of its namespace refuses."""
+def by_quota(message: str, quotas: Iterable[Quota] = ()) -> WhyPending:
+    """What the API server says of a pod that the quota of its namespace refuses; ``quotas``: those
+    of the namespace as they are now, which may have been raised, or have got free, since.
+    """
+    if name := _has_room_now(message, quotas):
+        words = (
+            f"the quota `{name}` of its namespace was used up, and has room for the pod now: it is"
+            " made when its controller tries again"
+        )
+        return WhyPending(Cause.NONE, Layer.WORKLOAD, words, is_of_facts=True)
     told = _LIMITED.search(message)
     asked, most = (dict(_AMOUNT.findall(told[part])) if told else {} for part in ("asked", "most"))
     if any(name in most and int(count) > int(most[name]) for name, count in asked.items()):
         words = "one pod requests more than the quota of its namespace ever allows"
         return _ours(Cause.OVER_LIMIT_ALWAYS, words)
     return _ours(Cause.OVER_LIMIT, "the quota of its namespace is used up")
+
+
+_EXCEEDED = re.compile(r"exceeded quota: ([^,\s]+), requested: (.*?), used: ")
+
+
+def _has_room_now(message: str, quotas: Iterable[Quota]) -> str:
+    """The quota that refused a pod, where it would not now; "": it would, or nobody can tell."""
+    told = _EXCEEDED.search(message)
+    quota = next((one for one in quotas if told and one.name == told[1]), None)
+    if told is None or quota is None:
+        return ""
+    pairs = [pair.partition("=") for pair in told[2].split(",")]
+    try:
+        asked = {name: fields.quantity(amount) for name, _, amount in pairs}
+    except MalformedObjectError:  # the message was cut
+        return ""
+    has_room = all(
+        name in quota.beside and name in quota.beside_used
+        and quota.beside_used[name] + amount <= quota.beside[name]
+        for name, amount in asked.items()
+    )  # fmt: skip
+    return quota.name if has_room else ""
 
 
 SCALING: Mapping[str, str] = {
