@@ -260,6 +260,9 @@ class _Run:
         try:
             await self._begin_watching()
             await self._decide(is_once=is_once)
+        except TidemillError as error:  # people read the words that follow, programs this line
+            log("ended by an error", said=error.message, hint=error.hint)
+            raise
         finally:
             if self._watched is not None:
                 await self._watched.stop()
@@ -412,9 +415,12 @@ class _Run:
                 keeping.cancel()
             if leadership is not None:
                 await leadership.give_up()
-        log("stopped", **msgspec.structs.asdict(made.sender.counts))
+        counts = msgspec.structs.asdict(made.sender.counts)
         if is_lost:
-            log("lost the Lease", lease=self._lease, said="it could not be renewed in time")
+            said_so = "it could not be renewed in time"
+            log("lost the Lease", lease=self._lease, said=said_so, **counts)
+        else:
+            log("stopped", **counts)
         return is_lost
 
     async def _begin_and_go_on(

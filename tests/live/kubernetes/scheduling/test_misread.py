@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.live.kubernetes import made
 from tests.live.kubernetes.scheduling.pretended import CLAIMED, GPU, MIG, Object
 from tests.live.kubernetes.scheduling.test_holding import Story, in_group, pod_group
 from tidemill.explain import held_jobs
@@ -160,3 +161,36 @@ def test_an_annotation_that_means_nothing_is_told_and_the_pod_is_placed(notes: O
     said = [word for some in story.scheduler.differ.unread.values() for word in some]
     assert len(said) == bool(words)
     assert words in "".join(said)
+
+
+def test_numbers_of_pods_that_cannot_be_so_are_told():
+    """A gang of two that works with nine, and one whose pods say two and three: both are placed."""
+    story = Story(8)
+    for i in range(2):
+        story.server.make(f"a{i}", 1, gang="a", size=2, annotations={"tidemill/gang-least": "9"})
+    for i in range(3):
+        story.server.make(f"b{i}", 1, gang="b", size=2 + i % 2)
+    story.rest()
+    assert len(story.bound()) == 5
+    said = {unit.name: words for unit, words in story.scheduler.differ.unread.items()}
+    assert said == {
+        "a": ("annotation tidemill/gang-least is `9`, and its gang has 2 pods: it is not heeded",),
+        "b": ("annotation tidemill/gang-size is 2 and 3 of pods of one gang: the largest counts",),
+    }
+
+
+def test_a_place_that_a_pod_group_prefers_and_no_tier_is_about_is_told():
+    """`networkTopology` of Volcano, soft, of a tier that the policy does not have: placed."""
+    story, version = Story(8), "scheduling.volcano.sh/v1beta1"
+    network = {"mode": "soft", "highestTierAllowed": 2}
+    told = {"minMember": 2, "networkTopology": network}
+    story.server.put(made.owner(version, "PodGroup", "v", told))
+    for i in range(2):
+        story.server.make(f"v{i}", 1, annotations={"scheduling.k8s.io/group-name": "v"})
+    story.rest()
+    assert len(story.bound()) == 2
+    ((words,),) = story.scheduler.differ.unread.values()
+    assert words == (
+        "the pod group `ml/v` prefers one `hypernode-tier-2`, no tier of the policy (none): it is"
+        " not heeded"
+    )

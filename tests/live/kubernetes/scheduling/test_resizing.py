@@ -315,3 +315,25 @@ def test_pods_that_are_no_gang_run_one_by_one(resizable: Cluster, tmp_path: Path
         rig.wait_until_running("ml", 3)
         assert ours.stop() == 0
     assert wrong(rig, ours.journal) == []
+
+
+def test_a_gang_that_could_be_smaller_and_must_sit_in_one_rack_is_whole(
+    resizable: Cluster, tmp_path: Path
+):  # fmt: skip
+    """It starts with all of its pods, an Event says why, and the next job is served."""
+    rig, policy = resizable, tmp_path / "policy.toml"
+    rack = "topology.kubernetes.io/rack"
+    policy.write_text(f'{POLICY}\n[[tier]]\nname = "rack"\nlabel = "{rack}"\n')
+    rig.add_nodes(node("n0", labels={rack: "r0"}), node("n1", labels={rack: "r1"}))
+    tied = elastic_job("tied", 2, 1)
+    about = tied["spec"]["template"].setdefault("metadata", {})
+    about["annotations"] = {"tidemill/gang-least": "1", "tidemill/required-topology": "rack"}
+    with scheduling(rig, tmp_path, "--may-resize", "--policy", str(policy)) as ours:
+        rig.create(JOBS, tied)
+        at_rest(rig, ours, "tied", 2)
+        assert len({*bound(rig, "tied")}) == 1
+        rig.create(JOBS, gang("next", 2, 1, schedulerName=OURS, priorityClassName="low"))
+        at_rest(rig, ours, "next", 2)
+        rig.wait_for("it is said", lambda: "UnreadAnnotation" in {
+            reason for reason, _ in said(rig, "Pod")})  # fmt: skip
+        assert ours.stop() == 0

@@ -50,7 +50,32 @@ def words(
     found = {word for notes in told if notes for word in _flaws(notes, topology)}
     if any(GANG in notes for notes in of_pods) and (whose := _who_wins(job)):
         found.add(f"annotation {GANG}: {whose} says which pods are one gang, it is not heeded")
+    found.update(_of_gang(told, of_pods, job))
+    found.update(_preferred(job, topology))
     return tuple(sorted(found))
+
+
+def _of_gang(
+    told: Iterable[Mapping[str, str]], of_pods: Iterable[Mapping[str, str]], job: KubeJob
+) -> Iterator[str]:  # fmt: skip
+    """Numbers of pods that cannot all be so."""
+    size = sum(role.count for role in job.roles)
+    least = max((sizes.number(notes.get(LEAST, "")) for notes in told), default=0)
+    if job.roles and least > size:
+        yield _found(LEAST, str(least), f"and its gang has {size} pod{'s' * (size != 1)}")
+    named = {sizes.number(notes[SIZE]) for notes in of_pods if GANG in notes and SIZE in notes}
+    if len(named) > 1 and job.key.group == groups.OWN:
+        some = " and ".join(map(str, sorted(named)))
+        yield f"annotation {SIZE} is {some} of pods of one gang: the largest counts"
+
+
+def _preferred(job: KubeJob, topology: Topology) -> Iterator[str]:
+    """Places that a pod group prefers, and that no tier of the policy is about."""
+    for group in job.groups:
+        for tie in group.ties:
+            if not tie.is_required and ties.tier(topology, tie.told) is None:
+                whose = f"the pod group `{group.namespace}/{group.name}` prefers one `{tie.told}`"
+                yield f"{whose}, no tier of the policy ({_tiers(topology)}): it is not heeded"
 
 
 def _who_wins(job: KubeJob) -> str:
@@ -73,14 +98,17 @@ def _flaws(notes: Mapping[str, str], topology: Topology) -> Iterator[str]:
             if not is_ok(value):
                 yield _found(key, value, what)
         elif key == PREFERRED and value and ties.tier(topology, value) is None:
-            known = ", ".join(f"`{one.name}`" for one in topology.tiers) or "none"
-            yield _found(key, value, f"no tier of the policy ({known})")
+            yield _found(key, value, f"no tier of the policy ({_tiers(topology)})")
         elif key == SIZE and GANG not in notes:
             yield f"annotation {SIZE} without {GANG}: nobody knows of which gang"
         elif key in OF_NODES:
             yield f"annotation {key} is read of nodes: of a pod, or its owner, it is not heeded"
         elif key not in READ:
             yield f"annotation {key[:100]} is not read: {decoding.nearest(key, READ)}"
+
+
+def _tiers(topology: Topology) -> str:
+    return ", ".join(f"`{one.name}`" for one in topology.tiers) or "none"
 
 
 def _found(key: str, value: str, what: str) -> str:
