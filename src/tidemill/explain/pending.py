@@ -55,7 +55,7 @@ class _Idle(NamedTuple):
 
 
 class _Hourly(NamedTuple):
-    """Micro-dollars per hour; None where nobody said a price of some of it, beside what is known."""
+    """Micro-dollars per hour; None where nobody said a price of some, beside what is known."""
 
     usd_micro: int | None
     known_usd_micro: int
@@ -138,11 +138,12 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         key=lambda row: (-row.asked_milli, row.cause, row.says),
     )
     free, left = round(sum(part.milli for part in every)), round(unclaimed.milli)
+    unused = _FreeGpus(free, _Hourly(free_usd, free_known), left, _REST in idle)
     waits = [row for row in rows if row.cause != HELD]
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, left, left_usd, _layers(rows), tuple(rows),
-        _words(world, rows, _FreeGpus(free, _Hourly(free_usd, free_known), left, _REST in idle), bool(half.gangs)),
+        _words(world, rows, unused, bool(half.gangs)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
         held=sum(row.jobs for row in rows if row.cause == HELD),
         free_known_usd_micro_per_hour=free_known,
