@@ -102,6 +102,28 @@ def enough(case: Case, *, is_cpu: bool) -> tuple[int, ...]:
     ))  # fmt: skip
 
 
+def whose_end(case: Case, unit: str) -> tuple[str, bool]:
+    """Whom to wait for, and whether that starts the job: as many as it takes, else the largest, or
+    work that is no job. "": nobody holds any.
+    """
+    is_cpu = unit == "cores"
+    jobs, held = enough(case, is_cpu=is_cpu), host(case, is_cpu=is_cpu)
+    if not held:
+        return "", False
+    if not jobs and held[0].job == OTHERS:
+        return (
+            "wait until work without GPUs ends, which no books tell of: it holds"
+            f" {amount(held[0].amount, unit)} where GPUs are free"
+        ), True  # whether that is enough nobody can try
+    ending = jobs or (held[0].job,)
+    names = phrasing.ids([case.world.job_names[j] for j in ending], len(ending))
+    size = amount(held_by(case, ending, is_cpu=is_cpu), unit)
+    if len(ending) > 1:
+        return f"wait until {names} end: together they hold {size} where GPUs are free", bool(jobs)
+    ends = until(case.world, ending[0])
+    return f"wait until {names} ends ({ends}): it holds {size} where GPUs are free", bool(jobs)
+
+
 def held_by(case: Case, jobs: Collection[int], *, is_cpu: bool) -> int:
     """How much these jobs hold there together."""
     return sum(held.amount for held in host(case, is_cpu=is_cpu) if held.job in jobs)

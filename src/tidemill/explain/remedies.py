@@ -5,6 +5,7 @@ to the job. Fixes that only cost money come later. What not to do names the numb
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -161,7 +162,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
-        return _if_allowed(case, fix)
+        return case.if_allowed(fix)
     opened, sweeps = trials.opened(case.world, nodes), case.memo.sweeps
     if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
         cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
@@ -459,14 +460,6 @@ def _apart(case: Case) -> Remedy:
     )  # fmt: skip
 
 
-def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU", "cores")
-
-
-def _memory(case: Case) -> Remedy:
-    return _host(case, "memory", "GiB")
-
-
 def _host(case: Case, resource: str, unit: str) -> Remedy:
     free = case.units(case.blocks.free_milli)
     moved, later = _moves(case)
@@ -478,24 +471,11 @@ def _host(case: Case, resource: str, unit: str) -> Remedy:
 
 
 def _wait_for_host(case: Case, unit: str) -> PricedFix:
-    """Whose end gives it cores (or memory): as many jobs as it takes, tried; else the largest."""
-    is_cpu = unit == "cores"
-    jobs, held = holders.enough(case, is_cpu=is_cpu), holders.host(case, is_cpu=is_cpu)
-    if not jobs and held and held[0].job == holders.OTHERS:
-        return PricedFix(
-            "wait until work without GPUs ends, which no books tell of: it holds"
-            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
-        )
-    if not held:
+    """Whose end gives it cores (or memory), tried; who else holds most of it does not start it."""
+    text, is_enough = holders.whose_end(case, unit)
+    if not text:
         return _wait(case)
-    ending = jobs or (held[0].job,)
-    names = phrasing.ids([case.world.job_names[j] for j in ending], len(ending))
-    amount = holders.amount(holders.held_by(case, ending, is_cpu=is_cpu), unit)
-    text = f"wait until {names} end: together they hold {amount} where GPUs are free"
-    if len(ending) == 1:
-        until = holders.until(case.world, ending[0])
-        text = f"wait until {names} ends ({until}): it holds {amount} where GPUs are free"
-    return _unless_alone(case, PricedFix(text), is_enough=bool(jobs))[0]
+    return _unless_alone(case, PricedFix(text), is_enough=is_enough)[0]
 
 
 def _wait(case: Case) -> PricedFix:
@@ -561,22 +541,10 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
         found.append(_release(case, Place.BOOTING, lots[Place.BOOTING]))
     for place in supply.CLOSED:
         if place in lots and _is_enough(case, place) == is_enough:
-            found.append(_if_allowed(case, _release(case, place, lots[place])))
+            found.append(case.if_allowed(_release(case, place, lots[place])))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
     return _unless_alone(case, *found, is_enough=is_enough)
-
-
-def _if_allowed(case: Case, fix: PricedFix) -> PricedFix:
-    """The fix, of a job with rules that are not in the books: whether it may be there is unknown.
-
-    Of its ports, and of what other pods say, who else is on a node would tell.
-    """
-    if not case.unkept:
-        return fix
-    return replace(
-        fix, words=f"{fix.words}; whether it may be there, nobody here can tell: {case.unkept}"
-    )
 
 
 def _unless_alone(case: Case, *fixes: PricedFix, is_enough: bool) -> tuple[PricedFix, ...]:
@@ -618,8 +586,8 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.PARTIAL_GANG: _partial,
     Cause.SCATTERED: _scattered,
     Cause.TOPOLOGY: _apart,
-    Cause.CPU_BINDS: _cpu,
-    Cause.MEMORY_BINDS: _memory,
+    Cause.CPU_BINDS: partial(_host, resource="CPU", unit="cores"),
+    Cause.MEMORY_BINDS: partial(_host, resource="memory", unit="GiB"),
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)
