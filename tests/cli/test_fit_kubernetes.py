@@ -533,7 +533,7 @@ def test_a_quota_that_was_raised_since_is_not_used_up(imported: Asks, hard: str,
 
 
 def test_what_is_missing_of_the_prices_is_named(imported: Asks, tmp_path: Path):
-    """H100 have a price and L4 none: the type without one, and what is known of the rest, are said."""
+    """H100 have a price and L4 none: the type without one and what is known are said."""
     l4 = {"nvidia.com/gpu.product": "NVIDIA-L4"}
     imported(node("g0"), node("g1", gpus=4, labels=l4), pod("a", 4, on="g0"), pod("w", 8))
     journal = str(tmp_path / "priced.sqlite")

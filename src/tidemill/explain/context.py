@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.explain import certificates, phrasing, rerun, site, supply, told, trials
-from tidemill.explain.answers import Alternative, Certificate
+from tidemill.explain.answers import Alternative, Certificate, PricedFix
 from tidemill.explain.nearest import Wish
 from tidemill.explain.rerun import Glance, Line, Protected
 from tidemill.explain.supply import WITHHELD, Blocks, Lot, Place, Supply
@@ -129,6 +129,15 @@ class Case(NamedTuple):
         """What others hold now of what it may use; those that are due come on top."""
         found = supply.supply(self.before, self.role, self.options) if self.due else self.supply
         return found.milli(Place.BUSY)
+
+    def if_allowed(self, fix: PricedFix) -> PricedFix:
+        """A fix on other nodes; whether a job with rules that the books lack may be there (a port
+        of the node, other pods) is unknown, and said.
+        """
+        if not self.unkept:
+            return fix
+        told = f"{fix.words}; whether it may be there, nobody here can tell: {self.unkept}"
+        return replace(fix, words=told)
 
     def withheld(self) -> list[tuple[Place, Lot]]:
         """What it could use but takes no work: the largest lot first."""

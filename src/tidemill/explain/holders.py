@@ -105,6 +105,27 @@ def enough(case: Case, *, is_cpu: bool) -> tuple[int, ...]:
     ))  # fmt: skip
 
 
+def whose_end(case: Case, units: Sequence[str]) -> tuple[str, bool]:
+    """Whom to wait for where these are short, and whether that starts the job: as many as it takes,
+    tried, else who holds most of each. "": nobody holds any.
+    """
+    largest = ends(case, units)
+    if not largest:
+        return "", False
+    jobs = enough(case, is_cpu="cores" in units)
+    if len(jobs) > 1:
+        names = phrasing.ids([case.world.job_names[j] for j in jobs], len(jobs))
+        held = " and ".join(held_by(case, jobs, unit) for unit in units)
+        return f"wait until {names} end: together they hold {held} where GPUs are free", True
+    of_others = all(_largest_of(case, unit) == OTHERS for unit in units)
+    return f"wait until {largest} where GPUs are free", bool(jobs) or of_others
+
+
+def _largest_of(case: Case, unit: str) -> int:
+    held = host(case, is_cpu=unit == "cores")
+    return held[0].job if held else OTHERS
+
+
 def held_by(case: Case, jobs: Collection[int], unit: str) -> str:
     """How much these jobs hold there together."""
     every = host(case, is_cpu=unit == "cores")

@@ -176,9 +176,7 @@ def _waiting(
     return tuple(found)
 
 
-def _row(
-    world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle: _Hourly
-) -> BoardRow:
+def _row(world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle: _Hourly) -> BoardRow:
     cause, layer, says, _ = why
     words = phrasing.cause(world, cause)
     if says:

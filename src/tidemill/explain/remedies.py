@@ -5,6 +5,7 @@ to the job. Fixes that only cost money come later. What not to do names the numb
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -171,7 +172,7 @@ def _with_what_follows(case: Case, place: Place, fix: PricedFix) -> PricedFix:
         return fix
     nodes = tuple(np.flatnonzero(supply.kept_in(case.world, case.options, place)).tolist())
     if case.trials.places_on(case.j, nodes):
-        return _if_allowed(case, fix)
+        return case.if_allowed(fix)
     opened, sweeps = trials.opened(case.world, nodes), case.memo.sweeps
     if case.world.is_looked_on:  # who is ahead of it there is another scheduler's to say
         cause, ahead = rerun.alone(opened, case.policy, case.s, sweeps=sweeps), 0
@@ -469,19 +470,7 @@ def _apart(case: Case) -> Remedy:
     )  # fmt: skip
 
 
-def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU is", "cores")
-
-
-def _memory(case: Case) -> Remedy:
-    return _host(case, "memory is", "GiB")
-
-
-def _cpu_and_memory(case: Case) -> Remedy:
-    return _host(case, "CPU and memory are", "cores", "GiB")
-
-
-def _host(case: Case, what: str, *units: str) -> Remedy:
+def _host(case: Case, what: str, units: Sequence[str]) -> Remedy:
     """What to do about CPU or memory, or both."""
     free = case.units(case.blocks.free_milli)
     moved, later = _moves(case)
@@ -493,16 +482,11 @@ def _host(case: Case, what: str, *units: str) -> Remedy:
 
 
 def _wait_for_host(case: Case, units: Sequence[str]) -> PricedFix:
-    """Whose end gives it what is short: as many jobs as it takes, tried; else who holds most."""
-    jobs, held = holders.enough(case, is_cpu="cores" in units), holders.ends(case, units)
-    if not jobs and not held:
+    """Whose end gives it what is short, tried; who else holds most of it does not start it."""
+    text, is_enough = holders.whose_end(case, units)
+    if not text:
         return _wait(case)
-    fix = PricedFix(f"wait until {held} where GPUs are free")
-    if len(jobs) > 1:
-        names = phrasing.ids([case.world.job_names[j] for j in jobs], len(jobs))
-        amounts = " and ".join(holders.held_by(case, jobs, unit) for unit in units)
-        fix = PricedFix(f"wait until {names} end: together they hold {amounts} where GPUs are free")
-    return _unless_alone(case, fix, is_enough=bool(jobs))[0]
+    return _unless_alone(case, PricedFix(text), is_enough=is_enough)[0]
 
 
 def _wait(case: Case) -> PricedFix:
@@ -555,22 +539,10 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
         found.append(_release(case, Place.BOOTING, lots[Place.BOOTING]))
     for place in supply.CLOSED:
         if place in lots and _is_enough(case, place) == is_enough:
-            found.append(_if_allowed(case, _release(case, place, lots[place])))
+            found.append(case.if_allowed(_release(case, place, lots[place])))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
     return _unless_alone(case, *found, is_enough=is_enough)
-
-
-def _if_allowed(case: Case, fix: PricedFix) -> PricedFix:
-    """The fix, of a job with rules that are not in the books: whether it may be there is unknown.
-
-    Of its ports, and of what other pods say, who else is on a node would tell.
-    """
-    if not case.unkept:
-        return fix
-    return replace(
-        fix, words=f"{fix.words}; whether it may be there, nobody here can tell: {case.unkept}"
-    )
 
 
 def _unless_alone(case: Case, *fixes: PricedFix, is_enough: bool) -> tuple[PricedFix, ...]:
@@ -612,9 +584,9 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.PARTIAL_GANG: _partial,
     Cause.SCATTERED: _scattered,
     Cause.TOPOLOGY: _apart,
-    Cause.CPU_BINDS: _cpu,
-    Cause.MEMORY_BINDS: _memory,
-    Cause.HOST_BINDS: _cpu_and_memory,
+    Cause.CPU_BINDS: partial(_host, what="CPU is", units=("cores",)),
+    Cause.MEMORY_BINDS: partial(_host, what="memory is", units=("GiB",)),
+    Cause.HOST_BINDS: partial(_host, what="CPU and memory are", units=("cores", "GiB")),
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)
