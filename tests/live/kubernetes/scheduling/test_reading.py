@@ -502,7 +502,9 @@ def test_a_namespace_without_jobs_may_be_asked_about_here_too(story: Read):
     assert "another namespace may be asked about, too" in story.hinted("fit", "--gpus", "8")
     found = story.asked("fit", "--team", "new", "--gpus", "4")
     assert "runs now" in found
-    assert "no job of team `new` is known here: it is taken to be new, and to have no quota" in found
+    assert (
+        "no job of team `new` is known here: it is taken to be new, and to have no quota" in found
+    )
     story.server.make("c", 4, namespace="new")
     story.rest()
     assert story.server.pods["new", "c"]["spec"]["nodeName"]
@@ -536,7 +538,9 @@ def test_only_types_of_nodes_that_are_there_are_named(tmp_path: Path):
         told = story.asked("why", f"ml/{name}")
         assert "24 `H100` in the cluster" in told
         assert not {"`L4`", "`B200`", "`H10`"} & {*told.split()}
-    assert "requests 1 `H100` with `nvidia.com/gpu.product=NVIDIA-B200`" in story.asked("why", "ml/b")
+    assert "requests 1 `H100` with `nvidia.com/gpu.product=NVIDIA-B200`" in story.asked(
+        "why", "ml/b"
+    )
     story.server.put_node("b201", 16)
     story.server.nodes["b201"]["metadata"]["labels"]["nvidia.com/gpu.product"] = "NVIDIA-B200"
     story.rest()

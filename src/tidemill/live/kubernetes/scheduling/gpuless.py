@@ -143,8 +143,8 @@ class NodesWithoutGpus:
         return f"{named} could carry it too, and none of these has room now" if named else ""
 
     def _without_room(self, unit: PodUnit) -> Unplaceable | None:
-        """That nodes without GPUs alone could carry a part of a gang, and none has room for it; or that
-        no node could.
+        """That nodes without GPUs alone could carry a part of a gang, and none has room for it; or
+        that no node could.
         """
         seats, view = self.seats, self._view
         parts = seats.parts_of(unit.key)
