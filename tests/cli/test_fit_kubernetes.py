@@ -404,7 +404,8 @@ def test_a_part_of_a_gpu_is_not_offered_for_a_whole_one(imported: Asks):
     )  # fmt: skip
     found = tidemill("why", "ml/waits", "-j", journal).out
     assert "would run now instead: 2 `A100-80GB`\n" in found
-    assert "mig-1g.10gb" not in fit(journal, "--gpus", "4", "--per-node", "4", "--kind", "A100-80GB")
+    whole = ("--gpus", "4", "--per-node", "4", "--kind", "A100-80GB")
+    assert "mig-1g.10gb" not in fit(journal, *whole)
 
 
 def test_for_an_instance_a_larger_one_is_offered_or_a_whole_gpu(imported: Asks):
@@ -479,7 +480,7 @@ def test_a_type_may_be_given_as_nodes_label_it(imported: Asks):
 
 
 def test_who_waits_for_pods_without_gpus_is_told_how_to_list_them(imported: Asks):
-    """They hold the cores beside 8 free GPUs, and are in no books: kubectl lists those of the node."""
+    """They hold the cores beside 8 free GPUs, and are in no books: kubectl lists them."""
     helper = pod("web", 0, on="g1", cpu="190")
     journal = imported(node("g0"), node("g1"), pod("a", 8, on="g0"), helper, pod("waits", 1))
     found = tidemill("why", "ml/waits", "-j", journal).out
@@ -512,7 +513,7 @@ def test_a_quota_that_was_raised_since_is_not_used_up(imported: Asks, hard: str,
 
 
 def test_what_is_missing_of_the_prices_is_named(imported: Asks, tmp_path: Path):
-    """H100 have a price and L4 none: the type without one, and what is known of the rest, are said."""
+    """H100 have a price and L4 none: that type is said, and what is known of the rest."""
     l4 = {"nvidia.com/gpu.product": "NVIDIA-L4"}
     imported(node("g0"), node("g1", gpus=4, labels=l4), pod("a", 4, on="g0"), pod("w", 8))
     journal = str(tmp_path / "priced.sqlite")

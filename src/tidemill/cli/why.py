@@ -311,9 +311,7 @@ def _with_offers_that(holds: Callable[["Alternative"], bool], told: "Forecast") 
     proof = told.certificate
     if proof is None or not proof.fits_now:
         return told
-    return replace(
-        told, certificate=replace(proof, fits_now=tuple(filter(holds, proof.fits_now)))
-    )
+    return replace(told, certificate=replace(proof, fits_now=tuple(filter(holds, proof.fits_now))))
 
 
 def _refuse_known(world: "World", row: "Job", journal: str) -> None:

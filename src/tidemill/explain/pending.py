@@ -55,7 +55,7 @@ class _Idle(NamedTuple):
 
 
 class _Hourly(NamedTuple):
-    """Micro-dollars per hour; None where nobody said a price of some of it, beside what is known."""
+    """Micro-dollars per hour, None where nobody said a price of some; and what is known of it."""
 
     usd_micro: int | None
     known_usd_micro: int
@@ -139,10 +139,11 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     )
     free, left = round(sum(part.milli for part in every)), round(unclaimed.milli)
     waits = [row for row in rows if row.cause != HELD]
+    all_free = _FreeGpus(free, _Hourly(free_usd, free_known), left, _REST in idle)
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, left, left_usd, _layers(rows), tuple(rows),
-        _words(world, rows, _FreeGpus(free, _Hourly(free_usd, free_known), left, _REST in idle), bool(half.gangs)),
+        _words(world, rows, all_free, bool(half.gangs)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
         held=sum(row.jobs for row in rows if row.cause == HELD),
         free_known_usd_micro_per_hour=free_known,
@@ -175,9 +176,7 @@ def _waiting(
     return tuple(found)
 
 
-def _row(
-    world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle: _Hourly
-) -> BoardRow:
+def _row(world: World, why: WaitsFor, jobs: list[int], idle_milli: int, idle: _Hourly) -> BoardRow:
     cause, layer, says, _ = why
     words = phrasing.cause(world, cause)
     if says:

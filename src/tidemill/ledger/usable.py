@@ -101,7 +101,9 @@ class Usable:
         for k in range(len(world.kinds)):
             w.ask_kinds[i, k] = ask.may_use(world, k)
         for g, group in enumerate(world.groups):
-            is_ok = ask.may_have(world.kinds[group.kind]) and ask.rules.allow(group.labels, group.taints)
+            is_ok = ask.may_have(world.kinds[group.kind]) and ask.rules.allow(
+                group.labels, group.taints
+            )
             w.ask_groups[i, g] = is_ok
 
 
