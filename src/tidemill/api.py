@@ -592,9 +592,9 @@ def _every(beats: int, on_progress: Progress | None, end_ms: int) -> Callable[[i
     return on_beat
 
 
-def _watched(journal: Journal, on_progress: Progress | None, first: int = 0) -> Iterator[Batch]:
-    total, done = len(journal), first
-    for batch in journal.batches(first):
+def _watched(journal: Journal, on_progress: Progress | None, done: int = 0) -> Iterator[Batch]:
+    total = len(journal)
+    for batch in journal.batches(done):
         if on_progress is not None:
             on_progress(done, total)
         done += len(batch.events)

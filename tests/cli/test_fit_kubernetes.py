@@ -423,9 +423,8 @@ def test_a_part_of_a_gpu_is_not_offered_for_a_whole_one(imported: Asks):
     )  # fmt: skip
     found = tidemill("why", "ml/waits", "-j", journal).out
     assert "would run now instead: 2 `A100-80GB`\n" in found
-    assert "mig-1g.10gb" not in fit(
-        journal, "--gpus", "4", "--per-node", "4", "--kind", "A100-80GB"
-    )
+    whole = ("--gpus", "4", "--per-node", "4", "--kind", "A100-80GB")
+    assert "mig-1g.10gb" not in fit(journal, *whole)
 
 
 def test_for_an_instance_a_larger_one_is_offered_or_a_whole_gpu(imported: Asks):
@@ -533,7 +532,7 @@ def test_a_quota_that_was_raised_since_is_not_used_up(imported: Asks, hard: str,
 
 
 def test_what_is_missing_of_the_prices_is_named(imported: Asks, tmp_path: Path):
-    """H100 have a price and L4 none: the type without one and what is known are said."""
+    """H100 have a price and L4 none: that type is said, and what is known of the rest."""
     l4 = {"nvidia.com/gpu.product": "NVIDIA-L4"}
     imported(node("g0"), node("g1", gpus=4, labels=l4), pod("a", 4, on="g0"), pod("w", 8))
     journal = str(tmp_path / "priced.sqlite")

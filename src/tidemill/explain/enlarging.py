@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import certificates, facts, phrasing, prices, quota, told
+from tidemill.explain import certificates, phrasing, prices, quota, told
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import Case
 from tidemill.model.reasons import Cause
@@ -42,7 +42,7 @@ def more(case: Case) -> tuple[PricedFix, ...]:
 
 def launch(case: Case, replicas: int) -> PricedFix | None:
     """Nodes that may be launched; where its team uses too much now, once that has ended."""
-    found, bound = prices.launch(case, replicas), facts.binds(case)
+    found, bound = prices.launch(case, replicas), quota.binds(case)
     if found is not None or bound is None:
         return found
     uses = f"it uses {phrasing.amount(bound.used)} of {bound.bound} `{bound.kind}`{bound.below}"

@@ -1,7 +1,6 @@
 """Facts: the numbers behind a cause, each with its words and the command that shows it."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,6 +13,7 @@ from tidemill.explain import (
     nodes,
     partial_gangs,
     phrasing,
+    quota,
     setbacks,
     spared,
     supply,
@@ -23,7 +23,7 @@ from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
 from tidemill.model import lives
-from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
+from tidemill.model.measures import duration_text, hourly_text
 from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Role
@@ -231,7 +231,7 @@ def _idle(case: Case) -> Fact | None:
 
 def _use(case: Case) -> Fact | None:
     """The use of the kind it comes nearest to being allowed more of, where a limit binds."""
-    found = binds(case)
+    found = quota.binds(case)
     if found is None:
         return None
     kind = phrasing.quota_kind(case.world, found.name, found.kind)
@@ -240,43 +240,6 @@ def _use(case: Case) -> Fact | None:
         f" {kind}{found.below}{commands.quota_words(case.world)}"
     )
     return Fact("team use", found.used, MILLI, text, commands.team(case.world, found.name))
-
-
-class Binds(NamedTuple):
-    """A limit that keeps a job out: of which queue and kind, and what it is made of."""
-
-    name: str
-    kind: str
-    used: int
-    limit: int
-    bound: str
-    """The limit in words, or the floor and what may be borrowed above it."""
-    below: str
-    """Where the queue is above the job's own: that it counts all that is below it."""
-
-
-def binds(case: Case) -> Binds | None:
-    """The limit, its own or of a queue above it, under which the job has least room."""
-    world, q = case.world, int(case.world.shapes.queue[case.s])
-    kinds = [option.kind for option in case.options if option.kind >= 0]
-    levels = [
-        (max(int(world.used[a, k] - world.limit[a, k]) for a in world.tree.paths[q]), k)
-        for k in kinds
-        if shares.most_milli(world, q, k)[0] < FOREVER_MS
-    ]
-    if not levels:
-        return None
-    over, k = min(levels)
-    a = next(a for a in world.tree.paths[q] if world.used[a, k] - world.limit[a, k] == over)
-    row, kind = world.queue_rows[a], world.kinds[k]
-    limit, floor = int(world.limit[a, k]), int(world.floor[a, k])
-    bound = f"its maximum quota of {phrasing.amount(limit)}"
-    if any(share.kind == kind and share.limit_milli > limit for share in row.shares):
-        lent = phrasing.amount(limit - floor)
-        bound = f"its guaranteed quota of {phrasing.amount(floor)} and the {lent} it may borrow"
-    mine = world.queue_rows[q].name
-    below = f", with all teams below it (`{mine}` is one)" if a != q else ""
-    return Binds(row.name, kind, int(world.used[a, k]), limit, bound, below)
 
 
 def kept(case: Case) -> Fact | None:
@@ -320,7 +283,7 @@ def _guarantee(case: Case) -> Fact | None:
 
 def _limit(case: Case) -> Fact | None:
     """The same quota, and what the team would use with the job."""
-    found = binds(case)
+    found = quota.binds(case)
     if found is None:
         return None
     text = f"with this job it would use {phrasing.amount(found.used + case.role.total_milli)}"

@@ -55,7 +55,7 @@ class _Idle(NamedTuple):
 
 
 class _Hourly(NamedTuple):
-    """Micro-dollars per hour; None where nobody said a price of some, beside what is known."""
+    """Micro-dollars per hour, None where nobody said a price of some; and what is known of it."""
 
     usd_micro: int | None
     known_usd_micro: int

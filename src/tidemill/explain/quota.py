@@ -16,6 +16,44 @@ from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Share
+from tidemill.scheduling import shares
+
+
+class Binds(NamedTuple):
+    """A limit that keeps a job out: of which queue and kind, and what it is made of."""
+
+    name: str
+    kind: str
+    used: int
+    limit: int
+    bound: str
+    """The limit in words, or the floor and what may be borrowed above it."""
+    below: str
+    """Where the queue is above the job's own: that it counts all that is below it."""
+
+
+def binds(case: Case) -> Binds | None:
+    """The limit, its own or of a queue above it, under which the job has least room."""
+    world, q = case.world, int(case.world.shapes.queue[case.s])
+    kinds = [option.kind for option in case.options if option.kind >= 0]
+    levels = [
+        (max(int(world.used[a, k] - world.limit[a, k]) for a in world.tree.paths[q]), k)
+        for k in kinds
+        if shares.most_milli(world, q, k)[0] < FOREVER_MS
+    ]
+    if not levels:
+        return None
+    over, k = min(levels)
+    a = next(a for a in world.tree.paths[q] if world.used[a, k] - world.limit[a, k] == over)
+    row, kind = world.queue_rows[a], world.kinds[k]
+    limit, floor = int(world.limit[a, k]), int(world.floor[a, k])
+    bound = f"its maximum quota of {phrasing.amount(limit)}"
+    if any(share.kind == kind and share.limit_milli > limit for share in row.shares):
+        lent = phrasing.amount(limit - floor)
+        bound = f"its guaranteed quota of {phrasing.amount(floor)} and the {lent} it may borrow"
+    mine = world.queue_rows[q].name
+    below = f", with all teams below it (`{mine}` is one)" if a != q else ""
+    return Binds(row.name, kind, int(world.used[a, k]), limit, bound, below)
 
 
 class Raise(NamedTuple):

@@ -241,7 +241,7 @@ def _fits_now(case: Case) -> Remedy:
 
 
 def _over_limit(case: Case) -> Remedy:
-    found = facts.binds(case)
+    found = quota.binds(case)
     if found is None:  # another scheduler says so, of a quota that is none of ours
         return _fits_now(case)
     lift = quota.suggestion(case)

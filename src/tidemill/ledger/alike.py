@@ -26,7 +26,7 @@ class Alike(NamedTuple):
     cost_ms: int
     jobs: int = 1
     example: str = ""
-    """One of several jobs, where no spec has a line of all: people ask about jobs by name."""
+    """One of several jobs, where no spec has a line of them all."""
 
     @property
     def words(self) -> str:
