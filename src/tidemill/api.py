@@ -393,8 +393,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     world = site_rules.put_back(world, facts, where)
     world = claim_sharers.put_back(quota_use.put_back(world, facts, where), facts, where)
     world = admission.put_back(machine_hosts.put_together(world), facts, where)
-    world = world if at_ms is None else pass_time(world, at_ms)
-    return admitting(world), policy_of(journal)
+    return admitting(world if at_ms is None else pass_time(world, at_ms)), policy_of(journal)
 
 
 def read_statement(
