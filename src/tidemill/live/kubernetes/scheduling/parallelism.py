@@ -65,7 +65,8 @@ def _flaw(shape: Shape, told: Sequence[str]) -> str:
     given = Parallelism(**parsed(told[0]))
     inner = given.tensor * given.context * given.pipeline
     if sizes[0] % inner:
-        return f"groups of {inner:,} GPUs, which do not divide the {sizes[0]:,} of its gang"
+        groups = f"groups of {count_text(inner, 'GPU')}"
+        return f"{groups}, which do not divide the {sizes[0]:,} of its gang"
     if sizes[0] // inner * given.context % given.expert:
         return f"and experts over {given.expert:,} ranks do not divide those of data and context"
     return ""
