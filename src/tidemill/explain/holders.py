@@ -20,6 +20,7 @@ from tidemill.model.world import World
 
 NODES_AT_MOST = 16  # roomy nodes looked at, those with most of the resource free first
 NAMED = 3
+PODS_OF_NODE = "kubectl get pods -A --field-selector spec.nodeName="
 OTHERS = -1
 """Work of a node that holds none of its GPUs and is on no books."""
 
@@ -184,7 +185,7 @@ def to_list_others(case: Case, *, is_cpu: bool) -> str:
     on = [world.node_rows[one.node].name for one in _roomy(case, is_cpu=is_cpu)[:1]]
     name = "".join(on).removeprefix(f"{of_job.cluster}/" if of_job.cluster else "")
     machine = name.partition("/")[0]
-    return f"kubectl get pods -A --field-selector spec.nodeName={machine}" if on else ""
+    return f"{PODS_OF_NODE}{machine}" if on else ""
 
 
 def ends(case: Case, units: Sequence[str]) -> str:

@@ -210,8 +210,7 @@ _RELEASED = {
 _RELEASED_BY_THEM = {
     Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}",
     Place.UNADVERTISED: _RELEASED[Place.UNADVERTISED] + " (kubectl describe node {node})",
-    Place.FULL: _RELEASED[Place.FULL]
-    + " (kubectl get pods -A --field-selector spec.nodeName={node})",
+    Place.FULL: f"{_RELEASED[Place.FULL]} ({holders.PODS_OF_NODE}{{node}})",
 }
 """On a cluster that is only looked at, where a node that is drained may be empty already."""
 

@@ -54,6 +54,6 @@ def test_what_jobs_without_gpus_hold_is_not_free(
         assert (row["cpu_free_milli"], row["memory_free_mib"]) == (
             1000 * (64 - cpus), 512_000 - mib,
         )  # fmt: skip
-        assert ("would run now, if" in tidemill(*fit).out) == (not held)
+        assert ("` would run now: " in tidemill(*fit).out) == (not held)
         assert held in why
         assert ("fix: wait until work without GPUs ends" in why) == bool(held)

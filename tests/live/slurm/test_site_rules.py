@@ -202,8 +202,8 @@ LIMITS = "PartitionName=p MaxNodes={nodes} MaxTime={time} Nodes=n[1-3] State={st
     [
         ("1", "2-00:00:00", "UP", ("16",), "never fits: it needs 2 nodes, {p} has MaxNodes=1"),
         ("1", "2-00:00:00", "UP", ("8", "--hours", "200"), "to run 8d 8h, {p} has MaxTime=2d"),
-        ("1", "2-00:00:00", "UP", ("8", "--hours", "48"), "would run now, if"),
-        ("UNLIMITED", "UNLIMITED", "UP", ("16", "--hours", "200"), "would run now, if"),
+        ("1", "2-00:00:00", "UP", ("8", "--hours", "48"), "would run now: "),
+        ("UNLIMITED", "UNLIMITED", "UP", ("16", "--hours", "200"), "would run now: "),
         ("UNLIMITED", "UNLIMITED", "DOWN", ("8",), "unknown: {p} has State=DOWN and starts no job"),
         ("UNLIMITED", "UNLIMITED", "DRAIN", ("8",), "{p} has State=DRAIN and takes no new job"),
     ],

@@ -97,7 +97,9 @@ def test_node_groups_of_another_partition_are_not_listed(tmp_path: Path):
 
 
 def test_shares_of_gpus_do_not_fit_into_mig_instances(tmp_path: Path):
-    """A job of a quarter of a GPU is none for `1g.10gb`, of which seven are free."""
+    """A job of a quarter of a GPU is none for `1g.10gb`, of which seven are free; nor for the H100,
+    which are in another partition than it.
+    """
     nodes = (
         "NodeName=m1 CPUTot=96 RealMemory=512000 Gres=gpu:h100:2,gpu:1g.10gb:7 State=IDLE"
         " Partitions=mig\n"
@@ -108,4 +110,4 @@ def test_shares_of_gpus_do_not_fit_into_mig_instances(tmp_path: Path):
     journal = _imported(tmp_path, nodes, shard)
     lots = json.loads(tidemill("fleet", "--json", "-j", journal).out)["schedulability"]
     sizes = {lot["kind"]: {size["milli"] for size in lot["sizes"]} for lot in lots}
-    assert sizes == {"1G.10GB OF H100": {1000}, "H100": {250, 1000}, "A100": {250, 1000}}
+    assert sizes == {"1G.10GB OF H100": {1000}, "H100": {1000}, "A100": {250, 1000}}
