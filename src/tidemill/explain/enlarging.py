@@ -156,7 +156,8 @@ def _while_out(case: Case, shape: Shape, best: _Enlargement) -> str:
     nodes = -(-(role.count - there) // contract_capacity.replicas_per_node(row, role))
     if nodes <= best.nodes or sum(one.accelerators > 0 for one in shape.roles) > 1:
         return ""
-    return f"; {certificates.out_now(world, sorted(out))}: until that ends {nodes:,} more nodes"
+    more = phrasing.many(nodes, "more node")
+    return f"; {certificates.out_now(world, sorted(out))}: until that ends {more}"
 
 
 def _beside_each_other(world: World, shape: Shape, row: Contract) -> int:

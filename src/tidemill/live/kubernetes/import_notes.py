@@ -6,6 +6,7 @@ from tidemill.live.kubernetes import device_parts
 from tidemill.live.kubernetes.cluster import Cluster
 from tidemill.live.kubernetes.jobs import KubeJob
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.model.measures import clause_text
 
 LOST_PODS = (
     "jobs made other pods than those that the files show: what these held is in no books, and the"
@@ -21,9 +22,7 @@ def outlived(jobs: list[KubeJob]) -> Iterator[str]:
     """Jobs that are over, by whoever made their pods, and whose pods go on."""
     if not jobs:
         return
-    many = (
-        "1 job is over and its pods" if len(jobs) == 1 else f"{len(jobs):,} jobs are over and pods"
-    )
+    many = clause_text(len(jobs), "jobs are over, of which pods")
     first = jobs[0]
     yield (
         f"{many} still hold GPUs, which the books count as theirs; delete them, if nobody needs"

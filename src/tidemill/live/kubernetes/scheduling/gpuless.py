@@ -25,6 +25,7 @@ from tidemill.live.kubernetes.scheduling.neighbours import NO_SUCH_NODE, UNSCHED
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.units import UnitNow, Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
+from tidemill.model.measures import amount_text
 from tidemill.model.rows import Role
 from tidemill.model.world import World
 
@@ -119,12 +120,12 @@ class NodesWithoutGpus:
         is_open = [row for row in view.machines.values() if shapes.is_open_to(row, request)]
         if not is_open:
             return f"{NOWHERE}: labels, taints or node affinity keep it off all of them"
-        cores = max(row.cpu_milli for row in is_open) / 1000
+        cores = amount_text(max(row.cpu_milli for row in is_open), "core")
         memory_gib = max(row.memory_mib for row in is_open) / 1024
         return (
-            f"{NOWHERE}: it requests {request.cpu_milli / 1000:g} cores and"
+            f"{NOWHERE}: it requests {amount_text(request.cpu_milli, 'core')} and"
             f" {request.memory_mib / 1024:,.1f} GiB of memory, and of those that it may be on none"
-            f" has both (at most {cores:g} cores, and {memory_gib:,.1f} GiB)"
+            f" has both (at most {cores}, and {memory_gib:,.1f} GiB)"
         )
 
     def hold_of(self, unit: PodUnit) -> Unplaceable | None:
