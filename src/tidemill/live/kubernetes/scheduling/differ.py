@@ -54,6 +54,7 @@ from tidemill.live.kubernetes.scheduling.units import (
     UnitNow,
     Vacant,
     as_held,
+    as_told,
     booked,
     comes_back,
     new_job,
@@ -398,6 +399,7 @@ class Differ:
                 shape = booked(world, self.view.shape_of(now.held[0][0]))
                 now = now._replace(shape=as_held(now, shape))
             j = yield from self._new(at_ms, key, now)
+        now = as_told(now, world.shape_of(j))
         seen, told = Counter(seat for _, seat in now.held), self.seating.devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
             pieces, over = seats.pieces(world, j, seen, told)

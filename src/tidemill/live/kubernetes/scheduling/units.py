@@ -67,6 +67,26 @@ def as_held(now: UnitNow, shape: Shape) -> Shape:
     )
 
 
+def as_told(now: UnitNow, shape: Shape) -> UnitNow:
+    """With the roles that a job was told to have: one beyond them counts as one that requests as
+    much, or as the last. What a claim with a choice comes to may differ from look to look.
+    """
+    last = len(shape.roles) - 1
+    if all(r <= last for r in (*(r for _, (r, _) in now.held), *(r for _, r in now.waits))):
+        return now
+    shown = now.shape.roles if isinstance(now.shape, Shape) else ()
+    told = [role.accelerators for role in shape.roles]
+
+    def mine(r: int) -> int:
+        each = shown[r].accelerators if r < len(shown) else -1
+        return r if r <= last else told.index(each) if each in told else last
+
+    return now._replace(
+        held=[(pod, (mine(r), n)) for pod, (r, n) in now.held],
+        waits=[(pod, mine(r)) for pod, r in now.waits],
+    )
+
+
 def comes_back(now: UnitNow) -> bool:
     """Whether somebody makes the pods of a job anew; others would be gone for ever."""
     return all(pod.owner is not None for pod, _ in now.held)
