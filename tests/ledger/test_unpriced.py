@@ -69,6 +69,7 @@ def test_of_a_mixed_fleet_the_known_part_is_told(mixed: Statement):
     (said,) = pricing.words(mixed)
     assert said == (
         "dollars: the known part is $96.00, and nobody said a price of 32.0 accelerator-hours"
+        " (`B x8`)"
     )
     account = mixed.total()
     assert account.told("$96.00") == "≥ $96.00"
