@@ -53,7 +53,7 @@ def test_a_job_of_a_twin_says_why_its_links_take_what_they_take():
 @pytest.mark.parametrize(
     ("words", "said", "helps"),
     [
-        (("llama-3-70b", "--gpus", "100", "--tp", "8"), "100 accelerators", "--gpus 96 or 104"),
+        (("llama-3-70b", "--gpus", "100", "--tp", "8"), "--gpus is 100", "--gpus 96 or 104"),
         (("llama-3-70b", "--gpus", "24", "--tp", "8", "--pp", "3"), "3 pipeline stages", "--pp 1"),
         (("llama-3-70b", "--gpus", "48", "--tp", "3"), "3 tensor ranks", "--tp 1"),
         (("llama-3-8b", "--gpus", "8", "--recompute", "some"), "`some`", "none, selective or full"),

@@ -71,7 +71,7 @@ def test_a_cut_file_is_refused_and_salvaged(
         assert _counts(broken) in ({kept}, set())
         assert kept >= kept_before, "a longer file kept less"
         kept_before = kept
-    assert kept_before >= 250
+    assert kept_before >= 240  # of 300: the last page is lost
 
 
 def test_a_cut_write_ahead_file_loses_its_end_only(

@@ -113,13 +113,15 @@ def whose_end(case: Case, units: Sequence[str]) -> tuple[str, bool]:
     largest = ends(case, units)
     if not largest:
         return "", False
-    jobs = enough(case, is_cpu="cores" in units)
-    if len(jobs) > 1:
+    if jobs := enough(case, is_cpu="cores" in units):
         names = phrasing.ids([case.world.job_names[j] for j in jobs], len(jobs))
         held = " and ".join(held_by(case, jobs, unit) for unit in units)
-        return f"wait until {names} end: together they hold {held} where GPUs are free", True
+        if len(jobs) > 1:
+            return f"wait until {names} end: together they hold {held} where GPUs are free", True
+        ending = f"{names} ends ({until(case.world, jobs[0])})"
+        return f"wait until {ending}: it holds {held} where GPUs are free", True
     of_others = all(_largest_of(case, unit) == OTHERS for unit in units)
-    return f"wait until {largest} where GPUs are free", bool(jobs) or of_others
+    return f"wait until {largest} where GPUs are free", of_others  # of these nobody can try it
 
 
 def _largest_of(case: Case, unit: str) -> int:

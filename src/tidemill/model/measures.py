@@ -115,15 +115,20 @@ def noun_text(count: float, noun: str) -> str:
 
 def clause_text(count: int, clause: str) -> str:
     """A number, and what is said of so many: ``3 pods have claims``, ``1 pod has claims``; the
-    clause is as of several, with the noun first and then the verb.
+    clause is as of several, with the noun first and its verb near.
     """
     if count != 1:
         return f"{count:,} {clause}"
-    nouns, verb, rest = clause.split(" ", 2)
-    return f"1 {nouns.removesuffix('s')} {_OF_ONE.get(verb, f'{verb}s')} {rest}"
+    nouns, *words = clause.split(" ")
+    verb = next((i for i, word in enumerate(words[:_VERB_WITHIN]) if word in _OF_ONE), None)
+    if verb is not None:
+        words[verb] = _OF_ONE[words[verb]]
+    return " ".join(("1", nouns.removesuffix("s"), *words))
 
 
-_OF_ONE = {"are": "is", "have": "has", "do": "does"}
+_OF_ONE = {"are": "is", "have": "has", "do": "does", "request": "requests", "name": "names"}
+"""Verbs that differ; those of the past do not."""
+_VERB_WITHIN = 4
 _ENDS_IN_Y = re.compile(r"[^aeiou]y$")
 
 

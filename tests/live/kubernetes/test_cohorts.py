@@ -115,7 +115,7 @@ def test_the_limit_of_a_cohort_is_named_and_shown():
     assert buys(world) == [
         (
             "raise the maximum quota of team `cohort all` from 16 to 32 `H100` and add 2 nodes of"
-            " `H100`"
+            " 8×`H100`"
         )
     ]
     (line,) = lines(world, "ml/r", "limit")

@@ -118,8 +118,7 @@ def test_a_claim_for_any_instance_is_not_booked_and_said():
     wants: list[Any] = asking("a", "device.attributes['gpu.nvidia.com'].type == 'mig'")
     past = translate.translate(taken(bare(), published, *wants))
     assert any(
-        "request parts of GPUs by claim, of which nobody says how large" in note
-        for note in past.notes
+        "parts of GPUs by claim, of which nobody says how large" in note for note in past.notes
     )
     assert not len(past.attempts)
 
@@ -130,7 +129,6 @@ def test_an_instance_of_no_known_profile_is_not_booked_and_said():
     published = wanted.resource_slice("n0", [wanted.device("gpu-0"), odd])
     past = translate.translate(taken(bare(), published, *holding("a", "odd-0")))
     assert any(
-        "request parts of GPUs by claim, of which nobody says how large" in note
-        for note in past.notes
+        "parts of GPUs by claim, of which nobody says how large" in note for note in past.notes
     )
     assert not len(past.attempts)

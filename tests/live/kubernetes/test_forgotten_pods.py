@@ -37,7 +37,7 @@ def test_a_job_set_that_was_restarted_did_not_wait_for_its_pods():
     past = past_of(*job_set(restarts=2))
     assert submitted(past) == LATER
     (note,) = past.notes
-    assert note.startswith("1 jobs made other pods than those that the files show")
+    assert note.startswith("1 job made other pods than those that the files show")
 
 
 def test_a_job_set_that_was_not_restarted_waited():

@@ -235,7 +235,7 @@ def test_a_flavor_of_several_types_has_one_quota_for_all(read: Reads, by: str):
     assert [one["replicas"] for one in answer["certificate"]["fits_now"]] == [1]
     if by == "namespace":
         assert "is 12 GPUs of all types" in books.fit("--gpus", "16", "--per-node", "8")
-        assert "would run now" in books.fit("--gpus", "4", "--kind", "A100")
+        assert "would run now" in books.fit("--gpus", "4", "--kind", "A100-80GB")
 
 
 def test_a_flavor_lets_work_tolerate_the_taints_of_its_nodes(read: Reads):

@@ -150,7 +150,7 @@ def test_a_job_above_the_quota_of_a_cohort_hears_of_that_first(seen: Seen):
     assert answer["fix"]["words"] == "request at most 2 replicas of 8 GPUs"
     assert answer["other_fixes"][0]["words"] == (
         "raise the maximum quota of team `cohort org` from 16 to 32 `H100` and add 2 nodes of"
-        " `H100`"
+        " 8×`H100`"
     )
 
 

@@ -22,7 +22,8 @@ def outlived(jobs: list[KubeJob]) -> Iterator[str]:
     """Jobs that are over, by whoever made their pods, and whose pods go on."""
     if not jobs:
         return
-    many = clause_text(len(jobs), "jobs are over, of which pods")
+    whose = "its pods" if len(jobs) == 1 else "pods"
+    many = f"{clause_text(len(jobs), 'jobs are over and')} {whose}"
     first = jobs[0]
     yield (
         f"{many} still hold GPUs, which the books count as theirs; delete them, if nobody needs"

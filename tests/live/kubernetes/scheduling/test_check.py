@@ -206,11 +206,12 @@ def test_a_server_that_is_not_there_is_told(tmp_path: Path):
 
 
 def test_the_first_line_of_the_log_says_what_was_done(tmp_path: Path):
-    """Nothing of the cluster yet: what decides was compiled."""
-    (line,) = [one for one in of_nobody(tmp_path, "--once").stderr.splitlines() if "{" in one]
-    told = json.loads(line)
+    """Nothing of the cluster yet: what decides was compiled. The last one says why it ended."""
+    lines = [one for one in of_nobody(tmp_path, "--once").stderr.splitlines() if "{" in one]
+    told, last = map(json.loads, lines)
     assert (told["event"], {*told}) == ("ready to plan", {"at", "event", "said"})
     assert "made-up fleet" in told["said"]
+    assert last["event"] == "ended by an error"
 
 
 def test_a_port_that_is_taken_is_told_with_its_address(tmp_path: Path):

@@ -88,7 +88,7 @@ def test_the_fix_of_a_gang_that_is_too_large_starts_though_nodes_are_broken(tmp_
     told = story.asked("why", "ml/seven")
     broken = "`n0` and `n1` are cordoned or short of devices that work now: until that ends"
     assert f"request at most 6 replicas of 8 GPUs; {broken} at most 4 replicas of 8 GPUs" in told
-    assert f"add 1 node of `H100`; {broken} 3 more nodes" in told
+    assert f"add 1 node of 8×`H100`; {broken} 3 more nodes" in told
     for name, count, is_placed in (("five", 5, False), ("four", 4, True)):
         assert gang(story, name, count) is is_placed
         take_away(story, name, count)
