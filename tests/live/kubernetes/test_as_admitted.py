@@ -114,7 +114,7 @@ def test_a_job_without_pods_gets_the_tolerations_that_admission_adds_to_all():
     ]  # fmt: skip
     assert role(world_of(*objects), "ml/b").tolerates == (("nvidia.com/gpu", ANY),)
     (said,) = notes(*objects)
-    assert "jobs without pods are taken to tolerate the taint `nvidia.com/gpu`" in said
+    assert said.startswith("1 job without pods is taken to tolerate the taint `nvidia.com/gpu`")
     assert "as of the pod ml/a-x (kubectl get pod -n ml a-x -o jsonpath" in said
 
 
