@@ -58,7 +58,7 @@ def test_long_stories(seed: int):
 
 
 SAID = {Bucket.HELD, Bucket.FRAGMENTED}
-STORIES = range(6)
+SEEDS = range(6)
 
 
 def with_reasons(events: Sequence[ev.Event], seed: int) -> list[ev.Event]:
@@ -77,7 +77,7 @@ def with_reasons(events: Sequence[ev.Event], seed: int) -> list[ev.Event]:
 
 
 @pytest.mark.parametrize("order", get_args(Order))
-@pytest.mark.parametrize("seed", STORIES)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_another_scheduler_says_is_booked_as_its_cause(seed: int, order: Order):
     """Of jobs of one shape each claims for the cause that was said of it, from then on."""
     plain = story(seed, 200)
@@ -89,7 +89,7 @@ def test_what_another_scheduler_says_is_booked_as_its_cause(seed: int, order: Or
 def test_some_reasons_of_others_move_free_time():
     """The stories above would prove little if nothing were free beside those jobs."""
     found = set[int]()
-    for seed in STORIES:
+    for seed in SEEDS:
         plain = [event for event in story(seed, 200) if not isinstance(event, ev.CauseChanged)]
         assert not SAID & {bucket for (bucket,) in amounts(read(plain), "bucket")}
         found |= {bucket for (bucket,) in amounts(read(with_reasons(plain, seed)), "bucket")}

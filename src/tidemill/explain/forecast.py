@@ -157,8 +157,8 @@ def _fit_here(world: World, policy: Policy, job: Job, sides: Sides) -> Forecast:
     is_free = found.cause == Cause.NONE.name.lower()
     more = "" if is_free else f"; if it were, {found.words}"
     text = f"job `{job.name}` is not let in whole now: {lack}{more}"
-    refused = _unknown(job.name, text, Cause.OVER_LIMIT)
-    return replace(refused, certificate=found.certificate, answer=found.answer, decided_by=OTHER)
+    said = _unknown(job.name, text, Cause.OVER_LIMIT)
+    return replace(said, certificate=found.certificate, answer=found.answer, decided_by=OTHER)
 
 
 def _way_out(world: World, job: Job, hint: str) -> str:
