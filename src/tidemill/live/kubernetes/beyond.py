@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import groups, reasons
+from tidemill.live.kubernetes import groups, owners, reasons
 from tidemill.live.kubernetes.fleet_now import FleetNow, WhyPending
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.job_roles import JobRole
@@ -41,7 +41,7 @@ def of_unknown_group(
 
     How many of its pods it needs nobody knows: those that run are taken to work.
     """
-    is_of_job = (job.key.group, job.key.kind) == ("batch", "Job")
+    is_of_job = owners.is_job(job.key.kind, job.key.group)
     unknown = groups.unknown(known, job.pods) if job.key.kind == "PodGroup" or is_of_job else []
     if not unknown:
         return job, ""
